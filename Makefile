@@ -1,0 +1,65 @@
+# Every target makes and reuses .venv; what a fresh machine needs is python3, make and the network.
+
+PYTHON ?= python3
+WORKERS ?= 2
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --generate-hashes
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-fast lint bench crds manifests controlplane lock clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY) ## watch GPU pods being admitted: a cluster in memory, no Kubernetes needed (ARGS=--keep)
+	@$(BIN)/gpu-admission demo $(ARGS)
+
+test: $(READY) controlplane ## run all tests, against a real control plane too (ARGS for pytest)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+test-fast: $(READY) ## run the tests that need no control plane (ARGS for pytest)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-controlplane $(ARGS)
+
+lint: $(READY) ## check style, format, types and the layers of the packages
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY) controlplane ## measure throughput and latency on a real API server (ARGS=--json)
+	$(BIN)/python -m tests.bench $(ARGS)
+
+crds: $(READY) ## write the CustomResourceDefinitions of admission.api to crds/
+	$(BIN)/python -m admission.api.crds --out crds
+
+manifests: $(READY) ## write the objects of an installation to deploy/base
+	$(BIN)/gpu-admission manifests --out deploy/base
+
+controlplane: ## compile the control plane for tests if needed; the last line is its folder
+	@$(PYTHON) -m tests.controlplane.build
+
+lock: $(READY) ## pin the newest allowed packages in requirements.lock
+	$(COMPILE) --upgrade --group dev pyproject.toml -o requirements.lock
+	$(COMPILE) --upgrade --constraint requirements.lock pyproject.toml -o deploy/requirements.lock
+	$(COMPILE) --upgrade tests/controlplane/toolchain.in -o tests/controlplane/toolchain.lock
+
+clean: ## remove .venv and caches; the compiled control plane stays
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo 'make: $(PYTHON) is not Python 3.11 or newer; install one and run make PYTHON=/path/to/it' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo 'make: $(PYTHON) cannot make virtual environments; on Debian or Ubuntu: apt-get install python3-venv' >&2; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV)
+	@echo 'make: installing the packages of requirements.lock into $(VENV)' >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@

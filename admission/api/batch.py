@@ -1,0 +1,60 @@
+"""The parts of batch/v1 Jobs that the controller reads, as immutable structs."""
+
+from typing import Any
+
+import msgspec
+
+from admission.api import views
+from admission.api.views import View
+
+
+class JobSpec(View, frozen=True, kw_only=True):
+    """Spec of a Job; the API server sets parallelism to 1 where it was left out."""
+
+    parallelism: int | None = None
+    completions: int | None = None
+    suspend: bool | None = None
+    template: views.PodTemplate = views.PodTemplate()
+
+
+class JobStatus(View, frozen=True, kw_only=True):
+    """How many pods run and ended, and how the Job ended."""
+
+    active: int = 0
+    succeeded: int = 0
+    start_time: str | None = None
+    conditions: tuple[views.PodCondition, ...] | None = None
+
+
+class Job(views.Object, frozen=True, kw_only=True):
+    """batch/v1 Job.
+
+    Attributes:
+        digest: tells two pod templates apart; set by whoever had the whole template at hand.
+    """
+
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+    digest: str = ""
+
+
+class JobDocument(views.Object, frozen=True, kw_only=True):
+    """batch/v1 Job with its spec whole, for whoever copies the pod template."""
+
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    status: JobStatus = JobStatus()
+
+    @property
+    def template(self) -> dict[str, Any]:
+        """The pod template as stored."""
+        template: dict[str, Any] = self.spec.get("template") or {}
+        return template
+
+    def view(self, digest: str = "") -> Job:
+        """The parts that decisions depend on.
+
+        Raises:
+            msgspec.ValidationError: the spec is not a Job's.
+        """
+        spec = msgspec.convert(self.spec, JobSpec)
+        return Job(metadata=self.metadata, spec=spec, status=self.status, digest=digest)

@@ -1,0 +1,56 @@
+"""Our own part of a configuration file: what Kueue's ``Configuration`` has no place for."""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from admission.api.config.durations import Duration
+from admission.api.config.model import ConfigModel
+
+API_VERSION: Final = "config.gpu-admission.dev/v1alpha1"
+KIND: Final = "GpuConfiguration"
+
+
+class Controller(ConfigModel):
+    """How the controller works; see ``admission.settings.ControllerSettings``."""
+
+    writers: Annotated[int, Field(ge=1, le=256)] | None = None
+    request_timeout: Annotated[Duration, Field(gt=0)] | None = None
+    watch_silence: Annotated[Duration, Field(gt=0)] | None = None
+    waiting_after: Annotated[Duration, Field(ge=0)] | None = None
+    waiting_refresh: Annotated[Duration, Field(ge=0)] | None = None
+    status_interval: Annotated[Duration, Field(ge=0)] | None = None
+    outside_interval: Annotated[Duration, Field(gt=0)] | None = None
+
+
+class Health(ConfigModel):
+    """What counts as sickness of a GPU; see ``admission.settings.HealthSettings``."""
+
+    ignored_xids: list[Annotated[int, Field(ge=0)]] | None = None
+    reported_xids: list[Annotated[int, Field(ge=0)]] | None = None
+    node_conditions: dict[str, Literal["True", "False", "Unknown"]] | None = None
+    label: Annotated[str, Field(min_length=1)] | None = None
+    hot_celsius: int | None = None
+    cool_celsius: int | None = None
+    loss_grace: Annotated[Duration, Field(ge=0)] | None = None
+    gain_grace: Annotated[Duration, Field(ge=0)] | None = None
+
+
+class Webhook(ConfigModel):
+    """How the webhook serves; see ``admission.settings.WebhookSettings``."""
+
+    threads: Annotated[int, Field(ge=1, le=256)] | None = None
+    max_body_bytes: Annotated[int, Field(ge=1024)] | None = None
+
+
+class GpuConfiguration(ConfigModel):
+    """The document; a missing field has its default. See ``admission.settings.GpuSettings``."""
+
+    api_version: str = ""
+    kind: str = ""
+    managed_resources: Annotated[list[str], Field(min_length=1)] | None = None
+    excluded_namespaces: list[str] | None = None
+    toleration_key: str | None = None
+    health: Health | None = None
+    controller: Controller | None = None
+    webhook: Webhook | None = None

@@ -1,0 +1,399 @@
+"""Kueue's ``Configuration`` as a file may hold it, in both of its versions.
+
+Source: kueue apis/config/v1beta1 and v1beta2, configuration_types.go; rules of values from
+pkg/config/validation.go.
+"""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field
+
+from admission.api.config.durations import Duration
+from admission.api.config.model import ConfigModel, Unused
+
+GROUP: Final = "config.kueue.x-k8s.io"
+KIND: Final = "Configuration"
+
+_MANAGED: Final = Unused(
+    "which pods are managed follows from GpuConfiguration.managedResources, the queue label, and "
+    "the namespace label gpu-admission.dev/enforce"
+)
+_PODS_ONLY: Final = Unused("pods are managed, and other objects through their pods")
+_NO_LIMIT: Final = Unused(
+    "writes are bounded by GpuConfiguration.controller.writers, and slow down when told to"
+)
+_OWN_LEASE: Final = Unused("the Lease is called gpu-admission, in the program's own namespace")
+_NOT_BUILT: Final = Unused("not supported")
+_OFF: Final = Unused("not supported: nothing waits for pods to become ready")
+_CERTIFICATES: Final = Unused(
+    "certificates are those in the webhook's directory; `gpu-admission install` makes them"
+)
+_LIBRARY: Final = Unused("fixed here")
+_DRA: Final = Unused("not supported: which DeviceClasses are GPUs is built in")
+
+
+def _number(value: Any) -> Any:
+    """Numbers as text, so that none is ever a float; other values are left to the type."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+Count = Annotated[int, Field(ge=0)]
+Weight = Annotated[str, BeforeValidator(_number)]
+Quantity = Annotated[str, BeforeValidator(_number)]
+Anything = dict[str, Any]
+Strategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+
+
+class Requirement(ConfigModel):
+    """An expression of a label selector."""
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: list[str] | None = None
+
+
+class Selector(ConfigModel):
+    """A label selector."""
+
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[Requirement] | None = None
+
+
+class Webhook(ConfigModel):
+    """Where the webhook serves."""
+
+    port: Port | None = None
+    host: str | None = None
+    cert_dir: str | None = None
+
+
+class LeaderElection(ConfigModel):
+    """Election among controllers; k8s.io/component-base, LeaderElectionConfiguration."""
+
+    leader_elect: bool | None = None
+    lease_duration: Duration | None = None
+    renew_deadline: Duration | None = None
+    retry_period: Duration | None = None
+    resource_lock: Annotated[str | None, _OWN_LEASE] = None
+    resource_name: Annotated[str | None, _OWN_LEASE] = None
+    resource_namespace: Annotated[str | None, _OWN_LEASE] = None
+
+
+class CustomLabel(ConfigModel):
+    """A label of metrics, v1beta1."""
+
+    name: str
+    source_label_key: str | None = None
+    source_annotation_key: str | None = None
+
+
+class CustomLabelV1Beta2(CustomLabel):
+    """A label of metrics."""
+
+    source_kind: str | None = None
+    tracked_values: list[str] | None = None
+
+
+class LocalQueueMetrics(ConfigModel):
+    """Metrics by LocalQueue."""
+
+    enable: bool | None = None
+    local_queue_selector: Selector | None = None
+
+
+class Metrics(ConfigModel):
+    """Metrics, v1beta1."""
+
+    bind_address: str | None = None
+    enable_cluster_queue_resources: Annotated[bool | None, _LIBRARY] = None
+    custom_labels: Annotated[list[CustomLabel] | None, _NOT_BUILT] = None
+    local_queue_metrics: Annotated[LocalQueueMetrics | None, _NOT_BUILT] = None
+
+
+class MetricsV1Beta2(ConfigModel):
+    """Metrics."""
+
+    bind_address: str | None = None
+    enable_cluster_queue_resources: Annotated[bool | None, _LIBRARY] = None
+    custom_labels: Annotated[list[CustomLabelV1Beta2] | None, _NOT_BUILT] = None
+    local_queue_metrics: Annotated[LocalQueueMetrics | None, _NOT_BUILT] = None
+
+
+class Health(ConfigModel):
+    """Health and readiness."""
+
+    health_probe_bind_address: str | None = None
+    readiness_endpoint_name: Annotated[str | None, Unused("/readyz")] = None
+    liveness_endpoint_name: Annotated[str | None, Unused("/healthz")] = None
+
+
+class Controller(ConfigModel):
+    """Workers of Kueue's controllers."""
+
+    group_kind_concurrency: Annotated[dict[str, int] | None, _NO_LIMIT] = None
+    cache_sync_timeout: Annotated[int | None, _LIBRARY] = None
+
+
+class Tls(ConfigModel):
+    """TLS of Kueue's servers."""
+
+    min_version: str | None = None
+    cipher_suites: list[str] | None = None
+    curve_preferences: list[int] | None = None
+
+
+class InternalCertManagement(ConfigModel):
+    """Certificates that Kueue makes for itself."""
+
+    enable: bool | None = None
+    webhook_service_name: str | None = None
+    webhook_secret_name: str | None = None
+
+
+class ClientConnection(ConfigModel):
+    """Kueue's limit on its own requests."""
+
+    qps: float | None = None
+    burst: int | None = None
+
+
+class RequeuingStrategy(ConfigModel):
+    """What becomes of a workload whose pods were not ready in time."""
+
+    timestamp: Literal["Creation", "Eviction"] | None = None
+    backoff_limit_count: Annotated[Count | None, _OFF] = None
+    backoff_base_seconds: Annotated[Count | None, _OFF] = None
+    backoff_max_seconds: Annotated[Count | None, _OFF] = None
+
+
+class WaitForPodsReady(ConfigModel):
+    """Waiting for pods to become ready."""
+
+    timeout: Annotated[Duration | None, _OFF] = None
+    block_admission: Annotated[bool | None, _OFF] = None
+    recovery_timeout: Annotated[Duration | None, _OFF] = None
+    requeuing_strategy: RequeuingStrategy | None = None
+
+
+class WaitForPodsReadyV1Beta1(WaitForPodsReady):
+    """Waiting for pods to become ready, v1beta1."""
+
+    enable: Annotated[bool | None, _OFF] = None
+
+
+class ExternalFramework(ConfigModel):
+    """A kind that MultiKueue dispatches."""
+
+    name: str
+
+
+class MultiKueue(ConfigModel):
+    """Several clusters, v1beta1."""
+
+    gc_interval: Duration | None = None
+    origin: str | None = None
+    worker_lost_timeout: Duration | None = None
+    dispatcher_name: str | None = None
+    external_frameworks: list[ExternalFramework] | None = None
+
+
+class AccessProvider(ConfigModel):
+    """How to log in to a cluster; its command is client-go's ExecConfig."""
+
+    name: str
+    exec_config: Anything
+
+
+class ClusterProfile(ConfigModel):
+    """Clusters that are found by profiles."""
+
+    access_providers: list[AccessProvider] | None = None
+    credentials_providers: list[AccessProvider] | None = None
+
+
+class IncrementalDispatcher(ConfigModel):
+    """How many clusters are tried at a time."""
+
+    step_size: int | None = None
+
+
+class MultiKueueV1Beta2(MultiKueue):
+    """Several clusters."""
+
+    cluster_profile: ClusterProfile | None = None
+    incremental_dispatcher_config: IncrementalDispatcher | None = None
+
+
+class PodOptions(ConfigModel):
+    """Which pods Kueue looks at, v1beta1."""
+
+    namespace_selector: Selector | None = None
+    pod_selector: Selector | None = None
+
+
+class Integrations(ConfigModel):
+    """Kinds of jobs."""
+
+    frameworks: list[str] | None = None
+    external_frameworks: list[str] | None = None
+    label_keys_to_copy: list[str] | None = None
+
+
+class IntegrationsV1Beta1(Integrations):
+    """Kinds of jobs, v1beta1."""
+
+    pod_options: PodOptions | None = None
+
+
+class VisibilityOfQueues(ConfigModel):
+    """How many pending workloads a status lists, v1beta1."""
+
+    max_count: int | None = None
+
+
+class QueueVisibility(ConfigModel):
+    """Pending workloads in statuses, v1beta1."""
+
+    cluster_queues: VisibilityOfQueues | None = None
+    update_interval_seconds: int | None = None
+
+
+class VisibilityServer(ConfigModel):
+    """The API server of pending workloads."""
+
+    bind_address: str | None = None
+    bind_port: int | None = None
+
+
+class FairSharing(ConfigModel):
+    """Fair sharing between ClusterQueues; present means on."""
+
+    preemption_strategies: list[Strategy] = Field(min_length=1, max_length=2)
+
+
+class FairSharingV1Beta1(ConfigModel):
+    """Fair sharing between ClusterQueues, v1beta1."""
+
+    enable: bool = False
+    preemption_strategies: list[Strategy] | None = Field(default=None, max_length=2)
+
+
+class AdmissionFairSharing(ConfigModel):
+    """Ordering of LocalQueues by past usage."""
+
+    usage_half_life_time: Duration
+    usage_sampling_interval: Duration | None = None
+    resource_weights: dict[str, Weight] | None = None
+
+
+class Transformation(ConfigModel):
+    """How a requested resource is counted as others."""
+
+    input: str = Field(min_length=1)
+    strategy: Literal["Retain", "Replace"] | None = None
+    multiply_by: str | None = None
+    outputs: dict[str, Quantity] | None = None
+
+
+class DeviceClassMapping(ConfigModel):
+    """DeviceClasses that are counted as a resource, v1beta1."""
+
+    name: str
+    device_class_names: list[str]
+
+
+class DeviceSource(ConfigModel):
+    """What of a device is counted."""
+
+    counter: Anything | None = None
+    capacity: Anything | None = None
+
+
+class DeviceClassMappingV1Beta2(DeviceClassMapping):
+    """DeviceClasses that are counted as a resource."""
+
+    sources: list[DeviceSource] | None = None
+
+
+class Resources(ConfigModel):
+    """How requests are counted, v1beta1."""
+
+    exclude_resource_prefixes: list[str] | None = None
+    transformations: list[Transformation] | None = None
+    device_class_mappings: Annotated[list[DeviceClassMapping] | None, _DRA] = None
+
+
+class ResourcesV1Beta2(ConfigModel):
+    """How requests are counted."""
+
+    quota_check_strategy: Literal["BlockUndeclared", "IgnoreUndeclared"] | None = None
+    exclude_resource_prefixes: list[str] | None = None
+    transformations: list[Transformation] | None = None
+    device_class_mappings: Annotated[list[DeviceClassMappingV1Beta2] | None, _DRA] = None
+
+
+class WorkloadRetention(ConfigModel):
+    """When ended workloads are deleted."""
+
+    after_finished: Duration | None = None
+    after_deactivated_by_kueue: Duration | None = None
+
+
+class RetentionPolicies(ConfigModel):
+    """When ended objects are deleted."""
+
+    workloads: WorkloadRetention | None = None
+
+
+class Configuration(ConfigModel):
+    """What both versions have."""
+
+    api_version: str = ""
+    kind: str = ""
+    namespace: Annotated[str, Field(min_length=1)] | None = None
+    webhook: Webhook | None = None
+    leader_election: LeaderElection | None = None
+    health: Health | None = None
+    pprof_bind_address: Annotated[str | None, _NOT_BUILT] = None
+    controller: Controller | None = None
+    tls: Annotated[Tls | None, _LIBRARY] = None
+    manage_jobs_without_queue_name: Annotated[bool | None, _MANAGED] = None
+    managed_jobs_namespace_selector: Selector | None = None
+    internal_cert_management: Annotated[InternalCertManagement | None, _CERTIFICATES] = None
+    client_connection: Annotated[ClientConnection | None, _NO_LIMIT] = None
+    admission_fair_sharing: Annotated[
+        AdmissionFairSharing | None, Unused("not in effect: past usage does not order LocalQueues")
+    ] = None
+    feature_gates: Annotated[dict[str, bool] | None, Unused("there are no feature gates")] = None
+    object_retention_policies: Annotated[RetentionPolicies | None, _NOT_BUILT] = None
+
+
+class ConfigurationV1Beta1(Configuration):
+    """Version v1beta1."""
+
+    metrics: Metrics | None = None
+    wait_for_pods_ready: WaitForPodsReadyV1Beta1 | None = None
+    integrations: Annotated[IntegrationsV1Beta1 | None, _PODS_ONLY] = None
+    queue_visibility: Annotated[QueueVisibility | None, _NOT_BUILT] = None
+    multi_kueue: Annotated[MultiKueue | None, _NOT_BUILT] = None
+    fair_sharing: FairSharingV1Beta1 | None = None
+    resources: Resources | None = None
+
+
+class ConfigurationV1Beta2(Configuration):
+    """Version v1beta2."""
+
+    metrics: MetricsV1Beta2 | None = None
+    wait_for_pods_ready: WaitForPodsReady | None = None
+    integrations: Annotated[Integrations | None, _PODS_ONLY] = None
+    multi_kueue: Annotated[MultiKueueV1Beta2 | None, _NOT_BUILT] = None
+    fair_sharing: FairSharing | None = None
+    resources: ResourcesV1Beta2 | None = None
+    visibility_server: Annotated[VisibilityServer | None, _NOT_BUILT] = None
+
+
+VERSIONS: Final[dict[str, type[ConfigurationV1Beta1 | ConfigurationV1Beta2]]] = {
+    f"{GROUP}/v1beta1": ConfigurationV1Beta1,
+    f"{GROUP}/v1beta2": ConfigurationV1Beta2,
+}

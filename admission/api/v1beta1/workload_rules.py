@@ -1,0 +1,37 @@
+"""What may not change on a v1beta1 Workload that holds quota.
+
+Source: kueue Workload v1beta1; rules W1, W6 and W7 are those of v1beta2.
+"""
+
+from typing import Final
+
+from admission.api.markers import Rule
+from admission.api.v1beta2 import workload_rules
+from admission.api.v1beta2.workload_rules import WAS_RESERVED, WHILE, has
+
+KUEUE_SOURCE: Final = "kueue.x-k8s.io/workloadpriorityclass"
+POD_SOURCE: Final = "scheduling.k8s.io/priorityclass"
+
+_NAME = "priorityClassName"
+_SOURCE = "priorityClassSource"
+
+
+def _both(field: str) -> str:
+    return f"{has('self', field)} && {has('oldSelf', field)}"
+
+
+ROOT: Final = (
+    workload_rules.SAME_NUMBER_OF_POD_SETS,
+    Rule(
+        f"!{WAS_RESERVED} || !({_both(_SOURCE)}) || self.spec.{_SOURCE} == oldSelf.spec.{_SOURCE}",
+        f"{_SOURCE} {WHILE}",
+    ),
+    Rule(
+        f"!{WAS_RESERVED} || !({_both(_SOURCE)} && {_both(_NAME)})"
+        f" || self.spec.{_SOURCE} == '{KUEUE_SOURCE}'"
+        f" || self.spec.{_NAME} == oldSelf.spec.{_NAME}",
+        f"{_NAME} {WHILE} and {_SOURCE} is not equal to {KUEUE_SOURCE}",
+    ),
+    workload_rules.SAME_QUEUE,
+    workload_rules.SAME_EXECUTION_TIME,
+)

@@ -1,0 +1,54 @@
+"""Topology: the levels of a data centre, as labels of nodes."""
+
+from typing import Annotated
+
+from admission.api import markers
+from admission.api.markers import Rule
+from admission.api.model import Model, Root
+from admission.api.scalars import QualifiedName
+
+_HOSTNAME = "kubernetes.io/hostname"
+
+
+class TopologyLevel(Model):
+    """One level."""
+
+    node_label: QualifiedName
+    """Label whose value names the domain that a node belongs to on this level."""
+
+
+LEVEL_RULES = (
+    Rule(
+        "size(self.filter(a, size(self.filter(b, b == a)) > 1)) == 0",
+        "must be unique",
+    ),
+    Rule(
+        f"size(self.filter(level, level.nodeLabel == '{_HOSTNAME}')) == 0"
+        f" || self[size(self) - 1].nodeLabel == '{_HOSTNAME}'",
+        f"the {_HOSTNAME} label can only be used at the lowest level of topology",
+    ),
+)
+_MUTABLE = Rule(
+    f"self == oldSelf || (self[size(self) - 1].nodeLabel == '{_HOSTNAME}'"
+    f" && oldSelf[size(oldSelf) - 1].nodeLabel == '{_HOSTNAME}')",
+    f"levels are mutable only when {_HOSTNAME} is the lowest level both before and after the"
+    " change",
+)
+
+
+class TopologySpec(Model):
+    """The levels."""
+
+    levels: Annotated[
+        list[TopologyLevel],
+        markers.list_atomic(at_least=1, at_most=16),
+        markers.rules(_MUTABLE, *LEVEL_RULES),
+    ]
+    """The levels, from the widest to the narrowest."""
+
+
+class Topology(Root):
+    """The levels of a data centre, as labels of nodes."""
+
+    spec: TopologySpec | None = None
+    """The levels."""

@@ -1,0 +1,1 @@
+"""Composition root: the only place that builds objects and wires them together."""

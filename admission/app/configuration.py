@@ -1,0 +1,58 @@
+"""The configuration file of a process: read once, at its start."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from admission.api.config import reading
+from admission.api.config.reading import ConfigurationError
+from admission.obs import logs
+from admission.settings import Settings
+from admission.translate import configuration, configuration_documents
+from admission.translate.configuration import Effective
+
+__all__ = ["ConfigurationError", "Effective", "documents", "load", "load_logged", "to_yaml"]
+
+documents: Final = configuration_documents.documents
+"""Kueue's document and ours that give the settings."""
+
+
+def load(path: Path | None) -> Effective:
+    """Reads the file; without one, the defaults.
+
+    Raises:
+        ConfigurationError: it cannot be read, or breaks a rule.
+    """
+    if path is None:
+        return Effective(settings=Settings())
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(str(path), [f"cannot be read: {error}"]) from error
+    return configuration.settings_of(reading.read(text, str(path)))
+
+
+def load_logged(path: Path | None) -> Settings:
+    """Reads the file and names what in it changes nothing, in one line of the log.
+
+    Raises:
+        ConfigurationError: it cannot be read, or breaks a rule.
+    """
+    effective = load(path)
+    if effective.unused:
+        logs.get("configuration").warning(
+            "fields without effect", file=str(path), fields=[one.path for one in effective.unused]
+        )
+    return effective.settings
+
+
+def to_yaml(settings: Settings) -> str:
+    """A file that gives these settings."""
+    return to_text(documents(settings))
+
+
+def to_text(documents: Any) -> str:
+    """YAML documents, one after the other."""
+    text: str = yaml.safe_dump_all(documents, sort_keys=False, width=99, allow_unicode=True)
+    return text

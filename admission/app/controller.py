@@ -1,0 +1,197 @@
+"""The controller process: reflectors, the core's thread, writers and pages, wired together."""
+
+import gc
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.app.leading import Leadership
+from admission.app.optional import OptionalWatch
+from admission.app.pages import PageServer
+from admission.base.clock import Clock
+from admission.controllers import core, metrics
+from admission.controllers.accounting import Accounting
+from admission.controllers.core import Core, Message
+from admission.controllers.outside import Lister
+from admission.controllers.writer import Sender, WriterPool
+from admission.insight import pages
+from admission.kube.api import Api
+from admission.kube.events import EventRecorder
+from admission.kube.reflector import Reflector
+from admission.kube.resources import Resource
+from admission.obs import logs
+from admission.settings import ControllerSettings, Settings
+from admission.state.world import State
+from admission.translate import engine_settings, gpu_settings
+
+_BATCH: Final = 512
+"""Messages taken before the core decides again; bounds how long a decision waits."""
+WATCH_SECONDS: Final = (60.0, 120.0)
+"""Life of one watch: a server that falls silent without closing is noticed after that."""
+_YOUNG_OBJECTS: Final = 20_000
+"""New objects between two runs of the garbage collector."""
+_STOP_SECONDS: Final = 5.0
+_COMPONENT: Final = "gpu-admission"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen."""
+
+    host: str
+    port: int
+
+    def text(self) -> str:
+        """``HOST:PORT``."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Controller:
+    """One controller in this process."""
+
+    def __init__(self, api: Api, settings: Settings, clock: Clock, leadership: Leadership) -> None:
+        self._log = logs.get("controller")
+        self._api = api
+        self._clock = clock
+        self._leadership = leadership
+        self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        sender = Sender(api, clock, self._stopping, leadership.may_write)
+        self._writers = WriterPool(sender, self._inbox.put, threads=settings.controller.writers)
+        self._events = EventRecorder(api, _COMPONENT, clock)
+        self._core = Core(
+            state=State(engine_settings.engine_config(settings.quota)),
+            writer=self._writers,
+            events=self._events,
+            clock=clock,
+            settings=settings.controller,
+            accounting=Accounting("standalone" if leadership.at_once else "leader"),
+            health=gpu_settings.health_policy(settings.gpu.health),
+            lists_others=True,
+            rules=engine_settings.rules(settings.quota),
+        )
+        self._reflectors: list[Reflector[Any]] = []
+        self._companions = self._make_companions(settings.controller)
+        self._thread = threading.Thread(target=self._run, name="core", daemon=True)
+        self._pages: list[PageServer] = []
+
+    def start(self) -> None:
+        """Starts all threads; decides nothing before it leads, but knows everything by then."""
+        self._events.start()
+        self._writers.start()
+        if self._leadership.at_once:
+            self._inbox.put(core.Lead())
+        self._watch()
+        for companion in self._companions:
+            companion.start()
+        self._thread.start()
+        if not self._leadership.at_once:
+            self._leadership.start(self._lead)
+
+    def _make_companions(self, settings: ControllerSettings) -> list[OptionalWatch | Lister]:
+        """What tells the core more, and without which it works as well."""
+        put = self._inbox.put
+        watches = [
+            OptionalWatch(self._api, _reflector(self._api, resource, into, put, self._clock))
+            for resource, into in core.OPTIONAL.items()
+        ]
+        return [*watches, Lister(self._api, put, settings.outside_interval_seconds)]
+
+    def _watch(self) -> None:
+        self._reflectors = [
+            _reflector(self._api, resource, into, self._inbox.put, self._clock)
+            for resource, into in core.WATCHED.items()
+        ]
+        for reflector in self._reflectors:
+            reflector.start()
+
+    def _lead(self) -> None:
+        """Lists everything anew, so that no write of an earlier leader is missed, and decides."""
+        for reflector in self._reflectors:
+            reflector.stop()
+        self._inbox.put(core.Lead())
+        self._watch()
+
+    def serve_pages(self, address: Address) -> int:
+        """Serves health, readiness and metrics; returns the port."""
+        app = pages.create_app(alive=self.problem, ready=self.unready)
+        self._pages.append(PageServer(app, address.host, address.port))
+        return self._pages[-1].port
+
+    def problem(self) -> str:
+        """Why the process should be restarted; empty when it need not be."""
+        if self._stopping.is_set():
+            return ""
+        if self._leadership.lost:
+            return "leadership lost"
+        return "" if self._thread.is_alive() else "the core thread has ended"
+
+    def unready(self) -> str:
+        """What is not known yet; empty when everything was listed."""
+        waiting = [r.resource.plural for r in self._reflectors if not r.has_synced]
+        return f"not listed yet: {', '.join(sorted(waiting))}" if waiting else ""
+
+    def stop(self) -> None:
+        """Stops; writes that were sent are finished, others are left to the next start."""
+        self._stopping.set()
+        for follower in (*self._reflectors, *self._companions):
+            follower.stop()
+        self._inbox.put(None)
+        self._thread.join(_STOP_SECONDS)
+        self._writers.stop(_STOP_SECONDS)
+        self._leadership.stop()
+        self._events.stop()
+        for server in self._pages:
+            server.stop()
+
+    def _run(self) -> None:
+        timeout: float | None = None
+        settled = False
+        while not self._stopping.is_set():
+            self._receive(timeout)
+            timeout = self._core.step()
+            if not settled and self._core.synced:
+                settled = True
+                _settle_memory()
+
+    def _receive(self, timeout: float | None) -> None:
+        """Waits for a message, then takes what has arrived with it."""
+        metrics.INBOX.set(self._inbox.qsize())
+        try:
+            message = self._inbox.get(timeout=timeout)
+            for _ in range(_BATCH):
+                if message is not None:
+                    self._core.receive(message)
+                message = self._inbox.get_nowait()
+            if message is not None:
+                self._core.receive(message)
+        except queue.Empty:
+            return
+
+
+def _settle_memory() -> None:
+    """Takes what was listed out of the garbage collector's sight.
+
+    It lives as long as the process; walking it again and again would stop all threads for longer
+    than a scheduling cycle takes.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS)
+
+
+def _reflector(
+    api: Api, resource: Resource, into: type[Any], put: Callable[[Message], None], clock: Clock
+) -> Reflector[Any]:
+    return Reflector(
+        api,
+        resource,
+        into,
+        lambda change: put(core.Observed(resource, change)),
+        clock=clock,
+        label_selector=core.SELECTORS.get(resource, ""),
+        watch_seconds=WATCH_SECONDS,
+        on_undecodable=lambda _: metrics.QUARANTINED.labels(resource.kind).inc(),
+    )

@@ -1,0 +1,146 @@
+"""Pods of the demo: when each comes, what it asks for, how long it runs."""
+
+import importlib.resources
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from admission.base import names
+from admission.kube.api import Document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoPod:
+    """One pod.
+
+    Attributes:
+        namespace: team.
+        name: name.
+        at_seconds: when it is created, after the start.
+        gpus: ``nvidia.com/gpu`` it asks for.
+        run_seconds: how long it runs once released.
+        annotations: what it says about slices.
+        about: why it is in the demo.
+    """
+
+    namespace: str
+    name: str
+    at_seconds: float
+    gpus: int
+    run_seconds: float
+    annotations: tuple[tuple[str, str], ...] = ()
+    about: str
+
+    def document(self) -> Document:
+        """As a user would write it: no queue, no selector, no toleration."""
+        quantity = {names.GPU_RESOURCE: str(self.gpus)}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": self.name,
+                "namespace": self.namespace,
+                "annotations": dict(self.annotations),
+            },
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [
+                    {"name": "main", "image": "train", "resources": {"limits": quantity,
+                                                                     "requests": quantity}}
+                ],
+            },
+        }  # fmt: skip
+
+
+PODS: Final = (
+    DemoPod(
+        namespace="research", name="train-0", at_seconds=0.0, gpus=8, run_seconds=5.0,
+        about="fills research's own A100s",
+    ),
+    DemoPod(
+        namespace="research", name="train-1", at_seconds=0.6, gpus=4, run_seconds=7.0,
+        about="A100s are taken, so it gets H100s",
+    ),
+    DemoPod(
+        namespace="research", name="notebook-0", at_seconds=1.2, gpus=1, run_seconds=6.0,
+        annotations=((names.MIG_PROFILE, "1g.10gb"),),
+        about="asks for one GPU, wants a slice: rewritten to a MIG name",
+    ),
+    DemoPod(
+        namespace="serving", name="chat-0", at_seconds=1.8, gpus=4, run_seconds=9.0,
+        about="fills serving's own A100s",
+    ),
+    DemoPod(
+        namespace="serving", name="chat-1", at_seconds=2.4, gpus=4, run_seconds=5.0,
+        about="waits until research's A100s are idle, then borrows them",
+    ),
+    DemoPod(
+        namespace="research", name="train-2", at_seconds=3.0, gpus=2, run_seconds=3.0,
+        about="waits its turn",
+    ),
+    DemoPod(
+        namespace="lab", name="tune-0", at_seconds=0.3, gpus=1, run_seconds=8.0,
+        about="a whole A100, counted as 80Gi and 7 slices",
+    ),
+    DemoPod(
+        namespace="lab", name="small-0", at_seconds=0.9, gpus=1, run_seconds=5.0,
+        annotations=((names.GPU_MEMORY, "8Gi"),),
+        about="needs 8Gi only: rewritten to a slice, counted in the same budget",
+    ),
+    DemoPod(
+        namespace="lab", name="tune-1", at_seconds=1.5, gpus=1, run_seconds=1.5,
+        about="the A100 is taken: an H100, counted as 94Gi",
+    ),
+    DemoPod(
+        namespace="lab", name="tune-2", at_seconds=4.2, gpus=1, run_seconds=3.0,
+        about="the H100 is sick: waits until it is well",
+    ),
+    DemoPod(
+        namespace="research", name="too-big", at_seconds=3.6, gpus=64, run_seconds=1.0,
+        about="more than the cohort owns: told so at once",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoEvent:
+    """Something that happens to a node.
+
+    Attributes:
+        node: which one.
+        at_seconds: when, after the start.
+        sick: whether its GPU is sick from then on, or well.
+    """
+
+    node: str
+    at_seconds: float
+    sick: bool
+
+    @property
+    def text(self) -> str:
+        """What is told of it."""
+        return f"node {self.node}: its GPU is {'sick (XID error)' if self.sick else 'well again'}"
+
+    def conditions(self) -> list[dict[str, str]]:
+        """Conditions that the node reports from then on."""
+        sick = {"type": "XIDErrors", "status": str(self.sick), "reason": "Xid79"}
+        return [{"type": "Ready", "status": "True"}, sick]
+
+
+EVENTS: Final = (
+    DemoEvent(node="lab-1", at_seconds=3.4, sick=True),
+    DemoEvent(node="lab-1", at_seconds=7.0, sick=False),
+)
+
+NEVER_FITS: Final = "too-big"
+
+
+def objects() -> list[Document]:
+    """Namespaces, flavors and queues of the sample cluster."""
+    text = importlib.resources.files(__package__).joinpath("cluster.yaml").read_text()
+    spaces: list[dict[str, Any]] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        for name in ("research", "serving", "lab")
+    ]
+    return [*spaces, *yaml.safe_load_all(text)]

@@ -1,0 +1,113 @@
+"""What is to be seen of a pod at one moment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from admission.base import names
+from admission.kube import resources
+from admission.kube.api import Api, Document
+
+ORDER: Final = "demo.gpu-admission.dev/order"
+"""Annotation with the number of the pod in the scenario."""
+
+
+_OF_EVERY_POD: Final = "node.kubernetes.io/"
+
+
+class State(StrEnum):
+    """Where a pod is in its life."""
+
+    WAITING = "waiting"
+    ADMITTED = "admitted"
+    RUNNING = "running"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """One pod as people see it.
+
+    Attributes:
+        pod: namespace and name.
+        asks: what it asks for now, and what it asked for where that was rewritten.
+        state: where it is.
+        flavor: what it was admitted to, and as what it is counted where that is no device;
+            empty while it waits.
+        given: node selector and tolerations that were injected.
+        why: the reason on the pod while it waits.
+    """
+
+    pod: str
+    asks: str
+    state: State
+    flavor: str = ""
+    given: str = ""
+    why: str = ""
+
+
+def look(api: Api) -> list[Sight]:
+    """All pods, in order of creation."""
+    workloads = {
+        workload["metadata"]["ownerReferences"][0]["uid"]: workload
+        for workload in api.list(resources.WORKLOADS).items
+    }
+    pods = sorted(api.list(resources.PODS).items, key=_order)
+    return [_sight(pod, workloads.get(pod["metadata"]["uid"])) for pod in pods]
+
+
+def _sight(pod: Document, workload: Document | None) -> Sight:
+    metadata, spec = pod["metadata"], pod["spec"]
+    phase = pod.get("status", {}).get("phase", "Pending")
+    gated = bool(spec.get("schedulingGates"))
+    state = {"Running": State.RUNNING, "Succeeded": State.DONE}.get(
+        phase, State.WAITING if gated else State.ADMITTED
+    )
+    return Sight(
+        pod=f"{metadata['namespace']}/{metadata['name']}",
+        asks=_asks(pod),
+        state=state,
+        flavor="" if gated else _flavors(workload),
+        given="" if gated else _given(spec),
+        why=_why(pod) if gated else "",
+    )
+
+
+def _order(pod: Document) -> int:
+    return int(pod["metadata"]["annotations"][ORDER])
+
+
+def _asks(pod: Document) -> str:
+    requests = pod["spec"]["containers"][0]["resources"]["requests"]
+    text = ", ".join(f"{count} {name}" for name, count in sorted(requests.items()) if count != "0")
+    rewritten = names.ORIGINAL_RESOURCES in pod["metadata"].get("annotations", {})
+    return f"{text} (asked for {names.GPU_RESOURCE})" if rewritten else text
+
+
+def _flavors(workload: Document | None) -> str:
+    admission: Mapping[str, Any] = (workload or {}).get("status", {}).get("admission") or {}
+    assigned = admission.get("podSetAssignments", [])
+    flavors = ", ".join(sorted({name for one in assigned for name in one["flavors"].values()}))
+    usage = {name: amount for one in assigned for name, amount in one["resourceUsage"].items()}
+    if names.GPU_MEMORY not in usage:
+        return flavors
+    slices = usage[names.GPU_SLICES]
+    return f"{flavors} ({usage[names.GPU_MEMORY]}, {slices} slice{'s' if slices != '1' else ''})"
+
+
+def _given(spec: Mapping[str, Any]) -> str:
+    selector = [f"{key}={value}" for key, value in sorted(spec.get("nodeSelector", {}).items())]
+    tolerations = [
+        f"tolerates {toleration.get('key', '*')}"
+        for toleration in spec.get("tolerations", [])
+        if not toleration.get("key", "").startswith(_OF_EVERY_POD)
+    ]
+    return ", ".join((*selector, *dict.fromkeys(tolerations)))
+
+
+def _why(pod: Document) -> str:
+    for condition in pod.get("status", {}).get("conditions", []):
+        if condition["type"] == names.POD_ADMITTED_CONDITION:
+            return f"{condition['reason']}: {condition['message']}"
+    return ""

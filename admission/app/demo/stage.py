@@ -1,0 +1,81 @@
+"""Plays the scenario in a sandbox and tells, moment by moment, what is to be seen."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from admission.app.demo import scenario, sight
+from admission.app.demo.kubelet import Kubelet
+from admission.app.demo.scenario import DemoEvent
+from admission.app.demo.sight import Sight, State
+from admission.app.sandbox import Sandbox
+from admission.base.clock import Clock
+from admission.kube import patches, resources
+from admission.kube.store import Store
+
+_TICK_SECONDS: Final = 0.1
+_LIMIT_SECONDS: Final = 25.0
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What is to be seen, and when.
+
+    Attributes:
+        seconds: since the first pod.
+        sights: all pods.
+        warnings: what the webhook said to whoever created a pod, newest last.
+        events: what happened to nodes, newest last.
+    """
+
+    seconds: float
+    sights: tuple[Sight, ...]
+    warnings: tuple[str, ...]
+    events: tuple[str, ...] = ()
+
+
+def play(sandbox: Sandbox, clock: Clock) -> Iterator[Moment]:
+    """Creates, runs and ends the pods; the last moment is when nothing more can happen."""
+    store = sandbox.store
+    for document in scenario.objects():
+        resource = resources.of_kind(document["apiVersion"], document["kind"])
+        assert resource is not None, document
+        store.create(resource, document, document["metadata"].get("namespace", ""))
+    kubelet = Kubelet(store, {(pod.namespace, pod.name): pod.run_seconds for pod in scenario.PODS})
+    start = clock.monotonic()
+    coming = sorted(enumerate(scenario.PODS), key=lambda one: one[1].at_seconds)
+    ahead, events = list(scenario.EVENTS), list[str]()
+    warnings: list[str] = []
+    while True:
+        seconds = clock.monotonic() - start
+        while coming and coming[0][1].at_seconds <= seconds:
+            order, pod = coming.pop(0)
+            document = pod.document()
+            document["metadata"]["annotations"][sight.ORDER] = str(order)
+            sandbox.warnings.clear()
+            store.create(resources.PODS, document, pod.namespace)
+            warnings += [f"{pod.namespace}/{pod.name}: {text}" for text in sandbox.warnings]
+        while ahead and ahead[0].at_seconds <= seconds:
+            events.append(_happen(store, ahead.pop(0)))
+        kubelet.tick(clock.monotonic())
+        sights = tuple(sight.look(store))
+        yield Moment(seconds, sights, tuple(warnings), tuple(events))
+        if (not coming and _is_over(sights)) or seconds > _LIMIT_SECONDS:
+            return
+        time.sleep(_TICK_SECONDS)
+
+
+def _happen(store: Store, event: DemoEvent) -> str:
+    """Lets a node report something else; what is told of it."""
+    change = patches.merge({"status": {"conditions": event.conditions()}})
+    store.patch(resources.NODES, event.node, change, subresource="status")
+    return event.text
+
+
+def _is_over(sights: tuple[Sight, ...]) -> bool:
+    """Whether all have ended but the one that never fits, and that one knows why."""
+    return all(
+        one.why if one.pod.endswith(f"/{scenario.NEVER_FITS}") else one.state is State.DONE
+        for one in sights
+    )

@@ -1,0 +1,133 @@
+"""GPU configurations in YAML files, found and checked before they reach a node or a namespace.
+
+A file may hold mig-parted and device plugin configurations, ConfigMaps of either, LimitRanges
+and ResourceQuotas, in any number.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import yaml
+
+from admission.api import views
+from admission.api.namespacequotas import NamespaceQuota
+from admission.base.errors import AdmissionError, InvalidValueError
+from admission.gpu import limitobjects, migparted, pluginconfig
+from admission.gpu.catalogue import Catalogue
+from admission.gpu.limitobjects import Finding
+from admission.gpu.products import Product
+from admission.policy import limitranges
+
+
+class UnreadableError(AdmissionError):
+    """The text is no YAML, or holds nothing that can be checked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """One configuration and what is wrong with it.
+
+    Attributes:
+        name: where it stands: ``ConfigMap/mig-parted-config data[config.yaml]``.
+        kind: ``mig-parted``, ``device-plugin``, ``LimitRange`` or ``ResourceQuota``.
+        findings: in the order of its entries.
+    """
+
+    name: str
+    kind: str
+    findings: tuple[Finding, ...]
+
+
+def check(text: str, catalogue: Catalogue, product: Product | None = None) -> tuple[Checked, ...]:
+    """Every configuration of a text, in its order.
+
+    Args:
+        text: of a YAML file with one or several documents.
+        catalogue: of GPUs.
+        product: the GPU that MIG geometries are meant for; None: some GPU must fit.
+
+    Raises:
+        UnreadableError: the text is no YAML, or holds nothing that can be checked.
+    """
+    try:
+        documents = list(yaml.safe_load_all(text))
+    except yaml.YAMLError as error:
+        raise UnreadableError(f"no YAML: {error}") from error
+    checker = _Checker(catalogue, product)
+    checked = tuple(
+        one
+        for index, document in enumerate(documents)
+        if isinstance(document, Mapping)
+        for one in checker.document(index, document)
+    )
+    if not checked:
+        raise UnreadableError(
+            "holds no mig-parted configuration (mig-configs), no device plugin configuration"
+            " (sharing), and no ConfigMap, LimitRange or ResourceQuota with GPUs"
+        )
+    return checked
+
+
+@dataclass(frozen=True, slots=True)
+class _Checker:
+    catalogue: Catalogue
+    product: Product | None
+
+    def document(self, index: int, document: Mapping[str, Any]) -> Iterator[Checked]:
+        kind = str(document.get("kind", ""))
+        if kind.endswith("List"):
+            for item in document.get("items") or ():
+                yield from self.document(index, item)
+            return
+        name = f"{kind}/{_name(document)}" if kind else f"document {index + 1}"
+        if kind == "ConfigMap":
+            yield from self._config_map(name, document)
+        elif kind == "LimitRange":
+            yield Checked(name=name, kind=kind, findings=_limit_range(document))
+        elif kind == "ResourceQuota":
+            yield Checked(name=name, kind=kind, findings=_quota(document))
+        else:
+            yield from self._config(name, document)
+
+    def _config_map(self, name: str, document: Mapping[str, Any]) -> Iterator[Checked]:
+        data = document.get("data")
+        for key, text in (data if isinstance(data, Mapping) else {}).items():
+            where = f"{name} data[{key}]"
+            try:
+                config = yaml.safe_load(text) if isinstance(text, str) else None
+            except yaml.YAMLError as error:
+                finding = Finding(rule="yaml", field=key, text=f"no YAML: {error}")
+                yield Checked(name=where, kind="unknown", findings=(finding,))
+                continue
+            if isinstance(config, Mapping):
+                yield from self._config(where, config)
+
+    def _config(self, name: str, config: Mapping[str, Any]) -> Iterator[Checked]:
+        if "mig-configs" in config:
+            findings = migparted.check(config, self.catalogue, self.product)
+            yield Checked(name=name, kind="mig-parted", findings=findings)
+        elif "sharing" in config or "flags" in config:
+            yield Checked(name=name, kind="device-plugin", findings=pluginconfig.check(config))
+
+
+def _name(document: Mapping[str, Any]) -> str:
+    metadata = document.get("metadata")
+    return str(metadata.get("name", "")) if isinstance(metadata, Mapping) else ""
+
+
+def _limit_range(document: Mapping[str, Any]) -> tuple[Finding, ...]:
+    try:
+        (found,) = limitranges.read([msgspec.convert(document, views.LimitRange)])
+    except (msgspec.ValidationError, InvalidValueError) as error:
+        return (Finding(rule="shape", field="spec.limits", text=str(error)),)
+    return (*limitobjects.invalid(found), *limitobjects.traps(limitranges.as_written(found)))
+
+
+def _quota(document: Mapping[str, Any]) -> tuple[Finding, ...]:
+    try:
+        found = msgspec.convert(document, NamespaceQuota)
+    except msgspec.ValidationError as error:
+        return (Finding(rule="shape", field="spec.hard", text=str(error)),)
+    return limitobjects.quota_traps(found.spec.hard or {})

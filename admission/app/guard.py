@@ -1,0 +1,359 @@
+"""Policies in the API server against ways around quota that no request for GPUs shows.
+
+They are ValidatingAdmissionPolicies: they cost other pods microseconds and work while the
+webhook is down. What happens is the namespace's choice, by its label
+``gpu-admission.dev/bypass``: ``deny``, ``warn`` (where it says nothing else) or ``audit``.
+
+The rules are those of ``admission.gpu.bypass`` that surely reach GPUs, in CEL. The expressions
+use what Kubernetes 1.30 has, and guard every optional field, because one that fails counts as
+broken.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.app import rbac
+from admission.base import names
+from admission.gpu import bypass, resources
+from admission.settings import Settings
+from admission.webhook import configuration
+from admission.webhook.configuration import quote
+
+Document = dict[str, Any]
+
+LABEL: Final = f"{names.OWN_DOMAIN}/bypass"
+DENY: Final = "deny"
+WARN: Final = "warn"
+AUDIT: Final = "audit"
+
+CREATE_POLICY: Final = "gpu-admission-bypass-create"
+UPDATE_POLICY: Final = "gpu-admission-bypass-update"
+DEBUG_POLICY: Final = "gpu-admission-bypass-debug"
+RESIZE_POLICY: Final = "gpu-admission-bypass-resize"
+
+_API_VERSION: Final = "admissionregistration.k8s.io/v1"
+_NODES: Final = "system:nodes"
+_RUNNING: Final = ("containers", "initContainers")
+_DEBUGGING: Final = ("ephemeralContainers",)
+_SHOWS: Final = "shows GPUs to containers that ask for none"
+
+
+def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
+    """The policies, each followed by its bindings.
+
+    Args:
+        settings: the managed resources, the excluded namespaces and our own namespace.
+        users: who may take the gate off and write our annotations, besides the controller's
+            service account: the user of a controller that runs outside the cluster.
+
+    Raises:
+        InvalidValueError: a managed resource is no name and no prefix.
+    """
+    cel = _Cel.of(settings.gpu.managed_resources)
+    account = f"system:serviceaccount:{settings.namespace}:{rbac.CONTROLLER_ACCOUNT}"
+    trusted = sorted({account, *users})
+    excluded = sorted({*configuration.ALWAYS_EXCLUDED, *settings.gpu.excluded_namespaces})
+    policies = (
+        _policy(CREATE_POLICY, "CREATE", "pods", excluded, _on_create(cel), _not_by_node()),
+        _policy(UPDATE_POLICY, "UPDATE", "pods", excluded, _on_update(), _not_by(trusted)),
+        _policy(DEBUG_POLICY, "UPDATE", "pods/ephemeralcontainers", excluded, _on_debug(cel)),
+        _policy(RESIZE_POLICY, "UPDATE", "pods/resize", excluded, _on_resize(cel)),
+    )
+    return [
+        document for policy in policies for document in (policy, *_bindings(policy["metadata"]))
+    ]
+
+
+# -------------------------------------------------------------------------------------- rules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    """One way around quota.
+
+    Attributes:
+        offenders: CEL: a list of names or keys; empty = nothing to object.
+        before: what the message says before the offenders.
+        text: what they do and what to do instead.
+    """
+
+    offenders: str
+    before: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cel:
+    """CEL that depends on the managed resources.
+
+    Attributes:
+        managed: expression over ``r``: it names a managed resource.
+    """
+
+    managed: str
+
+    @classmethod
+    def of(cls, patterns: Iterable[str]) -> "_Cel":
+        return cls(managed=f"({configuration.names_managed('r', resources.managed(patterns))})")
+
+    def asks(self, container: str) -> str:
+        """The container asks for GPUs, by name or by claim."""
+        implicit = f"r.startsWith({quote(resources.IMPLICIT_CLASS_PREFIX)})"
+        amounts = f"{container}.resources"
+        limits = _exists(f"{amounts}.limits", "r", f"{implicit} || {self._counts('limits')}")
+        requests = _exists(f"{amounts}.requests", "r", self._counts("requests"))
+        claims = f"(has({amounts}.claims) && size({amounts}.claims) > 0)"
+        return f"(has({amounts}) && ({limits} || {requests} || {claims}))"
+
+    def _counts(self, kind: str) -> str:
+        return f"({self.managed} && string(c.resources.{kind}[r]) != '0')"
+
+
+def _on_create(cel: _Cel) -> list[_Rule]:
+    asking = _names(_RUNNING, cel.asks("c"))
+    has_node = "(has(object.spec.nodeName) && object.spec.nodeName != '')"
+    return [
+        _showing(cel, _RUNNING),
+        _device_paths(_RUNNING),
+        _device_mounts(_RUNNING),
+        _cdi(),
+        _Rule(
+            offenders=f"({has_node} ? ({asking}) : [])",
+            before="spec.nodeName is set beside the GPU requests of container",
+            text=bypass.NODE_TEXT,
+        ),
+    ]
+
+
+def _on_update() -> list[_Rule]:
+    gone = f"{_gated('oldObject')} && !{_gated('object')}"
+    own = " || ".join(
+        f"k == {quote(key)} || k.startsWith({quote(key + '.')})" for key in bypass.OWN_KEYS
+    )
+    kept = _has_key("object")
+    return [
+        _cdi("object", "oldObject"),
+        _Rule(
+            offenders=f"(({gone}) ? [{quote(names.ADMISSION_GATE)}] : [])",
+            before="spec.schedulingGates: not by this user:",
+            text=bypass.GATE_TEXT,
+        ),
+        _Rule(
+            offenders=(
+                f"{_changed_keys('object', 'oldObject', own)}"
+                f" + {_changed_keys('oldObject', 'object', f'({own}) && !({kept})')}"
+            ),
+            before="metadata.annotations:",
+            text=bypass.EDIT_TEXT,
+        ),
+    ]
+
+
+def _on_debug(cel: _Cel) -> list[_Rule]:
+    """Only containers that this update adds: an older one is not blamed on this user."""
+    old = "oldObject.spec.ephemeralContainers"
+    new = f"!(has({old}) && {old}.exists(o, o.name == c.name))"
+    return [
+        _showing(cel, _DEBUGGING, new),
+        _device_paths(_DEBUGGING, new),
+        _device_mounts(_DEBUGGING, new),
+    ]
+
+
+def _on_resize(cel: _Cel) -> list[_Rule]:
+    offenders = []
+    for member in _RUNNING:
+        differs = " || ".join(
+            _differing(one, other, kind, cel.managed)
+            for kind in ("requests", "limits")
+            for one, other in (("c", "o"), ("o", "c"))
+        )
+        found = f"oldObject.spec.{member}.exists(o, o.name == c.name && ({differs}))"
+        offenders.append(_filtered(member, found))
+    text = bypass.RESIZE_TEXT
+    return [_Rule(offenders=" + ".join(offenders), before="resources of container", text=text)]
+
+
+def _showing(cel: _Cel, members: Iterable[str], also: str = "true") -> _Rule:
+    harmless = ", ".join(quote(value) for value in bypass.SHOWS_NOTHING)
+    value = f"has(e.valueFrom) || (has(e.value) && !(e.value in [{harmless}]))"
+    shows = _exists("c.env", "e", f"e.name == {quote(bypass.VISIBLE_DEVICES)} && ({value})")
+    return _Rule(
+        offenders=_names(members, f"{also} && {shows} && !{cel.asks('c')}"),
+        before=f"{bypass.VISIBLE_DEVICES} of container",
+        text=f"{_SHOWS}; {bypass.ASK}",
+    )
+
+
+def _device_paths(members: Iterable[str], also: str = "true") -> _Rule:
+    path = _any_path(bypass.DEVICE_PATHS, "")
+    devices = f"has(v.hostPath) && v.hostPath.path.matches({quote(path)})"
+    mounted = _exists("object.spec.volumes", "v", f"v.name == m.name && {devices}")
+    return _Rule(
+        offenders=_names(members, f"{also} && {_exists('c.volumeMounts', 'm', mounted)}"),
+        before="a host path below /dev in container",
+        text=f"gives access to GPU devices; {bypass.ASK}",
+    )
+
+
+def _device_mounts(members: Iterable[str], also: str = "true") -> _Rule:
+    path = quote(_any_path((bypass.DEVICE_MOUNTS,), "(/|$)"))
+    mounted = _exists("c.volumeMounts", "m", f"m.mountPath.matches({path})")
+    return _Rule(
+        offenders=_names(members, f"{also} && {mounted}"),
+        before=f"a mount below {bypass.DEVICE_MOUNTS} in container",
+        text=f"selects GPUs outside of any request; {bypass.ASK}",
+    )
+
+
+def _cdi(new: str = "object", old: str = "") -> _Rule:
+    prefixes = " || ".join(f"k.startsWith({quote(prefix)})" for prefix in bypass.CDI_KEYS)
+    vendor = f"{new}.metadata.annotations[k].contains({quote(bypass.CDI_VENDOR)})"
+    return _Rule(
+        offenders=_changed_keys(new, old, f"({prefixes}) && {vendor}"),
+        before="metadata.annotations:",
+        text=f"injects GPUs into a container outside of any request; {bypass.ASK}",
+    )
+
+
+# ---------------------------------------------------------------------------------------- CEL
+
+
+def _exists(collection: str, variable: str, condition: str) -> str:
+    """Some item meets the condition; an absent collection has none."""
+    return f"(has({collection}) && {collection}.exists({variable}, {condition}))"
+
+
+def _filtered(member: str, condition: str) -> str:
+    """Names of the containers ``c`` of one list of the pod that meet the condition."""
+    path = f"object.spec.{member}"
+    return f"(has({path}) ? {path}.filter(c, {condition}).map(c, c.name) : [])"
+
+
+def _names(members: Iterable[str], condition: str) -> str:
+    return " + ".join(_filtered(member, condition) for member in members)
+
+
+def _has_key(variable: str) -> str:
+    path = f"{variable}.metadata.annotations"
+    return f"has({path}) && k in {path}"
+
+
+def _changed_keys(new: str, old: str, condition: str) -> str:
+    """Annotations ``k`` of ``new`` that meet the condition and are not the same in ``old``."""
+    path = f"{new}.metadata.annotations"
+    if old:
+        before = f"{old}.metadata.annotations[k]"
+        condition = f"({condition}) && !({_has_key(old)} && {before} == {path}[k])"
+    return f"(has({path}) ? {path}.filter(k, {condition}) : [])"
+
+
+def _gated(variable: str) -> str:
+    gates = f"{variable}.spec.schedulingGates"
+    return _exists(gates, "g", f"g.name == {quote(names.ADMISSION_GATE)}")
+
+
+def _differing(one: str, other: str, kind: str, managed: str) -> str:
+    """Some managed amount of ``one`` is another in ``other``; a missing one is 0."""
+    mine, theirs = f"{one}.resources.{kind}", f"{other}.resources.{kind}"
+    known = f"has({other}.resources) && has({theirs}) && r in {theirs}"
+    amount = f"({known} ? string({theirs}[r]) : '0')"
+    differs = f"{managed} && string({mine}[r]) != {amount}"
+    return f"(has({one}.resources) && {_exists(mine, 'r', differs)})"
+
+
+def _any_path(paths: Sequence[str], end: str) -> str:
+    """A regular expression for host paths that begin like one of these, however written."""
+    written = (
+        "".join(rf"(/+\.)*/+{re.escape(part)}" for part in path.strip("/").split("/"))
+        for path in paths
+    )
+    return f"^({'|'.join(written)}){end}"
+
+
+# ---------------------------------------------------------------------------------- documents
+
+
+def _not_by_node() -> list[Document]:
+    """Nodes create mirror pods, which are bound already."""
+    expression = f"!request.userInfo.groups.exists(g, g == {quote(_NODES)})"
+    return [{"name": "not-by-a-node", "expression": expression}]
+
+
+def _not_by(users: Iterable[str]) -> list[Document]:
+    listed = ", ".join(quote(user) for user in users)
+    expression = f"!(request.userInfo.username in [{listed}])"
+    return [{"name": "not-by-the-controller", "expression": expression}]
+
+
+def _policy(
+    name: str,
+    operation: str,
+    resource: str,
+    excluded: list[str],
+    rules: Iterable[_Rule],
+    conditions: Sequence[Document] = (),
+) -> Document:
+    matched = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": [operation],
+        "resources": [resource],
+        "scope": "Namespaced",
+    }
+    not_excluded = {
+        "key": "kubernetes.io/metadata.name",
+        "operator": "NotIn",
+        "values": excluded,
+    }
+    return {
+        "apiVersion": _API_VERSION,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "matchPolicy": "Equivalent",
+                "namespaceSelector": {"matchExpressions": [not_excluded]},
+                "objectSelector": {},
+                "resourceRules": [matched],
+            },
+            **({"matchConditions": list(conditions)} if conditions else {}),
+            "validations": [_validation(rule) for rule in rules],
+        },
+    }
+
+
+def _validation(rule: _Rule) -> Document:
+    listed = f"({rule.offenders}).join(', ')"
+    return {
+        "expression": f"size({rule.offenders}) == 0",
+        "message": f"{rule.before.removesuffix(':')}: {rule.text}",
+        "messageExpression": f"{quote(rule.before + ' ')} + {listed} + {quote(': ' + rule.text)}",
+        "reason": "Forbidden",
+    }
+
+
+def _bindings(policy: Document) -> Iterable[Document]:
+    """One for each choice of a namespace; every one leaves a mark in the audit log."""
+    for choice, actions, expression in (
+        (DENY, ["Deny", "Audit"], {"operator": "In", "values": [DENY]}),
+        (WARN, ["Warn", "Audit"], {"operator": "NotIn", "values": [AUDIT, DENY]}),
+        (AUDIT, ["Audit"], {"operator": "In", "values": [AUDIT]}),
+    ):
+        yield {
+            "apiVersion": _API_VERSION,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": f"{policy['name']}-{choice}"},
+            "spec": {
+                "policyName": policy["name"],
+                "validationActions": actions,
+                "matchResources": {
+                    "matchPolicy": "Equivalent",
+                    "namespaceSelector": {"matchExpressions": [{"key": LABEL, **expression}]},
+                    "objectSelector": {},
+                },
+            },
+        }

@@ -1,0 +1,292 @@
+"""What an installation consists of, put into a cluster and taken out again."""
+
+import base64
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from admission.api import crds
+from admission.app import guard, manifests, rbac, scope, webhook_secret
+from admission.base import names
+from admission.base.clock import Clock
+from admission.base.errors import AdmissionError
+from admission.kube import apply, errors, patches, resources
+from admission.kube.api import Api, Document
+from admission.kube.apply import Applied, Effect
+from admission.kube.resources import Resource
+from admission.settings import Settings
+from certs import files
+
+_KUEUE_CONFIGURATIONS: Final = (
+    (resources.MUTATING_WEBHOOKS, "kueue-mutating-webhook-configuration"),
+    (resources.VALIDATING_WEBHOOKS, "kueue-validating-webhook-configuration"),
+)
+_FINALIZED: Final = (
+    resources.WORKLOADS,
+    resources.LOCAL_QUEUES,
+    resources.CLUSTER_QUEUES,
+    resources.RESOURCE_FLAVORS,
+)
+_CRD_SECONDS: Final = 200.0
+_GUARD_SECONDS: Final = 10.0
+"""How long an API server may go on applying policies that were deleted; it looks every second."""
+_POLL_SECONDS: Final = 0.1
+_PAGE: Final = 500
+
+
+class InstallationError(AdmissionError):
+    """The cluster is not in a state in which this can be done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to install.
+
+    Attributes:
+        webhook_url: ``https://host:port`` of a webhook outside the cluster, where the controller
+            then runs, too; empty to run both in the cluster.
+        certificates: directory of such a webhook's certificates; filled where it has none.
+        image: of the pods in the cluster.
+        take_over: install beside Kueue's webhook configurations.
+        bypass_guard: install the policies against ways around quota; else take them away.
+        older_versions: serve v1beta1 of kinds that must be converted. The API server then keeps
+            a cache of each version, and has every Workload that is written converted for it.
+    """
+
+    webhook_url: str
+    certificates: Path
+    image: str = manifests.DEFAULT_IMAGE
+    take_over: bool = False
+    bypass_guard: bool = True
+    older_versions: bool = True
+
+
+def install(
+    api: Api, plan: Plan, settings: Settings, clock: Clock, wait: Callable[[float], None]
+) -> Iterator[Applied]:
+    """Applies everything, server-side; a second time changes nothing.
+
+    The webhook configurations come last, when what they need is there.
+
+    Args:
+        api: the cluster.
+        plan: what to install.
+        settings: the configuration.
+        clock: for certificates and for bounding waits.
+        wait: sleeps for seconds.
+
+    Raises:
+        InstallationError: Kueue is installed, the URL is no https URL, or the CRDs were not
+            established in time.
+        KubeError: the API server refused.
+    """
+    if not plan.take_over:
+        _refuse_kueue(api)
+    host = _host(plan.webhook_url) if plan.webhook_url else ""
+    yield from apply.apply_all(api, [manifests.namespace(settings)])
+    if host:
+        authority = files.ensure(plan.certificates, [host], clock.now()).ca.read_bytes()
+        place = {"url": plan.webhook_url.rstrip("/")}
+    else:
+        secret = webhook_secret.ensure(api, settings, clock)
+        yield secret.applied
+        authority, place = secret.authority, manifests.service_reference(settings)
+    client_config = {**place, "caBundle": base64.b64encode(authority).decode()}
+    # Only who asks for an older version than the stored one waits for the webhook behind this.
+    conversion = manifests.conversion(client_config) if plan.older_versions else None
+    yield from apply.apply_all(api, crds.documents(conversion))
+    _await_crds(api, clock, wait, _is_established)
+    yield from apply.apply_all(
+        api, [*rbac.documents(settings.namespace), *scope.documents(settings)]
+    )
+    yield from _guard(api, plan, settings)
+    if not host:
+        yield from apply.apply_all(api, _processes(settings, plan.image))
+    yield from apply.apply_all(api, manifests.webhook_configurations(client_config, settings))
+
+
+def uninstall(
+    api: Api,
+    settings: Settings,
+    clock: Clock,
+    wait: Callable[[float], None],
+    *,
+    release_pods: bool,
+) -> Iterator[Applied]:
+    """Takes everything back, webhook configurations first, so that nothing waits for a webhook.
+
+    Args:
+        api: the cluster.
+        settings: as at installation; of what was not installed nothing is there to delete.
+        clock: bounds the wait for the CRDs to be gone.
+        wait: sleeps for seconds.
+        release_pods: take our gate off the pods that still wait; otherwise they stay pending.
+
+    Raises:
+        InstallationError: a CRD is still there after its time.
+        KubeError: the API server refused.
+    """
+    place = manifests.service_reference(settings)
+    yield from apply.delete_all(api, manifests.webhook_configurations(place, settings))
+    yield from apply.delete_all(api, reversed(guard.documents(settings)))
+    secret = webhook_secret.document(settings, {})
+    processes = _processes(settings, manifests.DEFAULT_IMAGE)
+    yield from apply.delete_all(api, [*reversed(processes), secret])
+    if release_pods:
+        yield from _release(api, clock, wait)
+    for resource in _FINALIZED:
+        _remove_finalizers(api, resource)
+    roles = [*rbac.documents(settings.namespace), *scope.documents(settings)]
+    yield from apply.delete_all(api, reversed(roles))
+    yield from apply.delete_all(api, reversed(crds.documents()))
+    _await_crds(api, clock, wait, _is_gone)
+    yield from apply.delete_all(api, [manifests.namespace(settings)])
+
+
+def gated_pods(api: Api) -> list[Document]:
+    """Pods that still carry our gate."""
+    selector = f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}"
+    return [pod for pod in _all(api, resources.PODS, selector) if _gates(pod) != _kept(pod)]
+
+
+def _refuse_kueue(api: Api) -> None:
+    for resource, name in _KUEUE_CONFIGURATIONS:
+        try:
+            api.get(resource, name)
+        except errors.NotFoundError:
+            continue
+        raise InstallationError(
+            f"{resource.kind} {name} exists: Kueue is installed in this cluster, and both would "
+            "gate the same pods; remove Kueue, or pass --take-over"
+        )
+
+
+def _processes(settings: Settings, image: str) -> list[Document]:
+    """What runs in the cluster, and what it needs beside accounts and the Secret."""
+    return [
+        manifests.config_map(settings),
+        *manifests.webhook(settings, image),
+        *manifests.controller(settings, image),
+    ]
+
+
+def _guard(api: Api, plan: Plan, settings: Settings) -> Iterator[Applied]:
+    """The policies, or their removal; a controller outside the cluster is the installing user."""
+    if plan.bypass_guard:
+        users = [_own_name(api)] if plan.webhook_url else []
+        yield from apply.apply_all(api, guard.documents(settings, users))
+        return
+    for removed in apply.delete_all(api, reversed(guard.documents(settings))):
+        if removed.effect is not Effect.ABSENT:
+            yield removed
+
+
+def _own_name(api: Api) -> str:
+    resource = resources.SELF_SUBJECT_REVIEWS
+    asked = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return str(api.create(resource, asked)["status"]["userInfo"]["username"])
+
+
+def _host(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme != "https" or not parts.hostname:
+        raise InstallationError(f"{url!r}: the webhook URL must be https://HOST:PORT")
+    return parts.hostname
+
+
+def _await_crds(
+    api: Api,
+    clock: Clock,
+    wait: Callable[[float], None],
+    is_done: Callable[[Document | None], bool],
+) -> None:
+    deadline = clock.monotonic() + _CRD_SECONDS
+    for document in crds.documents():
+        name = document["metadata"]["name"]
+        while not is_done(_crd(api, name)):
+            if clock.monotonic() > deadline:
+                raise InstallationError(
+                    f"CustomResourceDefinition {name} is not as it should be after "
+                    f"{_CRD_SECONDS:.0f} s; see its conditions: kubectl describe crd {name}"
+                )
+            wait(_POLL_SECONDS)
+
+
+def _crd(api: Api, name: str) -> Document | None:
+    try:
+        return api.get(resources.CRDS, name)
+    except errors.NotFoundError:
+        return None
+
+
+def _is_established(crd: Document | None) -> bool:
+    # A fresh CRD has ``conditions: null``.
+    conditions = ((crd or {}).get("status") or {}).get("conditions") or []
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+
+def _is_gone(crd: Document | None) -> bool:
+    return crd is None
+
+
+def _remove_finalizers(api: Api, resource: Resource) -> None:
+    """Takes Kueue's finalizer off, which nobody would do once the controller is gone."""
+    for item in _all(api, resource):
+        metadata = item["metadata"]
+        finalizers = metadata.get("finalizers", [])
+        if names.RESOURCE_IN_USE in finalizers:
+            change = patches.remove_finalizer(finalizers, names.RESOURCE_IN_USE)
+            api.patch(
+                resource, metadata["name"], patches.merge(change), metadata.get("namespace", "")
+            )
+
+
+def _release(api: Api, clock: Clock, wait: Callable[[float], None]) -> Iterator[Applied]:
+    deadline = clock.monotonic() + _GUARD_SECONDS
+    for pod in gated_pods(api):
+        metadata = pod["metadata"]
+        change = {"spec": {"schedulingGates": [{"name": gate} for gate in _kept(pod)]}}
+        while not _patched(api, metadata, change, is_last=clock.monotonic() > deadline):
+            wait(_POLL_SECONDS)
+        yield Applied(
+            kind="Pod",
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+            effect=Effect.CONFIGURED,
+        )
+
+
+def _patched(api: Api, metadata: Document, change: Document, *, is_last: bool) -> bool:
+    """False where a policy of ours that is deleted already still forbids it."""
+    try:
+        api.patch(resources.PODS, metadata["name"], patches.merge(change), metadata["namespace"])
+    except errors.ForbiddenError:
+        if is_last:
+            raise
+        return False
+    return True
+
+
+def _gates(pod: Document) -> list[str]:
+    return [gate["name"] for gate in pod["spec"].get("schedulingGates", [])]
+
+
+def _kept(pod: Document) -> list[str]:
+    ours = {names.ADMISSION_GATE, names.TOPOLOGY_GATE}
+    return [gate for gate in _gates(pod) if gate not in ours]
+
+
+def _all(api: Api, resource: Resource, selector: str = "") -> Iterator[Document]:
+    """Every object, in pages; none where the kind is not served."""
+    token = ""
+    while True:
+        try:
+            page = api.list(resource, label_selector=selector, limit=_PAGE, continue_=token)
+        except errors.NotFoundError:
+            return
+        yield from page.items
+        token = page.continue_
+        if not token:
+            return

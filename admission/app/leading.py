@@ -1,0 +1,112 @@
+"""When this process may decide and write: by a Lease among several, or at once when alone."""
+
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+from typing import Protocol
+
+from admission.base.clock import Clock
+from admission.kube.api import Api
+from admission.kube.lease import Election, Timing
+from admission.settings import Settings
+
+
+class Leadership(Protocol):
+    """Tells when to begin, whether a write may still be sent, and when all is over."""
+
+    @property
+    def at_once(self) -> bool:
+        """Whether it leads from the start, and ``start`` is not to be called."""
+        ...
+
+    def start(self, begin: Callable[[], None]) -> None:
+        """Calls ``begin`` once, from another thread, when this process leads."""
+        ...
+
+    def may_write(self) -> bool:
+        """Whether a request sent now would end while this process leads."""
+        ...
+
+    @property
+    def lost(self) -> bool:
+        """Whether it led and does no more; the process must end."""
+        ...
+
+    def stop(self) -> None:
+        """Gives leadership back; nothing may be written any more."""
+        ...
+
+
+class Alone:
+    """No election: leads from the start."""
+
+    at_once = True
+    lost = False
+
+    def start(self, begin: Callable[[], None]) -> None:
+        """Nothing to wait for."""
+
+    def may_write(self) -> bool:
+        """Always."""
+        return True
+
+    def stop(self) -> None:
+        """Nothing to give back."""
+
+
+class Elected:
+    """Leads while it holds the Lease.
+
+    Begins only after an earlier leader's last request has ended for certain: that one stopped
+    sending a request's time-out before its own deadline, and its server may take that long again.
+    """
+
+    at_once = False
+
+    def __init__(self, api: Api, settings: Settings, clock: Clock) -> None:
+        times = settings.leader_election
+        self._clock = clock
+        self._timeout = settings.controller.request_timeout_seconds
+        self._stopping = threading.Event()
+        self.lost = False
+        self._election = Election(
+            api,
+            f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4()}",
+            clock,
+            namespace=settings.namespace,
+            timing=Timing(
+                lease=times.lease_seconds, renew=times.renew_seconds, retry=times.retry_seconds
+            ),
+        )
+        self._thread: threading.Thread | None = None
+
+    def start(self, begin: Callable[[], None]) -> None:
+        """Runs for the Lease in a thread of its own."""
+
+        def started() -> None:
+            threading.Thread(target=self._begin, args=(begin,), daemon=True).start()
+
+        self._thread = threading.Thread(
+            target=self._election.run, args=(started, self._lose), name="lease", daemon=True
+        )
+        self._thread.start()
+
+    def may_write(self) -> bool:
+        """Whether the Lease outlasts a request that is sent now."""
+        return self._clock.monotonic() + self._timeout < self._election.is_leader_until()
+
+    def stop(self) -> None:
+        """Gives the Lease back."""
+        self._stopping.set()
+        self._election.stop()
+        if self._thread is not None:
+            self._thread.join(self._timeout)
+
+    def _begin(self, begin: Callable[[], None]) -> None:
+        if not self._stopping.wait(self._timeout):
+            begin()
+
+    def _lose(self) -> None:
+        self.lost = True

@@ -1,0 +1,163 @@
+"""Who may do what: roles of the program's own service accounts and of people.
+
+One table is the source of ``install`` and of ``deploy/``. Source: kueue config/components/rbac
+for the roles of people; the program's own roles list what its code asks for, no more.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from admission.base import names
+
+CONTROLLER_ACCOUNT: Final = "gpu-admission-controller"
+WEBHOOK_ACCOUNT: Final = "gpu-admission-webhook"
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+_API_VERSION: Final = f"{_RBAC}/v1"
+_READ: Final = ("get", "list", "watch")
+_FOLLOW: Final = ("list", "watch")
+_EDIT: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
+_KUEUE: Final = names.KUEUE_GROUP
+_WORKLOADS: Final = f"workloads.{_KUEUE}"
+
+
+class _Rule(NamedTuple):
+    """What may be done; to all objects where no names are given."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+
+# "get" where a write that met a conflict reads the object, else objects are only followed.
+_CONTROLLER_RULES: Final = (
+    _Rule("", ("namespaces", "nodes"), _FOLLOW),
+    _Rule("scheduling.koordinator.sh", ("devices",), _FOLLOW),
+    _Rule("", ("pods",), ("delete", "get", "list", "patch", "watch")),
+    _Rule("", ("pods/status",), ("patch",)),
+    # A Workload blocks the deletion of the pod that owns it, which the admission plugin
+    # OwnerReferencesPermissionEnforcement allows to those who may set the pod's finalizers.
+    _Rule("", ("pods/finalizers",), ("update",)),
+    _Rule("events.k8s.io", ("events",), ("create", "patch")),
+    _Rule("batch", ("jobs",), (*_READ, "patch")),
+    _Rule("batch", ("jobs/status",), ("patch",)),
+    _Rule("batch", ("jobs/finalizers",), ("update",)),
+    _Rule("scheduling.k8s.io", ("priorityclasses",), _FOLLOW),
+    _Rule(_KUEUE, ("admissionchecks", "cohorts", "workloadpriorityclasses"), _FOLLOW),
+    # Their finalizers are metadata of the object itself.
+    _Rule(_KUEUE, ("clusterqueues", "resourceflavors"), (*_READ, "patch")),
+    _Rule(_KUEUE, ("localqueues",), _READ),
+    _Rule(_KUEUE, ("clusterqueues/status", "localqueues/status"), ("patch",)),
+    _Rule(_KUEUE, ("workloads",), ("create", "delete", "get", "list", "patch", "watch")),
+    _Rule(_KUEUE, ("workloads/status",), ("patch",)),
+    # Asked before a running pod is stopped because its Workload is gone.
+    _Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("get",), (_WORKLOADS,)),
+)
+# Creation cannot be limited to a name: the name is not known to the authorizer then.
+_CONTROLLER_NAMESPACE_RULES: Final = (
+    _Rule("coordination.k8s.io", ("leases",), ("create",)),
+    _Rule("coordination.k8s.io", ("leases",), ("get", "patch"), (names.LEASE_NAME,)),
+)
+_WEBHOOK_RULES: Final = (
+    _Rule("", ("limitranges", "namespaces", "resourcequotas"), _FOLLOW),
+    _Rule(
+        _KUEUE,
+        ("clusterqueues", "localqueues", "resourceflavors", "workloadpriorityclasses"),
+        _FOLLOW,
+    ),
+)
+
+# kind, who may edit it, who may view it: a = batch-admin, u = batch-user, k = Kubernetes' own
+# view, edit and admin roles, m = Kubernetes' admin role only.
+_PEOPLE: Final = (
+    ("clusterqueue", "clusterqueues", "a", "am", True),
+    ("cohort", "cohorts", "a", "am", False),
+    ("resourceflavor", "resourceflavors", "a", "am", False),
+    ("localqueue", "localqueues", "a", "auk", True),
+    ("workload", "workloads", "a", "auk", True),
+)
+_AGGREGATE: Final = {
+    "a": ("rbac.kueue.x-k8s.io/batch-admin",),
+    "u": ("rbac.kueue.x-k8s.io/batch-user",),
+    "m": (f"{_RBAC}/aggregate-to-admin",),
+    "k": tuple(f"{_RBAC}/aggregate-to-{role}" for role in ("view", "edit", "admin")),
+}
+
+
+def documents(namespace: str = names.SYSTEM_NAMESPACE) -> list[dict[str, Any]]:
+    """Service accounts, roles and bindings, in the order in which they are applied.
+
+    Args:
+        namespace: of the program.
+    """
+    return [*_accounts(namespace), *_people()]
+
+
+def _accounts(namespace: str) -> Iterable[dict[str, Any]]:
+    for account, rules in (
+        (CONTROLLER_ACCOUNT, _CONTROLLER_RULES),
+        (WEBHOOK_ACCOUNT, _WEBHOOK_RULES),
+    ):
+        yield {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": account, "namespace": namespace},
+        }
+        yield _cluster_role(account, {}, rules)
+        yield _binding("ClusterRoleBinding", "ClusterRole", account, namespace)
+    yield {
+        "apiVersion": _API_VERSION,
+        "kind": "Role",
+        "metadata": {"name": CONTROLLER_ACCOUNT, "namespace": namespace},
+        "rules": [_rule(rule) for rule in _CONTROLLER_NAMESPACE_RULES],
+    }
+    yield _binding("RoleBinding", "Role", CONTROLLER_ACCOUNT, namespace)
+
+
+def _people() -> Iterable[dict[str, Any]]:
+    for role in ("batch-admin", "batch-user"):
+        yield {
+            "apiVersion": _API_VERSION,
+            "kind": "ClusterRole",
+            "metadata": {"name": f"gpu-admission-{role}"},
+            "aggregationRule": {
+                "clusterRoleSelectors": [{"matchLabels": {f"rbac.kueue.x-k8s.io/{role}": "true"}}]
+            },
+        }
+    for kind, plural, editors, viewers, has_status in _PEOPLE:
+        for name, verbs, groups in (("editor", _EDIT, editors), ("viewer", _READ, viewers)):
+            rules = [_Rule(_KUEUE, (plural,), verbs)]
+            if has_status:
+                rules.append(_Rule(_KUEUE, (f"{plural}/status",), ("get",)))
+            labels = {label: "true" for group in groups for label in _AGGREGATE[group]}
+            yield _cluster_role(f"gpu-admission-{kind}-{name}", labels, rules)
+
+
+def _cluster_role(name: str, labels: dict[str, str], rules: Iterable[_Rule]) -> dict[str, Any]:
+    return {
+        "apiVersion": _API_VERSION,
+        "kind": "ClusterRole",
+        "metadata": {"name": name, **({"labels": labels} if labels else {})},
+        "rules": [_rule(rule) for rule in rules],
+    }
+
+
+def _rule(rule: _Rule) -> dict[str, Any]:
+    document = {
+        "apiGroups": [rule.group],
+        "resources": list(rule.resources),
+        "verbs": list(rule.verbs),
+    }
+    return document | ({"resourceNames": list(rule.names)} if rule.names else {})
+
+
+def _binding(kind: str, role_kind: str, account: str, namespace: str) -> dict[str, Any]:
+    scope = {"namespace": namespace} if kind == "RoleBinding" else {}
+    return {
+        "apiVersion": _API_VERSION,
+        "kind": kind,
+        "metadata": {"name": account, **scope},
+        "roleRef": {"apiGroup": _RBAC, "kind": role_kind, "name": account},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+    }

@@ -1,0 +1,89 @@
+"""The webhook's process: reflectors fill its knowledge, gunicorn serves the reviews over TLS."""
+
+from pathlib import Path
+from typing import Any
+
+from admission.app import serving
+from admission.app.connection import Target
+from admission.app.controller import WATCH_SECONDS, Address
+from admission.base.clock import Clock, SystemClock
+from admission.kube.api import Api
+from admission.kube.reflector import Deleted, Reflector, Replaced, Upserted
+from admission.kube.resources import Resource
+from admission.obs import logs
+from admission.settings import Settings
+from admission.webhook import convert, server
+from admission.webhook import knowledge as webhook_knowledge
+from admission.webhook.knowledge import ClusterKnowledge
+from admission.webhook.metrics import WebhookMetrics
+from certs import files
+
+_ANY = {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
+
+
+def serve(
+    target: Target, address: Address, directory: Path, settings: Settings, log_level: str
+) -> None:
+    """Serves until SIGTERM or SIGINT.
+
+    Args:
+        target: API server whose queues, flavors and namespaces the reviews look up.
+        address: where to listen.
+        directory: certificates; made for the address where the directory holds none.
+        settings: what the installation chose.
+        log_level: least level of log lines.
+
+    Raises:
+        KubeError: the kubeconfig cannot be used.
+        OSError: the address cannot be bound or the directory not be written.
+    """
+    certificates = certificate_files(directory, address.host, SystemClock())
+    api = target.connect(
+        connections=len(webhook_knowledge.WATCHED) + 2,
+        timeout_seconds=settings.controller.request_timeout_seconds,
+    )
+    known = ClusterKnowledge()
+    app = server.create_app(known, settings, WebhookMetrics())
+
+    def after_fork() -> None:
+        logs.configure(log_level)
+        for resource, into in webhook_knowledge.WATCHED.items():
+            reflector(api, resource, into, known).start()
+
+    serving.serve(
+        app=lambda: app,
+        host=address.host,
+        port=address.port,
+        certificates=certificates,
+        threads=settings.webhook.threads,
+        max_body_bytes=settings.webhook.max_body_bytes,
+        long_paths={convert.PATH: convert.MAX_BODY_BYTES},
+        after_fork=after_fork,
+    )
+
+
+def certificate_files(directory: Path, host: str, clock: Clock) -> files.CertificateFiles:
+    """The directory's certificates as they are, or new ones for the host where there are none."""
+    present = files.CertificateFiles(
+        ca=directory / "ca.crt", certificate=directory / "tls.crt", key=directory / "tls.key"
+    )
+    if present.certificate.exists() and present.key.exists():
+        return present
+    hosts = ["localhost", "127.0.0.1"] if host in _ANY else [host]
+    return files.ensure(directory, hosts, clock.now())
+
+
+def reflector(
+    api: Api, resource: Resource, into: type[Any], known: ClusterKnowledge
+) -> Reflector[Any]:
+    """A reflector that keeps one kind of the knowledge current."""
+
+    def sink(change: Replaced[Any] | Upserted[Any] | Deleted[Any]) -> None:
+        if isinstance(change, Replaced):
+            known.replace(resource, change.items)
+        elif isinstance(change, Upserted):
+            known.upsert(resource, change.object)
+        else:
+            known.delete(resource, change.object)
+
+    return Reflector(api, resource, into, sink, clock=SystemClock(), watch_seconds=WATCH_SECONDS)

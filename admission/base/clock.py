@@ -1,0 +1,51 @@
+"""Time as a value that is passed in, so that tests own it."""
+
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Source of time: wall time for what is written, monotonic time for what is measured."""
+
+    def now(self) -> datetime:
+        """Wall time, aware, UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds since an arbitrary start; never goes back."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        """Wall time, aware, UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Seconds since an arbitrary start; never goes back."""
+        return time.monotonic()
+
+
+def to_wire(moment: datetime) -> str:
+    """RFC 3339 with whole seconds, as metav1.Time writes it (``2026-01-02T03:04:05Z``)."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def to_wire_micro(moment: datetime) -> str:
+    """RFC 3339 with six fraction digits, as metav1.MicroTime demands."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def from_wire(text: str) -> datetime:
+    """Reads an RFC 3339 time.
+
+    Raises:
+        ValueError: the text is no RFC 3339 time with a zone.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r}: a time needs a zone")
+    return moment.astimezone(UTC)

@@ -1,0 +1,29 @@
+"""Root of the program's exceptions.
+
+AdmissionError
+  ├── InvalidValueError   a text or object breaks a rule; names the field
+  └── InternalError       should never happen; the caller may not trust the result
+Each boundary adds its own small tree (see ``admission.kube.errors``).
+"""
+
+
+class AdmissionError(Exception):
+    """Base of every exception that this program raises on purpose."""
+
+
+class InvalidValueError(AdmissionError, ValueError):
+    """A value breaks a rule.
+
+    Attributes:
+        value: the offending value, as text.
+        rule: what it should have been.
+    """
+
+    def __init__(self, value: str, rule: str) -> None:
+        super().__init__(f"{value!r}: {rule}")
+        self.value = value
+        self.rule = rule
+
+
+class InternalError(AdmissionError):
+    """An invariant of the program itself is broken; a bug, never a user's mistake."""

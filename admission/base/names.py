@@ -1,0 +1,104 @@
+"""Names that cross package borders: typed references and the keys of Kueue and of this project.
+
+Source: kueue apis/kueue/v1beta2 and pkg/controller/constants.
+"""
+
+from typing import Final, NamedTuple, NewType
+
+ClusterQueueName = NewType("ClusterQueueName", str)
+CohortName = NewType("CohortName", str)
+FlavorName = NewType("FlavorName", str)
+ResourceName = NewType("ResourceName", str)
+PodSetName = NewType("PodSetName", str)
+NamespaceName = NewType("NamespaceName", str)
+Uid = NewType("Uid", str)
+
+
+class LocalQueueKey(NamedTuple):
+    """Identity of a LocalQueue."""
+
+    namespace: str
+    name: str
+
+
+class WorkloadKey(NamedTuple):
+    """Identity of a Workload."""
+
+    namespace: str
+    name: str
+
+    def text(self) -> str:
+        """``namespace/name``, as messages show it."""
+        return f"{self.namespace}/{self.name}"
+
+
+class FlavorResource(NamedTuple):
+    """The unit of all quota arithmetic: one resource in one flavor."""
+
+    flavor: FlavorName
+    resource: ResourceName
+
+
+DEFAULT_PODSET: Final = PodSetName("main")
+DEFAULT_LOCAL_QUEUE: Final = "default"
+
+KUEUE_GROUP: Final = "kueue.x-k8s.io"
+
+# Labels
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+MANAGED_LABEL: Final = "kueue.x-k8s.io/managed"
+MANAGED_VALUE: Final = "true"
+PRIORITY_CLASS_LABEL: Final = "kueue.x-k8s.io/priority-class"
+MAX_EXEC_TIME_LABEL: Final = "kueue.x-k8s.io/max-exec-time-seconds"
+POD_GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"  # label, and annotation that wins over it
+POD_GROUP_POD_INDEX_LABEL: Final = "kueue.x-k8s.io/pod-group-pod-index"
+PREBUILT_WORKLOAD: Final = "kueue.x-k8s.io/prebuilt-workload-name"  # label and annotation
+JOB_UID_LABEL: Final = "kueue.x-k8s.io/job-uid"
+PODSET_LABEL: Final = "kueue.x-k8s.io/podset"
+LOCAL_QUEUE_NAME_LABEL: Final = "kueue.x-k8s.io/local-queue-name"
+CLUSTER_QUEUE_NAME_LABEL: Final = "kueue.x-k8s.io/cluster-queue-name"
+
+# Annotations
+POD_GROUP_TOTAL_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
+ROLE_HASH: Final = "kueue.x-k8s.io/role-hash"
+RETRIABLE_IN_GROUP: Final = "kueue.x-k8s.io/retriable-in-group"
+POD_SUSPENDING_PARENT: Final = "kueue.x-k8s.io/pod-suspending-parent"
+ADMISSION_GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"
+ELASTIC_JOB: Final = "kueue.x-k8s.io/elastic-job"
+WORKLOAD_ANNOTATION: Final = "kueue.x-k8s.io/workload"
+IS_GROUP_WORKLOAD: Final = "kueue.x-k8s.io/is-group-workload"
+JOB_MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
+JOB_SYNC_COMPLETIONS: Final = "kueue.x-k8s.io/job-completions-equal-parallelism"
+
+# Gates, finalizers, field managers
+ADMISSION_GATE: Final = "kueue.x-k8s.io/admission"
+TOPOLOGY_GATE: Final = "kueue.x-k8s.io/topology"
+RESOURCE_IN_USE: Final = "kueue.x-k8s.io/resource-in-use"
+FIELD_MANAGER: Final = "gpu-admission"
+
+# This project's own keys
+OWN_DOMAIN: Final = "gpu-admission.dev"
+POD_ADMITTED_CONDITION: Final = "gpu-admission.dev/Admitted"
+TEMPLATE_DIGEST: Final = "gpu-admission.dev/template-digest"
+ORIGINAL_RESOURCES: Final = "gpu-admission.dev/original-resources"
+MIG_PROFILE: Final = "gpu-admission.dev/mig-profile"
+GPU_MEMORY: Final = "gpu-admission.dev/gpu-memory"
+GPU_SLICES: Final = "gpu-admission.dev/gpu-slices"
+FLAVOR_PRODUCT: Final = "gpu-admission.dev/product"
+FLAVOR_SHARING: Final = "gpu-admission.dev/sharing"
+FLAVOR_REPLICAS: Final = "gpu-admission.dev/replicas"
+ENFORCE_LABEL: Final = "gpu-admission.dev/enforce"
+CAPACITY_GUARD: Final = "gpu-admission.dev/capacity-guard"  # on a ClusterQueue
+CAPACITY_GUARD_ENFORCE: Final = "Enforce"
+CAPACITY_SUFFICIENT: Final = "gpu-admission.dev/CapacitySufficient"  # condition
+
+# GPU resources and labels
+GPU_RESOURCE: Final = "nvidia.com/gpu"
+GPU_SHARED_RESOURCE: Final = "nvidia.com/gpu.shared"
+MIG_RESOURCE_PREFIX: Final = "nvidia.com/mig-"
+GPU_PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
+GPU_TAINT_KEY: Final = "nvidia.com/gpu"
+
+# Names of what an installation creates
+SYSTEM_NAMESPACE: Final = "gpu-admission-system"
+LEASE_NAME: Final = "gpu-admission"

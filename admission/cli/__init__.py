@@ -1,0 +1,1 @@
+"""Command lines ``gpu-admission`` and ``kubectl-gpu``: arguments in, human or JSON output out."""

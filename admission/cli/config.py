@@ -1,0 +1,56 @@
+"""Command ``config``: what a configuration file means."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from admission.app import configuration
+from admission.app.configuration import Effective
+from admission.cli import options, output
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpu-admission config --config config.yaml
+  gpu-admission config --print
+  gpu-admission config --print --config config.yaml -o json
+"""
+)
+@options.config_option
+@click.option("--print", "shown", is_flag=True, help="Show everything that holds, as a file.")
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["yaml", "json"]),
+    default="yaml",
+    show_default=True,
+    help="Form of what is shown.",
+)
+def config(config_file: Path | None, shown: bool, form: Literal["yaml", "json"]) -> None:
+    """Check a configuration file, or show the effective configuration.
+
+    What is shown is a file itself, with every default filled in; it holds no secrets. Fields of
+    Kueue's Configuration that are accepted and change nothing are listed with the reason.
+    """
+    with output.reported(options.CONFIG_ADVICE):
+        effective = configuration.load(config_file)
+    if not shown:
+        click.echo(f"{config_file or 'the defaults'}: valid")
+        for one in effective.unused:
+            click.echo(f"  without effect: {one.path} ({one.why})")
+    elif form == "json":
+        _print_json(effective)
+    else:
+        for one in effective.unused:
+            click.echo(f"# without effect: {one.path} ({one.why})")
+        click.echo(configuration.to_yaml(effective.settings), nl=False)
+
+
+def _print_json(effective: Effective) -> None:
+    kueue, gpu = configuration.documents(effective.settings)
+    unused = [asdict(one) for one in effective.unused]
+    output.print_json({"configuration": kueue, "gpuConfiguration": gpu, "unused": unused})

@@ -1,0 +1,129 @@
+"""Command ``demo``: a whole system without a cluster, to look at."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import click
+import rich.live
+import rich.table
+
+from admission.app.demo import stage
+from admission.app.demo.sight import Sight, State
+from admission.app.demo.stage import Moment
+from admission.app.sandbox import Sandbox
+from admission.base.clock import SystemClock
+from admission.cli import output
+
+_STYLES: Final = {
+    State.WAITING: "yellow",
+    State.ADMITTED: "cyan",
+    State.RUNNING: "green",
+    State.DONE: "dim",
+}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpu-admission demo
+  gpu-admission demo --keep     # then: kubectl gpu --kubeconfig PATH why POD
+"""
+)
+@click.option("--keep", is_flag=True, help="Leave everything running at the end, until Ctrl-C.")
+def demo(keep: bool) -> None:
+    """Show GPU pods being admitted, rewritten, made to wait, and released.
+
+    Starts the real webhook over TLS and the real controller on an embedded store; needs no
+    cluster. Ends by itself within 30 seconds.
+    """
+    clock = SystemClock()
+    with output.reported("the log of the processes is part of the message"):
+        output.console.print("starting webhook (TLS) and controller on an embedded store ...")
+        with Sandbox(clock) as sandbox:
+            moments = stage.play(sandbox, clock)
+            last = _show_live(moments) if output.console.is_terminal else _show_lines(moments)
+            _summarise(last)
+            if keep:
+                _hold(sandbox)
+
+
+def _show_live(moments: Iterator[Moment]) -> Moment:
+    with rich.live.Live(console=output.console, auto_refresh=False) as live:
+        last = None
+        for last in moments:
+            live.update(_table(last), refresh=True)
+    assert last is not None
+    return last
+
+
+def _show_lines(moments: Iterator[Moment]) -> Moment:
+    """One line for each change, where the output is no terminal."""
+    seen: dict[str, Sight] = {}
+    warned = happened = 0
+    last = None
+    for last in moments:
+        for text in last.events[happened:]:
+            click.echo(f"{last.seconds:5.1f}s {text}")
+        happened = len(last.events)
+        for text in last.warnings[warned:]:
+            click.echo(f"{last.seconds:5.1f}s warning to the user of {text}")
+        warned = len(last.warnings)
+        for sight in last.sights:
+            if seen.get(sight.pod) != sight:
+                seen[sight.pod] = sight
+                click.echo(f"{last.seconds:5.1f}s {_line(sight)}")
+    assert last is not None
+    return last
+
+
+def _line(sight: Sight) -> str:
+    told = {
+        State.WAITING: f": {sight.why}" if sight.why else "",
+        State.ADMITTED: f" on {sight.flavor}, injected {sight.given}",
+        State.RUNNING: f" on {sight.flavor}, injected {sight.given}",
+        State.DONE: "",
+    }
+    return f"{sight.pod} {sight.state} ({sight.asks}){told[sight.state]}"
+
+
+def _table(moment: Moment) -> rich.table.Table:
+    table = rich.table.Table(title=f"{moment.seconds:.1f} s", title_justify="left", expand=True)
+    table.add_column("pod", no_wrap=True)
+    table.add_column("asks")
+    table.add_column("state", no_wrap=True)
+    table.add_column("flavor", no_wrap=True)
+    table.add_column("injected, or why it waits", ratio=1)
+    for sight in moment.sights:
+        style = _STYLES[sight.state]
+        table.add_row(
+            sight.pod,
+            sight.asks,
+            f"[{style}]{sight.state}[/{style}]",
+            sight.flavor,
+            sight.why or sight.given,
+        )
+    for text in moment.warnings:
+        table.caption = f"kubectl would print: Warning: {text}"
+    if moment.events:
+        table.title = f"{moment.seconds:.1f} s; {moment.events[-1]}"
+    return table
+
+
+def _summarise(moment: Moment) -> None:
+    done = [sight for sight in moment.sights if sight.state is State.DONE]
+    waiting = [sight for sight in moment.sights if sight.state is State.WAITING]
+    rewritten = [sight for sight in moment.sights if "asked for" in sight.asks]
+    output.console.print(
+        f"\n{len(done)} of {len(moment.sights)} pods were admitted, ran and gave their GPUs back "
+        f"within {moment.seconds:.0f} s; {len(rewritten)} were rewritten to MIG slices."
+    )
+    for sight in waiting:
+        output.console.print(f"{sight.pod} waits: {sight.why}")
+
+
+def _hold(sandbox: Sandbox) -> None:
+    output.console.print(
+        f"\nleft running, Ctrl-C ends it:\n  kubeconfig {sandbox.kubeconfig}\n"
+        f"  webhook    {sandbox.webhook_url}\n  controller {sandbox.metrics_url}/metrics"
+    )
+    sandbox.wait()

@@ -1,0 +1,162 @@
+"""Commands ``gpu profiles`` and ``gpu check-config``: what GPUs can be cut into."""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+import click
+import rich.table
+
+from admission.app import gpuconfigs
+from admission.app.gpuconfigs import Checked
+from admission.base import names
+from admission.cli import output
+from admission.gpu import catalogue
+from admission.gpu import names as profile_names
+from admission.gpu.products import Cost, Product, Profile
+
+_product_option = click.option(
+    "--product",
+    default="",
+    metavar="NAME",
+    help="GPU by its name (A100-80GB) or node label (NVIDIA-A100-SXM4-80GB).",
+)
+
+
+@click.group()
+def gpu() -> None:
+    """Know GPUs: their MIG profiles, and whether configurations can work. Needs no cluster."""
+
+
+@gpu.command(
+    epilog="""\b
+Examples:
+  gpu-admission gpu profiles
+  gpu-admission gpu profiles --product A100-80GB
+  gpu-admission gpu profiles --product NVIDIA-H100-80GB-HBM3 -o json
+"""
+)
+@_product_option
+@output.output_option
+def profiles(product: str, form: str) -> None:
+    """Show the MIG profiles of every known GPU and what they cost in quota.
+
+    Slices and memory are what one instance takes of gpu-admission.dev/gpu-slices and
+    gpu-admission.dev/gpu-memory. Positions are the first memory slices at which it may be placed.
+    """
+    shown = _products(product)
+    if form == "json":
+        output.print_json([_document(one) for one in shown])
+        return
+    for one in shown:
+        output.console.print(_table(one))
+
+
+@gpu.command(
+    "check-config",
+    epilog="""\b
+Examples:
+  gpu-admission gpu check-config mig-parted.yaml --product A100-80GB
+  gpu-admission gpu check-config time-slicing-configmap.yaml
+  kubectl get limitrange,resourcequota -n team -o yaml | gpu-admission gpu check-config -
+""",
+)
+@click.argument("file", type=click.File(encoding="utf-8"))
+@_product_option
+@output.output_option
+def check_config(file: Any, product: str, form: str) -> None:
+    """Check GPU configurations in FILE (- is standard input); exit code 1 if something is wrong.
+
+    Understood are mig-parted and device plugin configurations, bare or in a ConfigMap, and
+    LimitRanges and ResourceQuotas with GPUs. MIG geometries are checked against the positions of
+    slices on the GPU; without --product, against every GPU that has the profiles.
+    """
+    known = catalogue.load()
+    with output.reported():
+        chosen = known.product(product) if product else None
+        checked = gpuconfigs.check(_read(file), known, chosen)
+    if form == "json":
+        output.print_json([asdict(one) for one in checked])
+    else:
+        _show(checked)
+    if any(one.findings for one in checked):
+        sys.exit(output.FAILED)
+
+
+def _read(file: Any) -> str:
+    try:
+        return str(file.read())
+    except UnicodeDecodeError as error:
+        raise gpuconfigs.UnreadableError(f"{file.name}: no text: {error}") from error
+
+
+def _products(text: str) -> tuple[Product, ...]:
+    known = catalogue.load()
+    if not text:
+        return tuple(known.products.values())
+    with output.reported("the names are those that 'gpu-admission gpu profiles' shows"):
+        return (known.product(text),)
+
+
+def _table(product: Product) -> rich.table.Table:
+    table = rich.table.Table(title=_title(product), title_justify="left", box=None, pad_edge=False)
+    for heading in ("PROFILE", "RESOURCE"):
+        table.add_column(heading)
+    for heading in ("SLICES", "MEMORY", "MOST"):
+        table.add_column(heading, justify="right")
+    table.add_column("POSITIONS")
+    table.add_row("(whole)", names.GPU_RESOURCE, *_amounts(product.whole), "1", "")
+    for profile in product.profiles.values():
+        table.add_row(
+            profile.name,
+            _resource(profile),
+            *_amounts(profile.cost),
+            str(profile.max_instances),
+            ",".join(map(str, profile.starts)),
+        )
+    return table
+
+
+def _title(product: Product) -> str:
+    also = f" (also {', '.join(product.aliases)})" if product.aliases else ""
+    return f"{product.name}{also}" + ("" if product.has_mig else ": no MIG")
+
+
+def _amounts(cost: Cost) -> tuple[str, str]:
+    return str(cost.slices), f"{cost.memory_bytes // 2**30}Gi"
+
+
+def _resource(profile: Profile) -> str:
+    return profile_names.parse(profile.name).resource
+
+
+def _document(product: Product) -> dict[str, Any]:
+    return {
+        "product": product.name,
+        "aliases": list(product.aliases),
+        "cost": _cost(product.whole),
+        "profiles": [
+            {
+                "name": profile.name,
+                "resource": _resource(profile),
+                "cost": _cost(profile.cost),
+                "most": profile.max_instances,
+                "positions": list(profile.starts),
+            }
+            for profile in product.profiles.values()
+        ],
+    }
+
+
+def _cost(cost: Cost) -> dict[str, int]:
+    return {names.GPU_SLICES: cost.slices, names.GPU_MEMORY: cost.memory_bytes}
+
+
+def _show(checked: Iterable[Checked]) -> None:
+    for one in checked:
+        count = len(one.findings)
+        verdict = "nothing wrong" if not count else f"{count} finding{'s' if count > 1 else ''}"
+        click.echo(f"{one.name} ({one.kind}): {verdict}")
+        for finding in one.findings:
+            click.echo(f"  {finding.field}: {finding.text} ({finding.rule})")

@@ -1,0 +1,192 @@
+"""Commands that serve: ``webhook``, ``controller``, and ``run`` for both."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from admission.app import configuration, connection, processes, supervisor, webhook_process
+from admission.app.controller import Address
+from admission.cli import options, output
+from admission.cli.addresses import ADDRESS
+from admission.obs import logs
+from admission.settings import ListenAddress, Settings
+
+_UNREACHABLE: Final = "check --kubeconfig, and that the API server answers: kubectl version"
+
+_log_level: Final[Callable[[Any], Any]] = click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="Least level of log lines.",
+)
+_bind: Final[Callable[[Any], Any]] = click.option(
+    "--bind",
+    type=ADDRESS,
+    help="Where the webhook listens (TLS). Default: the file's webhook.host and port, or :9443.",
+)
+_cert_dir: Final[Callable[[Any], Any]] = click.option(
+    "--cert-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory with the serving certificate; filled where it is empty. Default: the file's "
+    "webhook.certDir.",
+)
+_metrics_bind: Final[Callable[[Any], Any]] = click.option(
+    "--metrics-bind",
+    type=ADDRESS,
+    help="Where the controller serves /healthz, /readyz and /metrics. Default: the file's "
+    "metrics.bindAddress, or 127.0.0.1:8080.",
+)
+_leader: Final[Callable[[Any], Any]] = click.option(
+    "--leader-election/--no-leader-election",
+    default=None,
+    help="Wait for the Lease before deciding anything. Default: the file's "
+    "leaderElection.leaderElect, or true.",
+)
+
+
+@click.command(
+    epilog="""\b
+Example:
+  gpu-admission webhook --kubeconfig kubeconfig --bind 127.0.0.1:9443 --cert-dir ./certs
+"""
+)
+@output.kubeconfig_option
+@options.config_option
+@_bind
+@_cert_dir
+@_log_level
+def webhook(
+    kubeconfig: str | None,
+    config_file: Path | None,
+    bind: Address | None,
+    cert_dir: Path | None,
+    log_level: str,
+) -> None:
+    """Serve the reviews of the API server over TLS.
+
+    /healthz, /readyz and /metrics are on the same port. Stops on SIGTERM and SIGINT after the
+    reviews in hand are answered.
+    """
+    logs.configure(log_level)
+    settings = _settings(config_file)
+    directory = cert_dir or _certificates(settings)
+    address = bind or _address(settings.webhook.address)
+    with output.reported(_UNREACHABLE):
+        webhook_process.serve(
+            connection.Target(kubeconfig), address, directory, settings, log_level
+        )
+
+
+@click.command(
+    epilog="""\b
+Example:
+  gpu-admission controller --kubeconfig kubeconfig --metrics-bind 127.0.0.1:8080
+"""
+)
+@output.kubeconfig_option
+@options.config_option
+@_metrics_bind
+@_leader
+@_log_level
+def controller(
+    kubeconfig: str | None,
+    config_file: Path | None,
+    metrics_bind: Address | None,
+    leader_election: bool | None,
+    log_level: str,
+) -> None:
+    """Admit workloads: watch, decide, write, release.
+
+    Stops on SIGTERM and SIGINT; what it decided and did not write is decided again by the next.
+    """
+    logs.configure(log_level)
+    settings = _settings(config_file)
+    elect = settings.leader_election.enabled if leader_election is None else leader_election
+    with output.reported(_UNREACHABLE):
+        processes.run_controller(
+            connection.Target(kubeconfig),
+            metrics_bind or _pages(settings),
+            settings,
+            leader_election=elect,
+        )
+
+
+@click.command(
+    epilog="""\b
+Example:
+  gpu-admission run --kubeconfig kubeconfig --bind 127.0.0.1:9443 --cert-dir ./certs \\
+      --metrics-bind 127.0.0.1:8080 --no-leader-election
+"""
+)
+@output.kubeconfig_option
+@options.config_option
+@_bind
+@_cert_dir
+@_metrics_bind
+@_leader
+@_log_level
+def run(
+    kubeconfig: str | None,
+    config_file: Path | None,
+    bind: Address | None,
+    cert_dir: Path | None,
+    metrics_bind: Address | None,
+    leader_election: bool | None,
+    log_level: str,
+) -> None:
+    """Run webhook and controller as two supervised processes.
+
+    One that ends is started again, with growing pauses. Stops both on SIGTERM and SIGINT.
+    """
+    logs.configure(log_level)
+    with output.reported(options.CONFIG_ADVICE):
+        settings = configuration.load(config_file).settings
+    common = _arguments(kubeconfig=kubeconfig, config=config_file, log_level=log_level)
+    directory = cert_dir or _certificates(settings)
+    elect = {True: ["--leader-election"], False: ["--no-leader-election"], None: []}
+    pages = _arguments(metrics_bind=metrics_bind and metrics_bind.text())
+    commands = {
+        "webhook": [
+            "webhook", *_arguments(bind=bind and bind.text(), cert_dir=directory), *common
+        ],
+        "controller": ["controller", *pages, *elect[leader_election], *common],
+    }  # fmt: skip
+    with output.reported():
+        supervisor.Supervisor(commands).run()
+
+
+def _settings(config_file: Path | None) -> Settings:
+    with output.reported(options.CONFIG_ADVICE):
+        return configuration.load_logged(config_file)
+
+
+def _certificates(settings: Settings) -> Path:
+    """The directory that the file names."""
+    if not settings.webhook.certificates:
+        raise click.UsageError(
+            "Missing option '--cert-dir', or webhook.certDir in the file of --config."
+        )
+    return Path(settings.webhook.certificates)
+
+
+def _pages(settings: Settings) -> Address | None:
+    """Where the controller serves its pages."""
+    found = settings.controller.metrics_address
+    return None if found is None else _address(found)
+
+
+def _address(found: ListenAddress) -> Address:
+    return Address(found.host, found.port)
+
+
+def _arguments(**values: object) -> list[str]:
+    """Options for a command of this program; those without a value are left out."""
+    return [
+        text
+        for name, value in values.items()
+        if value
+        for text in (f"--{name.replace('_', '-')}", str(value))
+    ]

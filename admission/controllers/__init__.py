@@ -1,0 +1,4 @@
+"""Level-based loops: watch, make Workloads, decide, write, ungate.
+
+Carries out the engine's decisions; takes none itself.
+"""

@@ -1,0 +1,379 @@
+"""What GPUs really exist, per flavor: healthy, sick, held by pods of nobody's, free.
+
+Every amount is kept per node and summed per flavor as nodes change, so that the cost of a change
+does not grow with the cluster. Resources are the device names that nodes offer, and GPU memory
+and slices, in which all devices of a node are worth something.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from admission.gpu import capacity, equivalents, health, resources
+from admission.gpu.capacity import Fragmentation, NodeCapacity
+from admission.gpu.catalogue import Catalogue
+from admission.gpu.health import DeviceReading, HealthPolicy, Settled
+from admission.gpu.nodes import NodeFacts, devices_of
+
+Amounts = Mapping[str, int]
+
+_NOTHING: Final[Amounts] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stock:
+    """GPUs of a node, or of all nodes of a flavor, by resource; missing = 0.
+
+    Attributes:
+        healthy: what can be used.
+        sick: what exists and cannot be used, devices only.
+        outside: held by pods that no queue admitted.
+        real: what admitted pods can have: healthy and not held outside; at least what they hold
+            already, even where it is sick by now.
+        free: healthy and held by nobody.
+    """
+
+    healthy: Amounts = field(default_factory=dict)
+    sick: Amounts = field(default_factory=dict)
+    outside: Amounts = field(default_factory=dict)
+    real: Amounts = field(default_factory=dict)
+    free: Amounts = field(default_factory=dict)
+
+
+_EMPTY: Final = Stock()
+_PARTS: Final = ("healthy", "sick", "outside", "real", "free")
+
+
+@dataclass(slots=True)
+class _Node:
+    """What is known of one node.
+
+    Attributes:
+        facts: as counted, which may be other than reported while a loss is not believed.
+        reported: facts as they were reported last.
+        settled: units of all its devices, and a change that is not believed yet.
+        sick_ids: devices that were judged sick.
+        part: its capacity.
+    """
+
+    facts: NodeFacts
+    reported: NodeFacts
+    settled: Settled
+    sick_ids: frozenset[str]
+    part: NodeCapacity
+    stock: Stock = _EMPTY
+
+
+class _Sum:
+    """Stock of a flavor, kept up to date node by node."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, None] = {}
+        self.parts: dict[str, dict[str, int]] = {part: {} for part in _PARTS}
+
+    def add(self, stock: Stock, sign: int) -> None:
+        for part, total in self.parts.items():
+            for resource, value in getattr(stock, part).items():
+                left = total.get(resource, 0) + sign * value
+                if left:
+                    total[resource] = left
+                else:
+                    total.pop(resource, None)
+
+    def stock(self) -> Stock:
+        return Stock(**self.parts)
+
+
+class Capacities:
+    """Nodes with GPUs, who holds them, and their sums per flavor.
+
+    Times are microseconds since the epoch.
+
+    Attributes:
+        version: grows with every change of a stock.
+        complete: whether it is known what pods hold that are not watched.
+    """
+
+    def __init__(
+        self, catalogue: Catalogue, policy: HealthPolicy, *, awaits_list: bool = False
+    ) -> None:
+        """Knows of nothing yet.
+
+        Args:
+            catalogue: of GPU products.
+            policy: what counts as sick.
+            awaits_list: whether `set_listed` will be called, and nothing is complete before.
+        """
+        self._catalogue = catalogue
+        self._policy = policy
+        self.version = 0
+        self.complete = not awaits_list
+        self._nodes: dict[str, _Node] = {}
+        self._flavors: dict[str, Mapping[str, str]] = {}
+        self._sums: dict[str, _Sum] = {}
+        self._pods: dict[str, tuple[str, Amounts]] = {}
+        self._held: dict[str, dict[str, int]] = {}
+        self._outside: Mapping[str, Amounts] = {}
+        self._unwatched: Mapping[str, Amounts] = {}
+        self._unsettled: set[str] = set()
+        self._changed: set[str] = set()
+
+    # ---------------------------------------------------------------------------------- seeing
+
+    def set_flavor(self, name: str, node_labels: Mapping[str, str]) -> None:
+        """Adds a flavor, or changes which nodes are its own."""
+        if self._flavors.get(name) == node_labels:
+            return
+        self._flavors[name] = dict(node_labels)
+        self._note(name)
+        found = self._sums[name] = _Sum()
+        for node in self._nodes.values():
+            if _selects(node_labels, node.facts.labels):
+                found.nodes[node.facts.name] = None
+                found.add(node.stock, 1)
+
+    def drop_flavor(self, name: str) -> None:
+        """Forgets a flavor."""
+        if self._flavors.pop(name, None) is not None:
+            del self._sums[name]
+            self._note(name)
+
+    def set_node(self, facts: NodeFacts, now_us: int) -> None:
+        """Takes a node as it is reported now."""
+        known = self._nodes.get(facts.name)
+        if known is not None and known.reported == facts and facts.name not in self._unsettled:
+            return
+        seen = sum(devices_of(facts).values())
+        settled = _settle(known.settled if known else None, seen, now_us, self._policy)
+        counted = facts
+        if known is not None and settled.amount != seen:
+            counted = replace(facts, allocatable=known.facts.allocatable)
+            self._unsettled.add(facts.name)
+        else:
+            self._unsettled.discard(facts.name)
+        if known is not None and known.facts == counted:
+            known.reported, known.settled = facts, settled
+            return
+        before = known.sick_ids if known else frozenset()
+        part = capacity.of_node(counted, self._catalogue, self._policy, before)
+        sick_ids = _sick_ids(facts.devices or (), self._policy, before)
+        entry = _Node(counted, facts, settled, sick_ids, part)
+        self._put(entry, known)
+
+    def set_devices(
+        self, name: str, devices: tuple[DeviceReading, ...] | None, now_us: int
+    ) -> None:
+        """Takes the list of a node's agent; None if there is none any more."""
+        known = self._nodes.get(name)
+        if known is not None:
+            self.set_node(replace(known.reported, devices=devices), now_us)
+
+    def drop_node(self, name: str) -> None:
+        """Forgets a node."""
+        known = self._nodes.pop(name, None)
+        self._unsettled.discard(name)
+        if known is not None:
+            for flavor in self._of(known.facts.labels):
+                self._sums[flavor].nodes.pop(name)
+                self._sums[flavor].add(known.stock, -1)
+                self._note(flavor)
+
+    def has_node(self, name: str) -> bool:
+        """Whether the node has, or had, GPUs."""
+        return name in self._nodes
+
+    def set_pod(self, uid: str, node: str, amounts: Amounts) -> None:
+        """Takes what an admitted pod holds on a node; no amounts = nothing any more."""
+        old = self._pods.get(uid)
+        if old == (node, amounts) or (old is None and not amounts):
+            return
+        if old is not None:
+            del self._pods[uid]
+            self._count(old[0], old[1], -1)
+        if amounts:
+            self._pods[uid] = (node, amounts)
+            self._count(node, amounts, 1)
+        for name in {node, old[0] if old is not None else node}:
+            self._restock(name)
+
+    def has_pod(self, uid: str, node: str) -> bool:
+        """Whether an admitted pod is known to hold GPUs on that node."""
+        return uid in self._pods and self._pods[uid][0] == node
+
+    def set_listed(self, outside: Mapping[str, Amounts], admitted: Mapping[str, Amounts]) -> None:
+        """Takes what pods that are not watched hold, by node; replaces all that was known.
+
+        Args:
+            outside: of pods that no queue admitted.
+            admitted: of pods of admitted jobs.
+        """
+        self.complete = True
+        before = self._outside, self._unwatched
+        self._outside, self._unwatched = outside, admitted
+        now = outside, admitted
+        for name in {name for known in (*before, *now) for name in known}:
+            if [one.get(name) for one in before] != [one.get(name) for one in now]:
+                self._restock(name)
+
+    def settle(self, now_us: int) -> None:
+        """Believes changes that have lasted."""
+        for name in sorted(self._unsettled):
+            self.set_node(self._nodes[name].reported, now_us)
+
+    def settles_at_us(self) -> int | None:
+        """When `settle` has something to do; None when nothing waits for belief."""
+        moments = [
+            health.settles_at_us(self._nodes[name].settled, self._policy)
+            for name in self._unsettled
+        ]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    # --------------------------------------------------------------------------------- answers
+
+    @property
+    def any_nodes(self) -> bool:
+        """Whether any node with GPUs is known."""
+        return bool(self._nodes)
+
+    def take_changed(self) -> frozenset[str]:
+        """Flavors whose stock has changed since the last call, or that came or went."""
+        found, self._changed = frozenset(self._changed), set()
+        return found
+
+    def flavors(self) -> tuple[str, ...]:
+        """All flavors, sorted."""
+        return tuple(sorted(self._flavors))
+
+    def stock(self, flavor: str) -> Stock:
+        """The GPUs of a flavor; valid until the next change."""
+        found = self._sums.get(flavor)
+        return _EMPTY if found is None else found.stock()
+
+    def fragmentation(self, flavor: str) -> dict[str, Fragmentation]:
+        """Free units and the most on one node, by resource; looks at every node of the flavor."""
+        largest: dict[str, int] = {}
+        found = self._sums.get(flavor)
+        if found is None:
+            return {}
+        for name in found.nodes:
+            for resource, amount in self._nodes[name].stock.free.items():
+                if amount > largest.get(resource, 0):
+                    largest[resource] = amount
+        free = found.parts["free"]
+        offered = found.parts["healthy"]
+        return {
+            resource: Fragmentation(free=free.get(resource, 0), largest=largest.get(resource, 0))
+            for resource in sorted(offered)
+        }
+
+    def reasons(self, flavor: str) -> Iterable[str]:
+        """Why GPUs of the flavor do not count or are in doubt, by node, sorted."""
+        found = self._sums.get(flavor)
+        for name in sorted(found.nodes if found else ()):
+            for reason in self._nodes[name].part.reasons:
+                yield f"{name}: {reason}"
+
+    # --------------------------------------------------------------------------------- sums
+
+    def _put(self, entry: _Node, known: _Node | None) -> None:
+        name = entry.facts.name
+        entry.stock = self._stock_of(entry)
+        if known is not None and known.facts.labels == entry.facts.labels:
+            self._nodes[name] = entry
+            self._resum(entry, known.stock)
+            return
+        if known is not None:
+            self.drop_node(name)
+        self._nodes[name] = entry
+        for flavor in self._of(entry.facts.labels):
+            self._sums[flavor].nodes[name] = None
+        self._resum(entry, _EMPTY)
+
+    def _restock(self, name: str) -> None:
+        entry = self._nodes.get(name)
+        if entry is not None:
+            before, entry.stock = entry.stock, self._stock_of(entry)
+            self._resum(entry, before)
+
+    def _resum(self, entry: _Node, before: Stock) -> None:
+        if entry.stock == before:
+            return
+        for flavor in self._of(entry.facts.labels):
+            found = self._sums[flavor]
+            found.add(before, -1)
+            found.add(entry.stock, 1)
+            self._note(flavor)
+
+    def _note(self, flavor: str) -> None:
+        self._changed.add(flavor)
+        self.version += 1
+
+    def _of(self, labels: Mapping[str, str]) -> list[str]:
+        return [name for name, wanted in self._flavors.items() if _selects(wanted, labels)]
+
+    def _count(self, node: str, amounts: Amounts, sign: int) -> None:
+        held = self._held.setdefault(node, {})
+        for name, amount in amounts.items():
+            held[name] = held.get(name, 0) + sign * amount
+            if not held[name]:
+                del held[name]
+        if not held:
+            del self._held[node]
+
+    def _stock_of(self, entry: _Node) -> Stock:
+        facts, part = entry.facts, entry.part
+        healthy = _with_worth(part.units, equivalents.virtual(part.worth))
+        outside = self._valued(facts, self._outside.get(facts.name, _NOTHING))
+        held = self._valued(facts, self._held_on(facts.name))
+        usable = {r: max(n - outside.get(r, 0), 0) for r, n in healthy.items()}
+        return Stock(
+            healthy=healthy,
+            sick=part.sick,
+            outside=outside,
+            real={r: max(usable.get(r, 0), held.get(r, 0)) for r in usable.keys() | held.keys()},
+            free={r: max(n - held.get(r, 0), 0) for r, n in usable.items()},
+        )
+
+    def _held_on(self, node: str) -> Amounts:
+        held, more = self._held.get(node, _NOTHING), self._unwatched.get(node, _NOTHING)
+        return {r: held.get(r, 0) + more.get(r, 0) for r in held.keys() | more.keys()}
+
+    def _valued(self, facts: NodeFacts, amounts: Amounts) -> Amounts:
+        if not amounts:
+            return _NOTHING
+        worth = capacity.worth_of(facts, amounts, self._catalogue)
+        return _with_worth(amounts, equivalents.virtual(worth))
+
+
+def _with_worth(amounts: Amounts, worth: Amounts) -> Amounts:
+    return {**amounts, **{name: value for name, value in worth.items() if value}}
+
+
+def _selects(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    return all(labels.get(key) == value for key, value in wanted.items())
+
+
+def _settle(before: Settled | None, seen: int, now_us: int, policy: HealthPolicy) -> Settled:
+    """Believes at once what the device plugin says of single devices.
+
+    All devices of a node gone at once is what a restart of the plugin looks like, so that is
+    believed only after the grace period, as is a gain if the policy says so.
+    """
+    if before is not None and 0 < seen < before.amount:
+        return Settled(amount=seen, seen=seen)
+    return health.settle(before, seen, now_us, policy)
+
+
+def _sick_ids(
+    devices: Iterable[DeviceReading], policy: HealthPolicy, before: frozenset[str]
+) -> frozenset[str]:
+    return frozenset(
+        one.id
+        for one in devices
+        if not health.judge_device(one, policy, was_healthy=one.id not in before).healthy
+    )
+
+
+def is_gpu(resource: str) -> bool:
+    """Whether nodes decide how much of a resource exists: device names, GPU memory and slices."""
+    return resources.is_device(resource) or resources.is_virtual(resource)

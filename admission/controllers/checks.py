@@ -1,0 +1,134 @@
+"""Admission checks of a Workload: which it needs, how they stand, what follows.
+
+Source: kueue pkg/workload/admissionchecks.go and pkg/controller/core/workload_controller.go;
+messages are Kueue's.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from admission.api import views
+from admission.base import clock
+
+OPEN_MESSAGE: Final = "The workload has not all checks ready"
+ADMITTED_MESSAGE: Final = "The workload is admitted"
+_RESET: Final = "Reset to Pending after eviction. Previously: {state}"
+
+
+class State(StrEnum):
+    """State of a check; anything else counts as not ready."""
+
+    PENDING = "Pending"
+    READY = "Ready"
+    RETRY = "Retry"
+    REJECTED = "Rejected"
+
+
+def required(queue: views.ClusterQueue, workload: views.Workload) -> tuple[str, ...]:
+    """Names of the checks that a Workload needs in a ClusterQueue, sorted.
+
+    Without an admission those that hold for every flavor of the queue, with one those that touch
+    an assigned flavor.
+    """
+    strategy = queue.spec.admission_checks_strategy
+    rules = (strategy.admission_checks if strategy else None) or ()
+    assigned = _assigned_flavors(workload)
+    flavors = frozenset(
+        flavor.name for group in queue.spec.resource_groups or () for flavor in group.flavors
+    )
+    needed = [
+        rule.name
+        for rule in rules
+        if not rule.on_flavors
+        or (assigned & set(rule.on_flavors) if assigned else flavors <= set(rule.on_flavors))
+    ]
+    return tuple(sorted(set(needed)))
+
+
+def synced(
+    workload: views.Workload, names: Iterable[str], now: datetime
+) -> list[dict[str, Any]] | None:
+    """States for exactly the needed checks, new ones Pending; None where they are so already."""
+    present = {check.name: check for check in workload.status.admission_checks or ()}
+    wanted = tuple(names)
+    if tuple(present) == wanted:
+        return None
+    fresh = {"state": State.PENDING, "message": "", "lastTransitionTime": clock.to_wire(now)}
+    return [
+        to_wire(present[name]) if name in present else {"name": name, **fresh} for name in wanted
+    ]
+
+
+def all_ready(workload: views.Workload, names: Iterable[str]) -> bool:
+    """Whether every one of the checks is Ready."""
+    ready = {c.name for c in workload.status.admission_checks or () if c.state == State.READY}
+    return ready.issuperset(names)
+
+
+def in_state(workload: views.Workload, state: State) -> tuple[views.AdmissionCheckState, ...]:
+    """The checks in a state, by name."""
+    found = workload.status.admission_checks or ()
+    return tuple(sorted((c for c in found if c.state == state), key=lambda check: check.name))
+
+
+def summary(found: Iterable[views.AdmissionCheckState], state: State) -> str:
+    """``AdmissionChecks in Retry state: "a" (why); "b"``."""
+    parts = [f'"{c.name}" ({c.message})' if c.message else f'"{c.name}"' for c in found]
+    plural = "s" if len(parts) > 1 else ""
+    return f"AdmissionCheck{plural} in {state} state: {'; '.join(parts)}"
+
+
+def retry_at(found: Iterable[views.AdmissionCheckState]) -> datetime | None:
+    """When the last of the retrying checks may be tried again; None for at once."""
+    moments = [
+        clock.from_wire(check.last_transition_time)
+        + timedelta(seconds=check.requeue_after_seconds)
+        for check in found
+        if check.requeue_after_seconds and check.last_transition_time
+    ]
+    return max(moments, default=None)
+
+
+def reset(workload: views.Workload, now: datetime) -> list[dict[str, Any]] | None:
+    """All checks Pending again after an eviction; None where there are none.
+
+    A check that asked for a retry counts it; updates for pods are dropped.
+    """
+    found = workload.status.admission_checks
+    if not found:
+        return None
+    return [_reset(check, now) for check in found]
+
+
+def to_wire(check: views.AdmissionCheckState) -> dict[str, Any]:
+    """A state as it is written; absent members are left out."""
+    document: dict[str, Any] = msgspec.to_builtins(check)
+    return {key: value for key, value in document.items() if value is not None}
+
+
+def _reset(check: views.AdmissionCheckState, now: datetime) -> dict[str, Any]:
+    if check.state == State.PENDING:
+        return to_wire(check)
+    document = to_wire(check)
+    document.pop("podSetUpdates", None)
+    document.pop("retryCount", None)
+    if check.state == State.RETRY:
+        document["retryCount"] = (check.retry_count or 0) + 1
+    return document | {
+        "state": State.PENDING,
+        "message": _RESET.format(state=check.state),
+        "lastTransitionTime": clock.to_wire(now),
+    }
+
+
+def _assigned_flavors(workload: views.Workload) -> frozenset[str]:
+    admission = workload.status.admission
+    return frozenset(
+        flavor
+        for assignment in (admission.pod_set_assignments if admission else None) or ()
+        for flavor in (assignment.flavors or {}).values()
+    )

@@ -1,0 +1,533 @@
+"""The controller's one thread of decisions: messages in, writes out.
+
+Watch events and write outcomes arrive on one queue. Each turn of the loop takes what has arrived,
+runs at most one scheduling cycle, and sends for every Workload at most one write, the next one
+that its present state asks for. A test can turn the loop by hand: `receive`, then `step`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from admission.api import batch, koordinator, views
+from admission.base import names
+from admission.base.clock import Clock
+from admission.base.names import ClusterQueueName, WorkloadKey
+from admission.controllers import (
+    adoption,
+    concerns,
+    jobs,
+    lifecycle,
+    metrics,
+    mirrors,
+    pods,
+    podworkload,
+    upkeep,
+    writes,
+)
+from admission.controllers.accounting import Accounting
+from admission.controllers.backlog import Backlog
+from admission.controllers.capacity import Capacities
+from admission.controllers.configuration import Configuration
+from admission.controllers.explaining import Explainer
+from admission.controllers.fleet import Fleet, Listed
+from admission.controllers.guard import Guard
+from admission.controllers.lanes import Lanes
+from admission.controllers.lifecycle import Step
+from admission.controllers.mirrors import Change, Mirror
+from admission.controllers.prices import Prices
+from admission.controllers.queuestatuses import QueueStatuses
+from admission.controllers.scheduling import Scheduling
+from admission.controllers.timers import Timers
+from admission.controllers.writer import Writer
+from admission.controllers.writes import Outcome, Purpose, Result, Verb
+from admission.engine.decisions import Wait
+from admission.engine.requests import NO_RULES, Rules
+from admission.gpu import catalogue
+from admission.gpu.health import HealthPolicy
+from admission.kube import resources
+from admission.kube.resources import Resource
+from admission.obs import logs
+from admission.settings import ControllerSettings
+from admission.state.world import State
+
+_BACKGROUND_SHARE: Final = 2
+"""Texts and queue statuses are sent while at most 1/n of the writers are busy."""
+_SENDING_SHARE: Final = 2
+"""So many writes per writer are handed over; more would be decided before their time."""
+_ENDS: Final = frozenset({Step.CREATE_WORKLOAD, Step.DELETE_WORKLOAD, Step.FINISH})
+"""Steps that no decision and no upkeep may delay."""
+_UNINSTALLED_SECONDS: Final = 30.0
+"""Between two looks whether Workloads exist as a kind again."""
+_PENDING_MESSAGE: Final = "Workload is pending evaluation in the scheduling queue"
+
+
+class Events(Protocol):
+    """Takes events to be written to the API server; never blocks."""
+
+    def event(self, regarding: Mapping[str, Any], type_: str, reason: str, note: str) -> None:
+        """Records one event."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A watch saw something."""
+
+    resource: Resource
+    change: Change[Any]
+
+
+class Lead:
+    """This process leads from now on; what is listed after this message is up to date."""
+
+
+Message = Observed | Outcome | Lead | Listed
+
+WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
+    resources.NAMESPACES: views.Namespace,
+    resources.RESOURCE_FLAVORS: views.ResourceFlavor,
+    resources.COHORTS: views.Cohort,
+    resources.CLUSTER_QUEUES: views.ClusterQueue,
+    resources.LOCAL_QUEUES: views.LocalQueue,
+    resources.WORKLOAD_PRIORITY_CLASSES: views.WorkloadPriorityClass,
+    resources.ADMISSION_CHECKS: views.AdmissionCheck,
+    resources.WORKLOADS: views.Workload,
+    resources.PODS: views.PodDocument,
+    resources.NODES: views.Node,
+    **jobs.WATCHED,
+}
+"""What the core must be told about, and as what."""
+
+OPTIONAL: Final[Mapping[Resource, type[views.Object]]] = {resources.DEVICES: koordinator.Device}
+"""What it wants to be told about where that is served; it does not wait for it."""
+
+SELECTORS: Final[Mapping[Resource, str]] = {
+    resources.PODS: f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}",
+    resources.JOBS: jobs.SELECTOR,
+}
+"""Label selectors of what is not watched whole."""
+
+
+class Core:
+    """Everything the controller knows and is about to do; owned by one thread."""
+
+    def __init__(
+        self,
+        *,
+        state: State,
+        writer: Writer,
+        events: Events,
+        clock: Clock,
+        settings: ControllerSettings,
+        accounting: Accounting,
+        rules: Rules = NO_RULES,
+        health: HealthPolicy | None = None,
+        lists_others: bool = False,
+    ) -> None:
+        self._state = state
+        self._events = events
+        self._clock = clock
+        self._settings = settings
+        self._log = logs.get("core")
+        self._lanes = Lanes(writer, clock)
+        self._explainer = Explainer(
+            after_seconds=settings.waiting_after_seconds,
+            refresh_seconds=settings.waiting_refresh_seconds,
+        )
+        self._pods = pods.PodWorkloads()
+        products = catalogue.load()
+        capacities = Capacities(products, health or HealthPolicy(), awaits_list=lists_others)
+        guard = Guard(state, capacities)
+        self._fleet = Fleet(capacities, guard, clock)
+        self._configuration = Configuration(state, guard, self._configuration_changed)
+        self._prices = Prices(self._configuration, products)
+        self._scheduling = Scheduling(
+            state, clock, self._explainer, accounting, self._prices, rules
+        )
+        self._statuses = QueueStatuses(
+            state,
+            self._configuration,
+            self._lanes,
+            clock,
+            settings.status_interval_seconds,
+            accounting,
+            self._fleet,
+        )
+        self._leading = False
+        self._taking_over = False
+        self._foreign_reservation = False
+        self._timers = Timers(clock)
+        self._accounting = accounting
+        self._backlog = Backlog()
+        self._due_texts: dict[WorkloadKey, None] = {}
+        self._hinted: set[WorkloadKey] = set()
+        self._jobs = jobs.Jobs(
+            self._pods, self._configuration, events, clock, self._backlog.add_all
+        )
+        self._mirrors: dict[Resource, Mirror[Any]] = {
+            **self._configuration.mirrors,
+            **self._fleet.mirrors,
+            **self._jobs.mirrors,
+            resources.WORKLOADS: Mirror("Workload", self._see_workload, self._lose_workload),
+            resources.PODS: Mirror("Pod", self._see_pod, self._lose_pod),
+        }
+
+    @property
+    def synced(self) -> bool:
+        """Whether every watched kind was listed; nothing is decided before."""
+        return all(self._mirrors[resource].synced for resource in WATCHED)
+
+    def _lead(self) -> None:
+        """Decides from now on, once every kind was listed anew.
+
+        What was watched before is kept, but it may lack the last writes of an earlier leader.
+        """
+        for mirror in self._mirrors.values():
+            mirror.forget_sync()
+        self._taking_over = True
+        self._leading = True
+
+    def receive(self, message: Message) -> None:
+        """Takes one message."""
+        match message:
+            case Observed(resource=resource, change=change):
+                self._mirrors[resource].apply(change)
+            case Outcome():
+                self._settle(message)
+            case Listed():
+                self._fleet.listed(message)
+            case Lead():
+                self._lead()
+
+    def step(self) -> float | None:
+        """Does what is to be done now.
+
+        Returns:
+            Seconds after which to call again even without a message; None: not before one.
+        """
+        if not self._leading or not self.synced:
+            return None
+        self._scheduling.reprice()
+        self._weigh()
+        if self._taking_over or self._foreign_reservation:
+            self._take_back()
+        for lane in self._lanes.due():
+            self._look_at(lane)
+        self._backlog.add_all(self._timers.take_due())
+        for key in self._scheduling.run():
+            self._backlog.hurry(key)
+        while self._backlog and self._lanes.sending < self._settings.writers * _SENDING_SHARE:
+            self._advance(self._backlog.take())
+        self._send_texts()
+        self._statuses.collect()
+        if self._may_send_background():
+            self._statuses.send()
+        metrics.IN_FLIGHT.set(self._lanes.in_flight)
+        return self._next_due_in()
+
+    def _weigh(self) -> None:
+        """Holds quota against the GPUs that exist."""
+        for name in sorted(self._fleet.settle()):
+            self._statuses.mark(writes.QueueLane(resources.CLUSTER_QUEUES.kind, "", name))
+            self._scheduling.changed()
+
+    # ------------------------------------------------------------------------------- seeing
+
+    def _see_workload(self, view: views.Workload) -> None:
+        known = self._pods.workloads.get(lifecycle.key(view))
+        key = self._pods.see_workload(view)
+        if key is None:
+            return
+        self._accounting.observe(known, view)
+        self._backlog.add(key)
+        if self._scheduling.is_foreign_reservation(view):
+            self._foreign_reservation = True
+        self._scheduling.see(view)
+        if lifecycle.is_pending(view):
+            self._tell(key)
+
+    def _lose_workload(self, view: views.Object) -> None:
+        key = WorkloadKey(*mirrors.key_of(view))
+        if self._pods.lose_workload(key, view.metadata.uid):
+            self._timers.forget(key)
+            self._scheduling.lose(key)
+            self._backlog.add(key)
+
+    def _see_pod(self, document: views.PodDocument) -> None:
+        self._see_pod_view(document.view(), document.spec)
+
+    def _see_pod_view(self, pod: views.Pod, spec: Mapping[str, Any] | None) -> None:
+        """Takes a sight of a pod; one that does not carry our label any more is not ours."""
+        if pod.metadata.label(names.MANAGED_LABEL) != names.MANAGED_VALUE:
+            self._fleet.lose_pod(pod.metadata.uid)
+            self._backlog.add(self._pods.lose_pod(pod))
+            return
+        self._fleet.see_pod(pod)
+        key = self._pods.see_pod(pod, spec)
+        if key is not None:
+            self._backlog.add(key)
+
+    def _lose_pod(self, view: views.Object) -> None:
+        self._fleet.lose_pod(view.metadata.uid)
+        self._backlog.add(self._pods.lose_pod(views.Pod(metadata=view.metadata)))
+
+    def _configuration_changed(self, resource: Resource, view: views.Object) -> None:
+        """Looks again at every Workload that may be concerned, and at why others wait."""
+        self._scheduling.changed()
+        self._prices.changed(resource, view)
+        if not self.synced:
+            return
+        for key in self._explainer.waits():
+            self._tell(key)
+            self._backlog.add(key)
+        concerned = concerns.test(resource, view, self._configuration)
+        for key in self._pods.workloads:
+            workload = self._pods.workloads.get(key)
+            if workload is not None and concerned(workload):
+                self._backlog.add(key)
+        self._backlog.add_all(self._hinted | self._jobs.take_stuck())
+        self._hinted.clear()
+
+    def _take_back(self) -> None:
+        """Takes back what two leaders gave away twice; a new leader looks at every Workload once.
+
+        A request that the old leader had under way may land after the new one began.
+        """
+        for key in self._scheduling.take_back(self._is_not_started):
+            self._log.warning("reservation taken back", namespace=key.namespace, name=key.name)
+            self._backlog.add(key)
+        if self._taking_over:
+            self._backlog.add_all(self._pods.workloads)
+        self._taking_over = self._foreign_reservation = False
+
+    def _is_not_started(self, key: WorkloadKey) -> bool:
+        pod = self._pods.pod_of(key)
+        gated = pod is not None and podworkload.is_gated(pod)
+        return gated or self._jobs.is_not_started(key)
+
+    # ------------------------------------------------------------------------------ writing
+
+    def _look_at(self, lane: writes.Lane) -> None:
+        if isinstance(lane, WorkloadKey):
+            self._backlog.add(lane)
+        else:
+            self._statuses.mark(lane)
+
+    def _settle(self, outcome: Outcome) -> None:
+        if not self._lanes.settle(outcome):
+            return
+        write, lane = outcome.write, outcome.write.lane
+        if outcome.result is Result.REFUSED:
+            self._log_refusal(outcome)
+        if isinstance(lane, writes.QueueLane):
+            self._statuses.settle(lane, outcome)
+            return
+        self._scheduling.settle(lane, outcome)
+        self._jobs.settle(lane, outcome)
+        self._see_answer(lane, outcome)
+        if write.purpose is Purpose.RELEASE_POD and outcome.result is Result.DONE:
+            self._released(lane, outcome.object)
+        if outcome.result is not Result.DROPPED:
+            self._look_again(lane, write.purpose)
+
+    def _look_again(self, key: WorkloadKey, purpose: Purpose) -> None:
+        """A Workload that was just given quota is released before others are begun."""
+        if purpose is Purpose.RESERVE_QUOTA:
+            self._backlog.hurry(key)
+        else:
+            self._backlog.add(key)
+
+    def _log_refusal(self, outcome: Outcome) -> None:
+        write = outcome.write
+        self._log.error(
+            "write refused",
+            purpose=write.purpose.value,
+            namespace=write.namespace,
+            name=write.name,
+            error=str(outcome.error),
+        )
+
+    def _see_answer(self, key: WorkloadKey, outcome: Outcome) -> None:
+        resource, found = outcome.write.resource, outcome.object
+        if outcome.write.purpose is Purpose.FIND_KIND:
+            self._see_kind(key, found)
+        elif isinstance(found, views.Workload | batch.JobDocument):
+            self._mirrors[resource].see(found)
+        elif isinstance(found, views.Pod):
+            self._see_pod_view(found, None)
+        elif isinstance(found, dict):
+            self._pods.keep_spec(key, found)
+        elif resource is resources.WORKLOADS:
+            self._see_absence(key, outcome)
+        else:
+            self._see_pod_absence(key, outcome)
+
+    def _see_absence(self, key: WorkloadKey, outcome: Outcome) -> None:
+        known = self._pods.workloads.get(key)
+        deleted = outcome.write.verb is Verb.DELETE and outcome.result is Result.DONE
+        held = known is not None and bool(known.metadata.finalizers)
+        if outcome.result is not Result.GONE and (not deleted or held):
+            return
+        if outcome.write.purpose is Purpose.FIND_WORKLOAD:
+            self._pods.note_missing(key, missing=True)
+        if known is not None:
+            self._lose_workload(known)
+
+    def _see_kind(self, key: WorkloadKey, kind: views.Object | None) -> None:
+        """With its kind there, a Workload that was not found is gone; else nothing is stopped."""
+        if kind is not None and not kind.metadata.deletion_timestamp:
+            self._pods.confirm_absent(key)
+            return
+        self._pods.note_missing(key, missing=False)
+        self._lanes.rest(key, _UNINSTALLED_SECONDS)
+
+    def _see_pod_absence(self, key: WorkloadKey, outcome: Outcome) -> None:
+        pod = self._pods.pod_of(key)
+        if pod is None:
+            return
+        if outcome.result is Result.GONE:
+            self._pods.lose_pod(pod)
+        elif outcome.write.verb is Verb.DELETE and outcome.result is Result.DONE:
+            self._pods.confirm_stopped(key)
+
+    def _released(self, key: WorkloadKey, pod: views.Pod) -> None:
+        workload = self._pods.workloads.get(key)
+        admission = workload.status.admission if workload else None
+        if admission is None:
+            return
+        metrics.released(pod, admission.cluster_queue, self._clock.now())
+        self._events.event(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "namespace": pod.metadata.namespace,
+                "name": pod.metadata.name,
+                "uid": pod.metadata.uid,
+            },
+            "Normal",
+            "Started",
+            f"Admitted by clusterQueue {admission.cluster_queue}",
+        )
+
+    def _advance(self, key: WorkloadKey) -> None:
+        """Sends the next write of a Workload, if there is one and its lane is free."""
+        if self._lanes.is_busy(key):
+            return
+        write = self._next_write(key)
+        if write is not None:
+            self._lanes.submit(write)
+
+    def _next_write(self, key: WorkloadKey) -> writes.Write | None:
+        workload, now = self._pods.workloads.get(key), self._clock.now()
+        if self._jobs.owns(key, workload):
+            return self._jobs.next_write(key, self._decided)
+        step = lifecycle.next_step(self._pods.pod_of(key), workload)
+        if workload is not None and step.step not in _ENDS:
+            decided = self._decided(key, workload)
+            if decided is not None:
+                return decided
+        write = pods.write_for(step, key, self._pods, self._configuration, now)
+        if write is not None or step.step is Step.WAIT:
+            return write
+        pod = self._pods.pod_of(key)
+        if step.step is Step.CREATE_WORKLOAD and pod is not None:
+            return self._without_workload(key, pod)
+        return pods.acknowledge(key, self._pods, now)
+
+    def _decided(self, key: WorkloadKey, workload: views.Workload) -> writes.Write | None:
+        """The write of an open decision about a Workload, else of its upkeep."""
+        return self._scheduling.write_for(workload) or self._keep_up(key, workload)
+
+    def _keep_up(self, key: WorkloadKey, workload: views.Workload) -> writes.Write | None:
+        around = concerns.around(workload, self._configuration, self._clock.now())
+        change = upkeep.next_change(workload, around)
+        if change is None:
+            self._timers.set(key, upkeep.next_due(workload, around.now), around.now)
+            return None
+        if change.event is not None:
+            self._events.event(lifecycle.reference(workload), *change.event)
+        if change.spec is not None:
+            return writes.patch_workload_spec(workload, change.purpose, change.spec)
+        return writes.patch_workload_status(workload, change.purpose, change.status or {})
+
+    def _without_workload(self, key: WorkloadKey, pod: views.Pod) -> writes.Write | None:
+        """A gated pod for which no Workload can be made: adopted, let go, or told why."""
+        now = self._clock.now()
+        if adoption.is_in_doubt(pod):
+            due = adoption.decided_at(pod, now)
+            if now < due:
+                self._timers.set(key, due, now)
+                return None
+            write = adoption.settle(key, pod, self._configuration)
+            if write is not None:
+                return write
+        hint = adoption.hint_for(pod, self._configuration)
+        if hint is None:
+            return None
+        self._hinted.add(key)
+        return pods.explain_pod(key, pod, hint, now)
+
+    # --------------------------------------------------------------------------- explaining
+
+    def _tell(self, key: WorkloadKey) -> None:
+        """Notes why a Workload waits, as far as that is known without a cycle."""
+        blocked = self._state.blocker(key, int(self._clock.now().timestamp() * 1_000_000))
+        now = self._clock.monotonic()
+        if blocked is not None:
+            self._explainer.tell(blocked, now)
+        elif self._explainer.latest(key) is None:
+            workload = self._state.workload(key)
+            if workload is not None and workload.wants_quota:
+                self._explainer.tell(self._unjudged(key), now)
+
+    def _latest_wait(self, key: WorkloadKey) -> Wait | None:
+        """The latest reason; of one that was parked with an equal one, that one's reason."""
+        wait = self._explainer.latest(key)
+        if wait is None or wait.message != _PENDING_MESSAGE:
+            return wait
+        return self._state.bypassed(key) or wait
+
+    @staticmethod
+    def _unjudged(key: WorkloadKey) -> Wait:
+        return Wait(
+            workload=key,
+            cluster_queue=ClusterQueueName(""),
+            reason="PendingEvaluation",
+            message=_PENDING_MESSAGE,
+        )
+
+    def _may_send_background(self) -> bool:
+        """Whether a write that only tells may go out: one always, more while others are few."""
+        few = self._lanes.in_flight * _BACKGROUND_SHARE < self._settings.writers
+        return few or self._lanes.background == 0
+
+    def _send_texts(self) -> None:
+        now = self._clock.monotonic()
+        while (due := self._explainer.take_due(now)) is not None:
+            self._due_texts[due.workload] = None
+        said = []
+        for key in self._due_texts:
+            if not self._may_send_background():
+                break
+            if self._lanes.is_busy(key):
+                continue
+            wait = self._latest_wait(key)
+            write = wait and pods.explain(key, wait, self._pods, self._clock.now())
+            if write:
+                self._lanes.submit(write)
+            else:
+                said.append(key)
+        for key in said:
+            del self._due_texts[key]
+
+    def _next_due_in(self) -> float | None:
+        now = self._clock.monotonic()
+        moments = [
+            self._lanes.next_due_in(), self._scheduling.next_due_in(), self._timers.next_due_in(),
+            self._fleet.next_due_in(),
+        ]  # fmt: skip
+        if self._may_send_background():
+            absolute = (self._explainer.next_due(), self._statuses.next_due())
+            moments += [max(0.0, moment - now) for moment in absolute if moment is not None]
+        return min((moment for moment in moments if moment is not None), default=None)

@@ -1,0 +1,141 @@
+"""Taking quota back: what an eviction, its end and a withdrawn reservation write.
+
+Every function returns the ``status`` member of a merge patch. Source: kueue pkg/workload/evict
+and pkg/controller/jobframework/reconciler.go.
+"""
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from admission.api import views
+from admission.base import clock
+from admission.controllers import checks, conditions
+from admission.engine import decisions
+
+DEACTIVATED: Final = "Deactivated"
+_DUE_TO: Final = "DueTo"
+_RETRIED_AT_ONCE: Final = frozenset({"Preempted", "NodeFailures"})
+
+
+def preempt(workload: views.Workload, evicted: decisions.Evict, now: datetime) -> dict[str, Any]:
+    """Somebody else needs the quota; it is kept until the pods are gone."""
+    preempted = conditions.make(
+        conditions.PREEMPTED,
+        status=True,
+        reason=evicted.preemption_reason,
+        message=evicted.message,
+        now=now,
+    )
+    return evict(workload, evicted.reason, evicted.message, now, preempted)
+
+
+def evict(
+    workload: views.Workload,
+    reason: str,
+    message: str,
+    now: datetime,
+    *changes: views.Condition,
+    without: str = "",
+) -> dict[str, Any]:
+    """The Workload must give its quota back; its checks start anew, and the eviction is counted.
+
+    Args:
+        workload: as it is.
+        reason: of the condition Evicted; ``Deactivated`` may carry ``DueTo<cause>``.
+        message: of the condition Evicted.
+        now: the present.
+        changes: further conditions.
+        without: a condition that ends with the eviction.
+    """
+    evicted = conditions.make(
+        conditions.EVICTED,
+        status=True,
+        reason=reason,
+        message=message,
+        now=now,
+        generation=workload.metadata.generation,
+    )
+    status: dict[str, Any] = {
+        "conditions": conditions.merged(workload, evicted, *changes, without=without),
+        "schedulingStats": {"evictions": _counted(workload, reason)},
+    }
+    states = checks.reset(workload, now)
+    if states is not None:
+        status["admissionChecks"] = states
+    return status
+
+
+def clear(workload: views.Workload, now: datetime) -> dict[str, Any]:
+    """An evicted Workload has no running pods any more: its quota is free, and it waits again."""
+    evicted = workload.status.condition(conditions.EVICTED)
+    reason, message = (evicted.reason, evicted.message) if evicted else ("", "")
+    requeued = requeue(
+        workload, again=reason in _RETRIED_AT_ONCE, reason=reason, message=message, now=now
+    )
+    return _without_quota(workload, "PendingEvaluation", message, now, requeued)
+
+
+def withdraw(workload: views.Workload, reason: str, message: str, now: datetime) -> dict[str, Any]:
+    """A reservation that may not stand is taken back; nothing of the Workload has run."""
+    return _without_quota(workload, reason, message, now)
+
+
+def requeue(
+    workload: views.Workload, *, again: bool, reason: str, message: str, now: datetime
+) -> views.Condition:
+    """The condition Requeued: whether the Workload may be tried again."""
+    return conditions.make(
+        conditions.REQUEUED,
+        status=again,
+        reason=reason,
+        message=message,
+        now=now,
+        generation=workload.metadata.generation,
+    )
+
+
+def admitted_seconds(workload: views.Workload, now: datetime) -> int:
+    """Whole seconds since the Workload was admitted; 0 where it is not."""
+    admitted = workload.status.condition(conditions.ADMITTED)
+    if admitted is None or admitted.status != "True" or not admitted.last_transition_time:
+        return 0
+    return max(0, int((now - clock.from_wire(admitted.last_transition_time)).total_seconds()))
+
+
+def _without_quota(
+    workload: views.Workload,
+    reason: str,
+    message: str,
+    now: datetime,
+    *changes: views.Condition,
+) -> dict[str, Any]:
+    generation = workload.metadata.generation
+    status: dict[str, Any] = {
+        "admission": None,
+        "conditions": conditions.merged(
+            workload,
+            *changes,
+            conditions.not_reserved(reason, message, now, generation),
+            conditions.not_admitted(now, generation),
+        ),
+    }
+    ran = admitted_seconds(workload, now)
+    if ran:
+        past = workload.status.accumulated_past_execution_time_seconds or 0
+        status["accumulatedPastExecutionTimeSeconds"] = past + ran
+    return status
+
+
+def _counted(workload: views.Workload, reason: str) -> list[dict[str, Any]]:
+    """Evictions so far with this one; ``DeactivatedDueToX`` is Deactivated with the cause X."""
+    base, cause = reason, ""
+    if reason.startswith(DEACTIVATED):
+        base, _, cause = reason.partition(_DUE_TO)
+    stats = workload.status.scheduling_stats
+    past = (stats.evictions if stats else None) or ()
+    found = {(one.reason, one.underlying_cause): one for one in past}
+    known = found.get((base, cause), views.EvictionCount(reason=base, underlying_cause=cause))
+    found[base, cause] = msgspec.structs.replace(known, count=known.count + 1)
+    return [msgspec.to_builtins(found[key]) for key in sorted(found)]

@@ -1,0 +1,147 @@
+"""The GPUs of the cluster as the controller sees them: nodes, their agents, and pods on them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from admission.api import koordinator, views
+from admission.base import names
+from admission.base.clock import Clock
+from admission.controllers import capacitymetrics, conditions
+from admission.controllers.capacity import Amounts, Capacities
+from admission.controllers.guard import Guard
+from admission.controllers.mirrors import Mirror
+from admission.gpu.capacity import Fragmentation
+from admission.gpu.health import DeviceReading
+from admission.kube import resources
+from admission.kube.resources import Resource
+from admission.translate import nodes
+
+_PUBLISH_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """GPUs held by pods that are not watched, by node and resource, as just listed.
+
+    Attributes:
+        outside: of pods that no queue admitted.
+        admitted: of pods of admitted jobs.
+    """
+
+    outside: Mapping[str, Amounts]
+    admitted: Mapping[str, Amounts]
+
+
+class Fleet:
+    """Takes what is seen of GPUs, and says what follows for ClusterQueues.
+
+    Attributes:
+        mirrors: what watches must be told to, by resource.
+    """
+
+    def __init__(self, capacities: Capacities, guard: Guard, clock: Clock) -> None:
+        self._capacities = capacities
+        self._guard = guard
+        self._clock = clock
+        self._devices: dict[str, tuple[DeviceReading, ...]] = {}
+        self._fragments: dict[str, dict[str, Fragmentation]] = {}
+        self._publisher = capacitymetrics.Publisher()
+        self._published, self._published_version = -_PUBLISH_SECONDS, 0
+        self.mirrors: Mapping[Resource, Mirror[Any]] = {
+            resources.NODES: Mirror("Node", self._see_node, self._lose_node, slim=True),
+            resources.DEVICES: Mirror("Device", self._see_device, self._lose_device, slim=True),
+        }
+
+    def see_pod(self, pod: views.Pod) -> None:
+        """Takes an admitted pod as it is now.
+
+        Raises:
+            InvalidValueError: a quantity cannot be read.
+        """
+        uid, node = pod.metadata.uid, pod.spec.node_name
+        if nodes.has_ended(pod) or not self._capacities.has_pod(uid, node):
+            self._capacities.set_pod(uid, node, nodes.held_gpus(pod))
+
+    def lose_pod(self, uid: str) -> None:
+        """A pod is gone, or is none of ours any more."""
+        self._capacities.set_pod(uid, "", {})
+
+    def listed(self, found: Listed) -> None:
+        """Takes what pods that are not watched hold."""
+        self._capacities.set_listed(found.outside, found.admitted)
+
+    def settle(self) -> frozenset[str]:
+        """Draws the consequences of what was seen; ClusterQueues whose condition may differ."""
+        due = self._capacities.settles_at_us()
+        if due is not None and due <= self._now_us():
+            self._capacities.settle(self._now_us())
+        self._publish()
+        return self._guard.settle()
+
+    def next_due_in(self) -> float | None:
+        """Seconds until `settle` has something to do without any message."""
+        settles, publishes = self._capacities.settles_at_us(), self._publishes_in()
+        moments = [] if publishes is None else [publishes]
+        if settles is not None:
+            moments.append(max(0.0, (settles - self._now_us()) / 1e6))
+        return min(moments, default=None)
+
+    def condition(self, queue: views.ClusterQueue, now: datetime) -> views.Condition | None:
+        """Whether a ClusterQueue promises no more GPUs than exist; None where it is unknown."""
+        found = self._guard.shortages(queue.metadata.name)
+        if found is None:
+            return None
+        texts = [shortage.text + self._in_pieces(*shortage.pair) for shortage in found]
+        return conditions.make(
+            names.CAPACITY_SUFFICIENT,
+            status=not texts,
+            reason="QuotaExceedsCapacity" if texts else "CapacitySufficient",
+            message="; ".join(texts) or "All GPUs that the nominal quota promises exist",
+            now=now,
+            generation=queue.metadata.generation,
+        )
+
+    def _in_pieces(self, flavor: str, resource: str) -> str:
+        found = self._fragments.get(flavor, {}).get(resource)
+        return f"; {found.text}" if found is not None and found.free else ""
+
+    def _publish(self) -> None:
+        """Looks at every node of each flavor, so not with every change."""
+        if (due := self._publishes_in()) is None or due > 0:
+            return
+        self._published = self._clock.monotonic()
+        self._published_version = self._capacities.version
+        flavors = self._capacities.flavors()
+        self._fragments = {name: self._capacities.fragmentation(name) for name in flavors}
+        stocks = {name: self._capacities.stock(name) for name in flavors}
+        self._publisher.publish(stocks, self._fragments)
+
+    def _publishes_in(self) -> float | None:
+        if self._published_version == self._capacities.version:
+            return None
+        return max(0.0, self._published + _PUBLISH_SECONDS - self._clock.monotonic())
+
+    # -------------------------------------------------------------------------------- watched
+
+    def _see_node(self, view: views.Node) -> None:
+        name = view.metadata.name
+        facts = nodes.node_facts(view, self._devices.get(name))
+        if nodes.has_gpus(facts) or self._capacities.has_node(name):
+            self._capacities.set_node(facts, self._now_us())
+
+    def _lose_node(self, view: views.Object) -> None:
+        self._capacities.drop_node(view.metadata.name)
+
+    def _see_device(self, view: koordinator.Device) -> None:
+        name = view.metadata.name
+        self._devices[name] = nodes.readings(view)
+        self._capacities.set_devices(name, self._devices[name], self._now_us())
+
+    def _lose_device(self, view: views.Object) -> None:
+        self._devices.pop(view.metadata.name, None)
+        self._capacities.set_devices(view.metadata.name, None, self._now_us())
+
+    def _now_us(self) -> int:
+        return int(self._clock.now().timestamp() * 1_000_000)

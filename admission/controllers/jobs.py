@@ -1,0 +1,366 @@
+"""batch/v1 Jobs and their Workloads: what was seen of them, and the write that comes next.
+
+Only Jobs with a queue label are watched. Holds no quota: reservations come from the scheduling
+loop as decisions to be written.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from admission.api import batch, views
+from admission.base import names
+from admission.base.clock import Clock
+from admission.base.names import WorkloadKey
+from admission.controllers import (
+    evictions,
+    joblifecycle,
+    jobtemplates,
+    jobworkload,
+    pods,
+    release,
+    statuses,
+    writes,
+)
+from admission.controllers.configuration import Configuration
+from admission.controllers.joblifecycle import Next, Step
+from admission.controllers.mirrors import Mirror
+from admission.controllers.observed import version
+from admission.controllers.podworkload import MissingPriorityClassError
+from admission.controllers.writes import Outcome, Purpose, Result, Verb, Write
+from admission.kube import patches, resources
+from admission.kube.resources import Resource
+
+Decide = Callable[[WorkloadKey, views.Workload], Write | None]
+"""The write of an open decision or of the upkeep of a Workload, if there is one."""
+
+SELECTOR: Final = names.QUEUE_LABEL
+"""Jobs without the queue label are nobody's business here."""
+WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
+    resources.JOBS: batch.JobDocument,
+    resources.PRIORITY_CLASSES: views.PriorityClass,
+}
+"""What Jobs need to be told about, and as what."""
+
+_NEVER: Final = frozenset({"kube-system", names.SYSTEM_NAMESPACE})
+_REMEMBERED: Final = 10_000
+"""Jobs that are gone, kept in mind so that a late answer does not bring them back."""
+_NO_CLASS: Final = "WorkloadPriorityClassNotFound"
+
+
+class Events(Protocol):
+    """Takes events to be written to the API server; never blocks."""
+
+    def event(self, regarding: Mapping[str, Any], type_: str, reason: str, note: str) -> None:
+        """Records one event."""
+        ...
+
+
+class Jobs:
+    """Index of Jobs by Workload key, and what is to be written about them."""
+
+    def __init__(
+        self,
+        index: pods.PodWorkloads,
+        configuration: Configuration,
+        events: Events,
+        clock: Clock,
+        look_at: Callable[[Iterable[WorkloadKey]], None],
+    ) -> None:
+        """Prepares the mirrors.
+
+        Args:
+            index: where all Workloads are.
+            configuration: flavors and classes as last seen.
+            events: takes events about Jobs.
+            clock: source of time.
+            look_at: is told which Workloads to look at again.
+        """
+        self._index = index
+        self._configuration = configuration
+        self._events = events
+        self._clock = clock
+        self._look_at = look_at
+        self._jobs: dict[WorkloadKey, batch.Job] = {}
+        self._lost: OrderedDict[str, int] = OrderedDict()
+        self._documents: dict[WorkloadKey, batch.JobDocument] = {}
+        self._classes: dict[str, views.PriorityClass] = {}
+        self._stuck: set[WorkloadKey] = set()
+        self._stopping: dict[WorkloadKey, str] = {}
+        self._deleted: dict[WorkloadKey, str] = {}
+        self.mirrors: Mapping[Resource, Mirror[Any]] = {
+            resources.JOBS: Mirror("Job", self._see, self._lose),
+            resources.PRIORITY_CLASSES: Mirror("PriorityClass", self._see_class, self._lose_class),
+        }
+
+    # ------------------------------------------------------------------------------- seeing
+
+    def owns(self, key: WorkloadKey, workload: views.Workload | None) -> bool:
+        """Whether the Workload, present or not, is a Job's."""
+        return key in self._jobs or (workload is not None and jobworkload.is_owned(workload))
+
+    def is_not_started(self, key: WorkloadKey) -> bool:
+        """Whether a Job is here that has no pods and may have none."""
+        job = self._jobs.get(key)
+        return job is not None and jobworkload.is_suspended(job) and not jobworkload.is_active(job)
+
+    def take_stuck(self) -> set[WorkloadKey]:
+        """Jobs that named a class that did not exist; they are looked at again."""
+        stuck, self._stuck = self._stuck, set()
+        return stuck
+
+    def _see(self, document: batch.JobDocument) -> None:
+        metadata = document.metadata
+        if metadata.namespace in _NEVER:
+            return
+        if not metadata.label(names.QUEUE_LABEL):
+            self._lose(document)
+            return
+        key = jobworkload.key_of(document)
+        known = self._jobs.get(key)
+        newest = self._lost.get(metadata.uid, -1) if known is None else version(known)
+        if version(document) <= newest:
+            return
+        self._jobs[key] = document.view(jobworkload.digest(document.template))
+        if self._index.workloads.get(key) is None:
+            self._documents[key] = document
+        else:
+            self._documents.pop(key, None)
+        self._look_at((key,))
+
+    def _lose(self, view: views.Object) -> None:
+        """The Job is gone, or its label is; a later version with a label may come again."""
+        key = jobworkload.key_of(view)
+        known = self._jobs.pop(key, None)
+        if known is not None:
+            self._lost[known.metadata.uid] = version(known)
+            while len(self._lost) > _REMEMBERED:
+                self._lost.popitem(last=False)
+        self._documents.pop(key, None)
+        self._stopping.pop(key, None)
+        self._deleted.pop(key, None)
+        self._stuck.discard(key)
+        self._look_at((key,))
+
+    def _see_class(self, view: views.PriorityClass) -> None:
+        self._classes[view.metadata.name] = view
+        self._look_at(self.take_stuck())
+
+    def _lose_class(self, view: views.Object) -> None:
+        self._classes.pop(view.metadata.name, None)
+
+    # ------------------------------------------------------------------------------ writing
+
+    def next_write(self, key: WorkloadKey, decide: Decide) -> Write | None:
+        """The next write of a Job and its Workload, if there is one."""
+        job, workload = self._jobs.get(key), self._index.workloads.get(key)
+        step = joblifecycle.next_step(job, workload)
+        if workload is not None and step.step not in joblifecycle.ENDS:
+            decided = decide(key, workload)
+            if decided is not None:
+                return decided
+        if job is not None and step.step in {Step.CREATE_WORKLOAD, Step.FOLLOW_JOB}:
+            return self._compose(key, job, workload)
+        if workload is not None:
+            self._documents.pop(key, None)
+            write = self._about_workload(key, step, job, workload)
+            if write is not None:
+                return write
+        return None if job is None else self._about_job(key, step, job, workload)
+
+    def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
+        """Takes what came of a write about a Job or its Workload; call before it is seen."""
+        write = outcome.write
+        job = self._jobs.get(key)
+        if write.purpose is Purpose.READ_JOB and isinstance(outcome.object, batch.JobDocument):
+            self._keep(key, outcome.object)
+        if job is not None and _is_gone(job, outcome):
+            self._lose(job)
+        if job is not None and outcome.result is Result.DONE:
+            if write.purpose is Purpose.DELETE_WORKLOAD:
+                self._deleted[key] = write.uid  # it stays until its finalizer is off
+            self._tell(key, job, write.purpose)
+
+    def _keep(self, key: WorkloadKey, document: batch.JobDocument) -> None:
+        """Keeps a Job whole until its Workload is made from it; never an older version."""
+        job = self._jobs.get(key)
+        is_same = job is not None and document.metadata.uid == job.metadata.uid
+        if job is not None and is_same and version(document) >= version(job):
+            self._documents[key] = document
+
+    def _compose(
+        self, key: WorkloadKey, job: batch.Job, workload: views.Workload | None
+    ) -> Write | None:
+        """Makes the Workload from the Job, or makes it follow the Job."""
+        document = self._documents.get(key)
+        if document is None or version(document) < version(job):
+            return _job_write(key, job, Purpose.READ_JOB, None)
+        classes = jobworkload.PriorityClasses(
+            workload=self._configuration.priority_classes, pod=self._classes
+        )
+        try:
+            if workload is None:
+                return writes.create_workload(key, jobworkload.build(document, classes))
+            return _follow(workload, document, jobworkload.spec(document, classes))
+        except MissingPriorityClassError as missing:
+            if key not in self._stuck:
+                note = f'priority class "{missing.name}" not found; create it, or name another'
+                self._events.event(_reference(job), "Warning", _NO_CLASS, note)
+            self._stuck.add(key)
+            return None
+
+    def _about_workload(
+        self, key: WorkloadKey, step: Next, job: batch.Job | None, workload: views.Workload
+    ) -> Write | None:
+        now = self._clock.now()
+        match step.step:
+            case Step.DELETE_WORKLOAD if self._deleted.get(key) != workload.metadata.uid:
+                return writes.delete_workload(workload)
+            case Step.LET_WORKLOAD_GO:
+                return _let_go(workload)
+            case Step.FINISH:
+                status = statuses.finish(workload, step.reason, step.message, now)
+                return writes.patch_workload_status(workload, Purpose.FINISH_WORKLOAD, status)
+            case Step.CLEAR_RESERVATION:
+                status = evictions.clear(workload, now)
+                return writes.patch_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
+            case Step.RECLAIM if job is not None:
+                count = jobworkload.reclaimable(job, workload)
+                pods = [{"name": jobworkload.POD_SET, "count": count}]
+                status = {"reclaimablePods": pods}
+                return writes.patch_workload_status(workload, Purpose.RECLAIM_PODS, status)
+            case _:
+                return None
+
+    def _about_job(
+        self, key: WorkloadKey, step: Next, job: batch.Job, workload: views.Workload | None
+    ) -> Write | None:
+        match step.step:
+            case Step.START if workload is not None:
+                return self._start(key, job, workload)
+            case Step.STOP:
+                asked = self._index.ask_absence(key) if workload is None else None
+                if asked is not None:
+                    return asked
+                self._stopping[key] = step.message
+                return _job_write(key, job, Purpose.STOP_JOB, jobtemplates.stop(job))
+            case Step.RESET:
+                return _job_write(key, job, Purpose.RESET_JOB, jobtemplates.reset(job), "status")
+            case Step.RESTORE:
+                patch = jobtemplates.restore(job, workload)
+                return _job_write(key, job, Purpose.RESTORE_JOB, patch)
+            case _:
+                return None
+
+    def _start(self, key: WorkloadKey, job: batch.Job, workload: views.Workload) -> Write | None:
+        """Starts the Job; one that contradicts its assignment ends as FailedToStart."""
+        try:
+            given = release.injection(workload, jobworkload.POD_SET, self._configuration.flavors)
+            patch = jobtemplates.start(job, workload, given)
+        except KeyError:
+            return None  # the flavor was deleted after the decision; its return wakes the Job
+        except release.InjectionConflictError as conflict:
+            now: datetime = self._clock.now()
+            status = statuses.finish(workload, pods.NOT_RELEASABLE, str(conflict), now)
+            return writes.patch_workload_status(workload, Purpose.FINISH_WORKLOAD, status)
+        return _job_write(key, job, Purpose.START_JOB, patch)
+
+    def _tell(self, key: WorkloadKey, job: batch.Job, purpose: Purpose) -> None:
+        workload = self._index.workloads.get(key)
+        admission = workload.status.admission if workload is not None else None
+        reason, note = "", ""
+        match purpose:
+            case Purpose.CREATE_WORKLOAD:
+                reason, note = "CreatedWorkload", f"Created Workload: {key.text()}"
+            case Purpose.START_JOB if admission is not None:
+                reason, note = "Started", f"Admitted by clusterQueue {admission.cluster_queue}"
+            case Purpose.STOP_JOB:
+                reason, note = "Stopped", self._stopping.pop(key, "")
+            case Purpose.FINISH_WORKLOAD:
+                reason, note = "FinishedWorkload", f"Workload '{key.text()}' is declared finished"
+            case _:
+                return
+        self._events.event(_reference(job), "Normal", reason, note)
+
+
+def _follow(workload: views.Workload, document: batch.JobDocument, spec: dict[str, Any]) -> Write:
+    """Makes a Workload without quota ask for what its Job asks for."""
+    absent = ("priorityClassRef", "maximumExecutionTimeSeconds")
+    metadata = {
+        **_precondition(workload),
+        "annotations": {
+            names.TEMPLATE_DIGEST: jobworkload.digest(document.template),
+            names.ADMISSION_GATED_BY: document.metadata.annotation(names.ADMISSION_GATED_BY)
+            or None,
+        },
+    }
+    changes = {"metadata": metadata, "spec": {**dict.fromkeys(absent), **spec}}
+    return _workload_write(workload, Purpose.FOLLOW_JOB, changes)
+
+
+def _is_gone(job: batch.Job, outcome: Outcome) -> bool:
+    """Whether an answer tells that the Job is not there, or another one under its name."""
+    found = outcome.object
+    replaced = isinstance(found, batch.JobDocument) and found.metadata.uid != job.metadata.uid
+    absent = outcome.write.resource is resources.JOBS and outcome.result is Result.GONE
+    return absent or replaced
+
+
+def _let_go(workload: views.Workload) -> Write:
+    """Takes our finalizer off."""
+    others = [one for one in workload.metadata.finalizers or () if one != names.RESOURCE_IN_USE]
+    metadata = {**_precondition(workload), "finalizers": others or None}
+    return _workload_write(workload, Purpose.LET_WORKLOAD_GO, {"metadata": metadata})
+
+
+def _workload_write(workload: views.Workload, purpose: Purpose, changes: dict[str, Any]) -> Write:
+    metadata = workload.metadata
+    return Write(
+        lane=WorkloadKey(metadata.namespace, metadata.name),
+        purpose=purpose,
+        verb=Verb.PATCH,
+        resource=resources.WORKLOADS,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        patch=patches.merge(changes),
+        into=writes.WORKLOAD_VIEW,
+    )
+
+
+def _job_write(
+    key: WorkloadKey,
+    job: batch.Job,
+    purpose: Purpose,
+    patch: patches.Patch | None,
+    subresource: str = "",
+) -> Write:
+    """Changes the Job, or reads it whole where there is no patch."""
+    return Write(
+        lane=key,
+        purpose=purpose,
+        verb=Verb.READ if patch is None else Verb.PATCH,
+        resource=resources.JOBS,
+        namespace=job.metadata.namespace,
+        name=job.metadata.name,
+        patch=patch,
+        subresource=subresource,
+        into=batch.JobDocument,
+    )
+
+
+def _precondition(workload: views.Workload) -> dict[str, str]:
+    metadata = workload.metadata
+    return {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
+
+
+def _reference(job: batch.Job) -> dict[str, str]:
+    """What an event about a Job refers to."""
+    metadata = job.metadata
+    return {
+        "apiVersion": jobworkload.API_VERSION,
+        "kind": jobworkload.KIND,
+        "namespace": metadata.namespace,
+        "name": metadata.name,
+        "uid": metadata.uid,
+    }

@@ -1,0 +1,268 @@
+"""The Workload of a batch/v1 Job: what it asks for, its name and its document.
+
+Source: kueue pkg/controller/jobs/job/job_controller.go and
+pkg/controller/jobframework/workload_names.go.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from admission.api import batch, views
+from admission.base import names
+from admission.controllers import podworkload
+from admission.controllers.podworkload import MissingPriorityClassError
+
+API_VERSION: Final = "batch/v1"
+KIND: Final = "Job"
+POD_SET: Final = names.DEFAULT_PODSET
+
+SET_BY_JOB_CONTROLLER: Final = frozenset(
+    {
+        "job-name",
+        "controller-uid",
+        "batch.kubernetes.io/job-name",
+        "batch.kubernetes.io/controller-uid",
+    }
+)
+"""Labels of the pod template that belong to one Job, not to what it asks for."""
+
+_MAX_NAME: Final = 253
+_HASH_LENGTH: Final = 5
+_SCHEDULING: Final = ("nodeSelector", "tolerations")
+_TRUE: Final = frozenset(["1", "t", "T", "true", "TRUE", "True"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityClasses:
+    """Where the priority of a Workload may come from.
+
+    Attributes:
+        workload: values of the WorkloadPriorityClasses by name.
+        pod: the PriorityClasses by name.
+    """
+
+    workload: Mapping[str, int]
+    pod: Mapping[str, views.PriorityClass]
+
+
+def workload_name(job_name: str, job_uid: str) -> str:
+    """``job-<job>-<hash>``, at most 253 characters; the hash makes a re-created Job's name new."""
+    digest = hashlib.sha1(  # noqa: S324 - Kueue's naming rule, no security depends on it
+        f"{KIND}\nbatch\n{job_name}\n{job_uid}".encode()
+    ).hexdigest()[:_HASH_LENGTH]
+    prefix = f"job-{job_name}"[: _MAX_NAME - _HASH_LENGTH - 1]
+    return f"{prefix}-{digest}"
+
+
+def key_of(job: views.Object) -> names.WorkloadKey:
+    """Identity of the Job's Workload."""
+    metadata = job.metadata
+    return names.WorkloadKey(metadata.namespace, workload_name(metadata.name, metadata.uid))
+
+
+def is_owned(workload: views.Workload) -> bool:
+    """Whether the Workload is the one that we make for the Job that controls it."""
+    owner = workload.metadata.controller()
+    if owner is None or (owner.api_version, owner.kind) != (API_VERSION, KIND):
+        return False
+    return workload.metadata.name == workload_name(owner.name, owner.uid)
+
+
+# ------------------------------------------------------------------------------ what a Job says
+
+
+def is_suspended(job: batch.Job) -> bool:
+    """Whether the Job is to have no pods."""
+    return job.spec.suspend is True
+
+
+def is_active(job: batch.Job) -> bool:
+    """Whether pods of the Job run, as the Job controller counts them."""
+    return job.status.active > 0
+
+
+def outcome(job: batch.Job) -> views.PodCondition | None:
+    """The condition with which the Job has ended: ``Complete`` or ``Failed``; else None."""
+    for condition in job.status.conditions or ():
+        if condition.type in {"Complete", "Failed"} and condition.status == "True":
+            return condition
+    return None
+
+
+def parallelism(job: batch.Job) -> int:
+    """How many pods may run at a time."""
+    return 1 if job.spec.parallelism is None else job.spec.parallelism
+
+
+def count(job: batch.Job) -> int:
+    """How many pods run at a time at most."""
+    completions = job.spec.completions
+    return parallelism(job) if completions is None else min(parallelism(job), completions)
+
+
+def min_count(job: batch.Job) -> int | None:
+    """With how many pods the Job may start when there is no quota for all of them."""
+    text = job.metadata.annotation(names.JOB_MIN_PARALLELISM)
+    return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def syncs_completions(job: batch.Job) -> bool:
+    """Whether completions follow the parallelism that was admitted."""
+    return job.metadata.annotation(names.JOB_SYNC_COMPLETIONS) in _TRUE
+
+
+def is_injected(job: batch.Job) -> bool:
+    """Whether the pod template carries what an admission gave it."""
+    return bool(job.spec.template.metadata.annotation(names.WORKLOAD_ANNOTATION))
+
+
+def digest(template: Mapping[str, Any]) -> str:
+    """Tells pod templates apart by all that their pods are made from."""
+    content = _template(template)
+    encoded = msgspec.json.encode(content, order="deterministic")
+    return hashlib.blake2b(encoded, digest_size=8).hexdigest()
+
+
+# ------------------------------------------------------------------------------------ Workload
+
+
+def pod_set(workload: views.Workload) -> views.PodSet | None:
+    """The one pod set of a Job's Workload; None where somebody made it otherwise."""
+    found = workload.spec.pod_sets or ()
+    return found[0] if len(found) == 1 and found[0].name == POD_SET else None
+
+
+def admitted_count(workload: views.Workload) -> int | None:
+    """Number of pods that the Workload has quota for; None where it is all of them."""
+    admission = workload.status.admission
+    for assignment in (admission.pod_set_assignments or ()) if admission else ():
+        if assignment.name == POD_SET and assignment.count is not None:
+            return assignment.count
+    return None
+
+
+def reclaimable(job: batch.Job, workload: views.Workload) -> int:
+    """Pods of the Workload's count that will never run again."""
+    asked = pod_set(workload)
+    if asked is None or job.status.succeeded == 0:
+        return 0
+    completions = job.spec.completions
+    # Without completions the Job is done when one pod has succeeded and the others have ended.
+    wanted = parallelism(job) if completions is None else completions
+    left = max(0, wanted - job.status.succeeded)
+    return asked.count - min(asked.count, left)
+
+
+def build(document: batch.JobDocument, classes: PriorityClasses) -> dict[str, Any]:
+    """Document of the Job's Workload.
+
+    Raises:
+        MissingPriorityClassError: the Job names a class that does not exist.
+    """
+    job = document.view()
+    metadata = job.metadata
+    key = key_of(job)
+    annotations = {names.TEMPLATE_DIGEST: digest(document.template)}
+    gated_by = metadata.annotation(names.ADMISSION_GATED_BY)
+    if gated_by:
+        annotations[names.ADMISSION_GATED_BY] = gated_by
+    return {
+        "apiVersion": f"{names.KUEUE_GROUP}/v1beta2",
+        "kind": "Workload",
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "labels": {names.JOB_UID_LABEL: metadata.uid},
+            "annotations": annotations,
+            "finalizers": [names.RESOURCE_IN_USE],
+            "ownerReferences": [_owner(metadata)],
+        },
+        "spec": spec(document, classes),
+    }
+
+
+def spec(document: batch.JobDocument, classes: PriorityClasses) -> dict[str, Any]:
+    """Spec of the Job's Workload; members that the Job says nothing about are absent.
+
+    Raises:
+        MissingPriorityClassError: the Job names a class that does not exist.
+    """
+    job = document.view()
+    content = _template(document.template)
+    template: dict[str, Any] = {"spec": podworkload.template_spec(content["spec"])}
+    metadata = {field: content[field] for field in ("labels", "annotations") if field in content}
+    if metadata:
+        template["metadata"] = metadata
+    asked = {"name": POD_SET, "count": count(job), "template": template}
+    least = min_count(job)
+    if least is not None:
+        asked["minCount"] = min(least, count(job))
+    result = {
+        "queueName": job.metadata.label(names.QUEUE_LABEL),
+        "podSets": [asked],
+        **_priority(job, classes),
+    }
+    seconds = max_execution_seconds(job)
+    if seconds is not None:
+        result["maximumExecutionTimeSeconds"] = seconds
+    return result
+
+
+def max_execution_seconds(job: batch.Job) -> int | None:
+    """The Job's limit on its own running time."""
+    return podworkload.max_execution_seconds(job.metadata.label(names.MAX_EXEC_TIME_LABEL))
+
+
+def _template(template: Mapping[str, Any]) -> dict[str, Any]:
+    """What the Job asks for with its template: labels, annotations, spec; empty ones left out."""
+    metadata = template.get("metadata") or {}
+    labels = {
+        key: value
+        for key, value in (metadata.get("labels") or {}).items()
+        if key not in SET_BY_JOB_CONTROLLER
+    }
+    pod = {
+        field: value
+        for field, value in (template.get("spec") or {}).items()
+        if value or field not in _SCHEDULING
+    }
+    content = {"labels": labels, "annotations": metadata.get("annotations"), "spec": pod}
+    return {field: value for field, value in content.items() if value or field == "spec"}
+
+
+def _owner(metadata: views.ObjectMeta) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": metadata.name,
+        "uid": metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _priority(job: batch.Job, classes: PriorityClasses) -> dict[str, Any]:
+    """Priority and its source: WorkloadPriorityClass, PriorityClass, the default one, or none."""
+    label = job.metadata.label(names.PRIORITY_CLASS_LABEL)
+    if label:
+        if label not in classes.workload:
+            raise MissingPriorityClassError(label)
+        reference = {"group": names.KUEUE_GROUP, "kind": "WorkloadPriorityClass", "name": label}
+        return {"priorityClassRef": reference, "priority": classes.workload[label]}
+    name = job.spec.template.spec.priority_class_name or _default(classes.pod)
+    if not name:
+        return {"priority": 0}
+    if name not in classes.pod:
+        raise MissingPriorityClassError(name)
+    reference = {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": name}
+    return {"priorityClassRef": reference, "priority": classes.pod[name].value}
+
+
+def _default(classes: Mapping[str, views.PriorityClass]) -> str:
+    """Name of the global default with the lowest value; empty where there is none."""
+    defaults = [(one.value, name) for name, one in classes.items() if one.global_default]
+    return min(defaults)[1] if defaults else ""

@@ -1,0 +1,120 @@
+"""The next step of one pod and its Workload, from what both look like now.
+
+Level-based: whatever was missed in between, the step depends only on the present. Source:
+kueue pkg/controller/jobframework/reconciler.go, for single pods. Differs: no finalizers, and a
+Workload whose pod is gone is deleted rather than left to the garbage collector (ADR 0002).
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from admission.api import views
+from admission.base import names
+from admission.controllers import conditions, podworkload
+
+
+class Step(Enum):
+    """What is to be done next; at most one thing at a time."""
+
+    NOTHING = auto()
+    CREATE_WORKLOAD = auto()
+    DELETE_WORKLOAD = auto()
+    FINISH = auto()
+    RELEASE = auto()
+    STOP_POD = auto()
+    CLEAR_RESERVATION = auto()
+    WAIT = auto()
+    """Nothing to do but to tell the user why the pod waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """A step, and for FINISH and STOP_POD the reason and message to write."""
+
+    step: Step
+    reason: str = ""
+    message: str = ""
+
+
+NOTHING: Final = Next(Step.NOTHING)
+_OWNER_GONE: Final = Next(Step.FINISH, "OwnerNotFound", "The workload's owner no longer exists")
+
+
+def next_step(pod: views.Pod | None, workload: views.Workload | None) -> Next:
+    """The next step of a pod and the Workload that belongs to it; either may be missing."""
+    if pod is None:
+        return _without_pod(workload)
+    if workload is None:
+        return _without_workload(pod)
+    if workload.metadata.deletion_timestamp or workload.status.is_true(conditions.FINISHED):
+        return NOTHING
+    if pod.metadata.deletion_timestamp:
+        return _OWNER_GONE
+    if podworkload.is_terminal(pod):
+        reason = "Succeeded" if pod.status.phase == "Succeeded" else "Failed"
+        return Next(Step.FINISH, reason, pod.status.message)
+    return _of_live_pod(pod, workload)
+
+
+def belongs_to_pod(workload: views.Workload) -> bool:
+    """Whether a pod controls the Workload; others are made by hand or by other controllers."""
+    owner = workload.metadata.controller()
+    return owner is not None and owner.kind == "Pod" and owner.api_version == "v1"
+
+
+def is_pending(workload: views.Workload) -> bool:
+    """Whether the Workload waits for quota."""
+    status = workload.status
+    return not status.is_true(conditions.QUOTA_RESERVED) and not status.is_true(
+        conditions.FINISHED
+    )
+
+
+def _without_pod(workload: views.Workload | None) -> Next:
+    if workload is None or not belongs_to_pod(workload) or workload.metadata.deletion_timestamp:
+        return NOTHING
+    return Next(Step.DELETE_WORKLOAD)
+
+
+def _without_workload(pod: views.Pod) -> Next:
+    if pod.metadata.deletion_timestamp or podworkload.is_terminal(pod):
+        return NOTHING
+    if podworkload.is_gated(pod):
+        return Next(Step.CREATE_WORKLOAD)
+    return Next(
+        Step.STOP_POD, "NoMatchingWorkload", "Missing Workload; unable to restore pod templates"
+    )
+
+
+def _of_live_pod(pod: views.Pod, workload: views.Workload) -> Next:
+    status = workload.status
+    gated = podworkload.is_gated(pod)
+    evicted = status.condition(conditions.EVICTED)
+    if evicted is not None and evicted.status == "True":
+        if not gated:
+            return Next(Step.STOP_POD, f"WorkloadEvictedDueTo{evicted.reason}", evicted.message)
+        reserved = status.is_true(conditions.QUOTA_RESERVED)
+        return Next(Step.CLEAR_RESERVATION if reserved else Step.WAIT)
+    if status.is_true(conditions.ADMITTED):
+        return Next(Step.RELEASE) if gated else NOTHING
+    if not gated:
+        return Next(Step.STOP_POD, "NotAdmitted", "Not admitted by cluster queue")
+    return Next(Step.WAIT) if is_pending(workload) else NOTHING
+
+
+def key(workload: views.Workload) -> names.WorkloadKey:
+    """Identity of a Workload."""
+    return names.WorkloadKey(workload.metadata.namespace, workload.metadata.name)
+
+
+def reference(workload: views.Workload) -> dict[str, str]:
+    """What an event about a Workload refers to."""
+    metadata = workload.metadata
+    return {
+        "apiVersion": f"{names.KUEUE_GROUP}/v1beta2",
+        "kind": "Workload",
+        "namespace": metadata.namespace,
+        "name": metadata.name,
+        "uid": metadata.uid,
+    }

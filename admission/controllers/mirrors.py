@@ -1,0 +1,111 @@
+"""Keeps what the state knows of one kind equal to what was watched."""
+
+from collections.abc import Callable, Container, Iterable
+from typing import Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from admission.api import views
+from admission.base.errors import AdmissionError
+from admission.kube.reflector import Deleted, Replaced, Upserted
+from admission.obs import logs
+
+Value = TypeVar("Value", bound=views.Object)
+
+Change: TypeAlias = Replaced[Value] | Upserted[Value] | Deleted[Value]
+
+
+def key_of(value: views.Object) -> tuple[str, str]:
+    """Namespace and name."""
+    return value.metadata.namespace, value.metadata.name
+
+
+class Mirror(Generic[Value]):
+    """Passes on the objects of one kind one by one; a relist becomes its differences.
+
+    Keeps only the metadata of each, to know what a relist left out.
+
+    An object that cannot be taken in (a value that breaks a rule, though the API server stored
+    it) is logged and left out; everything else goes on.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        put: Callable[[Value], None],
+        drop: Callable[[views.Object], None],
+        *,
+        slim: bool = False,
+    ) -> None:
+        """Prepares a mirror that has seen nothing.
+
+        Args:
+            kind: for the log.
+            put: takes an object that is new or changed.
+            drop: takes what is remembered of an object that is gone.
+            slim: remember only name and uid, of many objects with much metadata.
+        """
+        self._kind = kind
+        self._put = put
+        self._drop = drop
+        self._slim = slim
+        self._known: dict[tuple[str, str], views.Object] = {}
+        self._log = logs.get("mirror")
+        self.synced = False
+
+    def apply(self, change: Change[Value]) -> None:
+        """Takes a change."""
+        if isinstance(change, Replaced):
+            unreadable = {(one.namespace, one.name) for one in change.undecodable}
+            self._replace(change.items, unreadable)
+            self.synced = True
+        elif isinstance(change, Upserted):
+            self._set(change.object)
+        else:
+            self._remove(change.object)
+
+    def forget_sync(self) -> None:
+        """Not synced until the next whole list."""
+        self.synced = False
+
+    def see(self, value: Value) -> None:
+        """Takes an object from the answer to a request, as if it had been watched."""
+        self._set(value)
+
+    def _replace(self, items: Iterable[Value], unreadable: Container[tuple[str, str]]) -> None:
+        """Takes a whole list; what cannot be read stays as it was last seen."""
+        listed = {key_of(value): value for value in items}
+        gone = [
+            value
+            for key, value in self._known.items()
+            if key not in listed and key not in unreadable
+        ]
+        for value in gone:
+            self._remove(value)
+        for value in listed.values():
+            self._set(value)
+
+    def _set(self, value: Value) -> None:
+        self._known[key_of(value)] = self._remembered(value)
+        try:
+            self._put(value)
+        except (AdmissionError, msgspec.ValidationError) as error:
+            self._log.error(
+                "object left out",
+                kind=self._kind,
+                namespace=value.metadata.namespace,
+                name=value.metadata.name,
+                error=str(error),
+            )
+
+    def _remembered(self, value: Value) -> views.Object:
+        found = value.metadata
+        if not self._slim:
+            return views.Object(metadata=found)
+        identity = views.ObjectMeta(namespace=found.namespace, name=found.name, uid=found.uid)
+        return views.Object(metadata=identity)
+
+    def _remove(self, value: views.Object) -> None:
+        known = self._known.pop(key_of(value), None)
+        if known is not None:
+            self._drop(known)

@@ -1,0 +1,68 @@
+"""Objects as last seen, where neither an older event nor a late answer undoes a newer sight.
+
+An object reaches the controller twice: by the watch, and as the answer to its own write. The two
+arrive in any order. ``resourceVersion`` orders the versions of one object; a deleted object stays
+deleted for its uid.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from typing import Final, Generic, TypeVar
+
+from admission.api import views
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value", bound=views.Object)
+
+_TOMBSTONES: Final = 10_000
+
+
+class Observed(Generic[Key, Value]):
+    """Objects of one kind by key."""
+
+    def __init__(self) -> None:
+        self._objects: dict[Key, Value] = {}
+        self._deleted: OrderedDict[str, None] = OrderedDict()
+
+    def get(self, key: Key) -> Value | None:
+        """The object as last seen."""
+        return self._objects.get(key)
+
+    def put(self, key: Key, value: Value) -> bool:
+        """Takes a sight of an object; false if a newer one is known."""
+        if value.metadata.uid in self._deleted:
+            return False
+        known = self._objects.get(key)
+        same_object = known is not None and known.metadata.uid == value.metadata.uid
+        if known is not None and same_object and version(value) <= version(known):
+            return False
+        self._objects[key] = value
+        return True
+
+    def remove(self, key: Key, uid: str) -> bool:
+        """Takes the news that the object with that uid is gone; false if it was not here."""
+        self._deleted[uid] = None
+        while len(self._deleted) > _TOMBSTONES:
+            self._deleted.popitem(last=False)
+        known = self._objects.get(key)
+        if known is None or known.metadata.uid != uid:
+            return False
+        del self._objects[key]
+        return True
+
+    def __iter__(self) -> Iterator[Key]:
+        """All keys, in the order in which they were first seen; changes meanwhile do no harm."""
+        return iter(tuple(self._objects))
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+
+def version(value: views.Object) -> int:
+    """The resourceVersion as a number.
+
+    Kubernetes promises comparable resourceVersions for one resource since 1.35 and etcd-backed
+    servers have always had them; a text that is no number counts as newest, so it is never lost.
+    """
+    text = value.metadata.resource_version
+    return int(text) if text.isdecimal() else 2**63

@@ -1,0 +1,209 @@
+"""Runs scheduling cycles and remembers each decision until it is written."""
+
+from collections.abc import Callable
+from typing import Final
+
+from admission.api import views
+from admission.base.clock import Clock
+from admission.base.names import WorkloadKey
+from admission.controllers import conditions, evictions, lifecycle, metrics, statuses, writes
+from admission.controllers.accounting import Accounting
+from admission.controllers.explaining import Explainer
+from admission.controllers.prices import Prices
+from admission.controllers.writes import Outcome, Purpose, Result, Write
+from admission.engine import decisions, model, requests
+from admission.state import overcommitment
+from admission.state.world import State
+from admission.translate import workloads as translate_workloads
+
+_FIRST_REST_SECONDS: Final = 0.001
+_LONGEST_REST_SECONDS: Final = 1.0
+_WAITING: Final = "PendingEvaluation"
+_TAKEN_BACK: Final = "Quota was reserved twice while the leader changed; this one had not started"
+
+
+class Scheduling:
+    """Decisions that wait to be written, and when the next cycle runs.
+
+    After a cycle that gave nobody anything, the next one comes with the next change, or after a
+    rest that grows from a millisecond to a second: a head may advance over several cycles without
+    any change from outside.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        clock: Clock,
+        explainer: Explainer,
+        accounting: Accounting,
+        prices: Prices,
+        rules: requests.Rules = requests.NO_RULES,
+    ) -> None:
+        """Prepares the loop.
+
+        Args:
+            state: what is known, and who waits.
+            clock: the present.
+            explainer: is told why Workloads wait.
+            accounting: counts preemptions.
+            prices: count GPUs in the currency of each queue.
+            rules: settings that change what a Workload is charged for.
+        """
+        self._around = translate_workloads.Surroundings(rules=rules)
+        self._state = state
+        self._clock = clock
+        self._explainer = explainer
+        self._accounting = accounting
+        self._prices = prices
+        self._unpriced: dict[WorkloadKey, model.Workload] = {}
+        self._admits: dict[WorkloadKey, decisions.Admit] = {}
+        self._evicts: dict[WorkloadKey, decisions.Evict] = {}
+        self._take_backs: set[WorkloadKey] = set()
+        self._rest = 0.0
+        self._not_before = 0.0
+
+    def changed(self) -> None:
+        """Something that cycles depend on has changed."""
+        self._rest = 0.0
+        self._not_before = 0.0
+
+    def see(self, view: views.Workload) -> None:
+        """Takes a Workload as it is now.
+
+        Raises:
+            InvalidValueError: the Workload breaks a rule; it is treated as absent.
+        """
+        key = lifecycle.key(view)
+        try:
+            workload = translate_workloads.workload(view, self._around)
+        except ValueError:
+            self.lose(key)
+            raise
+        before = self._unpriced.get(key, workload)
+        self._unpriced[key] = workload
+        self._state.set_workload(self._prices.priced(workload), self._now_us())
+        asks_otherwise = (before.pod_sets, before.queue) != (workload.pod_sets, workload.queue)
+        if asks_otherwise and workload.reservation is None and key in self._admits:
+            del self._admits[key]  # it was decided for what it asked before
+            self._state.forget(key, self._now_us())
+        if not workload.wants_quota:
+            self._explainer.forget(key)
+        if workload.finished or not workload.active:
+            self._admits.pop(key, None)
+            self._evicts.pop(key, None)
+        self.changed()
+
+    def reprice(self) -> None:
+        """Counts Workloads anew whose queue counts GPUs otherwise than before."""
+        is_stale = self._prices.take_stale()
+        if is_stale is None:
+            return
+        for workload in self._unpriced.values():
+            if is_stale(workload):
+                self._state.set_workload(self._prices.priced(workload), self._now_us())
+        self.changed()
+
+    def lose(self, key: WorkloadKey) -> None:
+        """The Workload is gone."""
+        self._unpriced.pop(key, None)
+        self._admits.pop(key, None)
+        self._evicts.pop(key, None)
+        self._take_backs.discard(key)
+        self._explainer.forget(key)
+        self._state.drop_workload(key, self._now_us())
+        self.changed()
+
+    def is_foreign_reservation(self, view: views.Workload) -> bool:
+        """Whether somebody else has just reserved quota for the Workload."""
+        known = self._state.workload(lifecycle.key(view))
+        fresh = known is None or known.reservation is None
+        return fresh and view.status.is_true(conditions.QUOTA_RESERVED)
+
+    def take_back(self, may_take: Callable[[WorkloadKey], bool]) -> tuple[WorkloadKey, ...]:
+        """Finds reservations that together exceed quota, and withdraws what has not started.
+
+        Args:
+            may_take: whether a Workload has not started.
+        """
+        self._state.forest.refresh()
+        found = overcommitment.to_take_back(self._state.forest, may_take)
+        self._take_backs.update(found)
+        return found
+
+    def run(self) -> tuple[WorkloadKey, ...]:
+        """Runs one cycle if it is time; returns the Workloads it decided something about."""
+        now = self._clock.monotonic()
+        if now < self._not_before or not self._state.has_work(self._now_us()):
+            return ()
+        result = self._state.run_cycle(self._now_us())
+        self._count(result, self._clock.monotonic() - now)
+        for admit in result.admitted:
+            self._admits[admit.workload] = admit
+            self._explainer.forget(admit.workload)
+        for evict in result.evicted:
+            self._evicts[evict.workload] = evict
+        for wait in result.waiting:
+            self._explainer.tell(wait, now)
+        if result.admitted or result.evicted:
+            self.changed()
+        else:
+            self._rest = min(max(self._rest * 2, _FIRST_REST_SECONDS), _LONGEST_REST_SECONDS)
+            self._not_before = now + self._rest
+        admitted = tuple(admit.workload for admit in result.admitted)
+        return admitted + tuple(evict.workload for evict in result.evicted)
+
+    def next_due_in(self) -> float | None:
+        """Seconds until the next cycle may have work; None when only a change brings any."""
+        now_us = self._now_us()
+        if self._state.has_work(now_us):
+            return max(0.0, self._not_before - self._clock.monotonic())
+        wakeup = self._state.next_wakeup_us()
+        return None if wakeup is None else max(0.0, (wakeup - now_us) / 1e6)
+
+    def write_for(self, workload: views.Workload) -> Write | None:
+        """The write of an open decision about a Workload."""
+        key, now = lifecycle.key(workload), self._clock.now()
+        if key in self._take_backs and not lifecycle.is_pending(workload):
+            status = evictions.withdraw(workload, _WAITING, _TAKEN_BACK, now)
+            return writes.patch_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
+        evict = self._evicts.get(key)
+        if evict is not None:
+            status = evictions.preempt(workload, evict, now)
+            return writes.patch_workload_status(workload, Purpose.EVICT, status)
+        admit = self._admits.get(key)
+        if admit is not None:
+            status = statuses.reserve(workload, admit, now)
+            return writes.patch_workload_status(workload, Purpose.RESERVE_QUOTA, status)
+        return None
+
+    def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
+        """Takes what came of the write of a decision; call before the answer is seen.
+
+        A conflict alone keeps the decision where the Workload still waits: what changed was
+        beside the point, and the write is made again for the new version.
+        """
+        purpose, result = outcome.write.purpose, outcome.result
+        if result is Result.DROPPED:
+            return
+        if purpose is Purpose.CLEAR_RESERVATION and result is not Result.CONFLICT:
+            self._take_backs.discard(key)
+        if purpose is Purpose.EVICT and result is not Result.CONFLICT:
+            evict = self._evicts.pop(key, None)
+            if evict is not None and result is Result.DONE:
+                self._accounting.preempted(evict.preemptor_cluster_queue, evict.preemption_reason)
+        if purpose is not Purpose.RESERVE_QUOTA or key not in self._admits:
+            return
+        if result is Result.CONFLICT and lifecycle.is_pending(outcome.object):
+            return
+        del self._admits[key]
+        if result is not Result.DONE:
+            self._state.forget(key, self._now_us())
+            self.changed()
+
+    def _count(self, result: decisions.CycleResult, seconds: float) -> None:
+        label = "success" if result.admitted else "inadmissible"
+        metrics.CYCLES.labels(label, self._accounting.role).inc()
+        metrics.CYCLE_SECONDS.labels(label, self._accounting.role).observe(seconds)
+
+    def _now_us(self) -> int:
+        return int(self._clock.now().timestamp() * 1_000_000)

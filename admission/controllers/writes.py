@@ -1,0 +1,290 @@
+"""Writes as values: what is to be sent to the API server, and what came of it."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Final, NamedTuple
+
+from admission.api import views
+from admission.base import names
+from admission.kube import errors, patches
+from admission.kube.resources import CRDS, PODS, WORKLOADS, Resource
+
+
+class QueueLane(NamedTuple):
+    """Identity of a ClusterQueue (empty namespace) or LocalQueue; unequal to any WorkloadKey."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+Lane = names.WorkloadKey | QueueLane
+"""Writes of one lane are never in flight together."""
+
+
+class Purpose(Enum):
+    """Why a write is made; the value is its label in logs and metrics."""
+
+    ADOPT_POD = "adopt_pod"
+    LET_GO = "let_go"
+    CREATE_WORKLOAD = "create_workload"
+    FIND_WORKLOAD = "find_workload"
+    FIND_KIND = "find_kind"
+    READ_POD = "read_pod"
+    RESERVE_QUOTA = "reserve_quota"
+    EVICT = "evict"
+    CLEAR_RESERVATION = "clear_reservation"
+    KEEP_UP = "keep_up"
+    RELEASE_POD = "release_pod"
+    STOP_POD = "stop_pod"
+    FINISH_WORKLOAD = "finish_workload"
+    DELETE_WORKLOAD = "delete_workload"
+    EXPLAIN_WORKLOAD = "explain_workload"
+    EXPLAIN_POD = "explain_pod"
+    QUEUE_STATUS = "queue_status"
+    HOLD_OR_RELEASE = "hold_or_release"
+    READ_JOB = "read_job"
+    START_JOB = "start_job"
+    STOP_JOB = "stop_job"
+    RESET_JOB = "reset_job"
+    RESTORE_JOB = "restore_job"
+    FOLLOW_JOB = "follow_job"
+    RECLAIM_PODS = "reclaim_pods"
+    LET_WORKLOAD_GO = "let_workload_go"
+
+
+TELLING: Final = frozenset({Purpose.EXPLAIN_WORKLOAD, Purpose.EXPLAIN_POD, Purpose.QUEUE_STATUS})
+"""Purposes that change nothing but what people read; they give way to all others."""
+
+
+class Verb(Enum):
+    """How the API server is asked. READ changes nothing, but waits its turn in the lane."""
+
+    READ = auto()
+    CREATE = auto()
+    PATCH = auto()
+    DELETE = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """One request.
+
+    Attributes:
+        lane: whose turn it waits for.
+        purpose: why.
+        verb: how.
+        resource: kind of the object.
+        namespace: its namespace; empty for cluster-scoped kinds.
+        name: its name.
+        document: for CREATE, the object.
+        patch: for PATCH, the change; it carries its own precondition.
+        subresource: for PATCH, empty or ``status``.
+        uid: for DELETE, the precondition.
+        into: type that the answer, or the object as read after a conflict, is decoded to.
+    """
+
+    lane: Lane
+    purpose: Purpose
+    verb: Verb
+    resource: Resource
+    namespace: str = ""
+    name: str
+    document: dict[str, Any] | None = None
+    patch: patches.Patch | None = None
+    subresource: str = ""
+    uid: str = ""
+    into: type[Any] = dict
+
+
+class Result(Enum):
+    """What is known after a write."""
+
+    DONE = auto()
+    """It took effect; the object is as answered (None after a delete)."""
+    CONFLICT = auto()
+    """It did not: the object had changed, or exists already. It is as read afterwards."""
+    GONE = auto()
+    """It did not: the object does not exist."""
+    REFUSED = auto()
+    """It did not: the server refuses it, and would again. See the error."""
+    UNKNOWN = auto()
+    """It may have taken effect; the same write is to be sent again, later."""
+    DROPPED = auto()
+    """It was not sent: the process is stopping."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a write.
+
+    Attributes:
+        write: the write.
+        result: what is known.
+        object: see `Result`.
+        error: the refusal.
+    """
+
+    write: Write
+    result: Result
+    object: Any = None
+    error: errors.ApiError | None = None
+
+
+WORKLOAD_VIEW: Final = views.Workload
+"""What answers about Workloads are decoded to."""
+
+
+def create_workload(lane: names.WorkloadKey, document: dict[str, Any]) -> Write:
+    """Creates a Workload; one that exists already is read instead."""
+    return Write(
+        lane=lane,
+        purpose=Purpose.CREATE_WORKLOAD,
+        verb=Verb.CREATE,
+        resource=WORKLOADS,
+        namespace=lane.namespace,
+        name=lane.name,
+        document=document,
+        into=WORKLOAD_VIEW,
+    )
+
+
+def find_workload(lane: names.WorkloadKey) -> Write:
+    """Reads a Workload, to be certain whether it exists."""
+    return Write(
+        lane=lane,
+        purpose=Purpose.FIND_WORKLOAD,
+        verb=Verb.READ,
+        resource=WORKLOADS,
+        namespace=lane.namespace,
+        name=lane.name,
+        into=WORKLOAD_VIEW,
+    )
+
+
+def find_kind(lane: names.WorkloadKey) -> Write:
+    """Reads whether Workloads exist as a kind: at an uninstallation they all vanish with it."""
+    return Write(
+        lane=lane,
+        purpose=Purpose.FIND_KIND,
+        verb=Verb.READ,
+        resource=CRDS,
+        name=WORKLOADS.qualified,
+        into=views.Object,
+    )
+
+
+def read_pod(lane: names.WorkloadKey, pod: views.Pod) -> Write:
+    """Reads a pod whole, to make its Workload from."""
+    return Write(
+        lane=lane,
+        purpose=Purpose.READ_POD,
+        verb=Verb.READ,
+        resource=PODS,
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+    )
+
+
+def patch_workload_status(
+    workload: views.Workload, purpose: Purpose, status: dict[str, Any]
+) -> Write:
+    """Changes the status of exactly the version of the Workload that was decided on."""
+    metadata = workload.metadata
+    precondition = {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
+    return Write(
+        lane=names.WorkloadKey(metadata.namespace, metadata.name),
+        purpose=purpose,
+        verb=Verb.PATCH,
+        resource=WORKLOADS,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        patch=patches.merge({"metadata": precondition, "status": status}),
+        subresource="status",
+        into=WORKLOAD_VIEW,
+    )
+
+
+def patch_workload_spec(workload: views.Workload, purpose: Purpose, spec: dict[str, Any]) -> Write:
+    """Changes the spec of exactly this version of the Workload."""
+    metadata = workload.metadata
+    precondition = {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
+    return Write(
+        lane=names.WorkloadKey(metadata.namespace, metadata.name),
+        purpose=purpose,
+        verb=Verb.PATCH,
+        resource=WORKLOADS,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        patch=patches.merge({"metadata": precondition, "spec": spec}),
+        into=WORKLOAD_VIEW,
+    )
+
+
+def delete_workload(workload: views.Workload) -> Write:
+    """Deletes exactly that Workload."""
+    metadata = workload.metadata
+    return Write(
+        lane=names.WorkloadKey(metadata.namespace, metadata.name),
+        purpose=Purpose.DELETE_WORKLOAD,
+        verb=Verb.DELETE,
+        resource=WORKLOADS,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        into=WORKLOAD_VIEW,
+    )
+
+
+def patch_pod(
+    lane: names.WorkloadKey,
+    pod: views.Pod,
+    purpose: Purpose,
+    patch: patches.Patch,
+    subresource: str = "",
+) -> Write:
+    """Changes a pod; the patch carries the precondition."""
+    return Write(
+        lane=lane,
+        purpose=purpose,
+        verb=Verb.PATCH,
+        resource=PODS,
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        patch=patch,
+        subresource=subresource,
+        into=views.Pod,
+    )
+
+
+def delete_pod(lane: names.WorkloadKey, pod: views.Pod) -> Write:
+    """Deletes exactly that pod, with its own grace period."""
+    return Write(
+        lane=lane,
+        purpose=Purpose.STOP_POD,
+        verb=Verb.DELETE,
+        resource=PODS,
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        uid=pod.metadata.uid,
+        into=views.Pod,
+    )
+
+
+def patch_queue_status(
+    lane: QueueLane, resource: Resource, view: views.Object, status: dict[str, Any]
+) -> Write:
+    """Changes the status of exactly this version of a ClusterQueue or LocalQueue."""
+    metadata = view.metadata
+    precondition = {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
+    return Write(
+        lane=lane,
+        purpose=Purpose.QUEUE_STATUS,
+        verb=Verb.PATCH,
+        resource=resource,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        patch=patches.merge({"metadata": precondition, "status": status}),
+        subresource="status",
+        into=type(view),
+    )

@@ -1,0 +1,147 @@
+"""Who may be preempted by whom, and in which order candidates are tried.
+
+Source: kueue pkg/scheduler/preemption/common (policy.go, ordering.go).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from admission.base import amount
+from admission.base.names import FlavorResource, LocalQueueKey, Uid, WorkloadKey
+from admission.engine import quota
+from admission.engine.decisions import PreemptionReason
+from admission.engine.hierarchy import QueueNode
+from admission.engine.holding import Holding
+from admission.engine.model import PreemptionPolicy
+from admission.engine.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preemptor:
+    """The workload that wants room.
+
+    Attributes:
+        spared: workloads that it may not take.
+    """
+
+    key: WorkloadKey
+    uid: Uid
+    queue: QueueNode
+    local_queue: LocalQueueKey
+    priority: int
+    queue_us: int
+    spared: frozenset[WorkloadKey] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A victim and why it was chosen."""
+
+    holding: Holding
+    reason: PreemptionReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What the preemptor wants.
+
+    Attributes:
+        requests: everything it wants; no zero amounts.
+        short: the flavors and resources for which room must be made; victims use one of them.
+    """
+
+    requests: Mapping[FlavorResource, int]
+    short: frozenset[FlavorResource]
+
+
+def allowed(policy: PreemptionPolicy, preemptor: Preemptor, holding: Holding) -> bool:
+    """Whether a policy lets the preemptor take this victim."""
+    match policy:
+        case PreemptionPolicy.NEVER:
+            return False
+        case PreemptionPolicy.ANY:
+            return True
+        case PreemptionPolicy.LOWER_PRIORITY:
+            return holding.priority < preemptor.priority
+        case PreemptionPolicy.LOWER_OR_NEWER_EQUAL_PRIORITY:
+            newer = preemptor.queue_us < holding.queue_us
+            return holding.priority < preemptor.priority or (
+                newer and holding.priority == preemptor.priority
+            )
+
+
+def of_queue(
+    snapshot: Snapshot, preemptor: Preemptor, need: Need, queue: QueueNode
+) -> Iterator[Holding]:
+    """Victims in one ClusterQueue that policy allows; none in an inactive one."""
+    policies = preemptor.queue.spec.preemption
+    own = queue is preemptor.queue
+    policy = policies.within_cluster_queue if own else policies.reclaim_within_cohort
+    if policy == PreemptionPolicy.NEVER or not queue.active:
+        return
+    for holding in queue.holdings.values():
+        if (
+            allowed(policy, preemptor, holding)
+            and holding.key not in snapshot.removed
+            and (holding.evicted or holding.key not in preemptor.spared)
+            and not need.short.isdisjoint(holding.usage)
+        ):
+            yield holding
+
+
+OrderKey = tuple[bool, bool, Fraction, int, int, str]
+_NO_RANK: Final = Fraction(0)
+_ENDLESS: Final = Fraction(amount.MAX_INT64) ** 2  # above every usage there can be
+
+
+def order_key(snapshot: Snapshot, preemptor: Preemptor, holding: Holding) -> OrderKey:
+    """Sorts candidates into the order in which they are tried.
+
+    1. already evicted, 2. of other ClusterQueues, 3. in the own one, of LocalQueues with more
+    past usage, 4. lower priority, 5. newer reservation, 6. UID.
+    """
+    own = holding.cluster_queue == preemptor.queue.name
+    rank = _NO_RANK
+    if own and snapshot.past_usage is not None and preemptor.queue.spec.usage_based:
+        endless, used = snapshot.past_usage(holding.local_queue)
+        rank = -_ENDLESS if endless else -used
+    return (
+        not holding.evicted,
+        own,
+        rank,
+        holding.priority,
+        -holding.reserved_us,
+        holding.uid,
+    )
+
+
+def fits(queue: QueueNode, requests: Mapping[FlavorResource, int], *, borrowing: bool) -> bool:
+    """Whether a queue has room for the requests, within its nominal quota or by borrowing."""
+    for fr, value in requests.items():
+        if not borrowing and queue.usage.get(fr, 0) + value > quota.nominal(queue, fr):
+            return False
+        if value > max(0, quota.available(queue, fr)):
+            return False
+    return True
+
+
+def minimise(
+    snapshot: Snapshot, preemptor: Preemptor, need: Need, targets: list[Target], *, borrowing: bool
+) -> tuple[Target, ...]:
+    """Drops victims that turn out not to be needed.
+
+    All targets are removed from the snapshot when called; all are back afterwards. The last one
+    stays a victim: without it the workload did not fit.
+    """
+    needed = targets[-1:]
+    for target in reversed(targets[:-1]):
+        snapshot.restore(target.holding)
+        if not fits(preemptor.queue, need.requests, borrowing=borrowing):
+            snapshot.remove(target.holding)
+            needed.append(target)
+    for target in needed:
+        snapshot.restore(target.holding)
+    needed.reverse()
+    return tuple(needed)

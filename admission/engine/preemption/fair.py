@@ -1,0 +1,253 @@
+"""Preemption under fair sharing: rob whoever is furthest above its fair share.
+
+Source: kueue pkg/scheduler/preemption/fairsharing, KEP 1714 (rules S2-a, S2-b).
+"""
+
+import heapq
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cmp_to_key
+
+from admission.base.names import ClusterQueueName
+from admission.engine import fairshare, hierarchy, quota
+from admission.engine.decisions import PreemptionReason
+from admission.engine.fairshare import Share
+from admission.engine.hierarchy import CohortNode, Node, QueueNode
+from admission.engine.holding import Holding
+from admission.engine.model import FairStrategy, PreemptionPolicy
+from admission.engine.preemption import candidates
+from admission.engine.preemption.candidates import Need, Preemptor, Target
+from admission.engine.snapshot import Snapshot
+
+
+def targets(
+    snapshot: Snapshot,
+    preemptor: Preemptor,
+    need: Need,
+    strategies: tuple[FairStrategy, ...],
+) -> tuple[Target, ...]:
+    """Victims that make room, in the order of their choice; none if there is no way."""
+    found_here = _collect(snapshot, preemptor, need)
+    ordered = sorted(found_here, key=lambda one: candidates.order_key(snapshot, preemptor, one))
+    if not ordered:
+        return ()
+    search = _Search(snapshot, preemptor, need)
+    quota.add_all(preemptor.queue, need.requests)
+    found = search.first(ordered, strategies[0])
+    if not found and len(strategies) > 1:
+        found = search.second()
+    quota.remove_all(preemptor.queue, need.requests)
+    if found:
+        return candidates.minimise(snapshot, preemptor, need, search.chosen, borrowing=True)
+    for target in search.chosen:
+        snapshot.restore(target.holding)
+    return ()
+
+
+def _collect(snapshot: Snapshot, preemptor: Preemptor, need: Need) -> Iterator[Holding]:
+    """Candidates of the own queue and of every borrowing queue of the whole tree."""
+    yield from candidates.of_queue(snapshot, preemptor, need, preemptor.queue)
+    if preemptor.queue.spec.preemption.reclaim_within_cohort == PreemptionPolicy.NEVER:
+        return
+    root = preemptor.queue.root()
+    for queue in root.leaves() if isinstance(root, CohortNode) else ():
+        if queue is not preemptor.queue and hierarchy.over_nominal(queue, need.short):
+            yield from candidates.of_queue(snapshot, preemptor, need, queue)
+
+
+class _Search:
+    """One search for victims; the preemptor's requests are counted in its queue meanwhile.
+
+    Attributes:
+        chosen: victims so far; they are removed from the snapshot.
+        postponed: candidates that the first strategy let go.
+    """
+
+    def __init__(self, snapshot: Snapshot, preemptor: Preemptor, need: Need) -> None:
+        self.snapshot = snapshot
+        self.preemptor = preemptor
+        self.need = need
+        self.chosen: list[Target] = []
+        self.postponed: list[Holding] = []
+
+    def first(self, ordered: list[Holding], strategy: FairStrategy) -> bool:
+        """Takes victims by the first strategy until the preemptor fits."""
+        queue = self.preemptor.queue
+        entitled = not hierarchy.over_nominal(queue, self.need.short)
+        ordering = _Ordering(queue, ordered, self.snapshot.forest.queues)
+        while (picked := ordering.next()) is not None:
+            if picked is queue:
+                self._take(ordering.pop(picked), PreemptionReason.IN_CLUSTER_QUEUE)
+            elif entitled:
+                self._take(ordering.pop(picked), PreemptionReason.IN_COHORT_RECLAMATION)
+            elif not self._take_fair(ordering, picked, strategy):
+                continue
+            if self._fits():
+                return True
+        return False
+
+    def second(self) -> bool:
+        """Takes at most one postponed victim per queue whose share is above the preemptor's."""
+        ordering = _Ordering(self.preemptor.queue, self.postponed, self.snapshot.forest.queues)
+        while (picked := ordering.next()) is not None:
+            own, other = _rivals(self.preemptor.queue, picked)
+            if fairshare.of(own).compare(fairshare.of(other)) < 0:
+                self._take(ordering.pop(picked), PreemptionReason.IN_COHORT_FAIR_SHARING)
+                if self._fits():
+                    return True
+            ordering.drop(picked)
+        return False
+
+    def _take_fair(self, ordering: "_Ordering", picked: QueueNode, strategy: FairStrategy) -> bool:
+        """Takes the queue's first candidate that the strategy allows.
+
+        No strategy robs a side that is below the preemptor's before anything is removed.
+        """
+        own, other = _rivals(self.preemptor.queue, picked)
+        mine, before = fairshare.of(own), fairshare.of(other)
+        hopeless = mine.compare(before) > 0
+        while ordering.has(picked):
+            holding = ordering.pop(picked)
+            if not hopeless and self._passes(strategy, mine, before, other, holding):
+                self._take(holding, PreemptionReason.IN_COHORT_FAIR_SHARING)
+                return True
+            self.postponed.append(holding)
+        return False
+
+    def _passes(
+        self, strategy: FairStrategy, mine: Share, before: Share, other: Node, holding: Holding
+    ) -> bool:
+        if strategy == FairStrategy.LESS_THAN_INITIAL_SHARE:
+            return mine.compare(before) < 0
+        self.snapshot.remove(holding)
+        passes = mine.compare(fairshare.of(other)) <= 0
+        self.snapshot.restore(holding)
+        return passes
+
+    def _take(self, holding: Holding, reason: PreemptionReason) -> None:
+        self.snapshot.remove(holding)
+        self.chosen.append(Target(holding, reason))
+
+    def _fits(self) -> bool:
+        queue, requests = self.preemptor.queue, self.need.requests
+        quota.remove_all(queue, requests)
+        fits = candidates.fits(queue, requests, borrowing=True)
+        quota.add_all(queue, requests)
+        return fits
+
+
+def _rivals(own: QueueNode, other: QueueNode) -> tuple[Node, Node]:
+    """The two children of the lowest common cohort, on either side."""
+    mine: list[Node] = [own, *own.ancestors()]
+    known = {id(node): index for index, node in enumerate(mine)}
+    side: Node = other
+    for cohort in other.ancestors():
+        if id(cohort) in known:
+            return mine[known[id(cohort)] - 1], side
+        side = cohort
+    raise AssertionError("victims belong to the preemptor's tree")
+
+
+_Queues = Mapping[ClusterQueueName, QueueNode]
+
+
+def _by_share(left: tuple[CohortNode, Share], right: tuple[CohortNode, Share]) -> int:
+    return left[1].compare(right[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A queue that may be robbed; the highest share sorts first, then the earliest candidate."""
+
+    share: Share
+    first: int
+    queue: QueueNode
+
+    def __lt__(self, other: "_Entry") -> bool:
+        difference = self.share.compare(other.share)
+        return difference > 0 or (difference == 0 and self.first < other.first)
+
+
+class _Ordering:
+    """Says which queue to rob next: from the root down, always the child furthest above its share.
+
+    Queues without candidates and sides that borrow nothing are left out, except the preemptor's
+    own side. After a queue was picked, ``next`` looks at it again; nobody else's share changed.
+    """
+
+    def __init__(self, own: QueueNode, ordered: list[Holding], queues: _Queues) -> None:
+        self._own = own
+        self._path = {id(node) for node in own.ancestors()}
+        self._root = own.root()
+        self._rank = {holding.key: rank for rank, holding in enumerate(ordered)}
+        self._left: dict[ClusterQueueName, list[Holding]] = {}
+        for holding in reversed(ordered):
+            self._left.setdefault(holding.cluster_queue, []).append(holding)
+        self._heaps: dict[int, list[_Entry]] = {}
+        self._cohorts: dict[int, dict[int, CohortNode]] = {}
+        self._picked: QueueNode | None = None
+        for name in self._left:
+            self._register(queues[name])
+
+    def has(self, queue: QueueNode) -> bool:
+        """Whether a queue has candidates left."""
+        return bool(self._left.get(queue.name))
+
+    def pop(self, queue: QueueNode) -> Holding:
+        """The queue's next candidate."""
+        return self._left[queue.name].pop()
+
+    def drop(self, queue: QueueNode) -> None:
+        """Forgets the queue's other candidates."""
+        self._left.pop(queue.name, None)
+
+    def next(self) -> QueueNode | None:
+        """The queue to rob next; None when nobody is left."""
+        if not isinstance(self._root, CohortNode):
+            return self._own if self.has(self._own) else None
+        if self._picked is not None:
+            self._push(self._picked)
+        self._picked = self._descend(self._root)
+        return self._picked
+
+    def _register(self, queue: QueueNode) -> None:
+        """Notes the way down from the root to a queue with candidates."""
+        below: Node = queue
+        for cohort in queue.ancestors():
+            if isinstance(below, CohortNode):
+                self._cohorts.setdefault(id(cohort), {})[id(below)] = below
+            below = cohort
+        self._push(queue)
+
+    def _push(self, queue: QueueNode) -> None:
+        """Enters a queue at its present share, unless there is nothing to rob."""
+        if not self.has(queue) or queue.parent is None:
+            return
+        share = fairshare.of(queue)
+        if share.is_zero and queue is not self._own:
+            return
+        first = self._rank[self._left[queue.name][-1].key]
+        heapq.heappush(self._heaps.setdefault(id(queue.parent), []), _Entry(share, first, queue))
+
+    def _descend(self, cohort: CohortNode) -> QueueNode | None:
+        """Takes the best queue below a cohort off its heap; a child cohort wins a tie."""
+        heap = self._heaps.get(id(cohort))
+        share = heap[0].share if heap else None
+        for child, child_share in self._children(cohort):
+            if share is not None and child_share.compare(share) < 0:
+                break
+            if (found := self._descend(child)) is not None:
+                return found
+        return heapq.heappop(heap).queue if heap else None
+
+    def _children(self, cohort: CohortNode) -> list[tuple[CohortNode, Share]]:
+        """Child cohorts that may be robbed, the highest share first."""
+        found = [
+            (child, share)
+            for child in self._cohorts.get(id(cohort), {}).values()
+            if not (share := fairshare.of(child)).is_zero or id(child) in self._path
+        ]
+        if len(found) > 1:
+            found.sort(key=lambda pair: pair[0].name, reverse=True)
+            found.sort(key=cmp_to_key(_by_share), reverse=True)
+        return found

@@ -1,0 +1,89 @@
+"""One cycle's world: the live quota trees with an undo log.
+
+Nothing is copied. What-if questions remove holdings and put them back; entries that were
+processed earlier in the cycle stay added until ``rollback``.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from admission.base.names import (
+    ClusterQueueName,
+    FlavorName,
+    FlavorResource,
+    LocalQueueKey,
+    WorkloadKey,
+)
+from admission.engine import quota
+from admission.engine.fairusage import Rank
+from admission.engine.hierarchy import Forest, QueueNode
+from admission.engine.holding import Holding
+from admission.engine.model import Config, ResourceFlavor
+
+Holders = tuple[tuple[ClusterQueueName, int], ...]
+"""ClusterQueues with their usage of one flavor and resource."""
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """What a cycle decides on.
+
+    Attributes:
+        forest: the quota trees; usage is as found after ``rollback``.
+        flavors: ResourceFlavors by name.
+        cycle: number of the cycle; grows by one per cycle that had heads.
+        now_us: time of the cycle.
+        unready: number of holdings whose pods are not all ready.
+        past_usage: where a LocalQueue stands by its past usage; None when that does not count.
+        removed: holdings that are taken out for the moment.
+        holders: who uses what in a tree, by root and flavor and resource, as far as asked.
+    """
+
+    forest: Forest
+    flavors: Mapping[FlavorName, ResourceFlavor]
+    config: Config
+    cycle: int
+    now_us: int
+    unready: int = 0
+    past_usage: Callable[[LocalQueueKey], Rank] | None = None
+    removed: set[WorkloadKey] = field(default_factory=set)
+    holders: dict[tuple[int, FlavorResource], Holders] = field(default_factory=dict)
+    _added: list[tuple[QueueNode, Mapping[FlavorResource, int]]] = field(default_factory=list)
+
+    def queue(self, name: ClusterQueueName) -> QueueNode:
+        """The ClusterQueue of that name."""
+        return self.forest.queues[name]
+
+    def remove(self, holding: Holding) -> None:
+        """Takes a holding out until ``restore``."""
+        self.removed.add(holding.key)
+        quota.remove_all(self.queue(holding.cluster_queue), holding.usage)
+
+    def restore(self, holding: Holding) -> None:
+        """Puts a removed holding back."""
+        self.removed.discard(holding.key)
+        quota.add_all(self.queue(holding.cluster_queue), holding.usage)
+
+    @contextmanager
+    def without(self, holdings: Iterable[Holding]) -> Iterator[None]:
+        """The world without some holdings, for the length of a with statement."""
+        gone = [holding for holding in holdings if holding.key not in self.removed]
+        for holding in gone:
+            self.remove(holding)
+        try:
+            yield
+        finally:
+            for holding in gone:
+                self.restore(holding)
+
+    def add(self, queue: QueueNode, usage: Mapping[FlavorResource, int]) -> None:
+        """Counts the usage of an entry for the rest of the cycle."""
+        quota.add_all(queue, usage)
+        self._added.append((queue, usage))
+
+    def rollback(self) -> None:
+        """Takes back everything that ``add`` counted."""
+        for queue, usage in reversed(self._added):
+            quota.remove_all(queue, usage)
+        self._added.clear()

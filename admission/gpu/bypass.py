@@ -1,0 +1,254 @@
+"""Ways for a container to reach GPUs that it did not ask for, as findings on a pod.
+
+Works on the pod as the API server sends it. What to do about a finding (deny, warn, audit) is
+the namespace's choice.
+
+Source: k8s-device-plugin README (NVIDIA_VISIBLE_DEVICES), GPU operator documentation (CDI),
+nvidia-container-runtime (volume mounts as device list).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from admission.base import names
+from admission.gpu import resources
+from admission.gpu.resources import ManagedResources
+
+VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+SHOWS_NOTHING: Final = ("", "void", "none")
+"""Values of NVIDIA_VISIBLE_DEVICES that show no GPU."""
+
+CDI_KEYS: Final = ("cdi.k8s.io/", "nvidia.cdi.k8s.io/")
+"""Annotations that inject devices begin like this, and speak of GPUs with CDI_VENDOR inside."""
+
+CDI_VENDOR: Final = "nvidia.com/"
+DEVICE_MOUNTS: Final = "/var/run/nvidia-container-devices"
+"""Mounts at and below it select GPUs."""
+
+DEVICE_PATHS: Final = ("/dev/nvidia", "/dev/dri")
+"""Host paths that begin like this are GPU devices."""
+
+_DEVICE_DIRECTORIES: Final = (
+    "/dev",
+    "/var/lib/kubelet/device-plugins",
+    "/etc/cdi",
+    "/var/run/cdi",
+    "/run/cdi",
+)
+_RUNTIME_CLASSES: Final = ("nvidia", "nvidia-cdi", "nvidia-legacy")
+OWN_KEYS: Final = (
+    names.ORIGINAL_RESOURCES,
+    names.MIG_PROFILE,
+    names.GPU_MEMORY,
+)
+"""Annotations that only count at creation; also with ``.<container>`` behind them."""
+
+_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
+
+ASK: Final = "request GPUs in resources.limits instead"
+"""What to do rather than reach for GPUs."""
+
+GATE_TEXT: Final = f"the gate {names.ADMISSION_GATE} is taken off when quota is given, not by hand"
+NODE_TEXT: Final = "binds the pod past quota and scheduler; leave it out, use nodeSelector"
+EDIT_TEXT: Final = "what a pod got was decided at its creation; create a new pod to change it"
+RESIZE_TEXT: Final = "GPU amounts cannot change after creation; create a new pod"
+
+
+class Severity(Enum):
+    """How sure it is that GPUs are reached outside of quota."""
+
+    BYPASS = "bypass"
+    SUSPICIOUS = "suspicious"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bypass:
+    """One way around quota.
+
+    Attributes:
+        rule: short identity.
+        severity: whether it surely reaches GPUs or only may.
+        field: path in the pod.
+        text: what it does and what to do instead.
+    """
+
+    rule: str
+    severity: Severity
+    field: str
+    text: str
+
+
+def of_pod(pod: Mapping[str, Any], managed: ManagedResources) -> tuple[Bypass, ...]:
+    """Every way around quota in a pod, sorted by field.
+
+    A container that asks for GPUs may carry settings that would be a bypass without: they are
+    reported as suspicious.
+    """
+    found = [*_metadata(pod), *_spec(pod, managed)]
+    host_paths = dict(_host_paths(pod))
+    for path, container in _containers(pod):
+        asks = _asks(container, managed)
+        found += _environment(path, container, asks=asks)
+        found += _security(path, container, asks=asks)
+        found += _mounts(path, container, host_paths)
+    return tuple(sorted(found, key=lambda finding: (finding.field, finding.rule)))
+
+
+def of_update(
+    old: Mapping[str, Any], new: Mapping[str, Any], managed: ManagedResources
+) -> tuple[Bypass, ...]:
+    """Changes to a managed pod that only this system may make; sorted by field.
+
+    Also fits the subresources ``ephemeralcontainers`` and ``resize``: what ``new`` adds to
+    ``old`` is judged.
+    """
+    before = set(of_pod(old, managed))
+    found = [finding for finding in of_pod(new, managed) if finding not in before]
+    if _gates(old) - _gates(new):
+        found.append(_sure("gate-removed", "spec.schedulingGates", GATE_TEXT))
+    found += _edited(old, new)
+    found += _resized(old, new, managed)
+    return tuple(sorted(found, key=lambda finding: (finding.field, finding.rule)))
+
+
+def _metadata(pod: Mapping[str, Any]) -> Iterator[Bypass]:
+    for key, value in sorted(_annotations(pod).items()):
+        if key.startswith(CDI_KEYS) and CDI_VENDOR in value:
+            text = f"injects {value} into a container outside of any request; {ASK}"
+            yield _sure("cdi-annotation", f"metadata.annotations[{key}]", text)
+
+
+def _spec(pod: Mapping[str, Any], managed: ManagedResources) -> Iterator[Bypass]:
+    spec = _child(pod, "spec")
+    if spec.get("nodeName") and any(_asks(one, managed) for _, one in _containers(pod)):
+        yield _sure("node-name", "spec.nodeName", NODE_TEXT)
+    runtime = spec.get("runtimeClassName")
+    if runtime in _RUNTIME_CLASSES:
+        text = f"runtime class {runtime} can show GPUs to containers that ask for none; {ASK}"
+        yield _maybe("runtime-class", "spec.runtimeClassName", text)
+
+
+def _environment(path: str, container: Mapping[str, Any], *, asks: bool) -> Iterator[Bypass]:
+    for index, variable in enumerate(container.get("env") or ()):
+        if variable.get("name") != VISIBLE_DEVICES:
+            continue
+        value = variable.get("value", "")
+        if not variable.get("valueFrom") and value in SHOWS_NOTHING:
+            continue
+        shown = value or "a value from elsewhere"
+        if asks:
+            text = f"{VISIBLE_DEVICES}={shown} may show more GPUs than were asked for; remove it"
+        else:
+            text = f"{VISIBLE_DEVICES}={shown} shows GPUs to a container without request; {ASK}"
+        make = _maybe if asks else _sure
+        yield make("visible-devices", f"{path}.env[{index}]", text)
+
+
+def _security(path: str, container: Mapping[str, Any], *, asks: bool) -> Iterator[Bypass]:
+    if asks or not _child(container, "securityContext").get("privileged"):
+        return
+    text = f"a privileged container sees every device of the node; {ASK}"
+    yield _maybe("privileged", f"{path}.securityContext.privileged", text)
+
+
+def _mounts(
+    path: str, container: Mapping[str, Any], host_paths: Mapping[str, str]
+) -> Iterator[Bypass]:
+    for index, mount in enumerate(container.get("volumeMounts") or ()):
+        where = f"{path}.volumeMounts[{index}]"
+        if _is_under(_clean(str(mount.get("mountPath", ""))), DEVICE_MOUNTS):
+            text = f"a mount below {DEVICE_MOUNTS} selects GPUs outside of any request; {ASK}"
+            yield _sure("device-mount", where, text)
+        host = host_paths.get(str(mount.get("name", "")), "")
+        if host:
+            text = f"host path {host} gives access to GPU devices; {ASK}"
+            make = _sure if host.startswith(DEVICE_PATHS) else _maybe
+            yield make("device-path", where, text)
+
+
+def _host_paths(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Volumes by name whose host path holds GPU devices."""
+    for volume in _child(pod, "spec").get("volumes") or ():
+        path = _clean(str(_child(volume, "hostPath").get("path", "")))
+        if not volume.get("hostPath"):
+            continue
+        inside = any(_is_under(path, directory) for directory in _DEVICE_DIRECTORIES[1:])
+        if path in {"/", "/dev"} or path.startswith(DEVICE_PATHS) or inside:
+            yield str(volume.get("name", "")), path
+
+
+def _edited(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Bypass]:
+    before, after = _annotations(old), _annotations(new)
+    for key in sorted({*before, *after}):
+        own = any(key == name or key.startswith(name + ".") for name in OWN_KEYS)
+        if own and before.get(key) != after.get(key):
+            yield _sure("annotation-edited", f"metadata.annotations[{key}]", EDIT_TEXT)
+
+
+def _resized(
+    old: Mapping[str, Any], new: Mapping[str, Any], managed: ManagedResources
+) -> Iterator[Bypass]:
+    before = {path: _amounts(container, managed) for path, container in _containers(old)}
+    for path, container in _containers(new):
+        amounts = _amounts(container, managed)
+        if amounts != before.get(path, {}):
+            yield _sure("resize", f"{path}.resources", RESIZE_TEXT)
+
+
+def _amounts(container: Mapping[str, Any], managed: ManagedResources) -> dict[str, str]:
+    parts = _child(container, "resources")
+    return {
+        f"{kind}/{name}": str(amount)
+        for kind in ("requests", "limits")
+        for name, amount in sorted(_child(parts, kind).items())
+        if managed.matches(name) and str(amount) != "0"
+    }
+
+
+def _asks(container: Mapping[str, Any], managed: ManagedResources) -> bool:
+    claims = _child(container, "resources").get("claims")
+    implicit = any(
+        name.startswith(resources.IMPLICIT_CLASS_PREFIX)
+        for name in _child(_child(container, "resources"), "limits")
+    )
+    return bool(_amounts(container, managed) or claims or implicit)
+
+
+def _containers(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    spec = _child(pod, "spec")
+    for kind in _LISTS:
+        for index, container in enumerate(spec.get(kind) or ()):
+            yield f"spec.{kind}[{index}]", container
+
+
+def _gates(pod: Mapping[str, Any]) -> set[str]:
+    gates = _child(pod, "spec").get("schedulingGates") or ()
+    return {gate["name"] for gate in gates if gate.get("name") == names.ADMISSION_GATE}
+
+
+def _annotations(pod: Mapping[str, Any]) -> Mapping[str, str]:
+    return _child(_child(pod, "metadata"), "annotations")
+
+
+def _child(parent: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = parent.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _clean(path: str) -> str:
+    """The path without what has no meaning in it: ``//dev/./nvidia0/`` is ``/dev/nvidia0``."""
+    return "/" + "/".join(part for part in path.split("/") if part not in {"", "."})
+
+
+def _is_under(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory + "/")
+
+
+def _sure(rule: str, field: str, text: str) -> Bypass:
+    return Bypass(rule=rule, severity=Severity.BYPASS, field=field, text=text)
+
+
+def _maybe(rule: str, field: str, text: str) -> Bypass:
+    return Bypass(rule=rule, severity=Severity.SUSPICIOUS, field=field, text=text)

@@ -1,0 +1,214 @@
+"""The MIG table: which product has which profiles, and what a device costs.
+
+Cost is a function of (product, profile), never of the profile alone. An unknown name is an error
+that lists the known ones; nothing costs 0 by accident.
+
+Source: see ``sources`` in mig-profiles.json; product labels: k8s-device-plugin internal/lm.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib import resources
+from typing import Any, Final
+
+from admission.base import names
+from admission.base.errors import InvalidValueError
+from admission.gpu import document
+from admission.gpu import names as profile_names
+from admission.gpu.products import Cost, Product, Profile
+
+_MIG_MARK: Final = "-MIG-"
+_SHARED_MARK: Final = "-SHARED"
+_INVALID_MARK: Final = "INVALID"
+_MIB_PER_GIB: Final = 1024
+
+
+class UnknownProductError(InvalidValueError):
+    """A product that is not in the catalogue."""
+
+
+class UnknownProfileError(InvalidValueError):
+    """A profile that the product does not have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelReading:
+    """What a node's product label says.
+
+    Attributes:
+        model: the label without suffixes.
+        profile: canonical profile name after ``-MIG-`` (single strategy); empty if none.
+        shared: whether it ends in ``-SHARED``: shared without a new resource name.
+        invalid: whether it says ``MIG-INVALID``: the node's MIG layout offers nothing.
+    """
+
+    model: str
+    profile: str = ""
+    shared: bool = False
+    invalid: bool = False
+
+
+def read_label(label: str) -> LabelReading:
+    """Splits a GPU feature discovery product label; a profile it cannot read makes it invalid."""
+    shared = label.endswith(_SHARED_MARK)
+    model, mark, profile = label.removesuffix(_SHARED_MARK).partition(_MIG_MARK)
+    if not mark:
+        return LabelReading(model=model, shared=shared)
+    if profile == _INVALID_MARK:
+        return LabelReading(model=model, shared=shared, invalid=True)
+    try:
+        parsed = profile_names.parse(profile)
+    except InvalidValueError:
+        return LabelReading(model=model, shared=shared, invalid=True)
+    return LabelReading(model=model, profile=parsed.text, shared=shared)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Catalogue:
+    """All known GPU products.
+
+    Attributes:
+        version: of the document it came from.
+        products: by name, in the order of the document.
+    """
+
+    version: str
+    products: Mapping[str, Product]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Product]:
+        return {
+            name: product
+            for product in self.products.values()
+            for name in (product.name, *product.aliases)
+        }
+
+    @cached_property
+    def _patterns(self) -> tuple[tuple[re.Pattern[str], Product], ...]:
+        return tuple(
+            (re.compile(label), product)
+            for product in self.products.values()
+            for label in product.labels
+        )
+
+    @cached_property
+    def _by_label(self) -> dict[str, Product]:
+        """Labels of known products read so far; a cluster has few."""
+        return {}
+
+    def find(self, text: str) -> Product | None:
+        """The product of that name, alias, or product label with any suffix; None if unknown."""
+        known = self._by_name.get(text) or self._by_label.get(text)
+        if known is None:
+            known = self._match(read_label(text).model)
+            if known is not None:
+                self._by_label[text] = known
+        return known
+
+    def product(self, text: str) -> Product:
+        """As ``find``.
+
+        Raises:
+            UnknownProductError: lists the known products.
+        """
+        found = self.find(text)
+        if found is None:
+            raise UnknownProductError(
+                text, f"unknown GPU product; known are {', '.join(self.products)}"
+            )
+        return found
+
+    def product_of_labels(self, labels: Mapping[str, str]) -> Product | None:
+        """The product a node's labels name; an unknown model is taken from its memory label.
+
+        Such an estimate has no MIG profiles and weighs as a seven-slice GPU. None without a
+        product label, or when neither the table nor the memory label knows the model.
+        """
+        label = labels.get(names.GPU_PRODUCT_LABEL, "")
+        if not label:
+            return None
+        reading = read_label(label)
+        found = self.find(label)
+        mib = labels.get("nvidia.com/gpu.memory", "")
+        if found is not None or not mib.isdecimal() or int(mib) == 0 or reading.profile:
+            return found
+        gib = -(-int(mib) // _MIB_PER_GIB)
+        return Product(name=reading.model, memory_gb=gib, estimated=True)
+
+    def profile(self, product: Product, text: str) -> Profile:
+        """The profile of the product, from any spelling or alias.
+
+        Raises:
+            InvalidValueError: the text is no profile at all, or a compute instance.
+            UnknownProfileError: the product has no such profile; lists those it has.
+        """
+        parsed = profile_names.parse(text)
+        refusal = profile_names.refuse_compute_instance(parsed)
+        if refusal:
+            raise InvalidValueError(text, refusal)
+        found = product.find(parsed.text)
+        if found is None:
+            known = ", ".join(product.profiles) or "none (no MIG)"
+            raise UnknownProfileError(text, f"{product.name} has no such profile; it has {known}")
+        return found
+
+    def cost(self, product: str, profile: str = "") -> Cost:
+        """What one device costs: an instance of the profile, or the whole GPU.
+
+        Args:
+            product: name, alias or label of the product.
+            profile: any spelling; empty = the whole GPU.
+
+        Raises:
+            UnknownProductError: lists the known products.
+            UnknownProfileError: lists the product's profiles.
+        """
+        found = self.product(product)
+        return self.profile(found, profile).cost if profile else found.whole
+
+    def candidates(self, profile: str) -> tuple[tuple[Product, Profile], ...]:
+        """Every product that has a profile of this canonical name, with that profile."""
+        pairs = ((product, product.find(profile)) for product in self.products.values())
+        return tuple((product, found) for product, found in pairs if found is not None)
+
+    def _match(self, model: str) -> Product | None:
+        if model in self._by_name:
+            return self._by_name[model]
+        return next((p for pattern, p in self._patterns if pattern.fullmatch(model)), None)
+
+
+def from_document(doc: Mapping[str, Any], override: Mapping[str, Any] | None = None) -> Catalogue:
+    """A catalogue from parsed documents.
+
+    Args:
+        doc: the base table.
+        override: products that replace those of the same ``id`` or are added; checked alike.
+
+    Raises:
+        InvalidValueError: lists every problem of the documents.
+    """
+    products = document.read_products(doc)
+    version = str(doc.get("version", ""))
+    if override is not None:
+        products |= document.read_products(override)
+        problems = document.check_names(tuple(products.values()))
+        if problems:
+            raise InvalidValueError("catalogue", "; ".join(problems))
+        version = f"{version}+{override.get('version', 'local')}"
+    return Catalogue(version=version, products=products)
+
+
+@lru_cache(maxsize=1)
+def builtin_document() -> Mapping[str, Any]:
+    """The parsed table that ships with the package."""
+    text = resources.files(__package__).joinpath("mig-profiles.json").read_text("utf-8")
+    parsed: Mapping[str, Any] = json.loads(text)
+    return parsed
+
+
+def load(override: Mapping[str, Any] | None = None) -> Catalogue:
+    """The catalogue that ships with the package, with an optional override."""
+    return from_document(builtin_document(), override)

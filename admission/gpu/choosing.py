@@ -1,0 +1,235 @@
+"""Which of a flavor's offers answers a container's request for GPUs, or why none does."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from admission.base import names, quantity
+from admission.gpu import placement
+from admission.gpu.offers import FlavorMenu, Grain, Offered
+from admission.gpu.resources import Device, Kind
+from admission.gpu.wishes import Wish
+
+
+class Code(Enum):
+    """Why a flavor does not hold a request."""
+
+    NOT_COVERED = "NotCovered"
+    BAD_FLAVOR = "BadFlavor"
+    INVALID = "Invalid"
+    UNKNOWN_PROFILE = "UnknownProfile"
+    WRONG_PROFILE = "WrongProfile"
+    TOO_LITTLE_MEMORY = "TooLittleMemory"
+    TOO_MANY_SHARES = "TooManyShares"
+    NEVER_FITS = "NeverFits"
+    ABOVE_CEILING = "AboveCeiling"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why a request is not met.
+
+    Attributes:
+        code: for machines.
+        field: path in the pod.
+        text: one sentence that says what to do next where that is known.
+        flavor: whose answer it is; empty if no flavor was asked.
+    """
+
+    code: Code
+    field: str
+    text: str
+    flavor: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One GPU resource that one container asks for.
+
+    Attributes:
+        container: its name.
+        field: path of the resource in the pod.
+        device: the name, understood.
+        count: units, positive.
+        wish: the pod's annotations for this container.
+    """
+
+    container: str
+    field: str
+    device: Device
+    count: int
+    wish: Wish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The answer to one request.
+
+    Attributes:
+        ask: the request.
+        resource: the name to request instead, or the same.
+        offer: what the flavor hands out under it.
+    """
+
+    ask: Ask
+    resource: str
+    offer: Offered
+
+
+def choose(menu: FlavorMenu, ask: Ask) -> Chosen | Reason:
+    """The flavor's answer to one request."""
+    wrong = _contradiction(menu, ask) or _lacks_profile(menu, ask)
+    if wrong is not None:
+        return wrong
+    if not menu.offers:
+        return _not_covered(menu, ask)
+    fitting = [offer for offer in menu.offers if _is_meant(menu, ask)(offer)]
+    if not fitting:
+        return _not_covered(menu, ask)
+    ample = [offer for offer in fitting if _has_memory(ask.wish, offer)]
+    if not ample:
+        return _too_small(menu, ask, fitting)
+    best = min(ample, key=_least) if ask.wish.memory_bytes else ample[0]
+    return Chosen(ask=ask, resource=_name(menu, ask, best), offer=best)
+
+
+def too_many_shares(menu: FlavorMenu, answers: Iterable[Chosen]) -> Reason | None:
+    """A container's sum of shares that the kubelet would refuse after scheduling.
+
+    Source: k8s-device-plugin, failRequestsGreaterThanOne; the text is the plugin's.
+    """
+    if not menu.fails_above_one:
+        return None
+    shares: dict[tuple[str, str], int] = {}
+    for answer in answers:
+        if not answer.offer.shared:
+            continue
+        key = (answer.ask.container, answer.resource)
+        shares[key] = shares.get(key, 0) + answer.ask.count
+        if shares[key] > 1:
+            text = (
+                f"maximum request size for shared resources is 1; found {shares[key]}:"
+                f" the nodes of this flavor refuse more than one share per container"
+            )
+            return _reason(menu, answer.ask, Code.TOO_MANY_SHARES, text)
+    return None
+
+
+def why_node_never(menu: FlavorMenu, totals: Iterable[tuple[Offered, int]]) -> str:
+    """Why no node of the flavor can ever hold the pod; empty if one can, or nothing is known.
+
+    Args:
+        menu: the flavor.
+        totals: what the whole pod needs of each offer.
+    """
+    gpus = menu.flavor.gpus_per_node
+    if not gpus:
+        return ""
+    slices: dict[str, int] = {}
+    whole = 0
+    for offer, count in totals:
+        if offer.grain is Grain.SLICE and not offer.shared:
+            slices[offer.profile] = slices.get(offer.profile, 0) + count
+        else:
+            whole += -(-count // offer.replicas)
+    if whole > gpus:
+        return f"the pod needs {whole} GPUs of one node, which has at most {gpus}"
+    if not slices or menu.product is None or not menu.product.has_mig:
+        return ""
+    answer = placement.fit_node(menu.product, slices, [()] * (gpus - whole))
+    return answer.reason if answer.fit is placement.Fit.NEVER else ""
+
+
+def _contradiction(menu: FlavorMenu, ask: Ask) -> Reason | None:
+    """A MIG name in the request and another profile in the annotation."""
+    profile, wished = ask.device.profile, ask.wish.profile
+    if profile is None or not wished or _canonical(menu, profile.text) == _canonical(menu, wished):
+        return None
+    text = f"asks for {ask.device.resource}, but the annotation {names.MIG_PROFILE} says {wished}"
+    return _reason(menu, ask, Code.WRONG_PROFILE, text)
+
+
+def _lacks_profile(menu: FlavorMenu, ask: Ask) -> Reason | None:
+    """A profile that the flavor's product does not have, whatever quota says."""
+    profile = _wanted_profile(ask)
+    if not profile or menu.product is None or menu.product.find(profile) is not None:
+        return None
+    text = placement.unknown_profiles(menu.product, [profile])
+    return _reason(menu, ask, Code.UNKNOWN_PROFILE, text)
+
+
+def _wanted_profile(ask: Ask) -> str:
+    return ask.wish.profile or (ask.device.profile.text if ask.device.profile else "")
+
+
+def _canonical(menu: FlavorMenu, profile: str) -> str:
+    found = menu.product.find(profile) if menu.product else None
+    return found.name if found else profile
+
+
+def _is_meant(menu: FlavorMenu, ask: Ask) -> Callable[[Offered], bool]:
+    """Whether an offer is what the request means, memory aside."""
+    profile = _wanted_profile(ask)
+    name = _canonical(menu, profile)
+    if ask.device.shared:
+        # Under a name without .shared the request could be taken for a whole device.
+        return lambda offer: (
+            offer.resource == ask.device.resource and offer.profile == (name or offer.profile)
+        )
+    if ask.device.kind is Kind.MIG:
+        return lambda offer: offer.profile == name and not offer.shared
+    if profile:
+        return lambda offer: offer.profile == name
+    if ask.wish.memory_bytes:
+        return lambda _: True
+    return lambda offer: menu.answers_plain and offer == menu.offers[0]
+
+
+def _has_memory(wish: Wish, offer: Offered) -> bool:
+    if not wish.memory_bytes:
+        return True
+    return offer.memory_bytes is not None and offer.memory_bytes >= wish.memory_bytes
+
+
+def _least(offer: Offered) -> tuple[int, int, bool, int, str]:
+    """Order of offers from the smallest: memory, slices, undivided first, plain names first."""
+    memory = offer.memory_bytes or 0
+    return memory, offer.slices, offer.shared, len(offer.resource), offer.resource
+
+
+def _name(menu: FlavorMenu, ask: Ask, offer: Offered) -> str:
+    """The offer's name, or the asker's own spelling (an alias) where the queue covers that."""
+    own = ask.device.resource
+    if ask.device.kind is Kind.MIG and offer.resource != names.GPU_RESOURCE and menu.covers(own):
+        return own
+    return offer.resource
+
+
+def _not_covered(menu: FlavorMenu, ask: Ask) -> Reason:
+    """The flavor has no quota for what is asked, or its description is wrong."""
+    if menu.problem:
+        return _reason(menu, ask, Code.BAD_FLAVOR, menu.problem)
+    offered = ", ".join(offer.resource for offer in menu.offers) or "no GPUs"
+    wanted = _wanted_profile(ask) or ask.device.resource
+    text = f"offers {offered}, not {wanted}"
+    return _reason(menu, ask, Code.NOT_COVERED, text)
+
+
+def _too_small(menu: FlavorMenu, ask: Ask, offers: list[Offered]) -> Reason:
+    least = quantity.from_canonical("memory", ask.wish.memory_bytes)
+    known = [offer for offer in offers if offer.memory_bytes is not None]
+    if not known:
+        text = (
+            f"the memory of its GPUs is unknown: name the product in the flavor's annotation"
+            f" {names.FLAVOR_PRODUCT}"
+        )
+        return _reason(menu, ask, Code.BAD_FLAVOR, text)
+    shown = ", ".join(
+        f"{o.resource} ({quantity.from_canonical('memory', o.memory_bytes or 0)})" for o in known
+    )
+    text = f"no device with {least} of memory: it offers {shown}"
+    return _reason(menu, ask, Code.TOO_LITTLE_MEMORY, text)
+
+
+def _reason(menu: FlavorMenu, ask: Ask, code: Code, text: str) -> Reason:
+    return Reason(code=code, field=ask.field, text=text, flavor=menu.flavor.name)

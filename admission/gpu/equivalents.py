@@ -1,0 +1,233 @@
+"""GPUs in one currency: what device names cost in GPU memory and GPU slices, per flavor.
+
+The same name costs differently on different products, so amounts exist per flavor only. A
+``Tariff`` is made once per flavor and answers per pod from a small table.
+
+Shares cost the device divided by its replicas, rounded up per pod and resource: a quota of n
+whole GPUs may refuse the last share where replicas do not divide 7, but never over-admits.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from functools import cached_property
+
+from admission.base import names
+from admission.base.errors import InvalidValueError
+from admission.gpu import offers, resources
+from admission.gpu.catalogue import Catalogue, UnknownProductError
+from admission.gpu.offers import FlavorMenu, FlavorOffer, Offered
+from admission.gpu.products import Cost, Product, Profile
+from admission.gpu.resources import Device, Kind
+
+NOTHING = Cost(slices=0, memory_bytes=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What one unit of a device name costs in a flavor.
+
+    Attributes:
+        cost: of the undivided device.
+        replicas: units per device, 1 without sharing.
+        assumed: why the cost is only an upper bound; empty = it is exact.
+    """
+
+    cost: Cost
+    replicas: int = 1
+    assumed: str = ""
+
+    def times(self, count: int) -> Cost:
+        """What ``count`` units cost, rounded up."""
+        return self.cost.times(count, self.replicas)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tariff:
+    """Prices of device names in one flavor.
+
+    Attributes:
+        menu: what the flavor offers.
+        catalogue: for products that the flavor does not name.
+    """
+
+    menu: FlavorMenu
+    catalogue: Catalogue
+
+    @cached_property
+    def _known(self) -> dict[str, Price]:
+        """Prices looked up so far; a flavor sees few names."""
+        return {
+            offer.resource: Price(cost=offer.cost, replicas=offer.replicas)
+            for offer in self.menu.offers
+            if offer.cost is not None
+        }
+
+    def price(self, resource: str) -> Price | None:
+        """The price of a name; None if it is no GPU.
+
+        Raises:
+            InvalidValueError: a MIG name that is no usable profile.
+            UnknownProfileError: the flavor's product, or every product, lacks the profile.
+            UnknownProductError: the cost of a whole GPU of unknown product is asked for.
+        """
+        known = self._known.get(resource)
+        if known is not None:
+            return known
+        device = resources.parse(resource)
+        if device is None or device.kind is Kind.DEVICE_CLASS:
+            return None
+        price = self._price(device)
+        self._known[resource] = price
+        return price
+
+    def lacks(self, resource: str) -> str:
+        """Why the flavor's nodes cannot hand out a GPU name; empty if they can, or it is none.
+
+        Raises:
+            InvalidValueError: a MIG name that is no usable profile.
+        """
+        device = resources.parse(resource)
+        if device is None or device.kind is Kind.DEVICE_CLASS:
+            return ""
+        for offer in self.menu.offers:
+            if offer.resource == resource or self._is_alias(device, offer):
+                return ""
+        offered = ", ".join(offer.resource for offer in self.menu.offers) or "no GPUs"
+        return f"flavor {self.menu.flavor.name} offers {offered}, not {resource}"
+
+    def _is_alias(self, device: Device, offer: Offered) -> bool:
+        product = self.menu.product
+        if device.profile is None or product is None or offer.resource == names.GPU_RESOURCE:
+            return False
+        found = product.find(device.profile.text)
+        return found is not None and found.name == offer.profile and offer.shared == device.shared
+
+    def demand(self, amounts: Mapping[str, int]) -> Cost:
+        """What a resource list costs; names that are no GPUs and amounts of 0 cost nothing.
+
+        Raises:
+            InvalidValueError: as ``price``.
+        """
+        total = NOTHING
+        for resource, count in amounts.items():
+            if count:
+                price = self.price(resource)
+                if price is not None:
+                    total = total.plus(price.times(count))
+        return total
+
+    def assumptions(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
+        """Which of the costs are only upper bounds, and why; sorted."""
+        prices = (self.price(resource) for resource, count in amounts.items() if count)
+        return tuple(sorted({price.assumed for price in prices if price and price.assumed}))
+
+    def _price(self, device: Device) -> Price:
+        flavor = self.menu.flavor
+        replicas = max(flavor.replicas, 1) if device.shared else 1
+        if device.profile is None:
+            return Price(cost=self._whole(), replicas=replicas)
+        if self.menu.product is not None:
+            found = self.catalogue.profile(self.menu.product, device.profile.text)
+            return Price(cost=found.cost, replicas=replicas)
+        cost, assumed = dearest(self.catalogue, device.profile.text)
+        return Price(cost=cost, replicas=replicas, assumed=assumed)
+
+    def _whole(self) -> Cost:
+        if self.menu.product is None:
+            raise UnknownProductError(
+                self.menu.flavor.product or "(none)",
+                f"flavor {self.menu.flavor.name} names no known GPU product:"
+                f" set its annotation {names.FLAVOR_PRODUCT}",
+            )
+        return self.menu.product.whole
+
+
+def tariff(flavor: FlavorOffer, catalogue: Catalogue) -> Tariff:
+    """The prices of a flavor."""
+    return Tariff(menu=offers.menu(flavor, catalogue), catalogue=catalogue)
+
+
+def dearest(catalogue: Catalogue, profile: str) -> tuple[Cost, str]:
+    """The highest cost of a profile over all products that have it, and a note that says so.
+
+    Raises:
+        InvalidValueError: no product has it.
+    """
+    found = catalogue.candidates(profile)
+    if not found:
+        raise InvalidValueError(profile, "no known GPU product has this profile")
+    slices = max(candidate.compute_slices for _, candidate in found)
+    memory = max(candidate.cost.memory_bytes for _, candidate in found)
+    note = (
+        f"{profile} is counted at its highest cost over {', '.join(p.name for p, _ in found)},"
+        " because the flavor names no product"
+    )
+    return Cost(slices=slices, memory_bytes=memory), note
+
+
+def virtual(cost: Cost) -> dict[str, int]:
+    """The amounts of the two virtual resources."""
+    return {names.GPU_MEMORY: cost.memory_bytes, names.GPU_SLICES: cost.slices}
+
+
+def counts_devices(covered: Iterable[str]) -> bool:
+    """Whether a queue covers virtual resources and no device name, so that every name counts."""
+    known = set(covered)
+    return bool(known & resources.VIRTUAL) and not any(map(resources.is_device, known))
+
+
+def quota_amounts(
+    amounts: Mapping[str, int], covered: frozenset[str], prices: Tariff
+) -> dict[str, int]:
+    """What a pod takes from a queue's quota in one flavor.
+
+    The covered virtual resources are added. Device names stay, unless the queue lists virtual
+    resources only, which stand for them.
+
+    Raises:
+        InvalidValueError: as ``Tariff.price``, where virtual resources are covered.
+    """
+    wanted = covered & resources.VIRTUAL
+    if not wanted or not any(map(resources.is_device, amounts)):
+        return dict(amounts)
+    counted = virtual(prices.demand(amounts))
+    hide = counts_devices(covered)
+    kept = {n: a for n, a in amounts.items() if not (hide and resources.is_device(n))}
+    return {**kept, **{name: counted[name] for name in sorted(wanted)}}
+
+
+class Unit(Enum):
+    """In what a device can be weighed."""
+
+    DEVICES = "devices"
+    COMPUTE = "compute"
+    MEMORY_SLICES = "memory-slices"
+    DOMINANT = "dominant"
+    MEMORY_GIB = "memory-gib"
+
+
+SUB_UNITS = 168
+"""Integer sub-units of a GPU that express sevenths, eighths, quarters and twelfths exactly."""
+
+
+def weigh(product: Product, profile: Profile | None, unit: Unit) -> Fraction:
+    """The exact weight of one device: a part of a whole GPU, or GiB for ``MEMORY_GIB``.
+
+    Args:
+        product: the GPU.
+        profile: the instance; None = the whole GPU.
+        unit: of account.
+    """
+    if unit is Unit.DEVICES:
+        return Fraction(1)
+    if unit is Unit.MEMORY_GIB:
+        return Fraction(product.memory_gb if profile is None else profile.memory_gb)
+    if profile is None:
+        return Fraction(1)
+    compute = Fraction(profile.compute_slices, product.compute_slices)
+    memory = Fraction(profile.memory_slices, product.memory_slices)
+    if unit is Unit.COMPUTE:
+        return compute
+    return memory if unit is Unit.MEMORY_SLICES else max(compute, memory)

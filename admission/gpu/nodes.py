@@ -1,0 +1,160 @@
+"""What GPUs a node has, read from its labels and allocatable amounts.
+
+Source: k8s-device-plugin internal/lm (GPU feature discovery labels); GPU operator
+(``nvidia.com/mig.config.state``).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from admission.base import names
+from admission.base.errors import InvalidValueError
+from admission.gpu import catalogue as catalogues
+from admission.gpu import offers, resources
+from admission.gpu.catalogue import Catalogue
+from admission.gpu.health import DeviceReading
+from admission.gpu.products import Product
+
+STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
+CONFIG_STATE_LABEL: Final = "nvidia.com/mig.config.state"
+_CONFIG_DONE: Final = "success"
+_GKE_SHARING_LABEL: Final = "cloud.google.com/gke-gpu-sharing-strategy"
+_GKE_REPLICAS_LABEL: Final = "cloud.google.com/gke-max-shared-clients-per-gpu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """A node as the API server reports it, GPU names only.
+
+    Attributes:
+        name: of the node.
+        labels: of the node.
+        allocatable: units by GPU resource.
+        capacity: alike; units that are not allocatable are unhealthy or reserved.
+        ready: whether its Ready condition is True.
+        unschedulable: whether it is cordoned.
+        conditions: (type, status) of all conditions.
+        devices: a node agent's list of its GPUs; None if there is none.
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    allocatable: Mapping[str, int] = field(default_factory=dict)
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    ready: bool = True
+    unschedulable: bool = False
+    conditions: tuple[tuple[str, str], ...] = ()
+    devices: tuple[DeviceReading, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How a node hands out its GPUs.
+
+    Attributes:
+        product: of its GPUs; None where labels name none, or several models are mixed.
+        strategy: ``none``, ``single`` or ``mixed``.
+        profile: under ``single``, the profile that one ``nvidia.com/gpu`` is; else empty.
+        sharing: ``time-slicing``, ``mps`` or empty.
+        replicas: shares per device, by plain resource name; missing = 1.
+        ambiguous: why the product cannot be trusted; empty = it can.
+        invalid: why nothing of the node counts; empty = it counts.
+    """
+
+    product: Product | None = None
+    strategy: str = "none"
+    profile: str = ""
+    sharing: str = ""
+    replicas: Mapping[str, int] = field(default_factory=dict)
+    ambiguous: str = ""
+    invalid: str = ""
+
+    def divisor(self, resource: str) -> int:
+        """Shares per device of a resource name as nodes offer it."""
+        return self.replicas.get(resources.plain_name(resource), 1)
+
+
+def layout(node: NodeFacts, catalogue: Catalogue) -> Layout:
+    """Reads a node's labels, and its agent's device list against them."""
+    labels = node.labels
+    reading = catalogues.read_label(labels.get(names.GPU_PRODUCT_LABEL, ""))
+    product = catalogue.product_of_labels(labels)
+    ambiguous = _mixed_models(node)
+    replicas = _replicas(labels)
+    return Layout(
+        product=None if ambiguous else product,
+        strategy=labels.get(STRATEGY_LABEL, "single" if reading.profile else "none"),
+        profile=_canonical(product, reading.profile),
+        sharing=_sharing(labels, replicas),
+        replicas=replicas,
+        ambiguous=ambiguous,
+        invalid=_invalid(labels, is_invalid=reading.invalid),
+    )
+
+
+def devices_of(node: NodeFacts) -> dict[str, int]:
+    """GPU units by name in the order of names; zero amounts are left out."""
+    return {
+        name: node.allocatable[name]
+        for name in sorted(node.allocatable)
+        if node.allocatable[name] and resources.is_device(name)
+    }
+
+
+def profile_of(resource: str) -> str:
+    """Canonical profile text of a MIG resource; empty for other names and unreadable ones."""
+    try:
+        device = resources.parse(resource)
+    except InvalidValueError:
+        return ""
+    return device.profile.text if device is not None and device.profile is not None else ""
+
+
+def _canonical(product: Product | None, profile: str) -> str:
+    found = product.find(profile) if product is not None and profile else None
+    return found.name if found is not None else profile
+
+
+def _invalid(labels: Mapping[str, str], *, is_invalid: bool) -> str:
+    """A layout that offers nothing, or is being changed; 0 replicas are normal under MIG."""
+    if is_invalid:
+        return f"label {names.GPU_PRODUCT_LABEL} says {labels[names.GPU_PRODUCT_LABEL]}"
+    state = labels.get(CONFIG_STATE_LABEL, _CONFIG_DONE)
+    if state != _CONFIG_DONE:
+        return f"label {CONFIG_STATE_LABEL} is {state}"
+    if labels.get(names.GPU_RESOURCE + ".count") == "0":
+        return f"label {names.GPU_RESOURCE}.count is 0"
+    return ""
+
+
+def _replicas(labels: Mapping[str, str]) -> dict[str, int]:
+    """Shares per device by plain resource name, from ``<resource>.replicas`` labels."""
+    found = {}
+    for key, value in labels.items():
+        resource = key.removesuffix(".replicas")
+        if resource != key and resources.is_device(resource) and value.isdecimal():
+            found[resource] = max(int(value), 1)
+    gke = labels.get(_GKE_REPLICAS_LABEL, "")
+    if gke.isdecimal() and names.GPU_RESOURCE not in found:
+        found[names.GPU_RESOURCE] = max(int(gke), 1)
+    return found
+
+
+def _sharing(labels: Mapping[str, str], replicas: Mapping[str, int]) -> str:
+    said = [labels.get(_GKE_SHARING_LABEL, "")]
+    said += [
+        value
+        for key, value in sorted(labels.items())
+        if key.endswith(".sharing-strategy")
+        and replicas.get(key.removesuffix(".sharing-strategy"))
+    ]
+    return next((name for text in said if (name := offers.normal_sharing(text))), "")
+
+
+def _mixed_models(node: NodeFacts) -> str:
+    """Why the product label cannot be trusted: the agent lists GPUs of different kinds."""
+    kinds = {(device.model, device.memory_bytes) for device in node.devices or ()}
+    if len(kinds) <= 1:
+        return ""
+    return f"node {node.name} has GPUs of {len(kinds)} kinds; its product label names only one"

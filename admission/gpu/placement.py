@@ -1,0 +1,344 @@
+"""Exact placement of MIG instances: what can be cut from a GPU, and what from what is free.
+
+An instance occupies a fixed range of the product's placement axis and cannot be moved. A set of
+instances fits one GPU if and only if every profile belongs to the product, none exceeds its most
+instances, starts exist whose ranges do not overlap, and the media engines and compute slices
+suffice. All answers are exact; equal occupancies are solved once.
+
+Source: NVIDIA MIG User Guide (supported profiles and placements); NVML
+nvmlDeviceCreateGpuInstance refuses overlapping ranges.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import NamedTuple
+
+from admission.gpu import packing
+from admission.gpu.products import Product, Profile
+
+
+class Placed(NamedTuple):
+    """One instance: canonical profile name and its first unit on the axis."""
+
+    profile: str
+    start: int
+
+
+Occupancy = tuple[Placed, ...]
+"""What a GPU already holds, sorted; such tuples are cache keys."""
+
+Vector = tuple[int, ...]
+"""Instances per profile, in the order of ``Product.profiles``."""
+
+
+class Fit(Enum):
+    """The three answers."""
+
+    NEVER = "never"
+    NOT_NOW = "not-now"
+    FITS = "fits"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Whether a set of instances fits, and where.
+
+    Attributes:
+        fit: never, not in what is free, or here.
+        reason: one sentence; empty where it fits.
+        placement: per GPU (one for a single GPU), the new instances sorted by start; empty
+            unless it fits.
+    """
+
+    fit: Fit
+    reason: str = ""
+    placement: tuple[Occupancy, ...] = ()
+
+
+def fit_gpu(product: Product, want: Mapping[str, int], existing: Iterable[Placed] = ()) -> Answer:
+    """Whether one GPU can hold the instances besides those it has.
+
+    Args:
+        product: the GPU model.
+        want: instances by profile name or alias.
+        existing: instances that stay where they are.
+
+    Raises:
+        ValueError: ``existing`` itself is not possible on this product.
+    """
+    problem = why_never(product, want)
+    if problem:
+        return Answer(fit=Fit.NEVER, reason=problem)
+    held = occupancy(product, existing)
+    wanted = vector(product, want)
+    if wanted not in addable(product, held):
+        reason = (
+            f"{_show(want)} fits an empty {product.name}, but not beside"
+            f" {_show_placed(held)}: instances cannot be moved"
+        )
+        return Answer(fit=Fit.NOT_NOW, reason=reason)
+    return Answer(fit=Fit.FITS, placement=(_example(product, held, wanted),))
+
+
+def fit_node(
+    product: Product, want: Mapping[str, int], gpus: Sequence[Iterable[Placed]]
+) -> Answer:
+    """Whether the GPUs of one node can hold the instances of one pod; each on any of the GPUs.
+
+    Raises:
+        ValueError: what a GPU holds is not possible on this product.
+    """
+    unknown = unknown_profiles(product, want)
+    if unknown:
+        return Answer(fit=Fit.NEVER, reason=unknown)
+    wanted = vector(product, want)
+    empty = addable(product, ())
+    weights = _weights(product)
+    if packing.pack(wanted, [empty] * len(gpus), weights) is None:
+        count = f"{len(gpus)} {product.name}"
+        return Answer(fit=Fit.NEVER, reason=f"{_show(want)} does not fit on {count} of one node")
+    held = [occupancy(product, gpu) for gpu in gpus]
+    parts = packing.pack(wanted, [addable(product, gpu) for gpu in held], weights)
+    if parts is None:
+        reason = f"{_show(want)} fits the empty node, but not what is free on its GPUs"
+        return Answer(fit=Fit.NOT_NOW, reason=reason)
+    placement = tuple(_example(product, gpu, part) for gpu, part in zip(held, parts, strict=True))
+    return Answer(fit=Fit.FITS, placement=placement)
+
+
+def why_never(product: Product, want: Mapping[str, int]) -> str:
+    """Why no GPU of the product can ever hold the instances; empty if an empty one can."""
+    unknown = unknown_profiles(product, want)
+    if unknown:
+        return unknown
+    for name, count in sorted(want.items()):
+        profile = product.find(name)
+        if profile is not None and count > profile.max_instances:
+            return (
+                f"{count} x {name} do not fit on one {product.name}:"
+                f" it holds at most {profile.max_instances}"
+            )
+    if vector(product, want) in addable(product, ()):
+        return ""
+    return f"{_show(want)} does not fit on one {product.name}: {_shortage(product, want)}"
+
+
+def unknown_profiles(product: Product, want: Iterable[str]) -> str:
+    """Says which profiles the product lacks, and lists those it has; empty if none."""
+    missing = [name for name in sorted(want) if product.find(name) is None]
+    if not missing:
+        return ""
+    if not product.has_mig:
+        return f"{product.name} has no MIG, hence no {', '.join(missing)}"
+    known = ", ".join(product.profiles)
+    return f"{product.name} has no profile {', '.join(missing)}; it has {known}"
+
+
+def vector(product: Product, want: Mapping[str, int]) -> Vector:
+    """Counts in the order of the product's profiles; aliases are added to their profile.
+
+    Every name must be known (see ``unknown_profiles``).
+    """
+    counts = dict.fromkeys(product.profiles, 0)
+    for name, count in want.items():
+        counts[product.profile_aliases.get(name, name)] += count
+    return tuple(counts.values())
+
+
+def occupancy(product: Product, placed: Iterable[Placed]) -> Occupancy:
+    """Canonical form of what a GPU holds: aliases resolved, sorted by start.
+
+    Raises:
+        ValueError: a profile or start is not of this product, or ranges overlap.
+    """
+    return _checked(product, tuple(placed))
+
+
+@lru_cache(maxsize=4096)
+def addable(product: Product, held: Occupancy) -> frozenset[Vector]:
+    """Every set of instances that can be added to the GPU; closed under leaving some out.
+
+    Args:
+        product: the GPU model.
+        held: canonical occupancy, see ``occupancy``.
+    """
+    profiles = tuple(product.profiles.values())
+    base = _load(product, held)
+    masks = {tuple([0] * len(profiles)): frozenset({_mask(product, held)})}
+    for index, profile in enumerate(profiles):
+        layer = masks
+        while layer:
+            layer = _grown(product, base, layer, index, profile)
+            masks = masks | layer
+    return frozenset(masks)
+
+
+def maximal(vectors: Iterable[Vector]) -> frozenset[Vector]:
+    """The sets to which nothing can be added."""
+    known = frozenset(vectors)
+    return frozenset(v for v in known if not any(more in known for more in _successors(v)))
+
+
+def names_of(product: Product, counts: Vector) -> dict[str, int]:
+    """Counts by profile name, without zeros."""
+    return {name: n for name, n in zip(product.profiles, counts, strict=True) if n}
+
+
+def _successors(counts: Vector) -> Iterator[Vector]:
+    for index, count in enumerate(counts):
+        yield (*counts[:index], count + 1, *counts[index + 1 :])
+
+
+class _Load(NamedTuple):
+    """What instances already take: count per profile, engines, compute slices."""
+
+    counts: Vector
+    engines: Mapping[str, int]
+    slices: int
+
+
+def _load(product: Product, held: Occupancy) -> _Load:
+    counts = dict.fromkeys(product.profiles, 0)
+    for placed in held:
+        counts[placed.profile] += 1
+    used = tuple(counts.values())
+    return _Load(used, _engines(product, used), _slices(product, used))
+
+
+def _engines(product: Product, counts: Vector) -> dict[str, int]:
+    used: dict[str, int] = {}
+    for profile, count in zip(product.profiles.values(), counts, strict=True):
+        for engine, amount in profile.engines.items():
+            used[engine] = used.get(engine, 0) + amount * count
+    return used
+
+
+def _slices(product: Product, counts: Vector) -> int:
+    pairs = zip(product.profiles.values(), counts, strict=True)
+    return sum(profile.compute_slices * count for profile, count in pairs)
+
+
+def _grown(
+    product: Product,
+    base: _Load,
+    layer: Mapping[Vector, frozenset[int]],
+    index: int,
+    profile: Profile,
+) -> dict[Vector, frozenset[int]]:
+    """The sets with one more instance of the profile, each with the axes it may leave.
+
+    Each set of the layer grows to another one: they differ elsewhere, or in this profile.
+    """
+    places = [_bits(profile, start) for start in profile.starts]
+    grown = {}
+    for counts, masks in layer.items():
+        more = (*counts[:index], counts[index] + 1, *counts[index + 1 :])
+        if not _within_limits(product, base, more, index, profile):
+            continue
+        taken = frozenset(mask | bits for mask in masks for bits in places if not mask & bits)
+        if taken:
+            grown[more] = taken
+    return grown
+
+
+def _within_limits(
+    product: Product, base: _Load, counts: Vector, index: int, profile: Profile
+) -> bool:
+    if base.counts[index] + counts[index] > profile.max_instances:
+        return False
+    if base.slices + _slices(product, counts) > product.compute_slices:
+        return False
+    engines = _engines(product, counts)
+    return all(
+        base.engines.get(engine, 0) + engines.get(engine, 0) <= total
+        for engine, total in product.engines.items()
+    )
+
+
+@lru_cache(maxsize=4096)
+def _checked(product: Product, placed: Occupancy) -> Occupancy:
+    mask = 0
+    canonical = []
+    for name, start in placed:
+        profile = product.find(name)
+        if profile is None or start not in profile.starts:
+            raise ValueError(f"{name} at {start} is no placement of {product.name}")
+        bits = _bits(profile, start)
+        if mask & bits:
+            raise ValueError(f"{name} at {start} overlaps another instance on {product.name}")
+        mask |= bits
+        canonical.append(Placed(profile.name, start))
+    return tuple(sorted(canonical, key=lambda p: (p.start, p.profile)))
+
+
+@lru_cache(maxsize=4096)
+def _example(product: Product, held: Occupancy, wanted: Vector) -> Occupancy:
+    """One placement: large and picky profiles first, high starts first, to keep start 0 free."""
+    items = [
+        profile
+        for profile, count in zip(product.profiles.values(), wanted, strict=True)
+        for _ in range(count)
+    ]
+    items.sort(key=lambda p: (-p.size, len(p.starts), p.name))
+    found = _place(items, _mask(product, held))
+    if found is None:
+        raise AssertionError(f"{wanted} was said to fit {product.name}")
+    return tuple(sorted(found, key=lambda p: (p.start, p.profile)))
+
+
+def _place(items: Sequence[Profile], mask: int) -> list[Placed] | None:
+    if not items:
+        return []
+    first, rest = items[0], items[1:]
+    for start in reversed(first.starts):
+        bits = _bits(first, start)
+        if mask & bits:
+            continue
+        tail = _place(rest, mask | bits)
+        if tail is not None:
+            return [Placed(first.name, start), *tail]
+    return None
+
+
+@lru_cache(maxsize=256)
+def _weights(product: Product) -> tuple[Vector, ...]:
+    """Placement units and compute slices per profile: bounds for packing."""
+    profiles = product.profiles.values()
+    return tuple(p.size for p in profiles), tuple(p.compute_slices for p in profiles)
+
+
+def _bits(profile: Profile, start: int) -> int:
+    return ((1 << profile.size) - 1) << start
+
+
+def _mask(product: Product, held: Occupancy) -> int:
+    mask = 0
+    for placed in held:
+        mask |= _bits(product.profiles[placed.profile], placed.start)
+    return mask
+
+
+def _shortage(product: Product, want: Mapping[str, int]) -> str:
+    """What runs out: compute slices, the axis, media engines, or legal starts."""
+    counts = vector(product, want)
+    slices = _slices(product, counts)
+    if slices > product.compute_slices:
+        return f"{slices} compute slices of {product.compute_slices}"
+    pairs = zip(product.profiles.values(), counts, strict=True)
+    units = sum(profile.size * count for profile, count in pairs)
+    if units > product.axis:
+        return f"the instances take {units} of {product.axis} placement units"
+    for engine, used in sorted(_engines(product, counts).items()):
+        if used > product.engines.get(engine, used):
+            return f"{used} {engine} engines of {product.engines[engine]}"
+    return "no legal starts leave room for all of them"
+
+
+def _show(want: Mapping[str, int]) -> str:
+    return " + ".join(f"{count} x {name}" for name, count in sorted(want.items()) if count)
+
+
+def _show_placed(held: Occupancy) -> str:
+    return ", ".join(f"{placed.profile} at {placed.start}" for placed in held)

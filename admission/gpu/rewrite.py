@@ -1,0 +1,405 @@
+"""Rewriting a pod's GPU requests at creation, the only moment at which they can change.
+
+The pod is given the device names of the first flavor, in the queue's order, that can ever hold
+it: ``nvidia.com/gpu`` becomes ``nvidia.com/mig-<profile>`` or ``.shared`` where the pod's
+annotations or the flavor say so. With a wish for least memory the flavor with the smallest
+sufficient devices is taken. Running it again on its own result changes nothing.
+
+Source: Kubernetes validation of extended resources (requests == limits, limits set); container
+resources are immutable after creation, also while gated.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from admission.base import names
+from admission.base.errors import InvalidValueError
+from admission.gpu import choosing, core_rules, offers, podtotals, resources, warnings
+from admission.gpu.catalogue import Catalogue
+from admission.gpu.choosing import Ask, Chosen, Code, Reason
+from admission.gpu.offers import FlavorMenu, FlavorOffer, QueueOffer
+from admission.gpu.products import Cost
+from admission.gpu.resources import Kind
+from admission.gpu.wishes import Wish
+
+__all__ = [
+    "ContainerRequest",
+    "ContainerRewrite",
+    "FlavorOffer",
+    "LimitedNames",
+    "PodRequest",
+    "QueueOffer",
+    "Refusal",
+    "Rewrite",
+    "Wish",
+    "rewrite",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerRequest:
+    """What one container asks for.
+
+    Attributes:
+        name: of the container.
+        is_init: whether it stands among the init containers.
+        is_sidecar: whether it is an init container that restarts always.
+        requests: canonical amounts by resource; at least the GPU resources.
+        limits: alike.
+        wish: what the pod's annotations say for it (see ``admission.gpu.wishes``).
+    """
+
+    name: str
+    is_init: bool = False
+    is_sidecar: bool = False
+    requests: Mapping[str, int] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
+    wish: Wish = field(default_factory=Wish)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRequest:
+    """What a pod asks for.
+
+    Attributes:
+        containers: init containers first, each list in its order in the pod.
+        is_gang: whether the pod is one of several that train together.
+    """
+
+    containers: tuple[ContainerRequest, ...]
+    is_gang: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitedNames:
+    """Resource names in the LimitRanges of the pod's namespace.
+
+    Attributes:
+        named: those that have a default or a max: taken away from a container they would be
+            added again, or missed, by the API server, so they stay at 0.
+        floors: those with a min or a ratio, which 0 fails: they must not be rewritten. The
+            value says which bound (``min 1 in team-limits``).
+    """
+
+    named: frozenset[str] = frozenset()
+    floors: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerRewrite:
+    """The new resources of one container; amounts hold for requests and limits alike.
+
+    Attributes:
+        name: of the container.
+        is_init: whether it stands among the init containers.
+        requests: all requests after the change.
+        limits: all limits after the change.
+        amounts: only what changed: new amount by name, 0 = keep the name at 0.
+        removed: names to take out of requests and limits.
+    """
+
+    name: str
+    is_init: bool
+    requests: Mapping[str, int]
+    limits: Mapping[str, int]
+    amounts: Mapping[str, int]
+    removed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrite:
+    """The pod can be held, perhaps under other names.
+
+    Attributes:
+        flavor: the flavor whose names were chosen; empty where no flavor covers the request
+            (it is left as it is, and waits until one does).
+        containers: containers that change, in the pod's order; empty = nothing changes.
+        annotations: annotations to add, so that a second run sees the same wish.
+        warnings: sentences for the user.
+        demand: devices that the pod needs after the change, by name.
+    """
+
+    flavor: str
+    containers: tuple[ContainerRewrite, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    demand: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """The pod cannot be held as it is.
+
+    Attributes:
+        reasons: sorted by field, then in the order of the flavors.
+    """
+
+    reasons: tuple[Reason, ...]
+
+    @property
+    def message(self) -> str:
+        """All reasons, as a denial shows them."""
+        return "; ".join(_line(reason) for reason in self.reasons)
+
+
+def rewrite(
+    request: PodRequest,
+    queue: QueueOffer,
+    catalogue: Catalogue,
+    limited: LimitedNames | None = None,
+) -> Rewrite | Refusal | None:
+    """The pod's GPU requests in the names of the flavor that is to hold it.
+
+    None for a pod that asks for no GPU. A pod that no flavor covers, and that wishes for
+    nothing, is left alone: quota may come.
+    """
+    asks, wrong = _asks(request)
+    if wrong:
+        return Refusal(reasons=tuple(wrong))
+    if not asks:
+        return _no_asks(request)
+    menus = tuple(offers.menu(flavor, catalogue) for flavor in queue.flavors)
+    plans, reasons = _plans(request, asks, menus)
+    if not plans:
+        return _unheld(request, asks, reasons, queue)
+    plan = _first_or_least(asks, plans)
+    return _apply(request, plan, limited or LimitedNames())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """One flavor's answer to the whole pod."""
+
+    menu: FlavorMenu
+    chosen: tuple[Chosen, ...]
+    demand: Mapping[str, int]
+    cost: Cost
+    above: str = ""
+
+
+def _asks(request: PodRequest) -> tuple[list[Ask], list[Reason]]:
+    """Every GPU request of the pod, and what is wrong with the way it is written."""
+    asks: list[Ask] = []
+    wrong: list[Reason] = []
+    for container, path in _paths(request):
+        wrong += core_rules.check(path, container.requests, container.limits)
+        amounts = {**container.requests, **container.limits}
+        for name in sorted(amounts):
+            where = f"{path}.resources.limits[{name}]"
+            try:
+                device = resources.parse(name)
+            except InvalidValueError as error:
+                wrong.append(Reason(code=Code.UNKNOWN_PROFILE, field=where, text=str(error)))
+                continue
+            if device is None or device.kind is Kind.DEVICE_CLASS or amounts[name] <= 0:
+                continue
+            ask = Ask(
+                container=container.name,
+                field=where,
+                device=device,
+                count=amounts[name],
+                wish=container.wish,
+            )
+            asks.append(ask)
+    return asks, wrong
+
+
+def _paths(request: PodRequest) -> Iterator[tuple[ContainerRequest, str]]:
+    counts = {True: 0, False: 0}
+    for container in request.containers:
+        kind = "initContainers" if container.is_init else "containers"
+        yield container, f"spec.{kind}[{counts[container.is_init]}]"
+        counts[container.is_init] += 1
+
+
+def _no_asks(request: PodRequest) -> Refusal | None:
+    """A wish without a request is a mistake that would else pass unseen."""
+    wishing = [container.name for container in request.containers if container.wish]
+    if not wishing:
+        return None
+    text = (
+        "annotations wish for a GPU, but no container asks for one:"
+        f" set resources.limits[{names.GPU_RESOURCE}]"
+    )
+    reason = Reason(code=Code.NOT_COVERED, field="metadata.annotations", text=text)
+    return Refusal(reasons=(reason,))
+
+
+def _plans(
+    request: PodRequest, asks: Sequence[Ask], menus: Iterable[FlavorMenu]
+) -> tuple[list[_Plan], list[Reason]]:
+    """The flavors that hold the pod, in order, and the reasons of the others."""
+    plans: list[_Plan] = []
+    reasons: list[Reason] = []
+    for menu in menus:
+        answers = [choosing.choose(menu, ask) for ask in asks]
+        refused = [answer for answer in answers if isinstance(answer, Reason)]
+        if refused:
+            reasons += refused
+            continue
+        plan = _plan(request, menu, [a for a in answers if isinstance(a, Chosen)])
+        if isinstance(plan, Reason):
+            reasons.append(plan)
+        else:
+            plans.append(plan)
+    return plans, reasons
+
+
+def _plan(request: PodRequest, menu: FlavorMenu, chosen: Sequence[Chosen]) -> _Plan | Reason:
+    shares = choosing.too_many_shares(menu, chosen)
+    if shares is not None:
+        return shares
+    by_name = {answer.resource: answer.offer for answer in chosen}
+    demand = podtotals.aggregate(
+        (
+            container,
+            _amounts(answer for answer in chosen if answer.ask.container == container.name),
+        )
+        for container in request.containers
+    )
+    never = choosing.why_node_never(menu, ((by_name[name], n) for name, n in demand.items()))
+    if never:
+        where = chosen[0].ask.field
+        return Reason(code=Code.NEVER_FITS, field=where, text=never, flavor=menu.flavor.name)
+    cost = Cost(slices=0, memory_bytes=0)
+    for name, count in demand.items():
+        offer = by_name[name]
+        if offer.cost is not None:
+            cost = cost.plus(offer.cost.times(count, offer.replicas))
+    above = _above_ceiling(menu.flavor, demand, cost)
+    return _Plan(menu=menu, chosen=tuple(chosen), demand=demand, cost=cost, above=above)
+
+
+def _amounts(chosen: Iterable[Chosen]) -> dict[str, int]:
+    amounts: dict[str, int] = {}
+    for answer in chosen:
+        amounts[answer.resource] = amounts.get(answer.resource, 0) + answer.ask.count
+    return amounts
+
+
+def _above_ceiling(flavor: FlavorOffer, demand: Mapping[str, int], cost: Cost) -> str:
+    """The first resource of which the queue can never give that much; empty if none."""
+    virtual = {names.GPU_MEMORY: cost.memory_bytes, names.GPU_SLICES: cost.slices}
+    for name, amount in sorted({**demand, **virtual}.items()):
+        if amount > flavor.ceilings.get(name, amount):
+            return (
+                f"flavor {flavor.name} can never give {amount} of {name}:"
+                f" quota and borrowing allow {flavor.ceilings[name]}"
+            )
+    return ""
+
+
+def _first_or_least(asks: Sequence[Ask], plans: Sequence[_Plan]) -> _Plan:
+    """The queue's order decides, except between sufficient memories, where the least wins."""
+    able = [plan for plan in plans if not plan.above] or list(plans)
+    if not any(ask.wish.memory_bytes for ask in asks):
+        return able[0]
+    order = {plan.menu.flavor.name: index for index, plan in enumerate(able)}
+    return min(
+        able,
+        key=lambda plan: (
+            plan.cost.memory_bytes,
+            plan.cost.slices,
+            order[plan.menu.flavor.name],
+        ),
+    )
+
+
+def _unheld(
+    request: PodRequest, asks: Sequence[Ask], reasons: Sequence[Reason], queue: QueueOffer
+) -> Rewrite | Refusal:
+    """No flavor holds it: refused, unless only quota is missing and nothing was wished for."""
+    wished = any(ask.wish for ask in asks)
+    if wished and not reasons:
+        text = f"queue {queue.name} has no flavors"
+        reasons = [Reason(code=Code.NOT_COVERED, field=asks[0].field, text=text)]
+    missing_quota = any(reason.code in {Code.NOT_COVERED, Code.BAD_FLAVOR} for reason in reasons)
+    if reasons and (wished or not missing_quota):
+        return Refusal(reasons=tuple(sorted(reasons, key=lambda reason: reason.field)))
+    wanted = ", ".join(sorted({ask.device.resource for ask in asks}))
+    warning = f"no flavor of queue {queue.name} offers {wanted}: the pod waits until one does"
+    demand = podtotals.aggregate(
+        (c, {a.device.resource: a.count for a in asks if a.container == c.name})
+        for c in request.containers
+    )
+    return Rewrite(flavor="", warnings=(warning, *map(_line, reasons)), demand=demand)
+
+
+def _apply(request: PodRequest, plan: _Plan, limited: LimitedNames) -> Rewrite | Refusal:
+    floored = [reason for answer in plan.chosen if (reason := _floored(answer, limited))]
+    if floored:
+        return Refusal(reasons=tuple(floored))
+    changed = []
+    for container in request.containers:
+        answers = [a for a in plan.chosen if a.ask.container == container.name]
+        if any(answer.resource != answer.ask.device.resource for answer in answers):
+            changed.append(_changed(container, answers, limited))
+    notes = warnings.of_rewrite(plan.menu, plan.chosen, is_gang=request.is_gang)
+    if plan.above:
+        notes = (*notes, plan.above)
+    idle = (c.name for c in request.containers if c.wish.own and not _is_asking(c, plan.chosen))
+    notes += tuple(f"container {name} asks for no GPU: its annotation is idle" for name in idle)
+    return Rewrite(
+        flavor=plan.menu.flavor.name,
+        containers=tuple(changed),
+        annotations=_annotations(plan.chosen),
+        warnings=notes,
+        demand=plan.demand,
+    )
+
+
+def _is_asking(container: ContainerRequest, chosen: Iterable[Chosen]) -> bool:
+    return any(answer.ask.container == container.name for answer in chosen)
+
+
+def _floored(answer: Chosen, limited: LimitedNames) -> Reason | None:
+    """A name under a LimitRange's min cannot be taken away from a container."""
+    name = answer.ask.device.resource
+    if answer.resource == name or name not in limited.floors:
+        return None
+    text = (
+        f"cannot be rewritten to {answer.resource}: the namespace's LimitRange sets"
+        f" {limited.floors[name]} for {name}; put the bound into its annotation"
+        f" {names.OWN_DOMAIN}/min-gpu-memory instead"
+    )
+    return Reason(code=Code.NEVER_FITS, field=answer.ask.field, text=text)
+
+
+def _changed(
+    container: ContainerRequest, answers: Sequence[Chosen], limited: LimitedNames
+) -> ContainerRewrite:
+    old = {answer.ask.device.resource for answer in answers}
+    amounts = _amounts(answers)
+    gone = {name for name in old if name not in amounts}
+    kept_at_zero = dict.fromkeys(sorted(gone & limited.named), 0)
+    removed = tuple(sorted(gone - limited.named))
+    changes = {**amounts, **kept_at_zero}
+    return ContainerRewrite(
+        name=container.name,
+        is_init=container.is_init,
+        requests=_merged(container.requests, changes, removed),
+        limits=_merged(container.limits, changes, removed),
+        amounts=changes,
+        removed=removed,
+    )
+
+
+def _merged(
+    before: Mapping[str, int], changes: Mapping[str, int], removed: Iterable[str]
+) -> dict[str, int]:
+    kept = {name: amount for name, amount in before.items() if name not in set(removed)}
+    return {**kept, **changes}
+
+
+def _annotations(chosen: Iterable[Chosen]) -> dict[str, str]:
+    """Under the single strategy the new name no longer says the profile: keep it as a wish."""
+    return {
+        f"{names.MIG_PROFILE}.{answer.ask.container}": answer.offer.profile
+        for answer in chosen
+        if answer.ask.device.kind is Kind.MIG and answer.resource == names.GPU_RESOURCE
+    }
+
+
+def _line(reason: Reason) -> str:
+    flavor = f"flavor {reason.flavor}: " if reason.flavor else ""
+    return f"{reason.field}: {flavor}{reason.text}"

@@ -1,0 +1,43 @@
+"""The controller's read-only pages: health, readiness, metrics."""
+
+from collections.abc import Callable
+
+import flask
+import prometheus_client
+
+Probe = Callable[[], str]
+"""Says what is wrong, in a few words; empty when all is well."""
+
+
+def create_app(*, alive: Probe, ready: Probe) -> flask.Flask:
+    """The pages as a WSGI application.
+
+    Args:
+        alive: fails where only a restart helps.
+        ready: fails until every watched kind was listed.
+    """
+    app = flask.Flask(__name__)
+
+    @app.get("/healthz")
+    def healthz() -> flask.Response:
+        return _probed(alive)
+
+    @app.get("/readyz")
+    def readyz() -> flask.Response:
+        return _probed(ready)
+
+    @app.get("/metrics")
+    def metrics() -> flask.Response:
+        return flask.Response(
+            prometheus_client.generate_latest(),
+            content_type=prometheus_client.CONTENT_TYPE_LATEST,
+        )
+
+    return app
+
+
+def _probed(probe: Probe) -> flask.Response:
+    problem = probe()
+    return flask.Response(
+        f"{problem or 'ok'}\n", status=503 if problem else 200, content_type="text/plain"
+    )

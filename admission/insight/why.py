@@ -1,0 +1,156 @@
+"""Why a pod waits, or where it was admitted: what its conditions and its Workload say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from admission.base import names
+from admission.kube import errors, resources
+from admission.kube.api import Api, Document
+
+
+class State(StrEnum):
+    """Where a pod is, as far as quota goes."""
+
+    NOT_MANAGED = "not managed"
+    NO_WORKLOAD = "without Workload"
+    WAITING = "waiting"
+    RESERVED = "quota reserved"
+    ADMITTED = "admitted"
+    EVICTED = "evicted"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What is known about one pod.
+
+    Attributes:
+        pod: namespace and name.
+        state: where it is.
+        queue: its LocalQueue; empty where it has none.
+        cluster_queue: where it was admitted, or where it waits; empty if unknown.
+        workload: name of its Workload; empty where there is none.
+        flavors: assigned flavor by resource.
+        reason: CamelCase reason of the state.
+        message: the same for people.
+        since: RFC 3339 time of the last change of state; empty if unknown.
+        advice: what the asker can do; empty for nothing.
+    """
+
+    pod: str
+    state: State
+    queue: str = ""
+    cluster_queue: str = ""
+    workload: str = ""
+    flavors: Mapping[str, str]
+    reason: str = ""
+    message: str = ""
+    since: str = ""
+    advice: str = ""
+
+
+def explain(api: Api, namespace: str, name: str) -> Answer:
+    """Reads a pod, its Workload and its queue, and says where it stands.
+
+    Raises:
+        NotFoundError: there is no such pod.
+        KubeError: the API server refused or did not answer.
+    """
+    pod = api.get(resources.PODS, name, namespace)
+    labels = pod["metadata"].get("labels", {})
+    if labels.get(names.MANAGED_LABEL) != names.MANAGED_VALUE:
+        return Answer(
+            pod=f"{namespace}/{name}",
+            state=State.NOT_MANAGED,
+            flavors={},
+            message="no quota is kept for this pod",
+            advice=_unmanaged_advice(labels),
+        )
+    workload = _workload_of(api, pod)
+    queue = labels.get(names.QUEUE_LABEL, "")
+    if workload is None:
+        return _without_workload(pod, queue)
+    return _from_workload(pod, workload, _cluster_queue(api, namespace, queue))
+
+
+def _unmanaged_advice(labels: Mapping[str, str]) -> str:
+    if labels.get(names.QUEUE_LABEL):
+        return "it was created while its namespace was excluded or the webhook was not installed"
+    return f"set the label {names.QUEUE_LABEL} at creation, or add a LocalQueue named default"
+
+
+def _workload_of(api: Api, pod: Document) -> Document | None:
+    selector = f"{names.JOB_UID_LABEL}={pod['metadata']['uid']}"
+    namespace = pod["metadata"]["namespace"]
+    found = api.list(resources.WORKLOADS, namespace, label_selector=selector).items
+    return found[0] if found else None
+
+
+def _cluster_queue(api: Api, namespace: str, queue: str) -> str:
+    """ClusterQueue of a LocalQueue; empty where either is missing."""
+    try:
+        found = api.get(resources.LOCAL_QUEUES, queue, namespace) if queue else {}
+    except errors.NotFoundError:
+        return ""
+    name: str = found.get("spec", {}).get("clusterQueue", "")
+    return name
+
+
+def _without_workload(pod: Document, queue: str) -> Answer:
+    own = _condition(pod, names.POD_ADMITTED_CONDITION)
+    return Answer(
+        pod=_name(pod),
+        state=State.NO_WORKLOAD,
+        queue=queue,
+        flavors={},
+        reason=own.get("reason", ""),
+        message=own.get("message", "the controller has not made a Workload for it"),
+        since=own.get("lastTransitionTime", ""),
+        advice="" if own else "see that the controller runs: its /readyz and its log",
+    )
+
+
+def _from_workload(pod: Document, workload: Document, cluster_queue: str) -> Answer:
+    state, condition = _state(workload)
+    admission = workload.get("status", {}).get("admission") or {}
+    own = _condition(pod, names.POD_ADMITTED_CONDITION)
+    detail = own if state is State.WAITING and own.get("status") == "False" else condition
+    return Answer(
+        pod=_name(pod),
+        state=state,
+        queue=workload["spec"].get("queueName", ""),
+        cluster_queue=admission.get("clusterQueue", cluster_queue),
+        workload=workload["metadata"]["name"],
+        flavors={
+            resource: flavor
+            for assignment in admission.get("podSetAssignments", [])
+            for resource, flavor in sorted(assignment.get("flavors", {}).items())
+        },
+        reason=detail.get("reason", ""),
+        message=detail.get("message", ""),
+        since=condition.get("lastTransitionTime", ""),
+    )
+
+
+def _state(workload: Document) -> tuple[State, Mapping[str, Any]]:
+    for kind, state in (
+        ("Finished", State.FINISHED),
+        ("Evicted", State.EVICTED),
+        ("Admitted", State.ADMITTED),
+        ("QuotaReserved", State.RESERVED),
+    ):
+        condition = _condition(workload, kind)
+        if condition.get("status") == "True":
+            return state, condition
+    return State.WAITING, _condition(workload, "QuotaReserved")
+
+
+def _condition(document: Document, kind: str) -> Mapping[str, Any]:
+    conditions = document.get("status", {}).get("conditions", [])
+    return next((condition for condition in conditions if condition["type"] == kind), {})
+
+
+def _name(pod: Document) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"

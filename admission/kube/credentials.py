@@ -1,0 +1,116 @@
+"""Where the API server is and who we are: from a kubeconfig or from the pod that we run in."""
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import kubernetes.config
+import urllib3
+import yaml
+from kubernetes.client.configuration import Configuration
+from kubernetes.client.rest import RESTClientObject
+from kubernetes.config.config_exception import ConfigException
+
+from admission.base.clock import Clock, SystemClock
+from admission.kube import errors
+
+_IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
+_HEADER_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Endpoint:
+    """A ready connection pool and what goes with each request.
+
+    Attributes:
+        pool: connections to the server, with its CA and our client certificate.
+        prefix: path before every request's own, empty for most servers.
+        authorization: gives the current ``Authorization`` header, refreshed as needed; None where
+            the client certificate suffices. Never log what it returns.
+    """
+
+    pool: urllib3.HTTPConnectionPool
+    prefix: str
+    authorization: Callable[[], str | None]
+
+
+def load(
+    kubeconfig: str | None = None, *, context: str | None = None, connections: int
+) -> Endpoint:
+    """Finds the server and our credentials.
+
+    Args:
+        kubeconfig: path of a kubeconfig. None takes the service account of the pod that we run
+            in, and outside of a cluster what kubectl would take (``KUBECONFIG``, home folder).
+        context: context of the kubeconfig; None for its current one.
+        connections: connections that are kept open; each watch holds one, each writer another.
+
+    Raises:
+        ConfigurationError: there is none, or it cannot be used.
+    """
+    configuration = Configuration()
+    try:
+        if kubeconfig is None and os.environ.get(_IN_CLUSTER):
+            kubernetes.config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+        else:
+            kubernetes.config.load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=kubeconfig,
+                context=context,
+                client_configuration=configuration,
+                persist_config=False,
+            )
+    except (ConfigException, OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+        source = kubeconfig or "the pod's service account or the default kubeconfig"
+        raise errors.ConfigurationError(
+            f"no access to an API server from {source}: {error}"
+        ) from error
+    return _endpoint(configuration, connections)
+
+
+def _endpoint(configuration: Configuration, connections: int) -> Endpoint:
+    configuration.connection_pool_maxsize = connections
+    # A half-open connection is noticed by the kernel, also where nobody reads.
+    configuration.keep_alive = True
+    url = urllib3.util.parse_url(configuration.host)
+    manager = RESTClientObject(configuration).pool_manager
+    pool = manager.connection_from_url(configuration.host)
+    return Endpoint(
+        pool=pool,
+        prefix=(url.path or "").rstrip("/"),
+        authorization=_Authorization(configuration, SystemClock()),
+    )
+
+
+class _Authorization:
+    """The ``Authorization`` header, asked of the package at most every few seconds.
+
+    Asking costs more than a request's encoding: the package sets the whole configuration anew.
+    """
+
+    def __init__(self, configuration: Configuration, clock: Clock) -> None:
+        self._configuration = configuration
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._header: str | None = None
+        self._good_until = clock.monotonic()
+
+    def __call__(self) -> str | None:
+        with self._lock:
+            if self._clock.monotonic() >= self._good_until:
+                self._header = self._current()
+                self._good_until = self._clock.monotonic() + _HEADER_SECONDS
+            return self._header
+
+    def _current(self) -> str | None:
+        try:
+            found = self._configuration.get_api_key_with_prefix(
+                "BearerToken", alias="authorization"
+            )
+        except (ConfigException, OSError, ValueError) as error:
+            # Nothing of the credentials may end up in the message.
+            kind = type(error).__name__
+            raise errors.TransportError(f"the credentials cannot be refreshed ({kind})") from None
+        # The package keeps the line end of a token file.
+        return found.strip() if found else None

@@ -1,0 +1,136 @@
+"""From encoded objects to the types that callers ask for, one by one where one is broken."""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Generic, cast
+
+import msgspec
+
+from admission.kube import errors
+from admission.kube.api import EventType, Page, T, Undecodable, WatchEvent
+from admission.kube.resources import Resource
+
+
+class Head(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """What every object's metadata says, however broken the rest is."""
+
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _Headed(msgspec.Struct, frozen=True, gc=False):
+    metadata: Head = Head()
+
+
+_HEADS = msgspec.json.Decoder(_Headed)
+_BROKEN = (msgspec.DecodeError, UnicodeDecodeError)  # ValidationError is a DecodeError
+
+
+def head(raw: bytes | msgspec.Raw) -> Head:
+    """Name and version of an encoded object; empty where they cannot be read."""
+    try:
+        return _HEADS.decode(raw).metadata
+    except _BROKEN:
+        return Head()
+
+
+def copy(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A deep copy in JSON's own types; members may be structs or ``msgspec.Raw``."""
+    copied: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document))
+    return copied
+
+
+def one(raw: bytes | msgspec.Raw, into: type[T]) -> T:
+    """Decodes an object.
+
+    Raises:
+        DecodeError: it does not fit the type.
+    """
+    try:
+        return cast(T, _decoder(cast(Any, into)).decode(raw))
+    except _BROKEN as error:
+        known = head(raw)
+        where = f"{known.namespace}/{known.name}" if known.namespace else known.name
+        raise errors.DecodeError(f"{where}: {error}") from error
+
+
+def many(
+    raws: Iterable[bytes | msgspec.Raw], into: type[T]
+) -> tuple[tuple[T, ...], tuple[Undecodable, ...]]:
+    """Decodes objects; those that do not fit are reported beside the rest."""
+    decoder = _decoder(cast(Any, into))
+    good: list[T] = []
+    bad: list[Undecodable] = []
+    for raw in raws:
+        try:
+            good.append(decoder.decode(raw))
+        except _BROKEN as error:
+            bad.append(_undecodable(raw, error))
+    return tuple(good), tuple(bad)
+
+
+class _ListMeta(msgspec.Struct, rename="camel", frozen=True):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _Collection(msgspec.Struct, Generic[T], frozen=True):
+    metadata: _ListMeta = _ListMeta()
+    items: tuple[T, ...] | None = None
+
+
+def page(raw: bytes, resource: Resource, into: type[T]) -> Page[T]:
+    """Decodes a list; plain documents get the apiVersion and kind that typed lists leave out.
+
+    Raises:
+        DecodeError: it is no list at all.
+    """
+    undecodable: tuple[Undecodable, ...] = ()
+    try:
+        found = _decoder(cast(Any, _Collection[into])).decode(raw)  # type: ignore[valid-type]
+        items = found.items or ()
+    except _BROKEN:
+        found = one(raw, _Collection[msgspec.Raw])
+        items, undecodable = many(found.items or (), into)
+    if into is dict:
+        for item in items:
+            item.setdefault("apiVersion", resource.api_version)
+            item.setdefault("kind", resource.kind)
+    return Page(
+        items=items,
+        resource_version=found.metadata.resource_version,
+        continue_=found.metadata.continue_,
+        undecodable=undecodable,
+    )
+
+
+def event(kind: EventType, raw: bytes | msgspec.Raw, into: type[T]) -> WatchEvent[T]:
+    """A watch event around an encoded object; ERROR if it does not fit the type."""
+    version = head(raw).resource_version
+    if kind is EventType.BOOKMARK:
+        return WatchEvent(type=kind, resource_version=version)
+    try:
+        found = cast(T, _decoder(cast(Any, into)).decode(raw))
+    except _BROKEN as error:
+        bad = _undecodable(raw, error, deleted=kind is EventType.DELETED)
+        return WatchEvent(type=EventType.ERROR, resource_version=version, undecodable=bad)
+    return WatchEvent(type=kind, resource_version=version, object=found)
+
+
+@lru_cache(maxsize=256)
+def _decoder(into: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(into)
+
+
+def _undecodable(
+    raw: bytes | msgspec.Raw, error: Exception, *, deleted: bool = False
+) -> Undecodable:
+    known = head(raw)
+    return Undecodable(
+        namespace=known.namespace,
+        name=known.name,
+        resource_version=known.resource_version,
+        error=str(error),
+        deleted=deleted,
+    )

@@ -1,0 +1,71 @@
+"""Priority of new pods, from their class.
+
+A real server refuses a priority that no class gives; here a pod without a class may choose one.
+
+Source: k8s.io/kubernetes plugin/pkg/admission/priority and pkg/apis/scheduling/helpers.go.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from admission.kube import resources
+from admission.kube.api import Document
+from admission.kube.embedded import refusals
+from admission.kube.embedded.journal import Journal, Key
+
+_PREEMPTION: Final = "PreemptLowerPriority"
+_SYSTEM_CLASSES: Final = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+
+
+def system_classes() -> Iterator[Document]:
+    """The classes that every cluster has."""
+    for name, value in _SYSTEM_CLASSES.items():
+        yield {"metadata": {"name": name}, "value": value, "preemptionPolicy": _PREEMPTION}
+
+
+def resolve(journal: Journal, pod: Document) -> None:
+    """Sets the priority of the pod's class, or else its own, the default class's, or 0; in place.
+
+    Raises:
+        ForbiddenError: there is no such class, or it has another priority than the pod.
+    """
+    spec = pod.get("spec")
+    if not isinstance(spec, dict):
+        return
+    name = spec.get("priorityClassName")
+    found = _named(journal, name) if name else _default(journal)
+    if name and found is None:
+        raise _forbidden(pod, f"no PriorityClass with name {name} was found")
+    value = found["value"] if found else 0
+    if not name:
+        value = spec.get("priority", value)
+    if spec.get("priority", value) != value:
+        raise _forbidden(
+            pod,
+            f"the integer value of priority ({spec['priority']}) must not be provided in pod "
+            f"spec; priority admission controller computed {value} from the given PriorityClass "
+            "name",
+        )
+    spec["priority"] = value
+    if found:
+        spec["priorityClassName"] = found["metadata"]["name"]
+        spec.setdefault("preemptionPolicy", found.get("preemptionPolicy", _PREEMPTION))
+
+
+def _named(journal: Journal, name: str) -> dict[str, Any] | None:
+    stored = journal.get(resources.PRIORITY_CLASSES, Key("", name))
+    return stored.document() if stored else None
+
+
+def _default(journal: Journal) -> dict[str, Any] | None:
+    """The global default; of several the one with the lowest value."""
+    classes = journal.snapshot(resources.PRIORITY_CLASSES, "")[0]
+    defaults = [it for it in (stored.document() for stored in classes) if it.get("globalDefault")]
+    return min(defaults, key=lambda it: it["value"], default=None)
+
+
+def _forbidden(pod: Document, why: str) -> Exception:
+    return refusals.denied(resources.PODS, pod["metadata"].get("name", ""), why)

@@ -1,0 +1,248 @@
+"""Events as kubectl shows them: written by a worker, never in the way of whoever reports.
+
+Repeats of the same event become one object with a series, as client-go's tools/events does it.
+"""
+
+import queue
+import random
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from admission.base import clock as clocks
+from admission.base.clock import Clock
+from admission.kube import errors, patches, resources
+from admission.kube.api import Api
+from admission.obs import logs
+
+_QUEUED: Final = 1000
+_KNOWN: Final = 4096
+_SERIES_SECONDS: Final = 360.0
+_FLUSH_SECONDS: Final = 60.0
+_NOTE_BYTES: Final = 1024
+_DEFAULT_NAMESPACE: Final = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """What was reported; equal reports are repeats."""
+
+    namespace: str
+    regarding: bytes
+    type: str
+    reason: str
+    note: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An event that exists on the server.
+
+    Attributes:
+        name: of the object.
+        count: how often it was reported, this time included.
+        last: monotonic time of the last report.
+        written: the count that the server knows.
+        written_at: monotonic time of that write.
+    """
+
+    name: str
+    count: int
+    last: float
+    written: int
+    written_at: float
+
+
+class _Nothing(msgspec.Struct):
+    """Answers are of no interest."""
+
+
+class EventRecorder:
+    """Reports events; `event` may be called from any thread and never blocks.
+
+    The first of equal reports is written at once, the second as a series, further ones are
+    counted and written at most once a minute. A report that does not find room is dropped.
+
+    Attributes:
+        dropped: reports that did not find room.
+        failed: events that the server did not take.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        component: str,
+        clock: Clock,
+        *,
+        instance: str = "",
+        capacity: int = _QUEUED,
+        rng: random.Random | None = None,
+    ) -> None:
+        """Prepares a recorder; `start` starts its worker.
+
+        Args:
+            api: where events go.
+            component: name of the reporter (``reportingController``).
+            clock: source of timestamps.
+            instance: which of several equal reporters; the component's name by default.
+            capacity: reports that may wait.
+            rng: makes names unique.
+        """
+        self.dropped = 0
+        self.failed = 0
+        self._api = api
+        self._component = component
+        self._instance = instance or component
+        self._clock = clock
+        self._rng = rng or random.Random()  # noqa: S311  # names, no secrets
+        self._queue: queue.Queue[_Report | None] = queue.Queue(capacity)
+        self._known: OrderedDict[_Report, _Known] = OrderedDict()
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._log = logs.get("events")
+
+    def start(self) -> None:
+        """Starts the worker."""
+        self._thread = threading.Thread(target=self._run, name="events", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout_seconds: float = 2.0) -> None:
+        """Writes what is waiting, for at most so long, then stops."""
+        try:
+            self._queue.put_nowait(None)
+        except queue.Full:
+            self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout_seconds)
+        self._stopping.set()
+
+    def event(
+        self,
+        regarding: Mapping[str, Any],
+        type_: str,
+        reason: str,
+        note: str,
+        *,
+        action: str = "",
+    ) -> None:
+        """Reports something that happened to an object.
+
+        Args:
+            regarding: reference to the object: apiVersion, kind, name, namespace, uid.
+            type_: ``Normal`` or ``Warning``.
+            reason: CamelCase word.
+            note: a sentence, cut at 1 KiB.
+            action: what was done; the reason by default.
+        """
+        report = _Report(
+            namespace=regarding.get("namespace") or _DEFAULT_NAMESPACE,
+            regarding=msgspec.json.encode(regarding, order="deterministic"),
+            type=type_,
+            reason=reason,
+            note=_cut(note),
+            action=action or reason,
+        )
+        try:
+            self._queue.put_nowait(report)
+        except queue.Full:
+            self.dropped += 1
+
+    # ---------------------------------------------------------------------------------- worker
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                report = self._queue.get(timeout=_FLUSH_SECONDS)
+            except queue.Empty:
+                self.flush()
+                continue
+            if report is None:
+                break
+            self._handle(report)
+        self.flush(everything=True)
+
+    def drain(self) -> None:
+        """Handles what is waiting, in the caller's thread: for tests and short programs."""
+        while True:
+            try:
+                report = self._queue.get_nowait()
+            except queue.Empty:
+                return
+            if report is not None:
+                self._handle(report)
+
+    def _handle(self, report: _Report) -> None:
+        """Writes a report, or counts it where that is enough."""
+        now = self._clock.monotonic()
+        known = self._known.pop(report, None)
+        try:
+            if known is None or now - known.last > _SERIES_SECONDS:
+                name = self._create(report)
+                self._known[report] = _Known(name, 1, now, 1, now)
+            else:
+                self._known[report] = self._counted(report, known, now)
+        except errors.KubeError as error:
+            self.failed += 1
+            self._log.warning("event lost", reason=report.reason, error=str(error))
+        while len(self._known) > _KNOWN:
+            self._known.popitem(last=False)
+
+    def flush(self, *, everything: bool = False) -> None:
+        """Writes counts that the server does not know, and forgets series that are over."""
+        now = self._clock.monotonic()
+        for report, known in list(self._known.items()):
+            if known.count > known.written and (everything or self._is_due(known, now)):
+                try:
+                    self._known[report] = self._write_series(report, known, now)
+                except errors.KubeError:
+                    self.failed += 1
+            elif now - known.last > _SERIES_SECONDS:
+                del self._known[report]
+
+    def _counted(self, report: _Report, known: _Known, now: float) -> _Known:
+        counted = replace(known, count=known.count + 1, last=now)
+        if counted.written > 1 and not self._is_due(counted, now):
+            return counted
+        return self._write_series(report, counted, now)
+
+    def _is_due(self, known: _Known, now: float) -> bool:
+        return now - known.written_at >= _FLUSH_SECONDS
+
+    def _create(self, report: _Report) -> str:
+        regarding = msgspec.json.decode(report.regarding)
+        name = f"{regarding.get('name', 'unknown')}.{self._rng.getrandbits(64):016x}"
+        document = {
+            "metadata": {"name": name, "namespace": report.namespace},
+            "eventTime": clocks.to_wire_micro(self._clock.now()),
+            "reportingController": self._component,
+            "reportingInstance": self._instance,
+            "type": report.type,
+            "reason": report.reason,
+            "action": report.action,
+            "note": report.note,
+            "regarding": regarding,
+        }
+        self._api.create(resources.EVENTS, document, report.namespace, into=_Nothing)
+        return name
+
+    def _write_series(self, report: _Report, known: _Known, now: float) -> _Known:
+        last = clocks.to_wire_micro(self._clock.now())
+        series = {"series": {"count": known.count, "lastObservedTime": last}}
+        patch = patches.merge(series)
+        try:
+            self._api.patch(resources.EVENTS, known.name, patch, report.namespace, into=_Nothing)
+        except errors.NotFoundError:
+            # Events live an hour on the server.
+            return replace(known, name=self._create(report), count=1, written=1, written_at=now)
+        return replace(known, written=known.count, written_at=now)
+
+
+def _cut(note: str) -> str:
+    """At most what the server accepts, without half a character at the end."""
+    raw = note.encode()
+    return note if len(raw) <= _NOTE_BYTES else raw[:_NOTE_BYTES].decode(errors="ignore")

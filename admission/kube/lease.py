@@ -1,0 +1,235 @@
+"""Leader election by a Lease: who may write quota decisions, and until when.
+
+The leader's own deadline is on the monotonic clock, counted from before the write that renewed
+the Lease, so it ends before anybody else may take the Lease, also when this process was paused.
+
+Source: the Lease's fields and the taking-over rule are those of client-go's
+tools/leaderelection, so that both kinds of candidates respect each other.
+"""
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from admission.base import clock as clocks
+from admission.base import names
+from admission.base.clock import Clock
+from admission.base.errors import InvalidValueError
+from admission.kube import errors, patches, resources
+from admission.kube.api import Api
+from admission.obs import logs
+
+_JITTER: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Times of an election, in seconds.
+
+    Attributes:
+        lease: how long a Lease holds after its last renewal, by the observer's clock.
+        renew: how long the leader counts on it; ends this much after the renewal was begun.
+        retry: between attempts to renew or to take the Lease.
+    """
+
+    lease: float = 15.0
+    renew: float = 10.0
+    retry: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.retry < self.renew < self.lease:
+            rule = "must be retry < renew < lease, all above 0"
+            raise InvalidValueError(f"{self.retry}, {self.renew}, {self.lease}", rule)
+
+
+class _Spec(msgspec.Struct, rename="camel", frozen=True):
+    holder_identity: str = ""
+    lease_duration_seconds: int = 0
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int = 0
+
+
+class _Meta(msgspec.Struct, rename="camel", frozen=True):
+    resource_version: str = ""
+
+
+class _Lease(msgspec.Struct, frozen=True):
+    metadata: _Meta = _Meta()
+    spec: _Spec = _Spec()
+
+
+class Election:
+    """One candidate; drive it with `run` in a thread, or step by step with `attempt`.
+
+    Attributes:
+        identity: of this candidate, unique among all.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        identity: str,
+        clock: Clock,
+        *,
+        name: str = names.LEASE_NAME,
+        namespace: str = names.SYSTEM_NAMESPACE,
+        timing: Timing | None = None,
+        rng: random.Random | None = None,
+        pause: Callable[[float], object] | None = None,
+    ) -> None:
+        """Prepares a candidate.
+
+        Args:
+            api: its requests must end within ``timing.renew`` (`Client`'s ``timeout_seconds``).
+            identity: of this candidate, unique among all, as ``host_uuid``.
+            clock: wall time for what is written, monotonic time for every deadline.
+            name: of the Lease.
+            namespace: of the Lease.
+            timing: see there.
+            rng: spreads attempts.
+            pause: waits that many seconds; by default until `stop` at the latest.
+        """
+        self.identity: Final = identity
+        self._api = api
+        self._clock = clock
+        self._name = name
+        self._namespace = namespace
+        self._timing = timing or Timing()
+        self._rng = rng or random.Random()  # noqa: S311  # spreads load, keeps no secret
+        self._stopping = threading.Event()
+        self._pause = pause or self._stopping.wait
+        self._leader_until = float("-inf")
+        self._seen: _Lease | None = None
+        self._seen_at = float("-inf")
+        self._log = logs.get("lease").bind(identity=identity)
+
+    def is_leader(self) -> bool:
+        """Whether this candidate leads at this moment."""
+        return self._clock.monotonic() < self._leader_until
+
+    def is_leader_until(self) -> float:
+        """Monotonic time at which leadership ends unless it is renewed; -inf if it never began.
+
+        A write that must not happen after it needs its own time-out inside.
+        """
+        return self._leader_until
+
+    def attempt(self) -> bool:
+        """Takes or renews the Lease once, if that may be; whether we lead after it."""
+        started = self._clock.monotonic()
+        try:
+            self._attempt(started)
+        except (errors.ConflictError, errors.AlreadyExistsError):
+            self._log.info("another candidate was faster")
+        except errors.KubeError as error:
+            self._log.warning("lease attempt failed", error=str(error))
+        return self.is_leader()
+
+    def run(self, on_started: Callable[[], None], on_lost: Callable[[], None]) -> None:
+        """Waits for leadership, calls ``on_started``, and keeps it until `stop` or its loss.
+
+        Returns after a loss (``on_lost`` was called, the caller should end the process) or after
+        `stop`. A leader that stops gives the Lease back. ``on_started`` must return soon.
+        """
+        while not self._stopping.is_set() and not self.attempt():
+            self._wait()
+        if self._stopping.is_set():
+            self.release()
+            return
+        self._log.info("leading")
+        on_started()
+        while not self._stopping.is_set():
+            self._wait()
+            if not self._stopping.is_set() and not self.attempt():
+                self._log.error("leadership lost")
+                on_lost()
+                return
+        self.release()
+
+    def stop(self) -> None:
+        """Makes `run` return at once."""
+        self._stopping.set()
+
+    def release(self) -> None:
+        """Gives the Lease back, so that the next leader need not wait for its end."""
+        if not self.is_leader() or self._seen is None:
+            return
+        self._leader_until = float("-inf")
+        spec = msgspec.structs.replace(
+            self._seen.spec, holder_identity="", lease_duration_seconds=1
+        )
+        try:
+            self._write(spec, self._seen.metadata.resource_version)
+        except errors.KubeError as error:
+            self._log.warning("lease not released", error=str(error))
+
+    # -------------------------------------------------------------------------------- attempts
+
+    def _attempt(self, started: float) -> None:
+        try:
+            found = self._api.get(resources.LEASES, self._name, self._namespace, into=_Lease)
+        except errors.NotFoundError:
+            self._lead(started, self._create())
+            return
+        self._observe(found)
+        if not self._may_take(found.spec):
+            self._leader_until = float("-inf")
+            return
+        spec = self._renewed(found.spec)
+        self._lead(started, self._write(spec, found.metadata.resource_version))
+
+    def _observe(self, found: _Lease) -> None:
+        """Counts a Lease from when *we* saw it change: the clocks of candidates may differ."""
+        if self._seen is None or found != self._seen:
+            self._seen, self._seen_at = found, self._clock.monotonic()
+
+    def _may_take(self, spec: _Spec) -> bool:
+        if spec.holder_identity in {"", self.identity}:
+            return True
+        duration = max(float(spec.lease_duration_seconds), self._timing.lease)
+        return self._clock.monotonic() >= self._seen_at + duration
+
+    def _renewed(self, spec: _Spec) -> _Spec:
+        now = clocks.to_wire_micro(self._clock.now())
+        if spec.holder_identity == self.identity:
+            return msgspec.structs.replace(spec, renew_time=now)
+        return self._fresh(now, spec.lease_transitions + 1)
+
+    def _fresh(self, now: str, transitions: int) -> _Spec:
+        return _Spec(
+            holder_identity=self.identity,
+            lease_duration_seconds=round(self._timing.lease),
+            acquire_time=now,
+            renew_time=now,
+            lease_transitions=transitions,
+        )
+
+    def _create(self) -> _Lease:
+        spec = self._fresh(clocks.to_wire_micro(self._clock.now()), 0)
+        document = {
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": msgspec.to_builtins(spec),
+        }
+        return self._api.create(resources.LEASES, document, self._namespace, into=_Lease)
+
+    def _write(self, spec: _Spec, resource_version: str) -> _Lease:
+        change = patches.merge(
+            {
+                "metadata": {"resourceVersion": resource_version},
+                "spec": msgspec.to_builtins(spec),
+            }
+        )
+        return self._api.patch(resources.LEASES, self._name, change, self._namespace, into=_Lease)
+
+    def _lead(self, started: float, written: _Lease) -> None:
+        """Counts from before the request: the Lease cannot have been renewed later than that."""
+        self._seen, self._seen_at = written, self._clock.monotonic()
+        self._leader_until = started + self._timing.renew
+
+    def _wait(self) -> None:
+        self._pause(self._timing.retry * (1 + _JITTER * self._rng.random()))

@@ -1,0 +1,301 @@
+"""Follows one kind of objects: lists them, watches what changes, and never gives up.
+
+What is seen goes to a sink, in order, from one thread. An object that cannot be decoded is
+reported and left out; it never stops the rest.
+
+Source: the behaviour is that of client-go's tools/cache/reflector.go.
+"""
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeAlias
+
+from admission.base.clock import Clock
+from admission.kube import errors
+from admission.kube.api import Api, EventType, T, Undecodable, WatchEvent, WatchStream
+from admission.kube.backoff import Backoff
+from admission.kube.resources import Resource
+from admission.obs import logs
+
+_PAGE: Final = 500
+_WATCH_SECONDS: Final = (300.0, 600.0)
+_SHORT_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced(Generic[T]):
+    """Everything there is, after a list; what is not in it is gone.
+
+    Attributes:
+        items: the objects.
+        undecodable: objects that exist but could not be read; these are not gone.
+    """
+
+    items: tuple[T, ...]
+    undecodable: tuple[Undecodable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Upserted(Generic[T]):
+    """An object is new or changed."""
+
+    object: T
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted(Generic[T]):
+    """An object is gone; its last state."""
+
+    object: T
+
+
+Change: TypeAlias = Replaced[T] | Upserted[T] | Deleted[T]
+Sink: TypeAlias = Callable[[Replaced[T] | Upserted[T] | Deleted[T]], None]
+
+
+def _ignore(undecodable: Undecodable) -> None:
+    """Only the log tells."""
+
+
+class Reflector(Generic[T]):
+    """Keeps a sink informed of the objects of one resource.
+
+    Attributes:
+        resource: what is followed.
+        has_synced: a whole list went to the sink since the start.
+        lists: lists that went to the sink.
+        failures: failed lists and watches.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        resource: Resource,
+        into: type[T],
+        sink: Sink[T],
+        *,
+        clock: Clock,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        page_size: int = _PAGE,
+        watch_seconds: tuple[float, float] = _WATCH_SECONDS,
+        on_undecodable: Callable[[Undecodable], None] = _ignore,
+        rng: random.Random | None = None,
+        pause: Callable[[float], object] | None = None,
+    ) -> None:
+        """Prepares a reflector; `start` or `run` starts it.
+
+        Args:
+            api: where the objects are.
+            resource: what to follow.
+            into: type that objects are decoded to.
+            sink: gets every change, always from the same thread; should be quick. If it raises,
+                everything is listed again after a pause.
+            clock: measures waits and activity.
+            namespace: only this one; empty for all.
+            label_selector: only objects that match.
+            field_selector: only objects that match.
+            page_size: objects per page of a list.
+            watch_seconds: least and longest life of one watch.
+            on_undecodable: told of each object that was left out, besides the log.
+            rng: spreads watches and waits.
+            pause: waits that many seconds; by default until `stop` at the latest.
+        """
+        self.resource: Final = resource
+        self.has_synced = False
+        self.lists = 0
+        self.failures = 0
+        self._api = api
+        self._into = into
+        self._sink = sink
+        self._clock = clock
+        self._namespace = namespace
+        self._label_selector = label_selector
+        self._field_selector = field_selector
+        self._page_size = page_size
+        self._watch_seconds = watch_seconds
+        self._on_undecodable = on_undecodable
+        self._rng = rng or random.Random()  # noqa: S311  # spreads load, keeps no secret
+        self._backoff = Backoff(self._rng)
+        self._stopping = threading.Event()
+        self._pause = pause or self._stopping.wait
+        self._version = ""
+        self._paged = True
+        self._stream: WatchStream[T] | None = None
+        self._lock = threading.RLock()  # a sink may call stop()
+        self._last_activity = clock.monotonic()
+        self._thread: threading.Thread | None = None
+        self._log = logs.get("reflector").bind(resource=resource.qualified)
+
+    @property
+    def last_activity(self) -> float:
+        """Monotonic time when the server was last heard of: a page, an event, a bookmark.
+
+        A watch lives at most ten minutes, so a value older than a quarter of an hour means that
+        this reflector hangs or cannot reach the server.
+        """
+        return self._last_activity
+
+    def start(self) -> None:
+        """Runs in a thread of its own."""
+        name = f"reflector-{self.resource.plural}"
+        self._thread = threading.Thread(target=self.run, name=name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends it at once; nothing goes to the sink after this returns, from another thread.
+
+        Does not wait for a request that is under way; see `join`.
+        """
+        self._stopping.set()
+        with self._lock:
+            if self._stream is not None:
+                self._stream.close()
+
+    def join(self, timeout_seconds: float) -> bool:
+        """Waits for the thread to end; whether it did."""
+        if self._thread is not None:
+            self._thread.join(timeout_seconds)
+        return self._thread is None or not self._thread.is_alive()
+
+    def run(self) -> None:
+        """Follows until `stop`."""
+        while not self._stopping.is_set():
+            wait = self._step()
+            if wait and not self._stopping.is_set():
+                self._pause(wait)
+
+    def _step(self) -> float:
+        """Lists if necessary, then watches once; seconds to wait before the next time."""
+        started = self._clock.monotonic()
+        try:
+            if not self._version:
+                self._list()
+            if self._watch() or self._clock.monotonic() - started >= _SHORT_SECONDS:
+                return 0.0
+            # A server that ends each watch at once would otherwise be asked without end.
+            return self._failed(None, "the watch ended at once")
+        except errors.GoneError as error:
+            self._version = ""
+            return self._failed(error.retry_after, str(error))
+        except errors.ApiError as error:
+            return self._failed(error.retry_after, str(error))
+        except errors.KubeError as error:
+            return self._failed(None, str(error))
+        except Exception as error:  # noqa: BLE001 - a broken sink must not end the thread
+            self._version = ""
+            self._log.exception("sink failed, everything is listed again")
+            return self._failed(None, str(error))
+
+    def _failed(self, retry_after: float | None, why: str) -> float:
+        self.failures += 1
+        wait = self._backoff.failed(self._clock.monotonic(), retry_after)
+        if not self._stopping.is_set():
+            self._log.warning("follow again", error=why, wait_seconds=round(wait, 3))
+        return wait
+
+    # --------------------------------------------------------------------------------- listing
+
+    def _list(self) -> None:
+        try:
+            listed, version = self._pages(self._page_size if self._paged else 0)
+        except errors.GoneError:
+            # The list took longer than the server remembers: once without pages.
+            self._paged = False
+            listed, version = self._pages(0)
+        self._paged = True
+        for undecodable in listed.undecodable:
+            self._report(undecodable)
+        self._emit(listed)
+        self.lists += 1
+        self.has_synced = True
+        self._version = version
+
+    def _pages(self, limit: int) -> tuple[Replaced[T], str]:
+        items: list[T] = []
+        undecodable: list[Undecodable] = []
+        token = ""
+        while True:
+            page = self._api.list(
+                self.resource,
+                self._namespace,
+                label_selector=self._label_selector,
+                field_selector=self._field_selector,
+                limit=limit,
+                continue_=token,
+                into=self._into,
+            )
+            self._active()
+            items.extend(page.items)
+            undecodable.extend(page.undecodable)
+            token = page.continue_
+            if not token or self._stopping.is_set():
+                return Replaced(tuple(items), tuple(undecodable)), page.resource_version
+
+    # -------------------------------------------------------------------------------- watching
+
+    def _watch(self) -> bool:
+        """Follows one watch to its end; whether it brought anything."""
+        if self._stopping.is_set():
+            return True
+        stream = self._api.watch(
+            self.resource,
+            self._namespace,
+            resource_version=self._version,
+            timeout_seconds=self._rng.uniform(*self._watch_seconds),
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+            into=self._into,
+        )
+        with self._lock:
+            self._stream = stream
+        try:
+            return self._follow(stream)
+        finally:
+            with self._lock:
+                self._stream = None
+            stream.close()
+
+    def _follow(self, stream: WatchStream[T]) -> bool:
+        brought = False
+        if self._stopping.is_set():
+            return True
+        for event in stream:
+            self._active()
+            brought = True
+            self._take(event)
+        self._active()
+        return brought
+
+    def _take(self, event: WatchEvent[T]) -> None:
+        if event.undecodable is not None:
+            self._report(event.undecodable)
+        elif event.object is not None and event.type is EventType.DELETED:
+            self._emit(Deleted(event.object))
+        elif event.object is not None:
+            self._emit(Upserted(event.object))
+        if event.resource_version:
+            self._version = event.resource_version
+
+    def _report(self, undecodable: Undecodable) -> None:
+        self._log.error(
+            "object left out: it cannot be decoded",
+            namespace=undecodable.namespace,
+            name=undecodable.name,
+            error=undecodable.error,
+        )
+        self._on_undecodable(undecodable)
+        if undecodable.deleted:
+            # Whoever knew it must hear that it is gone, which only a list can tell.
+            raise errors.make(410, "an object that cannot be decoded was deleted")
+
+    def _emit(self, change: Replaced[T] | Upserted[T] | Deleted[T]) -> None:
+        with self._lock:
+            if not self._stopping.is_set():
+                self._sink(change)
+
+    def _active(self) -> None:
+        self._last_activity = self._clock.monotonic()

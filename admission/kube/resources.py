@@ -1,0 +1,149 @@
+"""The kinds of objects that the program reads or writes, and where they live on an API server."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from admission.base import names
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One served resource.
+
+    Attributes:
+        group: API group; empty for the core group.
+        version: served version that we read and write.
+        plural: lower-case plural name, as in URLs.
+        kind: kind of one object.
+        namespaced: whether its objects live in namespaces.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """``group/version``, or the version alone in the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified(self) -> str:
+        """``plural.group``, as messages of the API server name a resource."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """URL path of a collection, of an object, or of its subresource.
+
+        An empty namespace of a namespaced resource means all namespaces.
+        """
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
+        tail = "".join(f"/{part}" for part in (self.plural, name, subresource) if part)
+        return root + scope + tail
+
+
+_KUEUE: Final = (names.KUEUE_GROUP, "v1beta2")
+_RBAC: Final = ("rbac.authorization.k8s.io", "v1")
+_WEBHOOKS: Final = ("admissionregistration.k8s.io", "v1")
+
+PODS: Final = Resource("", "v1", "pods", "Pod")
+NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
+LIMIT_RANGES: Final = Resource("", "v1", "limitranges", "LimitRange")
+RESOURCE_QUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota")
+SERVICES: Final = Resource("", "v1", "services", "Service")
+SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+SECRETS: Final = Resource("", "v1", "secrets", "Secret")
+CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
+EVENTS: Final = Resource("events.k8s.io", "v1", "events", "Event")
+LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+PRIORITY_CLASSES: Final = Resource(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
+)
+DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
+REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet")
+JOBS: Final = Resource("batch", "v1", "jobs", "Job")
+POD_DISRUPTION_BUDGETS: Final = Resource(
+    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"
+)
+
+CLUSTER_QUEUES: Final = Resource(*_KUEUE, "clusterqueues", "ClusterQueue", namespaced=False)
+COHORTS: Final = Resource(*_KUEUE, "cohorts", "Cohort", namespaced=False)
+LOCAL_QUEUES: Final = Resource(*_KUEUE, "localqueues", "LocalQueue")
+RESOURCE_FLAVORS: Final = Resource(*_KUEUE, "resourceflavors", "ResourceFlavor", namespaced=False)
+WORKLOADS: Final = Resource(*_KUEUE, "workloads", "Workload")
+WORKLOAD_PRIORITY_CLASSES: Final = Resource(
+    *_KUEUE, "workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False
+)
+ADMISSION_CHECKS: Final = Resource(*_KUEUE, "admissionchecks", "AdmissionCheck", namespaced=False)
+TOPOLOGIES: Final = Resource(*_KUEUE, "topologies", "Topology", namespaced=False)
+
+CRDS: Final = Resource(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    namespaced=False,
+)
+MUTATING_WEBHOOKS: Final = Resource(
+    *_WEBHOOKS,
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    namespaced=False,
+)
+VALIDATING_WEBHOOKS: Final = Resource(
+    *_WEBHOOKS,
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
+VALIDATING_POLICIES: Final = Resource(
+    *_WEBHOOKS,
+    "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicy",
+    namespaced=False,
+)
+VALIDATING_POLICY_BINDINGS: Final = Resource(
+    *_WEBHOOKS,
+    "validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
+SELF_SUBJECT_REVIEWS: Final = Resource(
+    "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
+)
+CLUSTER_ROLES: Final = Resource(*_RBAC, "clusterroles", "ClusterRole", namespaced=False)
+CLUSTER_ROLE_BINDINGS: Final = Resource(
+    *_RBAC, "clusterrolebindings", "ClusterRoleBinding", namespaced=False
+)
+ROLES: Final = Resource(*_RBAC, "roles", "Role")
+DEVICES: Final = Resource(
+    "scheduling.koordinator.sh", "v1alpha1", "devices", "Device", namespaced=False
+)
+"""A node agent's list of devices; served where Koordinator is installed."""
+ROLE_BINDINGS: Final = Resource(*_RBAC, "rolebindings", "RoleBinding")
+
+BUILT_IN: Final = (
+    PODS, NAMESPACES, NODES, LIMIT_RANGES, SERVICES, SERVICE_ACCOUNTS, SECRETS, CONFIG_MAPS,
+    RESOURCE_QUOTAS, VALIDATING_POLICIES, VALIDATING_POLICY_BINDINGS,
+    EVENTS, LEASES, PRIORITY_CLASSES, DEPLOYMENTS, REPLICA_SETS, JOBS,
+    POD_DISRUPTION_BUDGETS, CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, CLUSTER_ROLES,
+    CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS,
+)  # fmt: skip
+"""What every API server serves."""
+
+CUSTOM: Final = (
+    CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS, WORKLOAD_PRIORITY_CLASSES,
+    ADMISSION_CHECKS, TOPOLOGIES,
+)  # fmt: skip
+"""What is served once its CustomResourceDefinition is installed."""
+
+_BY_KIND: Final = {(known.api_version, known.kind): known for known in BUILT_IN + CUSTOM}
+
+
+def of_kind(api_version: str, kind: str) -> Resource | None:
+    """The resource of a document's ``apiVersion`` and ``kind``; None if it is none of ours."""
+    return _BY_KIND.get((api_version, kind))

@@ -1,0 +1,1 @@
+"""Logs and metrics: how the program tells what it does. Never decides anything."""

@@ -1,0 +1,92 @@
+"""A pod under review: every field a decision or the patch depends on, and nothing else.
+
+Unlike ``views.Pod`` it tells absent parents from empty ones where a patch needs to know, and
+keeps the parts that feed the role hash as they were written.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from admission.api import views
+from admission.api.views import View
+from admission.policy.fielderrors import FieldPath
+
+Quantities = Mapping[str, str | int]
+
+
+class Container(View, frozen=True, kw_only=True):
+    """A container, init container or sidecar; ``resources`` None where the object has none."""
+
+    name: str = ""
+    resources: views.ResourceRequirements | None = None
+    restart_policy: str | None = None
+    ports: tuple[views.ContainerPort, ...] | None = None
+
+    @property
+    def requests(self) -> Quantities:
+        """Requests as written; empty when absent."""
+        return (self.resources.requests if self.resources else None) or {}
+
+    @property
+    def limits(self) -> Quantities:
+        """Limits as written; empty when absent."""
+        return (self.resources.limits if self.resources else None) or {}
+
+
+class PodSpec(View, frozen=True, kw_only=True):
+    """Spec of a pod under review; untyped parts keep the order of their keys."""
+
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: dict[str, Any] | None = None
+    tolerations: tuple[views.Toleration, ...] | None = None
+    scheduling_gates: tuple[views.SchedulingGate, ...] | None = None
+    node_name: str = ""
+    overhead: dict[str, str | int] | None = None
+    resources: views.ResourceRequirements | None = None
+    priority: int | None = None
+    runtime_class_name: str | None = None
+    resource_claims: tuple[Any, ...] | None = None
+    topology_spread_constraints: tuple[Any, ...] | None = None
+
+
+class PodStatus(View, frozen=True, kw_only=True):
+    """Status of a pod under review."""
+
+    phase: str = ""
+
+
+class Pod(View, frozen=True, kw_only=True):
+    """v1 Pod under review."""
+
+    metadata: views.ObjectMeta = views.ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    def has_gate(self, name: str) -> bool:
+        """Whether the scheduling gate is there."""
+        return any(gate.name == name for gate in self.spec.scheduling_gates or ())
+
+    def located_containers(self) -> Iterator[tuple[str, int, Container]]:
+        """Member of the spec, position and container: first init containers, then containers."""
+        for index, container in enumerate(self.spec.init_containers or ()):
+            yield "initContainers", index, container
+        for index, container in enumerate(self.spec.containers):
+            yield "containers", index, container
+
+
+def from_dict(document: Mapping[str, Any]) -> Pod:
+    """Reads a pod that is already decoded.
+
+    Raises:
+        msgspec.ValidationError: a field has the wrong type.
+    """
+    return msgspec.convert(document, Pod)
+
+
+def container_path(member: str, index: int) -> FieldPath:
+    """Path of a container: ``spec.containers[0]``."""
+    return FieldPath.of("spec", member).index(index)

@@ -1,0 +1,32 @@
+"""Rules of Cohorts. Source: kueue pkg/webhooks/cohort_webhook.go."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from admission.policy.fielderrors import FieldError
+from admission.policy.kinds import quotas, rules
+from admission.policy.kinds.documents import Cohort
+from admission.policy.kinds.rules import Row, Syntax
+
+
+def _weight(cohort: Cohort) -> Iterable[FieldError]:
+    return rules.errors(quotas.WEIGHTS, cohort.spec.fair_sharing)
+
+
+def _quotas(cohort: Cohort) -> Iterator[FieldError]:
+    spec = cohort.spec
+    return quotas.errors(
+        spec.resource_groups, quotas.COHORT_QUOTAS, has_parent=bool(spec.parent_name)
+    )
+
+
+RULES: Final[tuple[Row[Cohort], ...]] = (
+    Syntax("Cohort 1", _weight),  # the rows of `quotas.WEIGHTS`
+    Syntax("Cohort 2", _quotas),  # the rows of `quotas`
+)
+
+
+def errors(old: Cohort | None, new: Cohort) -> list[FieldError]:
+    """Errors of a Cohort; what it was before does not matter."""
+    del old
+    return rules.errors(RULES, new)

@@ -1,0 +1,114 @@
+"""What a review may look up besides the pod: queues, flavors, namespaces, limits.
+
+All of it comes from memory and may be a moment old; nothing here talks to an API server.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from admission.api import views
+from admission.api.namespacequotas import NamespaceQuota
+from admission.base.selectors import Predicate
+from admission.gpu.catalogue import Catalogue
+from admission.gpu.offers import QueueOffer
+from admission.gpu.resources import ManagedResources
+from admission.gpu.rewrite import Refusal, Rewrite
+from admission.policy.memo import Memo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFacts:
+    """What follows from a ClusterQueue and its flavors, worth keeping between reviews.
+
+    Attributes:
+        offer: its existing flavors in the order in which it tries them, as GPU requests see them.
+        ceilings: by flavor and resource, the most that one Workload may ever get; missing = not
+            bounded by what the webhook knows.
+        missing: names of flavors that do not exist.
+        serves: whether namespaces with such labels may use the queue.
+        rewrites: what ``gpu.rewrite`` said for this offer, by request.
+    """
+
+    offer: QueueOffer
+    ceilings: Mapping[str, Mapping[str, int]]
+    missing: tuple[str, ...]
+    serves: Predicate
+    rewrites: Memo[Rewrite | Refusal | None] = field(default_factory=Memo, compare=False)
+
+
+class Knowledge(Protocol):
+    """Read access to what was last seen of the cluster."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether every kind was listed at least once; before that, absence proves nothing."""
+        ...
+
+    def namespace(self, name: str) -> views.Namespace | None:
+        """The namespace; None if it was never seen."""
+        ...
+
+    def local_queue(self, namespace: str, name: str) -> views.LocalQueue | None:
+        """The LocalQueue; None if it does not exist or was not seen yet."""
+        ...
+
+    def local_queue_names(self, namespace: str) -> tuple[str, ...]:
+        """Names of the namespace's LocalQueues, sorted."""
+        ...
+
+    def cluster_queue(self, name: str) -> views.ClusterQueue | None:
+        """The ClusterQueue."""
+        ...
+
+    def queue_facts(self, queue: views.ClusterQueue) -> QueueFacts:
+        """What follows from the queue and the flavors of this moment."""
+        ...
+
+    def resource_flavor(self, name: str) -> views.ResourceFlavor | None:
+        """The ResourceFlavor."""
+        ...
+
+    def workload_priority_class(self, name: str) -> views.WorkloadPriorityClass | None:
+        """The WorkloadPriorityClass."""
+        ...
+
+    def limit_ranges(self, namespace: str) -> tuple[views.LimitRange, ...]:
+        """The namespace's LimitRanges, sorted by name."""
+        ...
+
+    def resource_quotas(self, namespace: str) -> tuple[NamespaceQuota, ...]:
+        """The namespace's core ResourceQuotas, sorted by name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What an installation chose.
+
+    Attributes:
+        managed: resource names that make a pod ours.
+        excluded_namespaces: namespaces whose pods are never ours.
+        toleration_key: taint key that GPU pods are made to tolerate; empty = none.
+        catalogue: GPU products and their MIG profiles.
+    """
+
+    managed: ManagedResources
+    excluded_namespaces: frozenset[str]
+    toleration_key: str
+    catalogue: Catalogue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a review says besides the objects.
+
+    Attributes:
+        namespace: where the pod is or will be; the object itself may not say it yet.
+        now_us: microseconds since the epoch.
+        user: name of who made the request.
+    """
+
+    namespace: str
+    now_us: int
+    user: str = ""

@@ -1,0 +1,105 @@
+"""What a ClusterQueue can give at most, and the GPUs its flavors are made of."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from admission.api import views
+from admission.base import amount, quantity, selectors
+from admission.base.errors import InvalidValueError
+from admission.base.selectors import Predicate
+from admission.gpu.offers import QueueOffer
+from admission.policy.knowledge import Knowledge, QueueFacts
+from admission.translate import flavors as flavor_offers
+from admission.translate import queues
+
+
+def describe(queue: views.ClusterQueue, knowledge: Knowledge) -> QueueFacts:
+    """What follows from a queue and the flavors that exist now."""
+    offers, bounds, missing = [], {}, []
+    for quotas in flavors(queue):
+        bounds[quotas.name] = ceilings(quotas, has_cohort=bool(queue.spec.cohort_name))
+        flavor = knowledge.resource_flavor(quotas.name)
+        if flavor is None:
+            missing.append(quotas.name)
+        else:
+            covered = (quota.name for quota in quotas.resources)
+            offers.append(flavor_offers.offer(flavor, covered, bounds[quotas.name]))
+    offer = QueueOffer(name=queue.metadata.name, flavors=tuple(offers))
+    return QueueFacts(offer=offer, ceilings=bounds, missing=tuple(missing), serves=_serves(queue))
+
+
+def flavors(queue: views.ClusterQueue) -> Iterator[views.FlavorQuotas]:
+    """All flavors of the queue, group by group, in the order in which each group tries them."""
+    for group in queue.spec.resource_groups or ():
+        yield from group.flavors
+
+
+class FactsCache:
+    """Facts about queues, computed again when the queue or one of its flavors is another object.
+
+    Safe to use from several threads: an entry is replaced as a whole.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[str, _Entry] = {}
+
+    def facts(self, queue: views.ClusterQueue, knowledge: Knowledge) -> QueueFacts:
+        """What ``describe`` says now."""
+        name = queue.metadata.name
+        entry = self._entries.get(name)
+        if entry is None or not entry.holds(queue, knowledge):
+            seen = tuple(knowledge.resource_flavor(quotas.name) for quotas in flavors(queue))
+            entry = _Entry(queue, seen, describe(queue, knowledge))
+            self._entries[name] = entry
+        return entry.facts
+
+    def forget(self, name: str) -> None:
+        """Drops what is kept of a queue that is gone."""
+        self._entries.pop(name, None)
+
+
+class _Entry(NamedTuple):
+    queue: views.ClusterQueue
+    flavors: tuple[views.ResourceFlavor | None, ...]
+    facts: QueueFacts
+
+    def holds(self, queue: views.ClusterQueue, knowledge: Knowledge) -> bool:
+        """Whether the entry was made of these very objects."""
+        return self.queue is queue and all(
+            knowledge.resource_flavor(quotas.name) is flavor
+            for quotas, flavor in zip(flavors(queue), self.flavors, strict=True)
+        )
+
+
+def ceilings(quotas: views.FlavorQuotas, *, has_cohort: bool) -> dict[str, int]:
+    """The most that one Workload may ever get in a flavor, by resource; missing = not bounded.
+
+    Without a cohort that is the nominal quota; in a cohort the borrowing limit comes on top, and
+    without one only the cohort bounds it, which the webhook does not know.
+    """
+    bounds = {}
+    for quota in quotas.resources:
+        nominal = _canonical(quota.name, quota.nominal_quota)
+        if not has_cohort:
+            bounds[quota.name] = nominal
+        elif quota.borrowing_limit is not None:
+            bounds[quota.name] = amount.add(nominal, _canonical(quota.name, quota.borrowing_limit))
+    return {name: bound for name, bound in bounds.items() if bound != amount.UNLIMITED}
+
+
+def _serves(queue: views.ClusterQueue) -> Predicate:
+    """A queue without a namespace selector serves no namespace; an unreadable one neither."""
+    try:
+        selector = queues.selector(queue.spec.namespace_selector)
+        if selector is not None:
+            return selectors.compile_requirements(selector.requirements)
+    except InvalidValueError:
+        pass  # the API server stores no such operator
+    return lambda _labels: False
+
+
+def _canonical(resource: str, value: str | int) -> int:
+    try:
+        return quantity.to_canonical(resource, str(value))
+    except InvalidValueError:
+        return amount.UNLIMITED  # never stored by an API server; then nothing is known of it

@@ -1,0 +1,120 @@
+"""What a pod's containers asked for before they were rewritten, kept in an annotation.
+
+The annotation is JSON, by container, with the GPU part of requests and limits. A person may have
+written anything there, so a record counts only where the container no longer asks for what it
+says: a rewrite takes the recorded names away.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from admission.api import views
+from admission.base import names, quantity
+from admission.base.errors import InvalidValueError
+from admission.gpu import resources
+from admission.policy.documents import Container, Pod, Quantities
+
+Stated = views.ResourceRequirements
+_WHOLE: Final = frozenset({names.GPU_RESOURCE, names.GPU_SHARED_RESOURCE})
+_DECODER: Final = msgspec.json.Decoder(dict[str, Stated])
+
+
+def read(pod: Pod) -> dict[str, Stated]:
+    """The credible records by container name; empty where there are none, or garbage."""
+    text = pod.metadata.annotation(names.ORIGINAL_RESOURCES)
+    if not text:
+        return {}
+    try:
+        recorded = _DECODER.decode(text)
+    except msgspec.DecodeError:
+        return {}
+    return {
+        container.name: recorded[container.name]
+        for _, _, container in pod.located_containers()
+        if container.name in recorded and _is_credible(container, recorded[container.name])
+    }
+
+
+def write(pod: Pod, changed: Iterable[Container]) -> dict[str, str]:
+    """The annotation after a rewrite: what was recorded before, and what changes now.
+
+    Args:
+        pod: as reviewed.
+        changed: its containers that change, as reviewed.
+    """
+    kept = {container.name: _gpu_part(container) for container in changed}
+    if not kept:
+        return {}
+    text = msgspec.json.encode({**kept, **_wire(read(pod))}, order="sorted").decode()
+    return {names.ORIGINAL_RESOURCES: text}
+
+
+def whole(container: Container, recorded: Stated) -> Stated:
+    """All resources of a container as they were first: GPUs as recorded, the rest as it is."""
+    return Stated(
+        requests={**_rest(container.requests), **(recorded.requests or {})},
+        limits={**_rest(container.limits), **(recorded.limits or {})},
+    )
+
+
+def returned(container: Container, recorded: Stated) -> tuple[str, ...]:
+    """Whole-GPU names that a rewrite took away from a container and that are there again, sorted.
+
+    The API server's LimitRanger fills in defaults again after a webhook changed a pod.
+    """
+    asked, before = _asked(container), _recorded(recorded)
+    return tuple(sorted(asked & before & _WHOLE)) if asked - before else ()
+
+
+def devices(stated: Stated) -> dict[str, int]:
+    """GPU amounts that are not 0, by name; a missing request equals the limit."""
+    amounts = {**(stated.limits or {}), **(stated.requests or {})}
+    found = {
+        name: quantity.to_canonical(name, str(text))
+        for name, text in amounts.items()
+        if resources.is_device(name)
+    }
+    return {name: count for name, count in found.items() if count}
+
+
+def _is_credible(container: Container, recorded: Stated) -> bool:
+    """Whether the record may be of a rewrite that gave the container the names it has now."""
+    lists = (recorded.requests or {}, recorded.limits or {})
+    if not all(resources.is_device(name) for amounts in lists for name in amounts):
+        return False
+    try:
+        before, now = _recorded(recorded), _asked(container)
+    except InvalidValueError:
+        return False
+    return bool(before and before != now)
+
+
+def _recorded(recorded: Stated) -> set[str]:
+    return set(devices(recorded))
+
+
+def _asked(container: Container) -> set[str]:
+    return set(devices(container.resources or Stated()))
+
+
+def _gpu_part(container: Container) -> Mapping[str, Mapping[str, str]]:
+    return _wire_one(Stated(requests=_gpus(container.requests), limits=_gpus(container.limits)))
+
+
+def _wire(recorded: Mapping[str, Stated]) -> dict[str, Mapping[str, Mapping[str, str]]]:
+    return {name: _wire_one(stated) for name, stated in recorded.items()}
+
+
+def _wire_one(stated: Stated) -> Mapping[str, Mapping[str, str]]:
+    lists = {"limits": stated.limits or {}, "requests": stated.requests or {}}
+    return {kind: {n: str(v) for n, v in amounts.items()} for kind, amounts in lists.items()}
+
+
+def _gpus(amounts: Quantities) -> dict[str, str | int]:
+    return {name: value for name, value in amounts.items() if resources.is_device(name)}
+
+
+def _rest(amounts: Quantities) -> dict[str, str | int]:
+    return {name: value for name, value in amounts.items() if not resources.is_device(name)}

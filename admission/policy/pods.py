@@ -1,0 +1,210 @@
+"""What a review of a pod decides: how it is changed, and whether it may exist."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from admission.api import views
+from admission.base import names
+from admission.policy import (
+    fielderrors,
+    hints,
+    limiting,
+    limitranges,
+    metadata_rules,
+    queueing,
+    requests,
+    rewriting,
+    role_hash,
+)
+from admission.policy.documents import Pod, PodSpec
+from admission.policy.fielderrors import FieldError, FieldPath
+from admission.policy.knowledge import Context, Knowledge, Rules
+from admission.policy.patches import Operation, PatchBuilder
+from admission.policy.queueing import Placement, Standing
+from admission.policy.rewriting import Rewritten
+
+POD_INDEX_SOURCE: Final = f"{names.KUEUE_GROUP}/pod-group-pod-index-label"
+DEFAULT_PRIORITY_CLASS: Final = "default"
+
+_EFFECT: Final = "NoSchedule"
+_GATES_PATH: Final = FieldPath.of("spec", "schedulingGates")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Answer to one review.
+
+    Attributes:
+        standing: how the pod stands to quota, for metrics.
+        operations: JSON Patch that turns the reviewed pod into the wanted one; empty if denied.
+        errors: broken rules; any denies the request.
+        warnings: texts for the person who made the request.
+    """
+
+    standing: Standing
+    operations: tuple[Operation, ...] = ()
+    errors: tuple[FieldError, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def mutate(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Outcome:
+    """Prepares a pod that is being created: queue, gate, GPU resource names.
+
+    Doing it twice equals doing it once, so the API server may ask again.
+
+    Source: kueue pkg/controller/jobs/pod/pod_webhook.go (Default). Differs: no finalizer, no
+    topology gate, no look at owners.
+    """
+    placement = queueing.place(pod, context, rules, knowledge)
+    if placement.standing is Standing.REFUSED:
+        error = _refusal(pod, placement, context, knowledge)
+        return Outcome(standing=placement.standing, errors=(error,))
+    if not placement.is_held:
+        return _unheld(pod, placement, context, rules, knowledge)
+    errors = requests.errors(pod, rules.managed)
+    if errors:
+        return Outcome(standing=placement.standing, errors=fielderrors.in_order(errors))
+    ranges = limitranges.read(knowledge.limit_ranges(context.namespace))
+    rewritten = rewriting.rewrite(pod, placement.queue, context, rules, knowledge, ranges)
+    if rewritten.errors:
+        return Outcome(standing=placement.standing, errors=fielderrors.in_order(rewritten.errors))
+    quotas = knowledge.resource_quotas(context.namespace)
+    verdict = limiting.judge(pod, rewritten, ranges, quotas, rules.catalogue)
+    if verdict.errors:
+        return Outcome(
+            standing=placement.standing, errors=verdict.errors, warnings=verdict.warnings
+        )
+    return Outcome(
+        standing=placement.standing,
+        operations=_operations(pod, placement, rewritten, rules, knowledge),
+        warnings=(
+            *rewritten.warnings,
+            *verdict.warnings,
+            *hints.held(rewritten.pod, placement, context, knowledge),
+        ),
+    )
+
+
+def validate(
+    old: Pod | None, new: Pod, context: Context, rules: Rules, knowledge: Knowledge
+) -> Outcome:
+    """Judges a pod as it would be stored.
+
+    Args:
+        old: as stored so far; None when it is being created.
+        new: as it would be stored, after every mutation.
+        context: what the review says besides the objects.
+        rules: what the installation chose.
+        knowledge: what was last seen of the cluster.
+    """
+    if old is not None:
+        has_default = queueing.has_default_queue(context.namespace, knowledge)
+        errors = metadata_rules.update_errors(old, new, has_default_queue=has_default)
+        return Outcome(standing=Standing.FREE, errors=fielderrors.in_order(errors))
+    placement = queueing.place(new, context, rules, knowledge)
+    errors = metadata_rules.create_errors(new)
+    if placement.standing is Standing.REFUSED:
+        errors.append(_refusal(new, placement, context, knowledge))
+    elif placement.is_held and not new.has_gate(names.ADMISSION_GATE):
+        errors.append(_gate_missing(placement))
+    return Outcome(standing=placement.standing, errors=fielderrors.in_order(errors))
+
+
+def _unheld(
+    pod: Pod, placement: Placement, context: Context, rules: Rules, knowledge: Knowledge
+) -> Outcome:
+    """A pod that needs no gate; one of an admitted Job may still break a limit."""
+    if placement.standing is not Standing.OF_JOB:
+        return Outcome(standing=placement.standing, warnings=hints.unheld(pod, placement))
+    ranges = limitranges.read(knowledge.limit_ranges(context.namespace))
+    quotas = knowledge.resource_quotas(context.namespace)
+    verdict = limiting.judge(pod, Rewritten(pod=pod), ranges, quotas, rules.catalogue)
+    return Outcome(standing=Standing.OF_JOB, errors=verdict.errors)
+
+
+def _operations(
+    pod: Pod, placement: Placement, rewritten: Rewritten, rules: Rules, knowledge: Knowledge
+) -> tuple[Operation, ...]:
+    patch = PatchBuilder()
+    missing = missing_tolerations(pod.spec, placement, rules)
+    spec = rewritten.pod.spec
+    if missing:
+        held = spec.tolerations or ()
+        spec = msgspec.structs.replace(spec, tolerations=(*held, *missing))
+    annotations = dict(rewritten.annotations)
+    if names.ROLE_HASH not in (pod.metadata.annotations or {}):
+        annotations[names.ROLE_HASH] = role_hash.of(spec)
+    patch.merge("/metadata/labels", pod.metadata.labels, _labels(pod, placement, knowledge))
+    patch.merge("/metadata/annotations", pod.metadata.annotations, annotations)
+    if not pod.has_gate(names.ADMISSION_GATE):
+        gates = [{"name": names.ADMISSION_GATE}]
+        patch.append("/spec/schedulingGates", pod.spec.scheduling_gates, gates)
+    tolerations = [toleration_to_wire(item) for item in missing]
+    patch.append("/spec/tolerations", pod.spec.tolerations, tolerations)
+    rewriting.add_operations(patch, rewritten)
+    return patch.operations()
+
+
+def _labels(pod: Pod, placement: Placement, knowledge: Knowledge) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    if placement.standing is not Standing.SUSPENDED:
+        labels[names.MANAGED_LABEL] = names.MANAGED_VALUE
+    if placement.queue:
+        labels[names.QUEUE_LABEL] = placement.queue
+    has_class = bool(pod.metadata.label(names.PRIORITY_CLASS_LABEL))
+    is_default = knowledge.workload_priority_class(DEFAULT_PRIORITY_CLASS) is not None
+    if placement.standing is Standing.QUEUED and is_default and not has_class:
+        labels[names.PRIORITY_CLASS_LABEL] = DEFAULT_PRIORITY_CLASS
+    source = (pod.metadata.annotations or {}).get(POD_INDEX_SOURCE)
+    if source is not None:
+        labels[names.POD_GROUP_POD_INDEX_LABEL] = pod.metadata.label(source)
+    return labels
+
+
+def missing_tolerations(
+    spec: PodSpec, placement: Placement, rules: Rules
+) -> tuple[views.Toleration, ...]:
+    """The toleration of GPU nodes, in the form of the ExtendedResourceToleration plugin.
+
+    That plugin tolerates the exact resource name only, so a pod that asks for a MIG slice gets
+    none for the taint ``nvidia.com/gpu``.
+    """
+    key = rules.toleration_key
+    if not key or not placement.wants:
+        return ()
+    tolerated = any(
+        item.key in {key, ""} and item.operator == "Exists" and item.effect in {"", _EFFECT}
+        for item in spec.tolerations or ()
+    )
+    return () if tolerated else (views.Toleration(key=key, operator="Exists", effect=_EFFECT),)
+
+
+def toleration_to_wire(item: views.Toleration) -> dict[str, str]:
+    """One of `missing_tolerations` as it is written."""
+    return {"key": item.key, "operator": item.operator, "effect": item.effect}
+
+
+def _refusal(pod: Pod, placement: Placement, context: Context, knowledge: Knowledge) -> FieldError:
+    asked = f"the pod asks for {', '.join(placement.wants)}"
+    where = f"namespace {context.namespace} ({names.ENFORCE_LABEL}=true)"
+    if pod.spec.node_name:
+        rule = f"{asked}, so in {where} it must go through a queue and may not name its node"
+        return fielderrors.forbidden(FieldPath.of("spec", "nodeName"), rule)
+    queues = knowledge.local_queue_names(context.namespace)
+    advice = f"one of {', '.join(queues)}" if queues else "a LocalQueue; the namespace has none"
+    rule = f"{asked}, so in {where} this label must name {advice}"
+    return fielderrors.required(metadata_rules.QUEUE_PATH, rule)
+
+
+def _gate_missing(placement: Placement) -> FieldError:
+    """The mutating review was skipped, or another webhook undid it."""
+    asked = f" and asks for {', '.join(placement.wants)}" if placement.wants else ""
+    queue = f'LocalQueue "{placement.queue}"' if placement.queue else "a queue"
+    rule = (
+        f"the pod belongs to {queue}{asked}, so it must be created with the gate"
+        f" {names.ADMISSION_GATE}; if another webhook added the request, set the label"
+        f" {names.QUEUE_LABEL} on the pod itself"
+    )
+    return fielderrors.required(_GATES_PATH, rule)

@@ -1,0 +1,145 @@
+"""Which pods are ours, and which queue they go to.
+
+A pod is ours with a queue label, or when it asks for a managed resource in a namespace with a
+LocalQueue named ``default``. Differs from Kueue, where such a LocalQueue takes every pod of the
+namespace, and where a stopped one takes none: here it still holds GPU pods back.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from admission.base import clock, names
+from admission.policy import requests
+from admission.policy.documents import Pod
+from admission.policy.knowledge import Context, Knowledge, Rules
+
+MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
+ENFORCED: Final = "true"
+
+JOB_CONTROLLERS: Final = frozenset(
+    {"system:serviceaccount:kube-system:job-controller", "system:kube-controller-manager"}
+)
+"""Users that make the pods of Jobs; nobody else can become one of them."""
+
+SETTLING_US: Final = 30_000_000
+"""Age below which a namespace may have queues that were not seen yet, in microseconds."""
+
+
+class Standing(Enum):
+    """How a pod stands to quota; the value is a metric label."""
+
+    QUEUED = "queued"  # ours, with a queue
+    SUSPENDED = "suspended"  # held for a parent that is queued as a whole
+    OF_JOB = "of_job"  # counted with the Job that made it
+    IN_DOUBT = "in_doubt"  # held until the controller knows whether it is ours
+    UNMANAGED = "unmanaged"  # takes a managed resource outside every queue
+    REFUSED = "refused"  # would be unmanaged where that is forbidden
+    FREE = "free"  # none of our business
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Result of looking at one pod.
+
+    Attributes:
+        standing: how it stands to quota.
+        queue: name of the LocalQueue; empty where there is none.
+        wants: managed resources it asks for, sorted by name.
+    """
+
+    standing: Standing
+    queue: str = ""
+    wants: tuple[str, ...] = ()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the pod needs the admission gate."""
+        return self.standing in _HELD
+
+
+_HELD: Final = {Standing.QUEUED, Standing.SUSPENDED, Standing.IN_DOUBT}
+
+
+def place(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Placement:
+    """Where a pod that is being created belongs; first rule wins."""
+    if _is_never_ours(pod, context, rules):
+        return Placement(standing=Standing.FREE)
+    wants = requests.managed_names(pod, rules.managed)
+    if is_of_admitted_job(pod, context):
+        return Placement(standing=Standing.OF_JOB, wants=wants)
+    return _place(pod, wants, context, knowledge)
+
+
+def _place(pod: Pod, wants: tuple[str, ...], context: Context, knowledge: Knowledge) -> Placement:
+    """Where a pod that stands for itself belongs."""
+    if pod.spec.node_name:  # the API server refuses a gate beside a node name
+        return _outside(wants, context, knowledge)
+    if names.POD_SUSPENDING_PARENT in (pod.metadata.annotations or {}):
+        label = pod.metadata.label(names.QUEUE_LABEL)
+        return Placement(standing=Standing.SUSPENDED, queue=label, wants=wants)
+    queue = _queue(pod, wants, context, knowledge)
+    if queue:
+        return Placement(standing=Standing.QUEUED, queue=queue, wants=wants)
+    if _may_want_devices(pod, wants) and _may_lag(context, knowledge):
+        return Placement(standing=Standing.IN_DOUBT, wants=wants)
+    return _outside(wants, context, knowledge)
+
+
+def _queue(pod: Pod, wants: tuple[str, ...], context: Context, knowledge: Knowledge) -> str:
+    label = pod.metadata.label(names.QUEUE_LABEL)
+    if label or not _may_want_devices(pod, wants):
+        return label
+    return names.DEFAULT_LOCAL_QUEUE if has_default_queue(context.namespace, knowledge) else ""
+
+
+def _may_want_devices(pod: Pod, wants: tuple[str, ...]) -> bool:
+    """A ResourceClaim may be for a GPU: only the controller can tell."""
+    return bool(wants or pod.spec.resource_claims)
+
+
+def is_of_admitted_job(pod: Pod, context: Context) -> bool:
+    """Whether the pod was made by the Job controller for a Job that has quota for its pods.
+
+    The mark in its annotations was put into the Job's template together with the permission to
+    run. Anybody can write it on a pod, and name an owner: so who made the pod decides.
+    """
+    owner = pod.metadata.controller()
+    by_job = owner is not None and (owner.api_version, owner.kind) == ("batch/v1", "Job")
+    is_marked = bool(pod.metadata.annotation(names.WORKLOAD_ANNOTATION))
+    return by_job and is_marked and context.user in JOB_CONTROLLERS
+
+
+def has_default_queue(namespace: str, knowledge: Knowledge) -> bool:
+    """Whether the namespace has a LocalQueue named ``default``, stopped or not."""
+    return knowledge.local_queue(namespace, names.DEFAULT_LOCAL_QUEUE) is not None
+
+
+def is_enforced(namespace: str, knowledge: Knowledge) -> bool:
+    """Whether GPU pods without a queue are refused in the namespace."""
+    found = knowledge.namespace(namespace)
+    return found is not None and found.metadata.label(names.ENFORCE_LABEL) == ENFORCED
+
+
+def _is_never_ours(pod: Pod, context: Context, rules: Rules) -> bool:
+    annotations = pod.metadata.annotations or {}
+    return context.namespace in rules.excluded_namespaces or MIRROR_ANNOTATION in annotations
+
+
+def _outside(wants: tuple[str, ...], context: Context, knowledge: Knowledge) -> Placement:
+    if not wants:
+        return Placement(standing=Standing.FREE)
+    refused = is_enforced(context.namespace, knowledge)
+    return Placement(standing=Standing.REFUSED if refused else Standing.UNMANAGED, wants=wants)
+
+
+def _may_lag(context: Context, knowledge: Knowledge) -> bool:
+    """Whether the namespace may have a default queue that was not seen yet."""
+    found = knowledge.namespace(context.namespace)
+    if not knowledge.synced or found is None:
+        return True
+    created = found.metadata.creation_timestamp
+    if created is None:
+        return True
+    age = context.now_us - int(clock.from_wire(created).timestamp()) * 1_000_000
+    return age < SETTLING_US

@@ -1,0 +1,143 @@
+"""What a pod asks for, and what Kubernetes demands of such requests.
+
+Source: kubernetes pkg/apis/core/validation/validation.go (resource requirements, with the texts),
+KEP-753 (amount of a pod with sidecars).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Self
+
+from admission.base import amount, quantity
+from admission.base.errors import InvalidValueError
+from admission.gpu import podtotals, resources
+from admission.gpu.resources import ManagedResources
+from admission.policy import documents, fielderrors
+from admission.policy.documents import Container, Pod, Quantities
+from admission.policy.fielderrors import FieldError, FieldPath
+
+_NANO: Final = 10**9
+_NOT_NEGATIVE: Final = "must be greater than or equal to 0"
+_INTEGER: Final = "must be an integer"
+_LIMIT_NEEDED: Final = "Limit must be set for non overcommitable resources"
+
+Amounts = dict[str, int]
+
+
+def managed_names(pod: Pod, managed: ManagedResources) -> tuple[str, ...]:
+    """Managed resources the pod asks for, sorted; an amount of zero asks for nothing."""
+    found = {
+        name
+        for _, _, container in pod.located_containers()
+        for stated in (container.requests, container.limits)
+        for name, text in stated.items()
+        if managed.matches(name) and not _is_zero(text)
+    }
+    return tuple(sorted(found))
+
+
+def errors(pod: Pod, managed: ManagedResources) -> list[FieldError]:
+    """Rules of GPU requests that the pod breaks, in the API server's own words."""
+    found: list[FieldError] = []
+    for member, index, container in pod.located_containers():
+        path = documents.container_path(member, index).child("resources")
+        found += _container_errors(container, path, managed)
+    return found
+
+
+def effective(container: Container) -> Amounts:
+    """Requests of one container in canonical units; a missing request equals the limit.
+
+    Raises:
+        InvalidValueError: a value is no quantity.
+    """
+    stated = {**container.limits, **container.requests}
+    return {name: quantity.to_canonical(name, str(text)) for name, text in stated.items()}
+
+
+def total(pod: Pod) -> Amounts:
+    """Requests of the whole pod in canonical units, without zero amounts.
+
+    The larger of what runs together (containers and sidecars) and what each init container needs
+    beside the sidecars started before it; plus overhead; pod-level requests replace the sum.
+
+    Raises:
+        InvalidValueError: a value is no quantity.
+    """
+    result = podtotals.aggregate(
+        (_Role.of(member, container), effective(container))
+        for member, _, container in pod.located_containers()
+    )
+    if pod.spec.resources is not None:
+        result |= effective(Container(resources=pod.spec.resources))
+    for name, text in (pod.spec.overhead or {}).items():
+        extra = quantity.to_canonical(name, str(text))
+        result[name] = amount.add(result.get(name, 0), extra)
+    return {name: value for name, value in result.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class _Role:
+    """When a container runs, for the aggregate."""
+
+    is_init: bool
+    is_sidecar: bool
+
+    @classmethod
+    def of(cls, member: str, container: Container) -> Self:
+        is_init = member == "initContainers"
+        return cls(is_init, is_init and container.restart_policy == "Always")
+
+
+def _container_errors(
+    container: Container, path: FieldPath, managed: ManagedResources
+) -> Iterable[FieldError]:
+    for member, stated in (("limits", container.limits), ("requests", container.requests)):
+        for name, value in stated.items():
+            if managed.matches(name):
+                yield from _value_errors(path.child(member).key(name), name, str(value))
+    for name, value in container.requests.items():
+        if managed.matches(name):
+            yield from _pair_errors(path, name, str(value), container.limits)
+
+
+def _value_errors(path: FieldPath, name: str, text: str) -> Iterable[FieldError]:
+    try:
+        nano = quantity.parse_nano(text)
+    except InvalidValueError as error:
+        yield fielderrors.invalid(path, text, error.rule)
+        return
+    if nano < 0:
+        yield fielderrors.invalid(path, text, _NOT_NEGATIVE)
+    if nano % _NANO:
+        yield fielderrors.invalid(path, text, _INTEGER)
+    try:
+        resources.parse(name)
+    except InvalidValueError as error:
+        yield fielderrors.invalid(path, name, error.rule)
+
+
+def _pair_errors(
+    path: FieldPath, name: str, text: str, limits: Quantities
+) -> Iterable[FieldError]:
+    if name not in limits:
+        yield fielderrors.required(path.child("limits"), _LIMIT_NEEDED)
+        return
+    limit = str(limits[name])
+    if _differ(text, limit):
+        rule = f"must be equal to {name} limit of {limit}"
+        yield fielderrors.invalid(path.child("requests"), text, rule)
+
+
+def _differ(left: str, right: str) -> bool:
+    try:
+        return quantity.parse_nano(left) != quantity.parse_nano(right)
+    except InvalidValueError:
+        return False  # reported for the value itself
+
+
+def _is_zero(text: str | int) -> bool:
+    try:
+        return quantity.parse_nano(str(text)) == 0
+    except InvalidValueError:
+        return False

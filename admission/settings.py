@@ -1,0 +1,203 @@
+"""Settings: what can be chosen, with its default, parsed and validated once, then frozen."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from admission.base import names
+
+DEFAULT_MANAGED_RESOURCES: Final = (
+    names.GPU_RESOURCE,
+    names.GPU_SHARED_RESOURCE,
+    f"{names.MIG_RESOURCE_PREFIX}*",
+)
+DEFAULT_EXCLUDED_NAMESPACES: Final = (
+    names.SYSTEM_NAMESPACE,
+    "gpu-operator",
+    "kube-node-lease",
+    "kube-system",
+)
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ListenAddress(_Frozen):
+    """Where to listen.
+
+    Attributes:
+        host: IP address or name.
+        port: TCP port; 0 for a free one.
+    """
+
+    host: str
+    port: int = Field(ge=0, le=65535)
+
+
+class HealthSettings(_Frozen):
+    """What counts as sickness of a GPU; None stands for what ``admission.gpu.health`` says.
+
+    Attributes:
+        ignored_xids: NVIDIA error numbers that never count.
+        reported_xids: numbers that are told, but the device stays.
+        node_conditions: type of each node condition that matters, and the status that is bad.
+        label: node label by which people overrule: ``unhealthy`` or ``healthy``.
+        hot_celsius: above it a device becomes sick.
+        cool_celsius: below it a device that was too hot is well again.
+        loss_grace_seconds: how long all devices of a node must be gone before it is believed.
+        gain_grace_seconds: how long more devices must be there before it is believed.
+    """
+
+    ignored_xids: tuple[int, ...] | None = None
+    reported_xids: tuple[int, ...] | None = None
+    node_conditions: Mapping[str, str] | None = None
+    label: str | None = None
+    hot_celsius: int | None = None
+    cool_celsius: int | None = None
+    loss_grace_seconds: float | None = Field(default=None, ge=0)
+    gain_grace_seconds: float | None = Field(default=None, ge=0)
+
+
+class GpuSettings(_Frozen):
+    """What counts as a GPU pod.
+
+    Attributes:
+        managed_resources: resource names that make a pod ours; a trailing ``*`` matches a prefix.
+        excluded_namespaces: namespaces whose pods are never ours.
+        toleration_key: taint key that GPU pods tolerate with operator Exists; empty = inject none.
+        health: which GPUs count.
+    """
+
+    managed_resources: tuple[str, ...] = DEFAULT_MANAGED_RESOURCES
+    excluded_namespaces: tuple[str, ...] = DEFAULT_EXCLUDED_NAMESPACES
+    toleration_key: str = names.GPU_TAINT_KEY
+    health: HealthSettings = HealthSettings()
+
+
+class ControllerSettings(_Frozen):
+    """How the controller works.
+
+    Attributes:
+        writers: writes to the API server in flight at once.
+        request_timeout_seconds: bound on one request; the leader sends no write that could still
+            be under way when its Lease may be taken, so it stays well below the renew time.
+        watch_silence_seconds: how long a watch may say nothing before it counts as broken; the API
+            server sends a bookmark about every minute.
+        waiting_after_seconds: how long a pod waits before its reason is written on it.
+        waiting_refresh_seconds: least time between two texts of the same reason on one pod.
+        status_interval_seconds: least time between two status writes of one queue.
+        outside_interval_seconds: how often pods are listed that hold GPUs without a queue.
+        metrics_address: where metrics, health and readiness are served; None for nowhere.
+        health_address: where they are served, too; None for nowhere else.
+    """
+
+    writers: int = Field(default=8, ge=1, le=256)
+    request_timeout_seconds: float = Field(default=5, gt=0)
+    watch_silence_seconds: float = Field(default=90, gt=0)
+    waiting_after_seconds: float = Field(default=1, ge=0)
+    waiting_refresh_seconds: float = Field(default=30, ge=0)
+    status_interval_seconds: float = Field(default=1, ge=0)
+    outside_interval_seconds: float = Field(default=60, gt=0)
+    metrics_address: ListenAddress | None = ListenAddress(host="127.0.0.1", port=8080)
+    health_address: ListenAddress | None = None
+
+
+class LeaderElectionSettings(_Frozen):
+    """Times of the election among controllers, in seconds; 0 < retry < renew < lease.
+
+    Attributes:
+        enabled: wait for the Lease before deciding anything.
+        lease_seconds: how long a Lease holds after its last renewal.
+        renew_seconds: how long the leader counts on it, from before the renewal.
+        retry_seconds: between attempts to renew or to take it.
+    """
+
+    enabled: bool = True
+    lease_seconds: float = Field(default=15, gt=0)
+    renew_seconds: float = Field(default=10, gt=0)
+    retry_seconds: float = Field(default=2, gt=0)
+
+
+class TransformationSettings(_Frozen):
+    """How a requested resource is counted as others.
+
+    Attributes:
+        input: the requested resource.
+        outputs: quantity of each output for one unit of the input.
+        keep: whether the input is counted, too.
+        multiply_by: a resource whose request multiplies the outputs; empty for none.
+    """
+
+    input: str
+    outputs: Mapping[str, str] = {}
+    keep: bool = True
+    multiply_by: str = ""
+
+
+class AdmissionFairSharingSettings(_Frozen):
+    """Ordering of LocalQueues by past usage.
+
+    Attributes:
+        half_life_us: in which consumed usage halves, in microseconds; 0 forgets at once.
+        sampling_us: how often usage is sampled, in microseconds.
+        weights: factor of each resource as a decimal number; a missing one is 1.
+    """
+
+    half_life_us: int = Field(ge=0)
+    sampling_us: int = Field(gt=0)
+    weights: Mapping[str, str] = {}
+
+
+class QuotaSettings(_Frozen):
+    """How requests are counted and quota is shared.
+
+    Attributes:
+        excluded_prefixes: resources whose names start so are not counted.
+        transformations: one for an input at most.
+        ignore_undeclared: resources that a ClusterQueue does not list are free there, instead of
+            keeping a workload out.
+        requeue_by_eviction: a workload whose pods were not ready in time queues by the time of
+            its eviction instead of its creation.
+        fair_strategies: names of the preemption strategies of fair sharing; None without it.
+        admission_fair_sharing: None without it.
+    """
+
+    excluded_prefixes: tuple[str, ...] = ()
+    transformations: tuple[TransformationSettings, ...] = ()
+    ignore_undeclared: bool = False
+    requeue_by_eviction: bool = True
+    fair_strategies: tuple[str, ...] | None = None
+    admission_fair_sharing: AdmissionFairSharingSettings | None = None
+
+
+class WebhookSettings(_Frozen):
+    """How the webhook serves.
+
+    Attributes:
+        threads: reviews decided at once in one worker.
+        max_body_bytes: larger bodies are answered with 413.
+        address: where it listens, with TLS.
+        certificates: directory of the serving certificate; empty where an argument must say.
+    """
+
+    threads: int = Field(default=8, ge=1, le=256)
+    max_body_bytes: int = Field(default=7 * 1024 * 1024, ge=1024)
+    address: ListenAddress = ListenAddress(host="0.0.0.0", port=9443)  # noqa: S104
+    certificates: str = ""
+
+
+class Settings(_Frozen):
+    """All settings of one installation.
+
+    Attributes:
+        namespace: where the program itself is installed and keeps its Lease.
+    """
+
+    namespace: str = names.SYSTEM_NAMESPACE
+    gpu: GpuSettings = GpuSettings()
+    quota: QuotaSettings = QuotaSettings()
+    controller: ControllerSettings = ControllerSettings()
+    leader_election: LeaderElectionSettings = LeaderElectionSettings()
+    webhook: WebhookSettings = WebhookSettings()

@@ -1,0 +1,63 @@
+"""Why a waiting workload is not even tried.
+
+Source: kueue pkg/controller/core/workload_controller.go; contract of the condition
+QuotaReserved=False.
+"""
+
+from collections.abc import Mapping
+
+from admission.base.names import ClusterQueueName
+from admission.engine import messages
+from admission.engine.decisions import Reason, Wait
+from admission.engine.hierarchy import QueueNode
+from admission.engine.model import LocalQueue, StopPolicy, Workload
+
+
+def find(
+    workload: Workload,
+    local: LocalQueue | None,
+    node: QueueNode | None,
+    labels: Mapping[str, str] | None,
+) -> Wait | None:
+    """The first blocker; None when the workload competes.
+
+    Args:
+        workload: a workload without quota.
+        local: its LocalQueue; None when there is none.
+        node: the ClusterQueue of that; None when there is none.
+        labels: of its namespace; None when there is none.
+    """
+    found = _first(workload, local, node, labels)
+    if found is None:
+        return None
+    name = ClusterQueueName("") if local is None else local.cluster_queue
+    return Wait(workload=workload.key, cluster_queue=name, reason=found[0], message=found[1])
+
+
+def _first(
+    workload: Workload,
+    local: LocalQueue | None,
+    node: QueueNode | None,
+    labels: Mapping[str, str] | None,
+) -> tuple[Reason, str] | None:
+    if not workload.active:
+        return Reason.DEACTIVATED, "The workload is deactivated"
+    if local is None:
+        return Reason.MISCONFIGURED, f"LocalQueue {workload.queue.name} doesn't exist"
+    if local.stop_policy != StopPolicy.NONE:
+        return Reason.SUSPENDED, f"LocalQueue {local.key.name} is inactive"
+    if node is None:
+        return Reason.MISCONFIGURED, f"ClusterQueue {local.cluster_queue} doesn't exist"
+    if not node.active:
+        return Reason.SUSPENDED, messages.inactive(node.name)
+    message = _misconfigured(workload, node, labels)
+    return (Reason.MISCONFIGURED, message) if message else None
+
+
+def _misconfigured(workload: Workload, node: QueueNode, labels: Mapping[str, str] | None) -> str:
+    if labels is None:
+        return messages.no_namespace(workload.key.namespace)
+    selector = node.spec.namespace_selector
+    if selector is None or not selector(labels):
+        return messages.WRONG_NAMESPACE
+    return workload.invalid

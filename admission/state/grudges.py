@@ -1,0 +1,44 @@
+"""Who preempted whom how often, so that two workloads cannot evict each other for ever.
+
+Every eviction uses up one of finitely many chances, so preemption among given workloads comes to
+an end whatever the policies are.
+
+Differs: ADR 0011; Kueue has no such bound.
+"""
+
+from typing import Final
+
+from admission.base.names import WorkloadKey
+
+MOST: Final = 3
+"""How often one workload may preempt the same other one."""
+
+
+class Grudges:
+    """Counts evictions per preemptor and victim, as long as both exist."""
+
+    def __init__(self) -> None:
+        self._counts: dict[WorkloadKey, dict[WorkloadKey, int]] = {}
+        self._preemptors: dict[WorkloadKey, set[WorkloadKey]] = {}
+
+    def note(self, preemptor: WorkloadKey, victim: WorkloadKey) -> None:
+        """The victim was told to leave for the preemptor."""
+        victims = self._counts.setdefault(preemptor, {})
+        victims[victim] = victims.get(victim, 0) + 1
+        self._preemptors.setdefault(victim, set()).add(preemptor)
+
+    def spared(self, preemptor: WorkloadKey) -> frozenset[WorkloadKey]:
+        """Those that the preemptor may not evict again."""
+        victims = self._counts.get(preemptor)
+        if not victims:
+            return frozenset()
+        return frozenset(victim for victim, count in victims.items() if count >= MOST)
+
+    def forget(self, key: WorkloadKey) -> None:
+        """A workload is gone, as preemptor and as victim."""
+        for victim in self._counts.pop(key, ()):
+            self._preemptors[victim].discard(key)
+            if not self._preemptors[victim]:
+                del self._preemptors[victim]
+        for preemptor in self._preemptors.pop(key, ()):
+            self._counts[preemptor].pop(key, None)

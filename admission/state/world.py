@@ -1,0 +1,528 @@
+"""The world as the controller knows it: objects, usage, queues and the scheduling cycle.
+
+One thread owns a State; nothing here locks or does I/O. Objects may arrive in any order.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from admission.base.names import (
+    ClusterQueueName,
+    CohortName,
+    FlavorName,
+    LocalQueueKey,
+    WorkloadKey,
+)
+from admission.engine import cycle, holding, messages, podsets
+from admission.engine.decisions import Admit, CycleResult, Evict, Wait
+from admission.engine.fairusage import Consumption, Rank
+from admission.engine.heads import Head, Verdict
+from admission.engine.hierarchy import Forest, QueueNode
+from admission.engine.model import (
+    DEFAULT_WEIGHT,
+    ClusterQueue,
+    Cohort,
+    Config,
+    LocalQueue,
+    Reservation,
+    ResourceFlavor,
+    StopPolicy,
+    Workload,
+)
+from admission.engine.snapshot import Snapshot
+from admission.state import blockers, status
+from admission.state.changes import Changed, Changes
+from admission.state.fairusage import FairUsage
+from admission.state.grudges import Grudges
+from admission.state.ledger import Ledger
+from admission.state.lines import Lines
+from admission.state.pending import Pending
+from admission.state.retries import Retries
+
+__all__ = ["Changed", "ClusterQueueStatus", "LocalQueueStatus", "State"]
+
+ClusterQueueStatus = status.QueueStatus
+LocalQueueStatus = status.QueueStatus
+
+
+class State:
+    """Objects, usage and queues; decides who gets quota next.
+
+    Attributes:
+        config: settings that change decisions.
+        forest: the quota trees; read only for others.
+        cycles: number of cycles that had heads.
+    """
+
+    def __init__(self, config: Config | None = None) -> None:
+        self.config = config or Config()
+        self.forest = Forest()
+        self.cycles = 0
+        self._flavors: dict[FlavorName, ResourceFlavor] = {}
+        self._checks: dict[str, bool] = {}
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._local_queues: dict[LocalQueueKey, LocalQueue] = {}
+        self._workloads: dict[WorkloadKey, Workload] = {}
+        self._of_local: dict[LocalQueueKey, dict[WorkloadKey, None]] = {}
+        self._assumed: dict[WorkloadKey, Reservation] = {}
+        self._retries = Retries(self.config.retry_batch_us)
+        self._changes = Changes()
+        self._lines = Lines(self.forest, self._changes)
+        self._ledger = Ledger(self.forest, self._changes, self._retries)
+        self._fair_usage = FairUsage(self.config.admission_fair_sharing, self._ledger)
+        self._grudges = Grudges()
+        self._check_activity = False
+
+    # ---------------------------------------------------------------------- flavors and checks
+
+    def set_resource_flavor(self, flavor: ResourceFlavor, now_us: int = 0) -> None:
+        """Adds or replaces a flavor."""
+        old = self._flavors.get(flavor.name)
+        if old == flavor:
+            return
+        self._flavors[flavor.name] = flavor
+        self._check_activity = True
+        if old is not None:
+            for name, node in self.forest.queues.items():
+                if any(fr.flavor == flavor.name for fr in node.quotas):
+                    self._retries.queue(name, now_us)
+
+    def drop_resource_flavor(self, name: FlavorName) -> None:
+        """Forgets a flavor; ClusterQueues that list it become inactive."""
+        if self._flavors.pop(name, None) is not None:
+            self._check_activity = True
+
+    def set_admission_check(self, name: str, *, active: bool) -> None:
+        """Adds or replaces an admission check."""
+        if self._checks.get(name) != active:
+            self._checks[name] = active
+            self._check_activity = True
+
+    def drop_admission_check(self, name: str) -> None:
+        """Forgets an admission check; ClusterQueues that need it become inactive."""
+        if self._checks.pop(name, None) is not None:
+            self._check_activity = True
+
+    # -------------------------------------------------------------------------- queues, cohorts
+
+    def set_cluster_queue(self, queue: ClusterQueue, now_us: int = 0) -> None:
+        """Adds or replaces a ClusterQueue."""
+        node = self.forest.queues.get(queue.name)
+        if node is not None and node.spec == queue:
+            return
+        self._changes.tree(node)
+        known = node is not None
+        node = self.forest.set_queue(queue)
+        self._changes.tree(node)
+        node.generation += 1
+        self._check_activity = True
+        ranked = queue.usage_based and self.config.admission_fair_sharing is not None
+        self._lines.open(queue, self._rank if ranked else None, now_us)
+        if not known:
+            self._ledger.attach(node)
+        for local in self._locals_of(queue.name):
+            self._changes.local(local.key)
+            if not known:
+                self._place_all(local.key, now_us)
+        self._retries.tree(queue.name, now_us)
+
+    def drop_cluster_queue(self, name: ClusterQueueName) -> None:
+        """Forgets a ClusterQueue; its workloads wait for one of that name."""
+        node = self.forest.queues.get(name)
+        if node is None:
+            return
+        self._changes.tree(node)
+        self._ledger.detach(node)
+        self.forest.drop_queue(name)
+        self._lines.close(name)
+        self._check_activity = True
+        for local in self._locals_of(name):
+            self._changes.local(local.key)
+
+    def _locals_of(self, name: ClusterQueueName) -> list[LocalQueue]:
+        return [local for local in self._local_queues.values() if local.cluster_queue == name]
+
+    def set_cohort(self, cohort: Cohort, now_us: int = 0) -> None:
+        """Adds or replaces a Cohort object."""
+        node = self.forest.cohorts.get(cohort.name)
+        if node is not None and node.spec == cohort:
+            return
+        self._changes.tree(node)
+        self._changes.tree(self.forest.set_cohort(cohort))
+        self._check_activity = True
+        self._retries.cohort(cohort.name, now_us)
+
+    def drop_cohort(self, name: CohortName) -> None:
+        """Forgets a Cohort object; it stays as an implicit cohort while it has children."""
+        node = self.forest.cohorts.get(name)
+        if node is not None and node.spec is not None:
+            self._changes.tree(node)
+            self.forest.drop_cohort(name)
+            self._check_activity = True
+
+    def set_local_queue(self, queue: LocalQueue, now_us: int = 0) -> None:
+        """Adds or replaces a LocalQueue."""
+        old = self._local_queues.get(queue.key)
+        if old == queue:
+            return
+        self._local_queues[queue.key] = queue
+        self._changes.local(queue.key)
+        for name in {
+            queue.cluster_queue,
+            queue.cluster_queue if old is None else old.cluster_queue,
+        }:
+            self._changes.queue(name)
+        self._place_all(queue.key, now_us)
+
+    def drop_local_queue(self, key: LocalQueueKey) -> None:
+        """Forgets a LocalQueue; its pending workloads are not queued any more."""
+        old = self._local_queues.pop(key, None)
+        if old is not None:
+            self._changes.queue(old.cluster_queue)
+            self._changes.local(key)
+            self._fair_usage.drop(key)
+            for member in self._of_local.get(key, ()):
+                self._lines.take(member)
+
+    def set_namespace(self, name: str, labels: Mapping[str, str], now_us: int = 0) -> None:
+        """Adds or replaces a namespace."""
+        if self._namespaces.get(name) == labels:
+            return
+        self._namespaces[name] = dict(labels)
+        for local in self._local_queues.values():
+            if local.key.namespace == name:
+                self._retries.queue(local.cluster_queue, now_us)
+
+    def drop_namespace(self, name: str) -> None:
+        """Forgets a namespace."""
+        self._namespaces.pop(name, None)
+
+    # -------------------------------------------------------------------------------- workloads
+
+    def set_workload(self, workload: Workload, now_us: int = 0) -> None:
+        """Adds or replaces a workload: usage with a reservation, else queued.
+
+        A value without reservation does not undo an assumed one, unless the workload ended or
+        was deactivated; a value with one replaces it.
+        """
+        key = workload.key
+        old = self._workloads.get(key)
+        if old == workload:
+            return
+        if old is not None and old.uid != workload.uid:
+            self.drop_workload(key, now_us)
+            old = None
+        if workload.reservation is not None or not workload.active or workload.finished:
+            self._assumed.pop(key, None)
+        self._workloads[key] = workload
+        if old is not None and old.queue != workload.queue:
+            self._of_local[old.queue].pop(key, None)
+            self._changes.local(old.queue)
+        self._of_local.setdefault(workload.queue, {})[key] = None
+        self._place(workload, now_us, old)
+
+    def drop_workload(self, key: WorkloadKey, now_us: int = 0) -> None:
+        """Forgets a workload."""
+        workload = self._workloads.pop(key, None)
+        if workload is None:
+            return
+        self._assumed.pop(key, None)
+        self._grudges.forget(key)
+        self._of_local[workload.queue].pop(key, None)
+        self._fair_usage.released(workload)
+        self._lines.take(key)
+        self._ledger.release(key, now_us)
+        self._note_left(workload, now_us)
+
+    def forget(self, key: WorkloadKey, now_us: int = 0) -> None:
+        """Undoes the assumption of an admission that was certainly not written."""
+        if self._assumed.pop(key, None) is not None:
+            self._place(self._workloads[key], now_us)
+
+    def workload(self, key: WorkloadKey) -> Workload | None:
+        """The workload as last told, with an assumed reservation if there is one."""
+        workload = self._workloads.get(key)
+        if workload is not None and key in self._assumed:
+            return replace(workload, reservation=self._assumed[key])
+        return workload
+
+    def _place(self, workload: Workload, now_us: int, old: Workload | None = None) -> None:
+        """Puts a workload where it belongs: usage, queue or neither."""
+        key = workload.key
+        reservation = workload.reservation or self._assumed.get(key)
+        self._changes.local(workload.queue)
+        if reservation is not None and workload.active and not workload.finished:
+            self._lines.take(key)
+            self._hold(workload, reservation, now_us)
+            return
+        self._fair_usage.released(workload)
+        self._ledger.release(key, now_us)
+        if old is not None and (old.active, old.finished) != (workload.active, workload.finished):
+            self._note_left(workload, now_us)
+        self._queue(workload, now_us)
+
+    def _hold(self, workload: Workload, reservation: Reservation, now_us: int) -> None:
+        """Counts a reservation as usage."""
+        by_eviction = self.config.requeue_by_eviction
+        self._ledger.hold(holding.of(workload, reservation, by_eviction=by_eviction), now_us)
+        if reservation.admitted and workload.reservation is not None:
+            self._fair_usage.admitted(workload, now_us)
+
+    def _note_left(self, workload: Workload, now_us: int) -> None:
+        """A workload left its queue for good: others may try again."""
+        self._changes.local(workload.queue)
+        local = self._local_queues.get(workload.queue)
+        if local is not None and local.cluster_queue in self.forest.queues:
+            self._changes.queue(local.cluster_queue)
+            self._retries.tree(local.cluster_queue, now_us)
+
+    # --------------------------------------------------------------------------- pending queues
+
+    def _place_all(self, key: LocalQueueKey, now_us: int) -> None:
+        for member in list(self._of_local.get(key, ())):
+            self._place(self._workloads[member], now_us)
+
+    def _queue(self, workload: Workload, now_us: int) -> None:
+        """Queues a workload, or moves it to where it belongs now."""
+        local = self._local_queues.get(workload.queue)
+        if (
+            local is None
+            or local.stop_policy != StopPolicy.NONE
+            or local.cluster_queue not in self._lines.queues
+            or not workload.wants_quota
+        ):
+            self._lines.take(workload.key)
+            return
+        self._fair_usage.sample(local.key, now_us)
+        self._lines.put(self._pending(workload, local), local.cluster_queue, now_us)
+
+    def _pending(self, workload: Workload, local: LocalQueue) -> Pending:
+        key = podsets.equivalence_key(workload)
+        ranked = self._lines.queues[local.cluster_queue].ranking is not None
+        return Pending(
+            workload=workload,
+            queue_us=podsets.queue_timestamp(
+                workload, by_eviction=self.config.requeue_by_eviction
+            ),
+            demands=podsets.demands(workload),
+            equivalence=(local.key, key) if ranked else key,
+        )
+
+    def _rank(self, key: LocalQueueKey) -> Rank:
+        """Where a LocalQueue stands by its past usage."""
+        local = self._local_queues.get(key)
+        return self._fair_usage.rank(key, DEFAULT_WEIGHT if local is None else local.fair_weight)
+
+    # -------------------------------------------------------------------------------- scheduling
+
+    def has_work(self, now_us: int) -> bool:
+        """Whether a cycle now would have heads."""
+        self._settle(now_us)
+        return not self._blocked_by_pods() and self._lines.any_head()
+
+    def _blocked_by_pods(self) -> bool:
+        """Whether nothing may be admitted until somebody's pods are ready."""
+        return self.config.one_at_a_time and self._ledger.unready > 0
+
+    def next_wakeup_us(self) -> int | None:
+        """The earliest end of a backoff or retry batch; None when nothing is timed."""
+        times = (self._retries.next_us(), self._lines.next_backoff_us())
+        return min((time_us for time_us in times if time_us is not None), default=None)
+
+    def run_cycle(self, now_us: int) -> CycleResult:
+        """Decides about the heads of all queues; winners count as usage from now on."""
+        self._settle(now_us)
+        chosen = self._lines.heads(self.config.heads_per_cycle)
+        if not chosen:
+            return CycleResult()
+        self.cycles += 1
+        snapshot = Snapshot(
+            forest=self.forest,
+            flavors=self._flavors,
+            config=self.config,
+            cycle=self.cycles,
+            now_us=now_us,
+            unready=self._ledger.unready,
+            past_usage=self._rank if self.config.admission_fair_sharing is not None else None,
+        )
+        verdicts = cycle.run(snapshot, [self._head(name, item) for name, item in chosen])
+        for verdict in verdicts:
+            self._apply(verdict, now_us)
+        return _result(verdicts)
+
+    def _settle(self, now_us: int) -> None:
+        """Brings trees, activity, backoffs, past usage and retries up to date."""
+        self.forest.refresh()
+        if self._check_activity:
+            self._update_activity(now_us)
+        self._lines.end_backoffs(now_us)
+        if self.config.admission_fair_sharing is not None:
+            for key in self._local_queues:
+                self._fair_usage.sample(key, now_us)
+        for name in self._retries.take(self.forest, now_us):
+            self._lines.retry(name, now_us)
+
+    def _update_activity(self, now_us: int) -> None:
+        self._check_activity = False
+        for name, node in self.forest.queues.items():
+            active = not self._blocked(node) and name not in self.forest.cyclic
+            if active != node.active:
+                node.active = active
+                self._changes.queue(name)
+                for local in self._locals_of(name):
+                    self._changes.local(local.key)
+                if active:
+                    self._lines.stir(name)
+                    self._retries.queue(name, now_us)
+
+    def _head(self, name: ClusterQueueName, item: Pending) -> Head:
+        workload = item.workload
+        selector = self.forest.queues[name].spec.namespace_selector
+        labels = self._namespaces.get(workload.key.namespace)
+        return Head(
+            workload=workload,
+            cluster_queue=name,
+            queue_us=item.queue_us,
+            demands=item.demands,
+            memory=item.memory,
+            misconfigured=workload.invalid,
+            namespace_exists=labels is not None,
+            namespace_matches=selector is not None and labels is not None and selector(labels),
+            spared=self._grudges.spared(workload.key),
+        )
+
+    def _apply(self, verdict: Verdict, now_us: int) -> None:
+        """Assumes a winner; puts a loser back into its queue."""
+        decision = verdict.decision
+        if isinstance(decision, Admit):
+            self._assume(decision, now_us)
+            return
+        assert verdict.requeue is not None
+        for evict in verdict.evictions:
+            self._grudges.note(evict.preemptor, evict.workload)
+        queue = self._lines.queues[decision.cluster_queue]
+        item = queue.get(decision.workload)
+        assert item is not None
+        item.memory = verdict.memory
+        queue.settle(item, verdict.requeue, decision.reason, now_us)
+
+    def _assume(self, admit: Admit, now_us: int) -> None:
+        """Counts an admission before it is written."""
+        workload = self._workloads[admit.workload]
+        reservation = self._assumed[admit.workload] = Reservation(
+            cluster_queue=admit.cluster_queue,
+            pod_sets=admit.pod_sets,
+            reserved_us=now_us,
+            admitted=not admit.checks,
+        )
+        self._fair_usage.reserved(workload, admit.pod_sets)
+        self._lines.take(admit.workload)
+        self._hold(workload, reservation, now_us)
+        self._changes.local(workload.queue)
+
+    # ----------------------------------------------------------------------------------- readers
+
+    def blocker(self, key: WorkloadKey, now_us: int) -> Wait | None:
+        """Why a pending workload is not even tried; None when it competes."""
+        workload = self._workloads.get(key)
+        if workload is None or workload.reservation is not None or key in self._assumed:
+            return None
+        self._settle(now_us)
+        local = self._local_queues.get(workload.queue)
+        node = None if local is None else self.forest.queues.get(local.cluster_queue)
+        labels = self._namespaces.get(key.namespace)
+        return blockers.find(workload, local, node, labels)
+
+    def bypassed(self, key: WorkloadKey) -> Wait | None:
+        """Set for a workload that is parked because an equal one did not fit."""
+        name = self._lines.where(key)
+        reason = "" if name is None else self._lines.queues[name].bypassed(key)
+        if name is None or not reason:
+            return None
+        return Wait(
+            workload=key, cluster_queue=name, reason=reason, message=messages.EQUIVALENT_FAILED
+        )
+
+    def cluster_queue_status(self, name: ClusterQueueName) -> ClusterQueueStatus:
+        """Status of a ClusterQueue.
+
+        Raises:
+            KeyError: there is no such ClusterQueue.
+        """
+        self.forest.refresh()
+        node = self.forest.queues[name]
+        return status.of_cluster_queue(
+            node,
+            self._ledger.tally_of_queue(name),
+            pending=len(self._lines.queues[name]),
+            parked=self._lines.queues[name].parked_count,
+            blocked=self._blocked(node),
+            fair=self.config.fair_sharing is not None,
+        )
+
+    def local_queue_status(self, key: LocalQueueKey) -> LocalQueueStatus:
+        """Status of a LocalQueue.
+
+        Raises:
+            KeyError: there is no such LocalQueue.
+        """
+        local = self._local_queues[key]
+        node = self.forest.queues.get(local.cluster_queue)
+        return status.of_local_queue(
+            local,
+            node,
+            self._ledger.tally(key),
+            pending=self._lines.pending_of(local.cluster_queue, key),
+            blocked=node is not None and bool(self._blocked(node)),
+        )
+
+    def _blocked(self, node: QueueNode) -> status.Blockers:
+        return status.blockers(node.spec, self._flavors, self._checks)
+
+    def consumption(self, key: LocalQueueKey) -> Consumption | None:
+        """Past usage of a LocalQueue, for its status; None without admission fair sharing."""
+        return self._fair_usage.consumption(key)
+
+    def restore_consumption(self, key: LocalQueueKey, known: Consumption) -> None:
+        """Takes over past usage from a LocalQueue's status after a start."""
+        self._fair_usage.restore(key, known)
+
+    def cohort_share(self, name: CohortName) -> int | None:
+        """Weighted share of a cohort, rounded up; None unless fair sharing is on.
+
+        Raises:
+            KeyError: there is no such cohort.
+        """
+        self.forest.refresh()
+        return status.share_of(
+            self.forest.cohorts[name], fair=self.config.fair_sharing is not None
+        )
+
+    def pending_order(self, name: ClusterQueueName) -> tuple[WorkloadKey, ...]:
+        """Waiting workloads of a ClusterQueue in the order in which they are tried."""
+        queue = self._lines.queues.get(name)
+        if queue is None:
+            return ()
+        return tuple(i.workload.key for i in (*queue.active(), *queue.parked()))
+
+    def active_order(self, name: ClusterQueueName, now_us: int) -> tuple[WorkloadKey, ...]:
+        """Those of ``pending_order`` that compete now."""
+        self._settle(now_us)
+        return tuple(item.workload.key for item in self._lines.queues[name].active())
+
+    def take_changed(self) -> Changed:
+        """What may have changed since the last call."""
+        return self._changes.take()
+
+
+def _result(verdicts: Iterable[Verdict]) -> CycleResult:
+    admitted: list[Admit] = []
+    evicted: list[Evict] = []
+    waiting: list[Wait] = []
+    for verdict in verdicts:
+        evicted += verdict.evictions
+        if isinstance(verdict.decision, Admit):
+            admitted.append(verdict.decision)
+        else:
+            waiting.append(verdict.decision)
+    return CycleResult(admitted=tuple(admitted), evicted=tuple(evicted), waiting=tuple(waiting))

@@ -1,0 +1,324 @@
+"""A configuration file to settings.
+
+Source: kueue pkg/config/validation.go for the rules between fields, and
+apis/config/v1beta2/defaults.go for what a missing field means.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from admission.api import scalars
+from admission.api.config import gpu, kueue
+from admission.api.config.reading import ConfigurationError, File, UnusedField
+from admission.base import quantity
+from admission.base.errors import InvalidValueError
+from admission.engine import model
+from admission.gpu import resources
+from admission.settings import (
+    AdmissionFairSharingSettings,
+    ControllerSettings,
+    GpuSettings,
+    HealthSettings,
+    LeaderElectionSettings,
+    ListenAddress,
+    QuotaSettings,
+    Settings,
+    TransformationSettings,
+    WebhookSettings,
+)
+from admission.translate import gpu_settings
+
+NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
+_EXCLUDED: Final = ("gpu-operator", "kube-node-lease")
+ALWAYS_EXCLUDED: Final = ("kube-system",)
+_SAMPLING_US: Final = 300_000_000
+_RETRY_JITTER: Final = 1.2
+SECOND_US: Final = 10**6
+_MAX_PORT: Final = 65535
+_STRATEGIES: Final = tuple(one.value for one in model.FairSharing().strategies)
+_OTHER_SELECTOR: Final = (
+    f"only names in NotIn of {NAMESPACE_NAME} exclude namespaces; others have "
+    "no LocalQueue, or are listed in GpuConfiguration.excludedNamespaces"
+)
+_DEFAULTS: Final = Settings()
+
+_Kueue = kueue.ConfigurationV1Beta1 | kueue.ConfigurationV1Beta2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effective:
+    """What holds after a file was read.
+
+    Attributes:
+        settings: the settings.
+        unused: fields of the file that are set and change nothing, sorted by path.
+    """
+
+    settings: Settings
+    unused: tuple[UnusedField, ...] = ()
+
+
+def settings_of(file: File) -> Effective:
+    """Settings from a file; what it does not say has its default.
+
+    Raises:
+        ConfigurationError: a value, or several together, break a rule; all of them are named.
+    """
+    reader = _Reader(file)
+    settings = reader.settings()
+    if reader.problems:
+        raise ConfigurationError(file.source, sorted(reader.problems))
+    unused = sorted([*file.unused, *reader.unused], key=lambda one: one.path)
+    return Effective(settings=settings, unused=tuple(unused))
+
+
+class _Reader:
+    """Reads one file; gathers what is wrong instead of stopping at the first."""
+
+    def __init__(self, file: File) -> None:
+        self._kueue: _Kueue = file.kueue or kueue.ConfigurationV1Beta2()
+        self._gpu = file.gpu or gpu.GpuConfiguration()
+        self.problems: list[str] = []
+        self.unused: list[UnusedField] = []
+
+    def settings(self) -> Settings:
+        """The settings; meaningless where there are problems."""
+        return Settings(
+            namespace=self._namespace(),
+            gpu=self._gpu_settings(),
+            quota=self._quota(),
+            controller=self._controller(),
+            leader_election=self._leader_election(),
+            webhook=self._webhook(),
+        )
+
+    def _namespace(self) -> str:
+        return self._checked_namespace("namespace", self._kueue.namespace or _DEFAULTS.namespace)
+
+    def _checked_namespace(self, path: str, name: str) -> str:
+        if re.fullmatch(scalars.LABEL_PATTERN, name) is None or len(name) > 63:  # noqa: PLR2004
+            self.problems.append(f"{path}: {name!r}: must be the name of a namespace")
+        return name
+
+    def _gpu_settings(self) -> GpuSettings:
+        managed = self._gpu.managed_resources
+        try:
+            resources.managed(managed or ())
+        except InvalidValueError as error:
+            self.problems.append(f"managedResources: {error}")
+        listed = self._gpu.excluded_namespaces
+        excluded = {
+            self._kueue.namespace or _DEFAULTS.namespace,
+            *ALWAYS_EXCLUDED,
+            *(_EXCLUDED if listed is None else listed),
+            *self._unselected(),
+        }
+        for index, name in enumerate(listed or ()):
+            self._checked_namespace(f"excludedNamespaces[{index}]", name)
+        key = self._gpu.toleration_key
+        return GpuSettings(
+            managed_resources=_DEFAULTS.gpu.managed_resources if managed is None else (*managed,),
+            excluded_namespaces=tuple(sorted(excluded)),
+            toleration_key=_DEFAULTS.gpu.toleration_key if key is None else key,
+            health=self._health(),
+        )
+
+    def _health(self) -> HealthSettings:
+        found = self._gpu.health or gpu.Health()
+        policy = HealthSettings(
+            ignored_xids=None if found.ignored_xids is None else (*found.ignored_xids,),
+            reported_xids=None if found.reported_xids is None else (*found.reported_xids,),
+            node_conditions=found.node_conditions,
+            label=found.label,
+            hot_celsius=found.hot_celsius,
+            cool_celsius=found.cool_celsius,
+            loss_grace_seconds=_optional_seconds(found.loss_grace),
+            gain_grace_seconds=_optional_seconds(found.gain_grace),
+        )
+        known = gpu_settings.health_policy(policy)
+        if known.cool_celsius > known.hot_celsius:
+            self.problems.append(
+                f"health.coolCelsius: {known.cool_celsius} must not be above hotCelsius, "
+                f"which is {known.hot_celsius}"
+            )
+        return policy
+
+    def _unselected(self) -> Iterable[str]:
+        """Names of namespaces that the selector leaves out."""
+        path = "managedJobsNamespaceSelector"
+        selector = self._kueue.managed_jobs_namespace_selector or kueue.Selector()
+        found: list[str] = []
+        if selector.match_labels:
+            self.unused.append(UnusedField(path=f"{path}.matchLabels", why=_OTHER_SELECTOR))
+        for index, one in enumerate(selector.match_expressions or ()):
+            if one.key == NAMESPACE_NAME and one.operator == "NotIn":
+                found += one.values or ()
+            else:
+                place = f"{path}.matchExpressions[{index}]"
+                self.unused.append(UnusedField(path=place, why=_OTHER_SELECTOR))
+        return found
+
+    # ------------------------------------------------------------------------------- quota
+
+    def _quota(self) -> QuotaSettings:
+        found = self._kueue.resources or kueue.ResourcesV1Beta2()
+        strategy = (
+            found.quota_check_strategy if isinstance(found, kueue.ResourcesV1Beta2) else None
+        )
+        ignored = strategy == "IgnoreUndeclared"
+        if ignored and found.exclude_resource_prefixes:
+            self.problems.append(
+                "resources.excludeResourcePrefixes: may not stand beside quotaCheckStrategy "
+                "IgnoreUndeclared; remove one of them"
+            )
+        waiting = self._kueue.wait_for_pods_ready or kueue.WaitForPodsReady()
+        requeuing = waiting.requeuing_strategy or kueue.RequeuingStrategy()
+        return QuotaSettings(
+            excluded_prefixes=tuple(found.exclude_resource_prefixes or ()),
+            transformations=self._transformations(found.transformations or ()),
+            ignore_undeclared=ignored,
+            requeue_by_eviction=requeuing.timestamp != "Creation",
+            fair_strategies=self._fair_strategies(),
+            admission_fair_sharing=self._admission_fair_sharing(),
+        )
+
+    def _transformations(
+        self, found: Iterable[kueue.Transformation]
+    ) -> tuple[TransformationSettings, ...]:
+        made: dict[str, TransformationSettings] = {}
+        for index, one in enumerate(found):
+            path = f"resources.transformations[{index}]"
+            if one.input in made:
+                self.problems.append(f"{path}.input: {one.input!r} has a transformation already")
+            for output, amount in (one.outputs or {}).items():
+                self._check_quantity(f"{path}.outputs[{output}]", amount)
+            made[one.input] = TransformationSettings(
+                input=one.input,
+                outputs=one.outputs or {},
+                keep=one.strategy != "Replace",
+                multiply_by=one.multiply_by or "",
+            )
+        return tuple(made.values())
+
+    def _check_quantity(self, path: str, text: str, least: int | None = None) -> None:
+        try:
+            value = quantity.parse_nano(text)
+        except InvalidValueError as error:
+            self.problems.append(f"{path}: {error}")
+            return
+        if least is not None and value < least:
+            self.problems.append(f"{path}: {text!r}: must not be below {least}")
+
+    def _fair_strategies(self) -> tuple[str, ...] | None:
+        found = self._kueue.fair_sharing
+        if found is None or (isinstance(found, kueue.FairSharingV1Beta1) and not found.enable):
+            return None
+        strategies = tuple(found.preemption_strategies or _STRATEGIES)
+        allowed = (_STRATEGIES, _STRATEGIES[:1], _STRATEGIES[1:])
+        if strategies not in allowed:
+            rule = " or ".join(f"[{', '.join(one)}]" for one in allowed)
+            self.problems.append(f"fairSharing.preemptionStrategies: must be {rule}")
+        return strategies
+
+    def _admission_fair_sharing(self) -> AdmissionFairSharingSettings | None:
+        found, path = self._kueue.admission_fair_sharing, "admissionFairSharing"
+        if found is None:
+            return None
+        sampling = found.usage_sampling_interval or _SAMPLING_US
+        if found.usage_half_life_time < 0:
+            self.problems.append(f"{path}.usageHalfLifeTime: must not be negative")
+        if sampling < 0:
+            self.problems.append(f"{path}.usageSamplingInterval: must be above 0")
+        for resource, weight in (found.resource_weights or {}).items():
+            self._check_quantity(f"{path}.resourceWeights[{resource}]", weight, least=0)
+        return AdmissionFairSharingSettings(
+            half_life_us=max(found.usage_half_life_time, 0),
+            sampling_us=max(sampling, 1),
+            weights=found.resource_weights or {},
+        )
+
+    # ---------------------------------------------------------------------------- processes
+
+    def _controller(self) -> ControllerSettings:
+        own, default = self._gpu.controller or gpu.Controller(), _DEFAULTS.controller
+        metrics = default.metrics_address
+        if self._kueue.metrics is not None and self._kueue.metrics.bind_address:
+            metrics = self._address("metrics.bindAddress", self._kueue.metrics.bind_address)
+        health = None
+        if self._kueue.health is not None and self._kueue.health.health_probe_bind_address:
+            text = self._kueue.health.health_probe_bind_address
+            health = self._address("health.healthProbeBindAddress", text)
+        return ControllerSettings(
+            writers=own.writers or default.writers,
+            request_timeout_seconds=_seconds(own.request_timeout, default.request_timeout_seconds),
+            watch_silence_seconds=_seconds(own.watch_silence, default.watch_silence_seconds),
+            waiting_after_seconds=_seconds(own.waiting_after, default.waiting_after_seconds),
+            waiting_refresh_seconds=_seconds(own.waiting_refresh, default.waiting_refresh_seconds),
+            status_interval_seconds=_seconds(own.status_interval, default.status_interval_seconds),
+            outside_interval_seconds=_seconds(
+                own.outside_interval, default.outside_interval_seconds
+            ),
+            metrics_address=metrics,
+            health_address=None if health == metrics else health,
+        )
+
+    def _leader_election(self) -> LeaderElectionSettings:
+        found, default = self._kueue.leader_election or kueue.LeaderElection(), _DEFAULTS
+        times = default.leader_election
+        lease = _seconds(found.lease_duration or None, times.lease_seconds)
+        renew = _seconds(found.renew_deadline or None, times.renew_seconds)
+        retry = _seconds(found.retry_period or None, times.retry_seconds)
+        own = self._gpu.controller or gpu.Controller()
+        timeout = _seconds(own.request_timeout, default.controller.request_timeout_seconds)
+        if not 0 < retry < renew < lease or lease < 1:
+            self.problems.append(
+                f"leaderElection: retryPeriod {retry:g}s, renewDeadline {renew:g}s and "
+                f"leaseDuration {lease:g}s must grow in this order, the last being 1s or more"
+            )
+            return times
+        if retry * _RETRY_JITTER + timeout >= renew:
+            self.problems.append(
+                f"leaderElection.renewDeadline: {renew:g}s must be longer than "
+                f"{_RETRY_JITTER:g} * retryPeriod + GpuConfiguration.controller.requestTimeout = "
+                f"{retry * _RETRY_JITTER + timeout:g}s, or the leader could not write"
+            )
+        elect = found.leader_elect
+        return LeaderElectionSettings(
+            enabled=times.enabled if elect is None else elect,
+            lease_seconds=lease,
+            renew_seconds=renew,
+            retry_seconds=retry,
+        )
+
+    def _webhook(self) -> WebhookSettings:
+        found, own = self._kueue.webhook or kueue.Webhook(), self._gpu.webhook or gpu.Webhook()
+        default = _DEFAULTS.webhook
+        port = default.address.port if found.port is None else found.port
+        return WebhookSettings(
+            threads=own.threads or default.threads,
+            max_body_bytes=own.max_body_bytes or default.max_body_bytes,
+            address=ListenAddress(host=found.host or default.address.host, port=port),
+            certificates=found.cert_dir or "",
+        )
+
+    def _address(self, path: str, text: str) -> ListenAddress | None:
+        """``HOST:PORT``, ``:PORT``, or ``0`` for nowhere, as controller-runtime has it."""
+        if text == "0":
+            return None
+        host, separator, port = text.rpartition(":")
+        if not separator or not port.isdecimal() or int(port) > _MAX_PORT:
+            self.problems.append(f"{path}: {text!r}: must be HOST:PORT, :PORT, or 0 for off")
+            return None
+        return ListenAddress(
+            host=host.strip("[]") or _DEFAULTS.webhook.address.host, port=int(port)
+        )
+
+
+def _optional_seconds(microseconds: int | None) -> float | None:
+    return None if microseconds is None else microseconds / SECOND_US
+
+
+def _seconds(microseconds: int | None, default: float) -> float:
+    return default if microseconds is None else microseconds / SECOND_US

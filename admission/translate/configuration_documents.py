@@ -1,0 +1,142 @@
+"""Settings as the documents of a configuration file."""
+
+from typing import Any
+
+from admission.api.config import durations, gpu, kueue
+from admission.settings import (
+    HealthSettings,
+    ListenAddress,
+    QuotaSettings,
+    Settings,
+    TransformationSettings,
+)
+from admission.translate import configuration
+
+
+def documents(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Kueue's document and ours, with every field that is used; reading them gives the same."""
+    return _kueue_document(settings), _gpu_document(settings)
+
+
+def _kueue_document(settings: Settings) -> dict[str, Any]:
+    controller, webhook, election = (
+        settings.controller,
+        settings.webhook,
+        settings.leader_election,
+    )
+    document: dict[str, Any] = {
+        "apiVersion": f"{kueue.GROUP}/v1beta2",
+        "kind": kueue.KIND,
+        "namespace": settings.namespace,
+        "managedJobsNamespaceSelector": {
+            "matchExpressions": [
+                {
+                    "key": configuration.NAMESPACE_NAME,
+                    "operator": "NotIn",
+                    "values": sorted({settings.namespace, *configuration.ALWAYS_EXCLUDED}),
+                }
+            ]
+        },
+        "webhook": {"host": webhook.address.host, "port": webhook.address.port},
+        "metrics": {"bindAddress": _address_text(controller.metrics_address)},
+        "leaderElection": {
+            "leaderElect": election.enabled,
+            "leaseDuration": _wire(election.lease_seconds),
+            "renewDeadline": _wire(election.renew_seconds),
+            "retryPeriod": _wire(election.retry_seconds),
+        },
+        "resources": _resources_document(settings.quota),
+        "waitForPodsReady": {"requeuingStrategy": {"timestamp": _timestamp(settings.quota)}},
+    }
+    if webhook.certificates:
+        document["webhook"]["certDir"] = webhook.certificates
+    if controller.health_address is not None:
+        address = _address_text(controller.health_address)
+        document["health"] = {"healthProbeBindAddress": address}
+    if settings.quota.fair_strategies is not None:
+        strategies = list(settings.quota.fair_strategies)
+        document["fairSharing"] = {"preemptionStrategies": strategies}
+    if (found := settings.quota.admission_fair_sharing) is not None:
+        document["admissionFairSharing"] = {
+            "usageHalfLifeTime": durations.to_wire(found.half_life_us),
+            "usageSamplingInterval": durations.to_wire(found.sampling_us),
+            "resourceWeights": dict(found.weights),
+        }
+    return document
+
+
+def _timestamp(quota: QuotaSettings) -> str:
+    return "Eviction" if quota.requeue_by_eviction else "Creation"
+
+
+def _resources_document(quota: QuotaSettings) -> dict[str, Any]:
+    strategy = "IgnoreUndeclared" if quota.ignore_undeclared else "BlockUndeclared"
+    document: dict[str, Any] = {"quotaCheckStrategy": strategy}
+    if quota.excluded_prefixes:
+        document["excludeResourcePrefixes"] = list(quota.excluded_prefixes)
+    if quota.transformations:
+        document["transformations"] = [_transformation(one) for one in quota.transformations]
+    return document
+
+
+def _transformation(found: TransformationSettings) -> dict[str, Any]:
+    return {
+        "input": found.input,
+        "strategy": "Retain" if found.keep else "Replace",
+        **({"multiplyBy": found.multiply_by} if found.multiply_by else {}),
+        "outputs": dict(found.outputs),
+    }
+
+
+def _gpu_document(settings: Settings) -> dict[str, Any]:
+    controller, webhook = settings.controller, settings.webhook
+    return {
+        "apiVersion": gpu.API_VERSION,
+        "kind": gpu.KIND,
+        "managedResources": list(settings.gpu.managed_resources),
+        "excludedNamespaces": list(settings.gpu.excluded_namespaces),
+        "tolerationKey": settings.gpu.toleration_key,
+        **({"health": health} if (health := _health(settings.gpu.health)) else {}),
+        "controller": {
+            "writers": controller.writers,
+            "requestTimeout": _wire(controller.request_timeout_seconds),
+            "watchSilence": _wire(controller.watch_silence_seconds),
+            "waitingAfter": _wire(controller.waiting_after_seconds),
+            "waitingRefresh": _wire(controller.waiting_refresh_seconds),
+            "statusInterval": _wire(controller.status_interval_seconds),
+            "outsideInterval": _wire(controller.outside_interval_seconds),
+        },
+        "webhook": {"threads": webhook.threads, "maxBodyBytes": webhook.max_body_bytes},
+    }
+
+
+def _health(settings: HealthSettings) -> dict[str, Any]:
+    """What is set; what is not is as shipped."""
+    loss, gain = settings.loss_grace_seconds, settings.gain_grace_seconds
+    conditions = settings.node_conditions
+    found = {
+        "ignoredXids": _listed(settings.ignored_xids),
+        "reportedXids": _listed(settings.reported_xids),
+        "nodeConditions": None if conditions is None else dict(conditions),
+        "label": settings.label,
+        "hotCelsius": settings.hot_celsius,
+        "coolCelsius": settings.cool_celsius,
+        "lossGrace": None if loss is None else _wire(loss),
+        "gainGrace": None if gain is None else _wire(gain),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _listed(numbers: tuple[int, ...] | None) -> list[int] | None:
+    return None if numbers is None else list(numbers)
+
+
+def _wire(seconds: float) -> str:
+    return durations.to_wire(round(seconds * configuration.SECOND_US))
+
+
+def _address_text(address: ListenAddress | None) -> str:
+    if address is None:
+        return "0"
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"{host}:{address.port}"

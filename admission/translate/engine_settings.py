@@ -1,0 +1,49 @@
+"""Settings to what the engine takes."""
+
+from typing import Final
+
+from admission.base import quantity
+from admission.base.names import ResourceName
+from admission.engine import model, requests
+from admission.settings import QuotaSettings
+
+_HEADS_PER_CYCLE: Final = 200
+"""Bounds the time of one cycle where there are many queues; their trees take turns."""
+
+
+def engine_config(quota: QuotaSettings) -> model.Config:
+    """What changes the engine's decisions."""
+    found, fair = quota.admission_fair_sharing, quota.fair_strategies
+    return model.Config(
+        fair_sharing=None
+        if fair is None
+        else model.FairSharing(strategies=tuple(model.FairStrategy(one) for one in fair)),
+        admission_fair_sharing=None
+        if found is None
+        else model.AdmissionFairSharing(
+            half_life_us=found.half_life_us,
+            sampling_us=found.sampling_us,
+            weights={
+                ResourceName(name): quantity.parse_nano(weight)
+                for name, weight in found.weights.items()
+            },
+        ),
+        ignore_undeclared=quota.ignore_undeclared,
+        requeue_by_eviction=quota.requeue_by_eviction,
+        heads_per_cycle=_HEADS_PER_CYCLE,
+    )
+
+
+def rules(quota: QuotaSettings) -> requests.Rules:
+    """What changes how requests are counted."""
+    return requests.Rules(
+        excluded_prefixes=quota.excluded_prefixes,
+        transformations={
+            one.input: requests.Transformation(
+                outputs={name: quantity.parse_nano(text) for name, text in one.outputs.items()},
+                keep=one.keep,
+                multiply_by=one.multiply_by,
+            )
+            for one in quota.transformations
+        },
+    )

@@ -1,0 +1,44 @@
+"""ResourceFlavors as GPU knowledge sees them: what their annotations and labels say."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from admission.api import views
+from admission.base import names
+from admission.gpu.offers import FlavorOffer
+
+FAIL_ABOVE_ONE: Final = f"{names.OWN_DOMAIN}/fail-requests-greater-than-one"
+GPU_COUNT_LABEL: Final = "nvidia.com/gpu.count"
+
+
+def offer(
+    flavor: views.ResourceFlavor, resources: Iterable[str], ceilings: Mapping[str, int]
+) -> FlavorOffer:
+    """A flavor in one queue.
+
+    Args:
+        flavor: the flavor.
+        resources: what the queue covers with it.
+        ceilings: the most that one Workload may ever get, by resource; missing = no limit.
+    """
+    metadata, labels = flavor.metadata, flavor.spec.node_labels or {}
+    product = metadata.annotation(names.FLAVOR_PRODUCT) or labels.get(names.GPU_PRODUCT_LABEL, "")
+    return FlavorOffer(
+        name=metadata.name,
+        product=product,
+        resources=frozenset(resources),
+        profile=metadata.annotation(names.MIG_PROFILE),
+        sharing=metadata.annotation(names.FLAVOR_SHARING),
+        replicas=_count(metadata.annotation(names.FLAVOR_REPLICAS), 1),
+        fail_above_one=_flag(metadata.annotations or {}, FAIL_ABOVE_ONE),
+        gpus_per_node=_count(labels.get(GPU_COUNT_LABEL, ""), 0),
+        ceilings=ceilings,
+    )
+
+
+def _count(text: str, otherwise: int) -> int:
+    return int(text) if text.isascii() and text.isdigit() else otherwise
+
+
+def _flag(annotations: Mapping[str, str], key: str) -> bool | None:
+    return annotations[key] == "true" if key in annotations else None

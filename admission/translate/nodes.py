@@ -1,0 +1,130 @@
+"""Nodes, node agents' device lists and pods to facts about GPUs.
+
+Source: kubernetes core/v1 Node; koordinator apis/scheduling/v1alpha1 device_types.go.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from admission.api import koordinator, views
+from admission.base import quantity
+from admission.base.errors import InvalidValueError
+from admission.engine import requests
+from admission.gpu import resources
+from admission.gpu.health import DeviceReading
+from admission.gpu.nodes import NodeFacts
+from admission.translate import workloads
+
+_GPU: Final = "gpu"
+_MEMORY: Final = "koordinator.sh/gpu-memory"
+_MODEL: Final = "node.koordinator.sh/gpu-model"
+_HEALTHY: Final = "Healthy"
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+
+
+def has_gpus(facts: NodeFacts) -> bool:
+    """Whether a node offers GPUs, or has some that nobody can use now."""
+    return bool(facts.allocatable or facts.capacity)
+
+
+def node_facts(view: views.Node, devices: tuple[DeviceReading, ...] | None = None) -> NodeFacts:
+    """What a Node says about its GPUs.
+
+    Texts are shared between nodes: thousands of them say the same.
+    """
+    conditions = tuple(
+        (sys.intern(one.type), sys.intern(one.status)) for one in view.status.conditions or ()
+    )
+    labels = view.metadata.labels or {}
+    return NodeFacts(
+        name=view.metadata.name,
+        labels={sys.intern(key): sys.intern(value) for key, value in labels.items()},
+        allocatable=_gpus(view.status.allocatable),
+        capacity=_gpus(view.status.capacity),
+        ready=("Ready", "True") in conditions,
+        unschedulable=view.spec.unschedulable,
+        conditions=conditions,
+        devices=devices,
+    )
+
+
+def readings(view: koordinator.Device) -> tuple[DeviceReading, ...]:
+    """The GPUs that a node agent lists."""
+    model = view.metadata.label(_MODEL)
+    return tuple(
+        DeviceReading(
+            id=one.id,
+            minor=one.minor or 0,
+            healthy=one.health,
+            reason=_reason(one.conditions or ()),
+            memory_bytes=_whole(_MEMORY, (one.resources or {}).get(_MEMORY, 0)),
+            model=(one.labels or {}).get(_MODEL, model),
+        )
+        for one in view.spec.devices or ()
+        if one.type == _GPU
+    )
+
+
+def held_gpus(pod: views.Pod) -> dict[str, int]:
+    """GPU resources that a pod occupies on its node; empty where it is not bound or has ended.
+
+    Raises:
+        InvalidValueError: a quantity cannot be read.
+    """
+    if not pod.spec.node_name or has_ended(pod):
+        return {}
+    return gpus_of(pod.spec)
+
+
+def has_ended(pod: views.Pod) -> bool:
+    """Whether all containers of a pod have stopped for good."""
+    return pod.status.phase in _ENDED
+
+
+def gpus_of(spec: views.PodSpec) -> dict[str, int]:
+    """GPU resources that the pods of a spec occupy, each.
+
+    Raises:
+        InvalidValueError: a quantity cannot be read.
+    """
+    containers = (*spec.containers, *(spec.init_containers or ()))
+    if not any(_names_gpu(one.resources) for one in containers):
+        return {}
+    pod = requests.with_limits_as_requests(workloads.pod_of(spec, "spec"))
+    return {
+        sys.intern(str(name)): amount
+        for name, amount in requests.counted(requests.of_pod(pod)).items()
+        if amount and resources.is_device(name)
+    }
+
+
+def _names_gpu(found: views.ResourceRequirements) -> bool:
+    return any(
+        resources.is_device(name)
+        for listed in (found.requests, found.limits)
+        for name in listed or ()
+    )
+
+
+def _gpus(amounts: Mapping[str, str | int] | None) -> dict[str, int]:
+    return {
+        sys.intern(name): _whole(name, value)
+        for name, value in (amounts or {}).items()
+        if resources.is_device(name)
+    }
+
+
+def _whole(resource: str, value: str | int) -> int:
+    """The amount; 0 of what cannot be read, as an agent's error must not hide its other GPUs."""
+    try:
+        return quantity.to_canonical(resource, str(value))
+    except InvalidValueError:
+        return 0
+
+
+def _reason(conditions: Iterable[views.Condition]) -> str:
+    for one in conditions:
+        if one.type == _HEALTHY and one.status != "True":
+            return one.reason
+    return ""

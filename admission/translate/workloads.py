@@ -1,0 +1,248 @@
+"""Views of Workloads to the engine's values."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from admission.api import views
+from admission.base import names
+from admission.base.errors import InvalidValueError
+from admission.base.names import (
+    ClusterQueueName,
+    FlavorName,
+    LocalQueueKey,
+    PodSetName,
+    ResourceName,
+    Uid,
+    WorkloadKey,
+)
+from admission.base.selectors import Requirement
+from admission.engine import limits, model, requests
+from admission.engine.limits import NO_LIMITS, Limits
+from admission.translate import queues, times
+from admission.translate.limits import nanos
+
+_FAILED: Final = ("Retry", "Rejected")
+_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What besides a Workload decides what it is charged for.
+
+    Attributes:
+        rules: settings that change what is counted.
+        limits: of its namespace.
+        overheads: of each RuntimeClass that exists, in units of 1e-9.
+    """
+
+    rules: requests.Rules = requests.NO_RULES
+    limits: Limits = NO_LIMITS
+    overheads: Mapping[str, requests.Nanos] = field(default_factory=dict)
+
+
+PLAIN: Final = Surroundings()
+
+
+def workload(view: views.Workload, around: Surroundings = PLAIN) -> model.Workload:
+    """A Workload.
+
+    Args:
+        view: as the API server sent it.
+        around: settings and objects that change what it is charged for.
+
+    Raises:
+        InvalidValueError: a quantity, time or selector cannot be read; the rule names the field.
+    """
+    meta, spec, status = view.metadata, view.spec, view.status
+    pods = [
+        _adjusted(one.template.spec, around, _path(i)) for i, one in enumerate(spec.pod_sets or ())
+    ]
+    reclaimable = {one.name: one.count for one in status.reclaimable_pods or ()}
+    requeue = status.requeue_state
+    requeued = status.condition("Requeued")
+    return model.Workload(
+        key=WorkloadKey(meta.namespace, meta.name),
+        uid=Uid(meta.uid),
+        queue=LocalQueueKey(meta.namespace, spec.queue_name),
+        priority=spec.priority or 0,
+        created_us=times.parse(meta.creation_timestamp, "metadata.creationTimestamp") or 0,
+        pod_sets=tuple(
+            _pod_set(one, pod, around.rules, reclaimable.get(one.name, 0), _path(index))
+            for index, (one, pod) in enumerate(zip(spec.pod_sets or (), pods, strict=True))
+        ),
+        active=spec.active is not False,
+        finished=status.is_true("Finished"),
+        held=_is_held(view),
+        reservation=_reservation(status),
+        eviction=_eviction(status),
+        requeued=requeued is None or requeued.status != "False",
+        requeue_at_us=times.parse(
+            None if requeue is None else requeue.requeue_at, "status.requeueState.requeueAt"
+        ),
+        job_uid=meta.label(names.JOB_UID_LABEL),
+        failed_checks=any(one.state in _FAILED for one in status.admission_checks or ()),
+        invalid=_invalid(pods, around.limits),
+        pods_ready=status.is_true("PodsReady"),
+        generation=meta.generation,
+    )
+
+
+def _path(index: int) -> str:
+    return f"spec.podSets[{index}].template.spec"
+
+
+def _adjusted(spec: views.PodSpec, around: Surroundings, path: str) -> requests.Pod:
+    """What a pod requests, with overhead and defaults that others decide."""
+    pod = pod_of(spec, path)
+    if spec.runtime_class_name and not pod.overhead:
+        pod = replace(pod, overhead=around.overheads.get(spec.runtime_class_name, {}))
+    return limits.adjusted(pod, around.limits)
+
+
+def _invalid(pods: list[requests.Pod], bounds: Limits) -> str:
+    """Why the workload may not be admitted whatever the quota; empty when it may."""
+    above = [text for i, pod in enumerate(pods) for text in limits.violations(pod, _path(i))]
+    if above:
+        return f"resources validation failed: {_joined(above)}"
+    outside = [
+        text for i, pod in enumerate(pods) for text in limits.out_of_bounds(pod, bounds, _path(i))
+    ]
+    if outside:
+        return f"resources didn't satisfy LimitRange constraints: {_joined(outside)}"
+    return ""
+
+
+def _joined(found: list[str]) -> str:
+    return found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+
+
+def _is_held(view: views.Workload) -> bool:
+    """Whether a gate or missing replacement pods keep it out of the queue."""
+    gates = view.metadata.annotation(names.ADMISSION_GATED_BY)
+    return bool(gates) or view.status.is_true("WaitingForReplacementPods")
+
+
+def _reservation(status: views.WorkloadStatus) -> model.Reservation | None:
+    admission = status.admission
+    reserved = status.condition("QuotaReserved")
+    if admission is None or reserved is None or reserved.status != "True":
+        return None
+    field = "status.conditions[QuotaReserved].lastTransitionTime"
+    return model.Reservation(
+        cluster_queue=ClusterQueueName(admission.cluster_queue),
+        pod_sets=tuple(_assigned(one) for one in admission.pod_set_assignments or ()),
+        reserved_us=times.parse(reserved.last_transition_time, field) or 0,
+        admitted=status.is_true("Admitted"),
+    )
+
+
+def _assigned(view: views.PodSetAssignment) -> model.PodSetAssignment:
+    field = f"status.admission.podSetAssignments[{view.name}].resourceUsage"
+    usage = view.resource_usage or {}
+    return model.PodSetAssignment(
+        name=PodSetName(view.name),
+        count=view.count or 0,
+        flavors={ResourceName(r): FlavorName(f) for r, f in (view.flavors or {}).items()},
+        usage={ResourceName(r): queues.amount_of(r, v, field) for r, v in usage.items()},
+    )
+
+
+def _eviction(status: views.WorkloadStatus) -> model.Eviction | None:
+    found = status.condition("Evicted")
+    if found is None or found.status != "True":
+        return None
+    field = "status.conditions[Evicted].lastTransitionTime"
+    since_us = times.parse(found.last_transition_time, field) or 0
+    return model.Eviction(reason=found.reason, since_us=since_us)
+
+
+def _pod_set(
+    view: views.PodSet, pod: requests.Pod, rules: requests.Rules, reclaimable: int, path: str
+) -> model.PodSet:
+    spec = view.template.spec
+    topology = view.topology_request
+    return model.PodSet(
+        name=PodSetName(view.name),
+        count=view.count,
+        min_count=view.min_count,
+        requests=requests.counted(requests.of_pod(pod), rules),
+        node_selector=dict(spec.node_selector or {}),
+        affinity=_affinity(spec, path),
+        tolerations=queues.tolerations(spec.tolerations or ()),
+        group="" if topology is None else topology.pod_set_group_name or "",
+        shape=_shape(spec),
+        reclaimable=reclaimable,
+    )
+
+
+def _affinity(spec: views.PodSpec, path: str) -> tuple[tuple[Requirement, ...], ...] | None:
+    """Alternatives of the required node affinity; fields of nodes are not looked at."""
+    node = None if spec.affinity is None else spec.affinity.node_affinity
+    if node is None or node.required is None:
+        return None
+    terms = tuple(
+        queues.requirements(term.match_expressions or ())
+        for term in node.required.node_selector_terms
+    )
+    for term in terms:
+        for one in term:
+            if one.operator not in {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"}:
+                rule = f"{path}.affinity: not a valid selector operator"
+                raise InvalidValueError(one.operator, rule)
+    return terms
+
+
+def _shape(spec: views.PodSpec) -> str:
+    """Digest of what tells two pods apart for quota; names of containers do not."""
+    nameless = msgspec.structs.replace(
+        spec,
+        containers=_nameless(spec.containers),
+        init_containers=_nameless(spec.init_containers or ()),
+        scheduling_gates=None,
+        node_name="",
+    )
+    return blake2b(_ENCODER.encode(nameless), digest_size=16).hexdigest()
+
+
+def _nameless(containers: Iterable[views.Container]) -> tuple[views.Container, ...]:
+    return tuple(
+        msgspec.structs.replace(
+            one, name="", resources=views.ResourceRequirements(requests=one.resources.requests)
+        )
+        for one in containers
+    )
+
+
+def pod_of(spec: views.PodSpec, path: str) -> requests.Pod:
+    """What a pod spec says about resources.
+
+    Raises:
+        InvalidValueError: a quantity cannot be read; the rule names the field.
+    """
+    return requests.Pod(
+        containers=_containers(spec.containers, f"{path}.containers"),
+        init_containers=_containers(spec.init_containers or (), f"{path}.initContainers"),
+        overhead=nanos(spec.overhead, f"{path}.overhead"),
+        pod_level=None if spec.resources is None else _container(spec.resources, path, None),
+    )
+
+
+def _containers(found: Iterable[views.Container], path: str) -> tuple[requests.Container, ...]:
+    return tuple(
+        _container(one.resources, f"{path}[{index}]", one.restart_policy)
+        for index, one in enumerate(found)
+    )
+
+
+def _container(
+    view: views.ResourceRequirements, path: str, restart_policy: str | None
+) -> requests.Container:
+    return requests.Container(
+        requests=nanos(view.requests, f"{path}.resources.requests"),
+        limits=nanos(view.limits, f"{path}.resources.limits"),
+        restartable=restart_policy == "Always",
+    )

@@ -1,0 +1,1 @@
+"""The admission edge: bytes to AdmissionReview, policy, bytes back. HTTP and caches only."""

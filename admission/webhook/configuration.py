@@ -1,0 +1,267 @@
+"""The webhook configurations as documents: which requests the API server sends for review.
+
+Everything else never leaves the API server: the conditions are CEL that it evaluates itself, so a
+pod that asks for no managed resource and carries none of our keys does not notice the webhook,
+whether it runs or not. The expressions use what Kubernetes 1.30 has, and guard every optional
+field, because an expression that fails counts as a failed webhook.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from admission.base import names
+from admission.gpu import resources
+from admission.gpu.resources import ManagedResources
+from admission.webhook import jobs, kindhooks, reviewing
+
+MUTATING_NAME: Final = "gpu-admission-mutating-webhook-configuration"
+VALIDATING_NAME: Final = "gpu-admission-validating-webhook-configuration"
+MUTATING_WEBHOOK: Final = "mpod.kb.io"
+VALIDATING_WEBHOOK: Final = "vpod.kb.io"
+JOB_MUTATING_WEBHOOK: Final = "mjob.kb.io"
+JOB_VALIDATING_WEBHOOK: Final = "vjob.kb.io"
+
+TIMEOUT_SECONDS: Final = 5
+ALWAYS_EXCLUDED: Final = ("kube-system", names.SYSTEM_NAMESPACE)
+KEY_PREFIXES: Final = (f"{names.KUEUE_GROUP}/", f"{names.OWN_DOMAIN}/")
+"""Labels and annotations that are ours begin like this."""
+
+Document = dict[str, Any]
+
+
+def documents(
+    client_config: Mapping[str, Any],
+    managed_resources: Iterable[str],
+    excluded_namespaces: Iterable[str],
+    service_account: str,
+) -> list[Document]:
+    """The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration.
+
+    Args:
+        client_config: ``url`` without a path, or ``service``; and ``caBundle``.
+        managed_resources: resource names, or prefixes that end in ``*``.
+        excluded_namespaces: namespaces that are never reviewed; kube-system and our own never are.
+        service_account: user name of the controller, whose own writes are not reviewed.
+
+    Raises:
+        InvalidValueError: a managed resource is no name and no prefix.
+    """
+    managed = resources.managed(managed_resources)
+    excluded = sorted({*ALWAYS_EXCLUDED, *excluded_namespaces})
+    not_ours = _condition("not-from-the-controller", _is_not_from(service_account))
+
+    def at(name: str, path: str) -> Document:
+        return _webhook(name, at_path(client_config, path))
+
+    mutating = {
+        **at(MUTATING_WEBHOOK, reviewing.MUTATE_PATH),
+        "namespaceSelector": _outside(excluded),
+        "rules": [_pods(["CREATE"])],
+        "reinvocationPolicy": "IfNeeded",
+        "matchConditions": [not_ours, _condition("concerns-us", concerns("object", managed))],
+    }
+    validating = {
+        **at(VALIDATING_WEBHOOK, reviewing.VALIDATE_PATH),
+        "namespaceSelector": _outside(excluded),
+        "rules": [_pods(["CREATE", "UPDATE"])],
+        "matchConditions": [
+            not_ours,
+            _condition("concerns-us", _either(managed)),
+            _condition("changes-what-we-judge", changes()),
+        ],
+    }
+    of_jobs = _job_webhooks(at, excluded, not_ours, managed)
+    return [
+        _document(
+            "MutatingWebhookConfiguration",
+            MUTATING_NAME,
+            [mutating, of_jobs[0], *kindhooks.mutating(at, not_ours)],
+        ),
+        _document(
+            "ValidatingWebhookConfiguration",
+            VALIDATING_NAME,
+            [validating, of_jobs[1], *kindhooks.validating(at, not_ours)],
+        ),
+    ]
+
+
+def _job_webhooks(
+    at: Callable[[str, str], Document],
+    excluded: list[str],
+    not_ours: Document,
+    managed: ManagedResources,
+) -> tuple[Document, Document]:
+    """The mutating and the validating webhook of batch/v1 Jobs."""
+    mutating = {
+        **at(JOB_MUTATING_WEBHOOK, jobs.MUTATE_PATH),
+        "namespaceSelector": _outside(excluded),
+        "rules": [_jobs(["CREATE"])],
+        "reinvocationPolicy": "IfNeeded",
+        "matchConditions": [not_ours, _condition("concerns-us", job_concerns("object", managed))],
+    }
+    validating = {
+        **at(JOB_VALIDATING_WEBHOOK, jobs.VALIDATE_PATH),
+        "namespaceSelector": _outside(excluded),
+        "rules": [_jobs(["CREATE", "UPDATE"])],
+        "matchConditions": [not_ours, _condition("concerns-us", _either(managed, job_concerns))],
+    }
+    return mutating, validating
+
+
+def concerns(variable: str, managed: ManagedResources) -> str:
+    """CEL: the pod asks for a managed resource or a ResourceClaim, or carries a key of ours."""
+    spec = f"{variable}.spec"
+    is_managed = names_managed("r", managed)
+    asks = " || ".join(
+        f"(has(c.resources.{member}) && c.resources.{member}.exists(r, {is_managed}))"
+        for member in ("requests", "limits")
+    )
+    container = f"has(c.resources) && ({asks})"
+    metadata = [
+        f"(has({variable}.metadata.{member}) &&"
+        f" {variable}.metadata.{member}.exists(k, {_is_our_key('k')}))"
+        for member in ("labels", "annotations")
+    ]
+    return " || ".join(
+        [
+            f"{spec}.containers.exists(c, {container})",
+            f"(has({spec}.initContainers) && {spec}.initContainers.exists(c, {container}))",
+            f"(has({spec}.resourceClaims) && size({spec}.resourceClaims) > 0)",
+            *metadata,
+        ]
+    )
+
+
+def changes() -> str:
+    """CEL: a new pod, or an update of gates, selector, tolerations or a key of ours."""
+    fields = [
+        f"{_or_empty('object', field, empty)} != {_or_empty('oldObject', field, empty)}"
+        for field, empty in (
+            ("schedulingGates", "[]"),
+            ("nodeSelector", "{}"),
+            ("tolerations", "[]"),
+        )
+    ]
+    keys = [
+        _differs(f"{one}.metadata.{member}", f"{other}.metadata.{member}")
+        for member in ("labels", "annotations")
+        for one, other in (("object", "oldObject"), ("oldObject", "object"))
+    ]
+    return " || ".join(["request.operation != 'UPDATE'", *fields, *keys])
+
+
+def job_concerns(variable: str, managed: ManagedResources) -> str:
+    """CEL: the Job has a queue label, or its pods would concern us."""
+    labels = f"{variable}.metadata.labels"
+    queued = f"(has({labels}) && {quote(names.QUEUE_LABEL)} in {labels})"
+    return f"{queued} || {concerns(f'{variable}.spec.template', managed)}"
+
+
+def _either(
+    managed: ManagedResources, test: Callable[[str, ManagedResources], str] = concerns
+) -> str:
+    new, old = test("object", managed), test("oldObject", managed)
+    return f"(object != null && ({new})) || (oldObject != null && ({old}))"
+
+
+def names_managed(variable: str, managed: ManagedResources) -> str:
+    """CEL: the variable holds the name of a managed resource."""
+    tests = [f"{variable}.startsWith({quote(prefix)})" for prefix in managed.prefixes]
+    if managed.exact:
+        listed = ", ".join(quote(name) for name in sorted(managed.exact))
+        tests.insert(0, f"{variable} in [{listed}]")
+    return " || ".join(tests) or "false"
+
+
+def _is_our_key(variable: str) -> str:
+    return " || ".join(f"{variable}.startsWith({quote(prefix)})" for prefix in KEY_PREFIXES)
+
+
+def _differs(one: str, other: str) -> str:
+    """CEL: some key of ours stands in ``one`` and not, or with another value, in ``other``."""
+    same = f"has({other}) && k in {other} && {other}[k] == {one}[k]"
+    return f"(has({one}) && {one}.exists(k, ({_is_our_key('k')}) && !({same})))"
+
+
+def _or_empty(variable: str, field: str, empty: str) -> str:
+    path = f"{variable}.spec.{field}"
+    return f"(has({path}) ? {path} : {empty})"
+
+
+def _is_not_from(user: str) -> str:
+    return f"request.userInfo.username != {quote(user)}"
+
+
+def quote(text: str) -> str:
+    """A CEL string literal; its escapes are those of JSON."""
+    return msgspec.json.encode(text).decode()
+
+
+def _condition(name: str, expression: str) -> Document:
+    return {"name": name, "expression": expression}
+
+
+def at_path(client_config: Mapping[str, Any], path: str) -> Document:
+    """The client configuration with the path, which stands in the URL or beside the service."""
+    config = dict(client_config)
+    if "url" in config:
+        config["url"] = config["url"].rstrip("/") + path
+    else:
+        config["service"] = {**config["service"], "path": path}
+    return config
+
+
+def _webhook(name: str, client_config: Document) -> Document:
+    """A webhook that is sent nothing yet."""
+    return {
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": client_config,
+        "failurePolicy": "Fail",
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {},
+        "objectSelector": {},
+        "rules": [],
+        "sideEffects": "None",
+        "timeoutSeconds": TIMEOUT_SECONDS,
+    }
+
+
+def _pods(operations: list[str]) -> Document:
+    return {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": operations,
+        "resources": ["pods"],
+        "scope": "Namespaced",
+    }
+
+
+def _jobs(operations: list[str]) -> Document:
+    return {
+        "apiGroups": ["batch"],
+        "apiVersions": ["v1"],
+        "operations": operations,
+        "resources": ["jobs"],
+        "scope": "Namespaced",
+    }
+
+
+def _outside(excluded: list[str]) -> Document:
+    not_excluded = {
+        "key": "kubernetes.io/metadata.name",
+        "operator": "NotIn",
+        "values": excluded,
+    }
+    return {"matchExpressions": [not_excluded]}
+
+
+def _document(kind: str, name: str, webhooks: list[Document]) -> Document:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "webhooks": webhooks,
+    }

@@ -1,0 +1,204 @@
+"""Reviews of Kueue's kinds: which path is about which kind, and the way from bytes to bytes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from admission.api import views
+from admission.base import names
+from admission.base.clock import Clock
+from admission.obs import logs
+from admission.policy.fielderrors import FieldError
+from admission.policy.kinds import (
+    clusterqueues,
+    cohorts,
+    defaulting,
+    documents,
+    flavors,
+    rules,
+    workloads,
+)
+from admission.policy.patches import Operation
+from admission.webhook import decoding, responses
+from admission.webhook.decoding import GroupVersionKind, MalformedError, UserInfo
+from admission.webhook.metrics import WebhookMetrics
+
+VERSION: Final = "v1beta2"
+"""What rules are written for; the API server converts the objects of other versions."""
+
+INTERNAL_ERROR: Final = 500
+_log = logs.get("webhook")
+
+Object = TypeVar("Object", bound=views.Object)
+Defaults = Callable[[tuple[str, ...] | None], tuple[Operation, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules(Generic[Object]):
+    """How objects of a kind are read and judged.
+
+    Attributes:
+        decoder: reads an object.
+        errors: broken rules of the object as it is (None on creation) and as it would be.
+    """
+
+    decoder: msgspec.json.Decoder[Object]
+    errors: Callable[[Object | None, Object], list[FieldError]]
+
+
+VALIDATED: Final[Mapping[str, Rules[Any]]] = {
+    "ClusterQueue": Rules(msgspec.json.Decoder(documents.ClusterQueue), clusterqueues.errors),
+    "Cohort": Rules(msgspec.json.Decoder(documents.Cohort), cohorts.errors),
+    "ResourceFlavor": Rules(msgspec.json.Decoder(documents.ResourceFlavor), flavors.errors),
+    "Workload": Rules(msgspec.json.Decoder(documents.Workload), workloads.errors),
+}
+"""Kinds with rules."""
+
+DEFAULTED: Final[Mapping[str, Defaults]] = {
+    "ClusterQueue": defaulting.finalizer,
+    "ResourceFlavor": defaulting.finalizer,
+    "Workload": defaulting.nothing,
+}
+"""Kinds with defaults beyond those of their schema."""
+
+
+def mutate_path(kind: str) -> str:
+    """Where the API server sends new objects of a kind first."""
+    return _path("mutate", kind)
+
+
+def validate_path(kind: str) -> str:
+    """Where the API server sends what it is about to store."""
+    return _path("validate", kind)
+
+
+def _path(verb: str, kind: str) -> str:
+    group = names.KUEUE_GROUP.replace(".", "-")
+    return f"/{verb}-{group}-{VERSION}-{kind.lower()}"
+
+
+class Request(msgspec.Struct, frozen=True, rename="camel"):
+    """The question of a review; objects as sent, ``null`` where there is none."""
+
+    uid: str
+    kind: GroupVersionKind = GroupVersionKind()
+    operation: str = ""
+    name: str = ""
+    namespace: str = ""
+    sub_resource: str = ""
+    user_info: UserInfo = UserInfo()
+    object: msgspec.Raw = documents.EMPTY
+    old_object: msgspec.Raw = documents.EMPTY
+
+
+class _Review(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    request: Request | None = None
+
+
+_REVIEW: Final = msgspec.json.Decoder(_Review)
+_METADATA: Final = msgspec.json.Decoder(views.Object)
+_PATHS: Final = {
+    **{mutate_path(kind): (kind, True) for kind in DEFAULTED},
+    **{validate_path(kind): (kind, False) for kind in VALIDATED},
+}
+PATHS: Final = tuple(_PATHS)
+"""Every path that a `KindReviewer` answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindReviewer:
+    """Answers reviews of Kueue's kinds; knows nothing of the cluster.
+
+    Attributes:
+        metrics: where reviews are counted.
+        clock: source of time.
+        max_body_bytes: larger bodies are answered with 413.
+    """
+
+    metrics: WebhookMetrics
+    clock: Clock
+    max_body_bytes: int = decoding.MAX_BODY_BYTES
+
+    def review(self, path: str, body: bytes, content_type: str) -> bytes:
+        """The answer to the bytes posted to one of PATHS; never raises."""
+        start = self.clock.monotonic()
+        kind, is_mutating = _PATHS[path]
+        try:
+            request = _decode(body, content_type, kind, self.max_body_bytes)
+        except MalformedError as error:
+            return self.refuse(path, error)
+        answer, outcome = _decided(path, kind, request, is_mutating=is_mutating)
+        self.metrics.reviewed(path, outcome, self.clock.monotonic() - start)
+        return answer
+
+    def refuse(self, path: str, error: MalformedError) -> bytes:
+        """The answer to a request that is no review."""
+        _log.warning("review_malformed", path=path, code=error.code, error=error.message)
+        self.metrics.reviewed(path, "malformed", 0)
+        return responses.errored(error.uid, error.code, error.message)
+
+
+def _decode(body: bytes, content_type: str, kind: str, max_bytes: int) -> Request:
+    review = decoding.read(_REVIEW, body, content_type, max_bytes=max_bytes)
+    decoding.check_envelope(review.api_version, review.kind, review.request)
+    request = review.request
+    assert request is not None
+    if request.kind != GroupVersionKind(names.KUEUE_GROUP, VERSION, kind):
+        found = f"{request.kind.group}/{request.kind.version} {request.kind.kind}"
+        rule = f"request is about {found}, expected {names.KUEUE_GROUP}/{VERSION} {kind}"
+        raise MalformedError(decoding.BAD_REQUEST, rule, request.uid)
+    return request
+
+
+def _decided(path: str, kind: str, request: Request, *, is_mutating: bool) -> tuple[bytes, str]:
+    try:
+        if is_mutating:
+            return _defaulted(kind, request)
+        return _judged(kind, request)
+    except decoding.UNREADABLE as error:
+        _log.warning("review_malformed", path=path, error=str(error), **_describe(request))
+        message = f"{kind} cannot be read: {error}"
+        return responses.errored(request.uid, decoding.BAD_REQUEST, message), "malformed"
+    except Exception as error:  # noqa: BLE001 - whatever it is, the caller needs an answer
+        _log.exception("review_failed", path=path, **_describe(request))
+        message = f"internal error of gpu-admission: {type(error).__name__}: {error}"
+        return responses.errored(request.uid, INTERNAL_ERROR, message), "failed"
+
+
+def _defaulted(kind: str, request: Request) -> tuple[bytes, str]:
+    if request.operation != "CREATE" or request.sub_resource:
+        return responses.allowed(request.uid), "allowed"
+    # The schema judges the object only after this review, so nothing else of it is read here.
+    metadata = _METADATA.decode(request.object).metadata
+    operations = DEFAULTED[kind](metadata.finalizers)
+    answer = responses.patched(request.uid, operations)
+    return answer, "patched" if operations else "allowed"
+
+
+def _judged(kind: str, request: Request) -> tuple[bytes, str]:
+    if request.operation not in {"CREATE", "UPDATE"}:
+        return responses.allowed(request.uid), "allowed"
+    judge = VALIDATED[kind]
+    old = judge.decoder.decode(request.old_object) if request.operation == "UPDATE" else None
+    errors = judge.errors(old, judge.decoder.decode(request.object))
+    if not errors:
+        return responses.allowed(request.uid), "allowed"
+    message = rules.text(errors)
+    _log.info("review_denied", message=message, **_describe(request))
+    return responses.denied(request.uid, message), "denied"
+
+
+def _describe(request: Request) -> dict[str, Any]:
+    return {
+        "request_uid": request.uid,
+        "operation": request.operation,
+        "kind": request.kind.kind,
+        "namespace": request.namespace,
+        "name": request.name,
+        "subresource": request.sub_resource,
+        "user": request.user_info.username,
+    }

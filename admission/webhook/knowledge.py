@@ -1,0 +1,155 @@
+"""The webhook's own small cache: what reviews look up, kept current by watches.
+
+Writers replace whole mappings and never change one in place, so a review on another thread reads
+without a lock and sees each kind as it was at one moment.
+"""
+
+import threading
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, cast
+
+from admission.api import views
+from admission.api.namespacequotas import NamespaceQuota
+from admission.base.errors import InternalError
+from admission.kube import resources
+from admission.kube.resources import Resource
+from admission.policy.knowledge import QueueFacts
+from admission.policy.offering import FactsCache
+
+WATCHED: Final[Mapping[Resource, type[views.Object]]] = MappingProxyType(
+    {
+        resources.NAMESPACES: views.Namespace,
+        resources.LIMIT_RANGES: views.LimitRange,
+        resources.RESOURCE_QUOTAS: NamespaceQuota,
+        resources.LOCAL_QUEUES: views.LocalQueue,
+        resources.CLUSTER_QUEUES: views.ClusterQueue,
+        resources.RESOURCE_FLAVORS: views.ResourceFlavor,
+        resources.WORKLOAD_PRIORITY_CLASSES: views.WorkloadPriorityClass,
+    }
+)
+"""Every kind that has to be listed before the webhook is ready, and how it is decoded."""
+
+_Objects = Mapping[str, views.Object]
+_EMPTY: Final[_Objects] = MappingProxyType({})
+
+
+class ClusterKnowledge:
+    """Implements ``policy.knowledge.Knowledge``; fed by one reflector per kind."""
+
+    def __init__(self) -> None:
+        self._write = threading.Lock()
+        self._kinds: dict[Resource, Mapping[str, _Objects]] = {kind: {} for kind in WATCHED}
+        self._missing = frozenset(WATCHED)
+        self._facts = FactsCache()
+
+    # ------------------------------------------------------------------------------- writers
+
+    def replace(self, kind: Resource, items: Iterable[views.Object]) -> None:
+        """Takes a complete list: what is not in it is gone."""
+        grouped: dict[str, dict[str, views.Object]] = {}
+        for item in items:
+            grouped.setdefault(item.metadata.namespace, {})[item.metadata.name] = item
+        with self._write:
+            self._check(kind)
+            self._kinds[kind] = grouped
+            self._missing -= {kind}
+
+    def upsert(self, kind: Resource, item: views.Object) -> None:
+        """Takes one object as it is now; a change that no review could notice costs nothing."""
+        namespace, name = item.metadata.namespace, item.metadata.name
+        with self._write:
+            self._check(kind)
+            siblings = self._kinds[kind].get(namespace, _EMPTY)
+            known = siblings.get(name)
+            if known is None or _content(known) != _content(item):
+                self._put(kind, namespace, {**siblings, name: item})
+
+    def delete(self, kind: Resource, item: views.Object) -> None:
+        """Takes the deletion of one object."""
+        namespace, name = item.metadata.namespace, item.metadata.name
+        with self._write:
+            self._check(kind)
+            siblings = self._kinds[kind].get(namespace, _EMPTY)
+            if name in siblings:
+                rest = {key: value for key, value in siblings.items() if key != name}
+                self._put(kind, namespace, rest)
+        if kind == resources.CLUSTER_QUEUES:
+            self._facts.forget(name)
+
+    def _check(self, kind: Resource) -> None:
+        if kind not in WATCHED:
+            raise InternalError(f"{kind.qualified}: the webhook does not watch this kind")
+
+    def _put(self, kind: Resource, namespace: str, objects: _Objects) -> None:
+        spaces = {key: value for key, value in self._kinds[kind].items() if key != namespace}
+        self._kinds[kind] = {**spaces, namespace: objects} if objects else spaces
+
+    # ------------------------------------------------------------------------------- readers
+
+    @property
+    def synced(self) -> bool:
+        """Whether every kind was listed at least once."""
+        return not self._missing
+
+    def unsynced(self) -> tuple[str, ...]:
+        """The kinds that were never listed, sorted."""
+        return tuple(sorted(kind.qualified for kind in self._missing))
+
+    def count(self, kind: Resource) -> int:
+        """How many objects of a kind are known."""
+        return sum(len(objects) for objects in self._kinds[kind].values())
+
+    def namespace(self, name: str) -> views.Namespace | None:
+        """The namespace; None if it was never seen."""
+        return cast("views.Namespace | None", self._get(resources.NAMESPACES, "", name))
+
+    def local_queue(self, namespace: str, name: str) -> views.LocalQueue | None:
+        """The LocalQueue; None if it does not exist or was not seen yet."""
+        found = self._get(resources.LOCAL_QUEUES, namespace, name)
+        return cast("views.LocalQueue | None", found)
+
+    def local_queue_names(self, namespace: str) -> tuple[str, ...]:
+        """Names of the namespace's LocalQueues, sorted."""
+        return tuple(sorted(self._kinds[resources.LOCAL_QUEUES].get(namespace, _EMPTY)))
+
+    def cluster_queue(self, name: str) -> views.ClusterQueue | None:
+        """The ClusterQueue."""
+        return cast("views.ClusterQueue | None", self._get(resources.CLUSTER_QUEUES, "", name))
+
+    def queue_facts(self, queue: views.ClusterQueue) -> QueueFacts:
+        """What follows from the queue and the flavors of this moment."""
+        return self._facts.facts(queue, self)
+
+    def resource_flavor(self, name: str) -> views.ResourceFlavor | None:
+        """The ResourceFlavor."""
+        found = self._get(resources.RESOURCE_FLAVORS, "", name)
+        return cast("views.ResourceFlavor | None", found)
+
+    def workload_priority_class(self, name: str) -> views.WorkloadPriorityClass | None:
+        """The WorkloadPriorityClass."""
+        found = self._get(resources.WORKLOAD_PRIORITY_CLASSES, "", name)
+        return cast("views.WorkloadPriorityClass | None", found)
+
+    def limit_ranges(self, namespace: str) -> tuple[views.LimitRange, ...]:
+        """The namespace's LimitRanges, sorted by name."""
+        found = self._kinds[resources.LIMIT_RANGES].get(namespace, _EMPTY)
+        return tuple(cast("views.LimitRange", found[name]) for name in sorted(found))
+
+    def resource_quotas(self, namespace: str) -> tuple[NamespaceQuota, ...]:
+        """The namespace's core ResourceQuotas, sorted by name."""
+        found = self._kinds[resources.RESOURCE_QUOTAS].get(namespace, _EMPTY)
+        return tuple(cast("NamespaceQuota", found[name]) for name in sorted(found))
+
+    def _get(self, kind: Resource, namespace: str, name: str) -> views.Object | None:
+        return self._kinds[kind].get(namespace, _EMPTY).get(name)
+
+
+def _content(item: views.Object) -> tuple[Any, ...]:
+    """All of an object but what changes with every write."""
+    metadata = item.metadata
+    fields = (getattr(item, name) for name in item.__struct_fields__ if name != "metadata")
+    return (
+        metadata.uid, metadata.labels or {}, metadata.annotations or {},
+        metadata.deletion_timestamp, *fields,
+    )  # fmt: skip

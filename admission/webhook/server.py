@@ -1,0 +1,150 @@
+"""The Flask application: routes and bodies; what a review decides is elsewhere."""
+
+from collections.abc import Iterable
+from typing import IO, Final
+
+from flask import Flask, Response, request
+from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
+
+from admission.base.clock import Clock, SystemClock
+from admission.gpu import catalogue, resources
+from admission.policy.knowledge import Rules
+from admission.settings import Settings
+from admission.webhook import convert, decoding, jobs, kinds, metrics, reviewing
+from admission.webhook.convert import Converter
+from admission.webhook.jobs import JobReviewer
+from admission.webhook.kinds import KindReviewer
+from admission.webhook.knowledge import ClusterKnowledge
+from admission.webhook.metrics import WebhookMetrics
+from admission.webhook.reviewing import Reviewer
+
+MAX_DISCARDED_BYTES: Final = 64 * 1024 * 1024
+"""How much of a body that is too large is read before the answer."""
+
+_CHUNK_BYTES: Final = 256 * 1024
+_JSON: Final = "application/json"
+_TEXT: Final = "text/plain; charset=utf-8"
+
+
+def create_app(
+    knowledge: ClusterKnowledge,
+    settings: Settings,
+    webhook_metrics: WebhookMetrics,
+    clock: Clock | None = None,
+) -> Flask:
+    """The webhook as a WSGI application.
+
+    A review is always answered with HTTP 200 and an AdmissionReview: any other status reads to
+    the API server as "webhook failed" and hides the message.
+
+    Args:
+        knowledge: filled by the caller's watches.
+        settings: what the installation chose.
+        webhook_metrics: where reviews are counted and what ``/metrics`` shows.
+        clock: source of time; the machine's by default.
+    """
+    app = Flask("gpu-admission-webhook", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = settings.webhook.max_body_bytes
+    reviewer = Reviewer(
+        knowledge=knowledge,
+        rules=rules_of(settings),
+        metrics=webhook_metrics,
+        clock=clock or SystemClock(),
+        max_body_bytes=settings.webhook.max_body_bytes,
+    )
+    _add_reviews(app, reviewer, (reviewing.MUTATE_PATH, reviewing.VALIDATE_PATH))
+    job_reviewer = JobReviewer(
+        knowledge=knowledge,
+        rules=reviewer.rules,
+        metrics=webhook_metrics,
+        clock=reviewer.clock,
+        max_body_bytes=settings.webhook.max_body_bytes,
+    )
+    _add_reviews(app, job_reviewer, jobs.PATHS)
+    kind_reviewer = KindReviewer(
+        metrics=webhook_metrics,
+        clock=reviewer.clock,
+        max_body_bytes=settings.webhook.max_body_bytes,
+    )
+    _add_reviews(app, kind_reviewer, kinds.PATHS)
+    _add_conversion(app, Converter(metrics=webhook_metrics, clock=reviewer.clock))
+    _add_probes(app, knowledge, webhook_metrics)
+    return app
+
+
+def rules_of(settings: Settings) -> Rules:
+    """The part of the settings that reviews need, compiled."""
+    return Rules(
+        managed=resources.managed(settings.gpu.managed_resources),
+        excluded_namespaces=frozenset(settings.gpu.excluded_namespaces),
+        toleration_key=settings.gpu.toleration_key,
+        catalogue=catalogue.load(),
+    )
+
+
+def _add_reviews(
+    app: Flask, reviewer: Reviewer | JobReviewer | KindReviewer, paths: Iterable[str]
+) -> None:
+    def review() -> Response:
+        path = request.path
+        try:
+            body = request.get_data(cache=False)
+        except RequestEntityTooLarge:
+            _discard(request.environ["wsgi.input"])
+            error = decoding.too_large(reviewer.max_body_bytes)
+            return Response(reviewer.refuse(path, error), content_type=_JSON)
+        except ClientDisconnected:
+            error = decoding.MalformedError(decoding.BAD_REQUEST, "request body ended early")
+            return Response(reviewer.refuse(path, error), content_type=_JSON)
+        answer = reviewer.review(path, body, request.headers.get("Content-Type", ""))
+        return Response(answer, content_type=_JSON)
+
+    for path in paths:
+        app.add_url_rule(path, path, review, methods=["POST"])
+
+
+def _add_conversion(app: Flask, converter: Converter) -> None:
+    @app.post(convert.PATH)
+    def convert_objects() -> Response:
+        request.max_content_length = converter.max_body_bytes
+        try:
+            body = request.get_data(cache=False)
+            content_type = request.headers.get("Content-Type", "")
+            return Response(converter.convert(body, content_type), content_type=_JSON)
+        except RequestEntityTooLarge:
+            _discard(request.environ["wsgi.input"])
+            error = decoding.too_large(converter.max_body_bytes)
+        except ClientDisconnected:
+            error = decoding.MalformedError(decoding.BAD_REQUEST, "request body ended early")
+        except decoding.MalformedError as malformed:
+            error = malformed
+        return Response(converter.refuse(error), status=error.code, content_type=_TEXT)
+
+
+def _discard(body: IO[bytes]) -> None:
+    """Reads what is left of a body: closing before that would reset the connection.
+
+    The sender would then see a broken pipe in place of the answer. There is an end to patience.
+    """
+    left = MAX_DISCARDED_BYTES
+    while left > 0 and (chunk := body.read(min(_CHUNK_BYTES, left))):
+        left -= len(chunk)
+
+
+def _add_probes(app: Flask, knowledge: ClusterKnowledge, webhook_metrics: WebhookMetrics) -> None:
+    @app.get("/healthz")
+    def healthz() -> Response:
+        return Response("ok\n", content_type=_TEXT)
+
+    @app.get("/readyz")
+    def readyz() -> Response:
+        missing = knowledge.unsynced()
+        if missing:
+            text = f"not listed yet: {', '.join(missing)}\n"
+            return Response(text, status=503, content_type=_TEXT)
+        return Response("ok\n", content_type=_TEXT)
+
+    @app.get("/metrics")
+    def show_metrics() -> Response:
+        text = webhook_metrics.exposition(ready=knowledge.synced)
+        return Response(text, content_type=metrics.CONTENT_TYPE)

@@ -1,0 +1,1 @@
+"""Tests of the wire models, the schemas and the conversion."""

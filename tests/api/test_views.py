@@ -1,0 +1,72 @@
+"""The views read fields that the schemas know, with types and defaults that agree."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import inspect
+
+from admission.api import views
+from admission.api.views import Object
+from tests.api import schemas
+
+VIEWS: dict[str, type[Object]] = {
+    "AdmissionCheck": views.AdmissionCheck,
+    "ClusterQueue": views.ClusterQueue,
+    "Cohort": views.Cohort,
+    "LocalQueue": views.LocalQueue,
+    "ResourceFlavor": views.ResourceFlavor,
+    "Workload": views.Workload,
+    "WorkloadPriorityClass": views.WorkloadPriorityClass,
+}
+SHARED = {"metadata"}  # a template's metadata is read by the view of a whole object's
+
+
+def unknown(kind: inspect.Type, schema: dict[str, Any], path: str) -> Iterator[str]:
+    """Paths that a view reads and the schema does not have."""
+    if isinstance(kind, inspect.UnionType):
+        for member in kind.types:
+            yield from unknown(member, schema, path)
+    elif isinstance(kind, inspect.VarTupleType):
+        yield from unknown(kind.item_type, schema.get("items", {}), f"{path}[]")
+    elif isinstance(kind, inspect.StructType):
+        for field in kind.fields:
+            below = f"{path}.{field.encode_name}"
+            if field.encode_name in SHARED:
+                continue
+            if field.encode_name not in schema.get("properties", {}):
+                yield below
+            else:
+                yield from unknown(field.type, schema["properties"][field.encode_name], below)
+
+
+@pytest.mark.parametrize("kind", sorted(VIEWS))
+def test_a_view_reads_only_fields_of_the_schema(kind: str) -> None:
+    schema = schemas.stored()[kind]
+    paths = list(unknown(inspect.type_info(VIEWS[kind]), schema, ""))
+    assert paths == []
+
+
+@pytest.mark.parametrize("kind", sorted(set(VIEWS) - {"WorkloadPriorityClass"}))
+def test_a_view_reads_an_object_without_spec_and_status(kind: str) -> None:
+    assert (
+        msgspec.json.decode(b'{"metadata": {"name": "a"}}', type=VIEWS[kind]).metadata.name == "a"
+    )
+
+
+def test_defaults_of_views_are_those_of_the_api() -> None:
+    decoded = msgspec.json.decode(b'{"spec": {}}', type=views.ClusterQueue).spec
+    properties = schemas.stored()["ClusterQueue"]["properties"]["spec"]["properties"]
+    assert decoded.queueing_strategy == properties["queueingStrategy"]["default"]
+    assert decoded.stop_policy == properties["stopPolicy"]["default"]
+    fungibility = properties["flavorFungibility"]["properties"]
+    assert views.FlavorFungibility() == views.FlavorFungibility(
+        when_can_borrow=fungibility["whenCanBorrow"]["default"],
+        when_can_preempt=fungibility["whenCanPreempt"]["default"],
+    )
+    preemption = properties["preemption"]["properties"]
+    assert views.Preemption() == views.Preemption(
+        reclaim_within_cohort=preemption["reclaimWithinCohort"]["default"],
+        within_cluster_queue=preemption["withinClusterQueue"]["default"],
+    )

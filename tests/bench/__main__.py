@@ -1,0 +1,82 @@
+"""``python -m tests.bench``: what the system costs and how fast it is, on a real API server.
+
+(a) one pod on an idle cluster; (b) 1,000 pods at once over 4 queues of 100 GPUs, 500 ms each;
+(c) the yardstick of (b): a bare loop with the same writes, without quota or webhook; (d) reviews;
+``engine`` the scheduling cycles alone. Each figure is the median of the runs.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.bench import report
+from tests.bench.figures import Figures
+from tests.bench.parts import Bench
+from tests.bench.stage import Stage
+from tests.controlplane.cluster import Cluster
+
+PARTS: Final = ("a", "b", "c", "d", "engine")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    options = _parser().parse_args(arguments)
+    wanted = _together(options.part or PARTS)
+    found: Figures = {}
+    measured = [part for part in wanted if part != "engine"]
+    if measured:
+        with Cluster.start() as cluster, tempfile.TemporaryDirectory() as folder:
+            stage = Stage(cluster, Path(folder), options.profile)
+            bench = Bench(stage, options.scale, _say)
+            for part in measured:
+                found[part] = bench.run(part, options.runs)
+    if "engine" in wanted:
+        _say("(engine)")
+        found["engine"] = _engine()
+    print(json.dumps(found, indent=2) if options.json else report.text(found))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tests.bench", description=__doc__)
+    parser.add_argument("--part", nargs="+", choices=PARTS, help="only these")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each part (3)")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the load, as 0.1")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument(
+        "--profile",
+        type=Path,
+        metavar="DIRECTORY",
+        help="run webhook and controller under cProfile, which slows them; profiles go there",
+    )
+    return parser
+
+
+def _together(parts: Sequence[str]) -> list[str]:
+    """Parts in order; (b) and (c) become one that measures both by turns."""
+    chosen = [part for part in PARTS if part in parts]
+    if {"b", "c"} <= set(chosen):
+        chosen[chosen.index("b")] = "bc"
+        chosen.remove("c")
+    return chosen
+
+
+def _engine() -> Figures:
+    """The engine's own cases."""
+    command = [sys.executable, "-m", "tests.bench.engine", "--json"]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    cases = [json.loads(line) for line in output.splitlines()]
+    return {case.pop("case"): case for case in cases}
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+"""What GPUs cost the controller: ``python -m tests.bench.capacity``.
+
+A cluster of 5,000 nodes with 8 GPUs each and the labels that GPU feature discovery sets: memory
+once all nodes and their pods are known, time of one node's change, and what demand per flavor
+costs a decision of the engine. Times are CPU times.
+"""
+
+import gc
+import json
+import resource
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from admission.api import views
+from admission.base import names
+from admission.base.clock import SystemClock
+from admission.base.names import FlavorName, ResourceName
+from admission.controllers.capacity import Capacities
+from admission.controllers.fleet import Fleet
+from admission.controllers.guard import Guard
+from admission.engine import model
+from admission.gpu import catalogue
+from admission.gpu.health import HealthPolicy
+from admission.kube import resources
+from admission.kube.reflector import Replaced, Upserted
+from admission.state.world import State
+from admission.translate import currency
+from tests.bench import engine
+from tests.controlplane.nodes import make_gpu_node
+
+NODES: Final = 5_000
+PRODUCTS: Final = ("NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3", "Tesla-T4", "NVIDIA-L4")
+UPDATES: Final = 2_000
+PENDING: Final = 20_000
+
+
+def make_node(index: int, *, healthy: int = 8) -> bytes:
+    """A node as the API server sends it, with 60 labels and 20 annotations."""
+    document = make_gpu_node(f"node-{index}", product=PRODUCTS[index % 4])
+    labels = document["metadata"]["labels"]
+    labels |= {
+        f"feature.node.kubernetes.io/cpu-cpuid.F{n}": "true" for n in range(60 - len(labels))
+    }
+    document["metadata"]["annotations"] = {
+        f"agent.example.com/fact-{n}": f"{index}-{n}" * 4 for n in range(20)
+    }
+    document["metadata"] |= {"uid": f"uid-{index}", "resourceVersion": str(index)}
+    kinds = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
+    document["status"]["conditions"] = [
+        {"type": "Ready", "status": "True", "message": "kubelet is posting ready status"},
+        *({"type": kind, "status": "False", "reason": f"No{kind}"} for kind in kinds),
+    ]
+    allocatable = {**document["status"]["capacity"], names.GPU_RESOURCE: str(healthy)}
+    document["status"]["allocatable"] = allocatable
+    return json.dumps(document).encode()
+
+
+def make_fleet() -> tuple[Fleet, Guard]:
+    products = catalogue.load()
+    capacities = Capacities(products, HealthPolicy())
+    guard = Guard(State(), capacities)
+    for product in PRODUCTS:
+        guard.set_flavor(product.lower(), {names.GPU_PRODUCT_LABEL: product})
+    for index in range(16):
+        guard.set_flavor(f"other-{index}", {"pool": str(index)})
+    return Fleet(capacities, guard, SystemClock()), guard
+
+
+def measure_fleet() -> dict[str, Any]:
+    """Memory of the nodes and time of a change."""
+    fleet, _ = make_fleet()
+    mirror = fleet.mirrors[resources.NODES]
+    gc.collect()
+    before = _rss_mib()
+    raw = [make_node(index) for index in range(NODES)]
+    gc.collect()
+    start = time.process_time()
+    mirror.apply(Replaced(tuple(msgspec.json.decode(one, type=views.Node) for one in raw)))
+    fleet.settle()
+    listed = time.process_time() - start
+    del raw
+    for index in range(NODES * 4):
+        fleet.see_pod(_pod(index))
+    gc.collect()
+    held = _rss_mib() - before
+    times = []
+    for index in range(UPDATES):
+        view = msgspec.json.decode(make_node(index % NODES, healthy=7), type=views.Node)
+        start = time.process_time()
+        mirror.apply(Upserted(view))
+        fleet.settle()
+        times.append(time.process_time() - start)
+    return {
+        "nodes": NODES,
+        "resident_mib_with_list": round(_peak_mib() - before),
+        "resident_mib_held": round(held),
+        "list_seconds": round(listed, 2),
+        "update_ms_median": round(statistics.median(times) * 1000, 3),
+        "update_ms_p99": round(statistics.quantiles(times, n=100)[98] * 1000, 3),
+    }
+
+
+def _pod(index: int) -> views.Pod:
+    amounts: dict[str, str | int] = {names.GPU_RESOURCE: "1"}
+    container = views.Container(
+        name="main", resources=views.ResourceRequirements(requests=amounts, limits=amounts)
+    )
+    spec = views.PodSpec(containers=(container,), node_name=f"node-{index % NODES}")
+    return views.Pod(metadata=views.ObjectMeta(name=f"p{index}", uid=f"p{index}"), spec=spec)
+
+
+def measure_decisions(*, per_flavor: bool) -> float:
+    """Decisions a second over 30 queues with four flavors; many wait for what others return."""
+    products = ("A100-80GB", "A100-40GB", "H100-80GB", "H100-94GB")
+    pairs = (ResourceName(names.GPU_MEMORY), ResourceName(names.GPU_SLICES))
+    quota = {
+        pairs[0]: model.ResourceQuota(nominal=200 * 2**30),
+        pairs[1]: model.ResourceQuota(nominal=14),
+    }
+    group = model.ResourceGroup(
+        covered_resources=pairs,
+        flavors=tuple(model.FlavorQuotas(name=FlavorName(f), resources=quota) for f in products),
+    )
+    state = engine.new_state(flavors=products)
+    for index in range(30):
+        made = engine.queue(f"q{index}", cohort=f"c{index % 5}", quota=quota[pairs[0]])
+        engine.add_queue(state, replace(made, resource_groups=(group,)))
+    prices = _prices(products)
+    start, decisions = time.process_time(), 0
+    for index in range(PENDING):
+        asked = engine.workload(f"w{index}", f"q{index % 30}", 0, created_us=index)
+        state.set_workload(_asking(asked, prices if per_flavor else None))
+    while state.has_work(0):
+        result = state.run_cycle(0)
+        decisions += len(result.admitted) + len(result.waiting)
+        for admit in result.admitted:
+            state.drop_workload(admit.workload)
+    return decisions / (time.process_time() - start)
+
+
+def _asking(workload: model.Workload, prices: currency.Pricing | None) -> model.Workload:
+    """One GPU: priced by flavor, or as the amounts that any flavor is charged."""
+    (pod_set,) = workload.pod_sets
+    if prices is None:
+        amounts = {ResourceName(names.GPU_MEMORY): 80 * 2**30, ResourceName(names.GPU_SLICES): 7}
+        return replace(workload, pod_sets=(replace(pod_set, requests=amounts),))
+    requests = {ResourceName(names.GPU_RESOURCE): 1}
+    asked = replace(workload, pod_sets=(replace(pod_set, requests=requests),))
+    return currency.priced(asked, prices)
+
+
+def _prices(products: Sequence[str]) -> currency.Pricing | None:
+    group = views.ResourceGroup(
+        covered_resources=(names.GPU_MEMORY, names.GPU_SLICES),
+        flavors=tuple(views.FlavorQuotas(name=product) for product in products),
+    )
+    queue = views.ClusterQueue(spec=views.ClusterQueueSpec(resource_groups=(group,)))
+    flavors = {
+        product: views.ResourceFlavor(
+            metadata=views.ObjectMeta(name=product, annotations={names.FLAVOR_PRODUCT: product})
+        )
+        for product in products
+    }
+    return currency.pricing(queue, flavors, catalogue.load())
+
+
+def _rss_mib() -> float:
+    with Path("/proc/self/statm").open(encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * resource.getpagesize() / 2**20
+
+
+def _peak_mib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> None:
+    """Measures and prints JSON; speeds are the best of three interleaved runs."""
+    found = measure_fleet()
+    runs = [
+        (measure_decisions(per_flavor=False), measure_decisions(per_flavor=True)) for _ in range(3)
+    ]
+    alike, per_flavor = (max(column) for column in zip(*runs, strict=True))
+    found |= {
+        "decisions_per_second_alike": round(alike),
+        "decisions_per_second_per_flavor": round(per_flavor),
+        "added_percent": round((alike / per_flavor - 1) * 100, 1),
+    }
+    print(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Figures as text for people."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from tests.bench.figures import Figures
+
+TITLES: Final = {
+    "a": "(a) one pod on an idle cluster",
+    "b": "(b) many pods at once",
+    "c": "(c) yardstick: the same writes, no quota, no webhook",
+    "bc": "(b) many pods at once, and (c) the yardstick",
+    "d": "(d) reviews over TLS",
+    "engine": "(engine) scheduling cycles alone",
+}
+_NAME_WIDTH: Final = 44
+
+
+def text(found: Figures) -> str:
+    """All parts, one below the other."""
+    return "\n\n".join(
+        "\n".join([TITLES[part], *_lines(part, figures)]) for part, figures in found.items()
+    )
+
+
+def _lines(part: str, found: Figures) -> Iterator[str]:
+    if part == "bc":
+        yield from _side_by_side(found["system"], found["yardstick"])
+        yield from _tree({"ratio (system / yardstick)": found["ratio"]}, 1)
+    else:
+        yield from _tree(found, 1)
+
+
+def _side_by_side(left: Figures, right: Figures) -> Iterator[str]:
+    """Two sets of figures in two columns."""
+    first, second = dict(_flat(left)), dict(_flat(right))
+    yield _line("", "system", "yardstick")
+    for name in [*first, *(name for name in second if name not in first)]:
+        yield _line(name, _shown(first.get(name)), _shown(second.get(name)))
+
+
+def _flat(found: Figures, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in found.items():
+        if isinstance(value, Mapping):
+            yield from _flat(dict(value), f"{prefix}{name}: ")
+        else:
+            yield f"{prefix}{name}".replace("_", " "), value
+
+
+def _tree(found: Figures, depth: int) -> Iterator[str]:
+    for name, value in found.items():
+        label = "  " * (depth - 1) + name.replace("_", " ")
+        if not isinstance(value, Mapping):
+            yield _line(label, _shown(value))
+        elif any(isinstance(inner, Mapping) for inner in value.values()):
+            yield _line(label)
+            yield from _tree(dict(value), depth + 1)
+        else:
+            parts = [f"{key.replace('_', ' ')} {_shown(inner)}" for key, inner in value.items()]
+            yield _line(label, ", ".join(parts))
+
+
+def _line(label: str, *values: str) -> str:
+    columns = "".join(f"{value:>14}" for value in values)
+    return f"  {label:{_NAME_WIDTH}}{columns}".rstrip()
+
+
+def _shown(value: Any) -> str:
+    return "-" if value is None else f"{value:,}" if isinstance(value, int | float) else str(value)

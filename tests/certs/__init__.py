@@ -1,0 +1,1 @@
+"""Tests of the certificates that the webhook serves with."""

@@ -1,0 +1,1 @@
+"""Faults on purpose: killed processes, lost answers, broken watches, two leaders."""

@@ -1,0 +1,27 @@
+"""Runs the controller as the command line does, with settings of the caller's choice.
+
+Arguments: kubeconfig, port of the pages, settings as JSON, ``elect`` or ``alone``.
+"""
+
+import sys
+
+from admission.app import processes
+from admission.app.connection import Target
+from admission.app.controller import Address
+from admission.obs import logs
+from admission.settings import Settings
+
+
+def main(kubeconfig: str, port: str, settings: str, election: str) -> None:
+    """Runs until a signal."""
+    logs.configure("info")
+    processes.run_controller(
+        Target(kubeconfig),
+        Address("127.0.0.1", int(port)),
+        Settings.model_validate_json(settings),
+        leader_election=election == "elect",
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,92 @@
+"""Every write of the controller meets a bad connection; the same process gets over it."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.chaos import faults, flow, invariants
+from tests.chaos.faults import Fault
+from tests.chaos.flow import Stage, Step
+from tests.chaos.system import HIGH, LOW
+from tests.controlplane import waiting
+
+pytestmark = pytest.mark.controlplane
+
+KINDS = {
+    name: flow.STEPS[name]
+    for name in ("create-workload", "reserve", "release", "evict", "stop-pod", "delete-workload")
+}
+"""One step of each kind of write: create, status, patch, delete."""
+LATE = {name: flow.STEPS[name] for name in ("create-workload", "reserve", "release")}
+
+
+@pytest.mark.parametrize("step", flow.STEPS.values(), ids=flow.STEPS)
+def test_a_write_whose_answer_is_lost_counts_once(stage: Stage, step: Step) -> None:
+    meet(stage, step, faults.lose_answer)
+
+
+@pytest.mark.parametrize(
+    "fault", [faults.lose_request, faults.claim_failure], ids=["request lost", "done but 500"]
+)
+@pytest.mark.parametrize("step", KINDS.values(), ids=KINDS)
+def test_a_write_of_unknown_outcome_ends_as_if_nothing_had_happened(
+    stage: Stage, step: Step, fault: Fault
+) -> None:
+    meet(stage, step, fault)
+
+
+def meet(stage: Stage, step: Step, fault: Fault) -> None:
+    """Lets a fault meet a step; the scenario ends as ever, in the same process."""
+    step.scenario.prepare(stage)
+    rule = stage.inject(fault, step)
+    step.scenario.act(stage)
+    rule.wait()
+
+    step.scenario.await_end(stage)
+    assert stage.controller.is_running
+
+
+@pytest.mark.parametrize("step", LATE.values(), ids=LATE)
+def test_a_write_that_arrives_after_its_repetition_changes_nothing(
+    stage: Stage, step: Step
+) -> None:
+    step.scenario.prepare(stage)
+    held = stage.hold(step, after=False)
+    step.scenario.act(stage)
+    step.scenario.await_end(stage)
+    held.wait(0)
+    held.free(arrives=True)
+
+    step.scenario.await_end(stage)
+
+
+@pytest.mark.parametrize("step", LATE.values(), ids=LATE)
+def test_many_lost_answers_in_a_row_lose_nothing(stage: Stage, step: Step) -> None:
+    step.scenario.prepare(stage)
+    rule = stage.inject(faults.lose_answer, step, times=6)
+    step.scenario.act(stage)
+    rule.wait()
+
+    step.scenario.await_end(stage)
+
+
+def test_quota_of_unknown_fate_is_not_given_to_anybody_else(stage: Stage) -> None:
+    team = stage.system.add_team(4)
+    apart = replace(stage, team=team)
+    for stream in stage.controller.proxy.streams("workloads"):
+        stream.silence()
+    rule = apart.inject(faults.lose_answer, flow.RESERVE, times=7)
+    apart.create("first", 3, LOW)
+    rule.wait()
+    apart.create("second", 3, HIGH)
+
+    def is_over() -> bool:
+        assert not (broken := invariants.unsafe(invariants.read(stage.system.api))), broken
+        return rule.hits == 7
+
+    waiting.until(is_over, what="the last answer was lost")
+    for stream in stage.controller.proxy.streams("workloads"):
+        stream.expire()
+    invariants.await_all(stage.system.api)
+    assert stage.system.released(team) == {"first"}
+    stage.system.empty(team)

@@ -1,0 +1,193 @@
+"""Two controllers and one Lease: one leads at a time, whatever happens to the other."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pytest
+
+from admission.base import names
+from admission.base.clock import SystemClock
+from admission.settings import LeaderElectionSettings
+from tests.chaos import faults, flow, invariants
+from tests.chaos.flow import Stage
+from tests.chaos.system import HIGH, LOW, QUICK, ControllerProcess, System
+from tests.controlplane import waiting
+from tests.controlplane.rest import RestError
+
+pytestmark = pytest.mark.controlplane
+
+LEASE = (
+    f"/apis/coordination.k8s.io/v1/namespaces/{names.SYSTEM_NAMESPACE}/leases/{names.LEASE_NAME}"
+)
+TAKE_OVER_SECONDS = 15
+SETTINGS = QUICK.model_copy(
+    update={
+        "controller": QUICK.controller.model_copy(
+            update={"request_timeout_seconds": 1, "waiting_after_seconds": 1}
+        ),
+        "leader_election": LeaderElectionSettings(
+            lease_seconds=4, renew_seconds=3, retry_seconds=0.4
+        ),
+    }
+)
+TACITURN = SETTINGS.model_copy(
+    update={"controller": SETTINGS.controller.model_copy(update={"waiting_after_seconds": 60})}
+)
+"""A controller that writes no reasons, and so leaves waiting Workloads as they are."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A leader and its standby, both up and synced."""
+
+    system: System
+    leader: ControllerProcess
+    standby: ControllerProcess
+    team: str
+
+    def of_leader(self) -> Stage:
+        """The stage as the leader plays it."""
+        return Stage(self.system, self.leader, self.team)
+
+    def await_lead(self, controller: ControllerProcess) -> None:
+        """Returns once a controller holds the Lease."""
+        waiting.until(
+            lambda: holder(self.system) == controller.pid,
+            what=f"process {controller.pid} leads",
+            within_seconds=TAKE_OVER_SECONDS,
+        )
+
+    def assert_one_after_the_other(self) -> None:
+        """Nobody wrote anything that matters after the other had begun."""
+        before, after = quota_writes(self.leader), quota_writes(self.standby)
+        assert before
+        assert after
+        assert max(before) < min(after)
+
+
+def holder(system: System) -> int:
+    """Process id of the Lease's holder; 0 where nobody holds it."""
+    with suppress(RestError):
+        identity = system.api.get(LEASE)["spec"].get("holderIdentity", "")
+        return int(identity.split("_")[-2]) if identity else 0
+    return 0
+
+
+def quota_writes(controller: ControllerProcess) -> list[float]:
+    """When a controller wrote pods, Workloads and queues."""
+    return [
+        seen.at
+        for seen in controller.proxy.writes
+        if "/leases" not in seen.path and "/events" not in seen.path
+    ]
+
+
+@pytest.fixture
+def pair(system: System, lasting: ControllerProcess) -> Iterator[Pair]:
+    lasting.kill()
+    with suppress(RestError):
+        system.api.delete(LEASE)
+    with (
+        system.controller("leader", SETTINGS, election=True) as leader,
+        system.controller("standby", TACITURN, election=True) as standby,
+    ):
+        leader.start()
+        waiting.until(lambda: holder(system) == leader.pid, what="the first one leads")
+        standby.start()
+        made = Pair(system, leader, standby, system.add_team(4))
+        yield made
+        system.empty(made.team)
+
+
+def test_a_standby_writes_nothing(pair: Pair) -> None:
+    pair.of_leader().create("first", 3)
+    pair.system.until_released(pair.team, "first")
+
+    assert quota_writes(pair.leader)
+    assert not pair.standby.proxy.writes
+
+
+def test_a_leader_that_ends_leaves_the_lead_at_once(pair: Pair) -> None:
+    pair.of_leader().create("first", 3)
+    pair.system.until_released(pair.team, "first")
+    clock = SystemClock()
+    started = clock.monotonic()
+    assert pair.leader.stop() == 0
+    pair.await_lead(pair.standby)
+    assert clock.monotonic() - started < SETTINGS.leader_election.lease_seconds
+
+    pair.system.delete_pod(pair.team, "first")
+    pair.of_leader().create("second", 3)
+    pair.system.until_released(pair.team, "second")
+    pair.assert_one_after_the_other()
+
+
+def test_a_killed_leader_is_replaced_when_its_lease_ends(pair: Pair) -> None:
+    stage = pair.of_leader()
+    held = stage.hold(flow.RELEASE, after=False)
+    stage.create("first", 3)
+    held.wait()
+    pair.leader.kill()
+
+    pair.system.until_released(pair.team, "first", within_seconds=TAKE_OVER_SECONDS)
+    pair.assert_one_after_the_other()
+
+
+def test_a_leader_that_slept_too_long_does_nothing_when_it_wakes_up(pair: Pair) -> None:
+    stage = pair.of_leader()
+    stage.create("first", 3)
+    pair.system.until_released(pair.team, "first")
+    stage.create("second", 3)
+    pair.system.wait_condition(pair.team, "second")
+    with pair.leader.paused():
+        pair.await_lead(pair.standby)
+        pair.system.delete_pod(pair.team, "first")
+        stage.create("third", 3)
+        pair.system.until_released(pair.team, "second", within_seconds=TAKE_OVER_SECONDS)
+
+    assert pair.leader.wait() != 0
+    assert not invariants.unsafe(invariants.read(pair.system.api))
+    assert pair.system.released(pair.team) == {"second"}
+    pair.assert_one_after_the_other()
+
+
+def test_a_write_that_lands_after_the_lead_was_lost_is_taken_back(pair: Pair) -> None:
+    stage = pair.of_leader()
+    held = stage.hold(flow.RESERVE, after=False, times=None)
+    stage.create("first", 3, LOW)
+    held.wait()
+    stage.create("second", 3, HIGH)
+    pair.system.wait_condition(pair.team, "second")
+    with pair.leader.paused():
+        pair.system.until_released(pair.team, "second", within_seconds=TAKE_OVER_SECONDS)
+        before = pair.system.api.get(stage.workload("first"))["metadata"]["resourceVersion"]
+        held.free(arrives=True)
+
+        def is_taken_back() -> bool:
+            world = invariants.read(pair.system.api)
+            assert not invariants.overrun(world)
+            workload = pair.system.api.get(stage.workload("first"))
+            landed = workload["metadata"]["resourceVersion"] != before
+            return landed and not invariants.has(workload, "QuotaReserved")
+
+        waiting.until(is_taken_back, what="the late reservation is taken back")
+
+    assert pair.leader.wait() != 0
+    assert pair.system.released(pair.team) == {"second"}
+    pair.system.delete_pod(pair.team, "second")
+    pair.system.until_released(pair.team, "first")
+
+
+def test_a_leader_that_cannot_renew_stops_writing_before_its_lease_ends(pair: Pair) -> None:
+    stage = pair.of_leader()
+    stage.create("first", 3)
+    pair.system.until_released(pair.team, "first")
+    pair.leader.proxy.inject(faults.refuse(500), path="/leases/", times=None)
+    pair.await_lead(pair.standby)
+    stage.create("second", 1)
+
+    pair.system.until_released(pair.team, "first", "second", within_seconds=TAKE_OVER_SECONDS)
+    assert pair.leader.wait() != 0
+    pair.assert_one_after_the_other()
+    invariants.await_all(pair.system.api)

@@ -1,0 +1,96 @@
+"""What goes with its owner or its namespace; on a real cluster the controller-manager's work."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from admission.api import crds
+from admission.kube import errors, resources
+from admission.kube.api import Api
+from admission.kube.resources import Resource
+from admission.kube.store import Store
+from tests.contract import conftest, objects
+from tests.controlplane import waiting
+
+PATIENCE_SECONDS = 90
+"""The garbage collector looks for new kinds every 30 s."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=["store", pytest.param("controller-manager", marks=pytest.mark.controlplane)],
+)
+def api(request: pytest.FixtureRequest) -> Iterator[Api]:
+    if request.param == "store":
+        yield Store(crds=crds.documents())
+        return
+    client = conftest.connect(request.getfixturevalue("whole_cluster"))
+    yield client
+    client.close()
+
+
+def is_gone(api: Api, resource: Resource, name: str, namespace: str = "") -> Callable[[], bool]:
+    def gone() -> bool:
+        try:
+            api.get(resource, name, namespace)
+        except errors.NotFoundError:
+            return True
+        return False
+
+    return gone
+
+
+def eventually(look: Callable[[], bool], what: str) -> None:
+    waiting.until(look, within_seconds=PATIENCE_SECONDS, what=what)
+
+
+def owned(api: Api, namespace: str, owners: list[objects.Document]) -> None:
+    references = [reference for owner in owners for reference in objects.owned_by(owner)]
+    document = objects.workload("owned", ownerReferences=references)
+    api.create(resources.WORKLOADS, document, namespace)
+
+
+def test_a_workload_goes_with_its_pod(api: Api, namespace: str):
+    pod = api.create(resources.PODS, objects.gated(), namespace)
+    owned(api, namespace, [pod])
+    api.delete(resources.PODS, "a", namespace)
+    eventually(is_gone(api, resources.WORKLOADS, "owned", namespace), "collected")
+
+
+def test_a_second_owner_keeps_it(api: Api, namespace: str):
+    pods = [api.create(resources.PODS, objects.gated(name), namespace) for name in "ab"]
+    owned(api, namespace, pods)
+    api.delete(resources.PODS, "a", namespace)
+
+    def owners() -> list[str]:
+        metadata = api.get(resources.WORKLOADS, "owned", namespace)["metadata"]
+        return [reference["name"] for reference in metadata["ownerReferences"]]
+
+    eventually(lambda: owners() == ["b"], "the reference to go")
+    api.delete(resources.PODS, "b", namespace)
+    eventually(is_gone(api, resources.WORKLOADS, "owned", namespace), "collected")
+
+
+def test_what_is_born_without_its_owner_goes(api: Api, namespace: str):
+    pod = api.create(resources.PODS, objects.gated(), namespace)
+    api.delete(resources.PODS, "a", namespace)
+    owned(api, namespace, [pod])
+    eventually(is_gone(api, resources.WORKLOADS, "owned", namespace), "collected")
+
+
+def test_an_orphan_stays_without_reference(api: Api, namespace: str):
+    pod = api.create(resources.PODS, objects.gated(), namespace)
+    owned(api, namespace, [pod])
+    api.delete(resources.PODS, "a", namespace, propagation="Orphan")
+    eventually(is_gone(api, resources.PODS, "a", namespace), "deleted")
+    metadata = api.get(resources.WORKLOADS, "owned", namespace)["metadata"]
+    assert "ownerReferences" not in metadata
+
+
+def test_a_namespace_takes_its_objects_along(api: Api, namespace: str):
+    api.create(resources.PODS, objects.gated(), namespace)
+    api.create(resources.LOCAL_QUEUES, objects.local_queue(), namespace)
+    api.delete(resources.NAMESPACES, namespace)
+    eventually(is_gone(api, resources.NAMESPACES, namespace), "the namespace to go")
+    assert api.list(resources.PODS, namespace).items == ()
+    assert api.list(resources.LOCAL_QUEUES, namespace).items == ()

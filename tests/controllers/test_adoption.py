@@ -1,0 +1,72 @@
+"""A pod that was gated in doubt gets the namespace's default queue, or is let go."""
+
+from typing import Any
+
+from admission.base import names
+from admission.kube import resources
+from tests.builders import pod_document
+from tests.controllers.world import World, cluster_queue, flavor, local_queue, namespace
+
+
+def world_with(*objects: dict[str, Any]) -> World:
+    world = World()
+    world.add(*(objects or (namespace(),)), flavor(), cluster_queue())
+    return world
+
+
+def add_pod_in_doubt(world: World, name: str = "train") -> None:
+    document = pod_document(name)
+    del document["metadata"]["labels"][names.QUEUE_LABEL]
+    for field in ("uid", "resourceVersion", "creationTimestamp"):
+        del document["metadata"][field]
+    del document["status"]
+    world.store.create(resources.PODS, document, "ml")
+
+
+def test_with_a_default_queue_it_is_adopted_and_admitted() -> None:
+    world = world_with(namespace(), local_queue("default"))
+    add_pod_in_doubt(world)
+    world.pass_time(2)
+
+    assert world.pod("train").metadata.label(names.QUEUE_LABEL) == "default"
+    assert world.admitted() == {"train"}
+
+
+def test_a_queue_that_comes_in_the_same_second_counts() -> None:
+    world = world_with()
+    add_pod_in_doubt(world)
+    world.settle()
+    world.clock.advance(0.5)
+    world.add(local_queue("default"))
+    world.pass_time(2)
+
+    assert world.pod("train").metadata.label(names.QUEUE_LABEL) == "default"
+
+
+def test_without_a_default_queue_it_is_let_go_after_a_second() -> None:
+    world = world_with()
+    add_pod_in_doubt(world)
+    world.settle()
+    assert world.is_gated("train")
+    world.pass_time(1)
+    pod = world.pod("train")
+
+    assert not pod.spec.scheduling_gates
+    assert names.MANAGED_LABEL not in (pod.metadata.labels or {})
+    assert not world.workloads()
+
+
+def test_in_an_enforced_namespace_it_waits_for_a_queue_and_says_so() -> None:
+    enforced = namespace()
+    enforced["metadata"]["labels"] = {names.ENFORCE_LABEL: "true"}
+    world = world_with(enforced)
+    add_pod_in_doubt(world)
+    world.pass_time(2)
+    condition = world.condition("train")
+
+    assert condition is not None
+    assert condition.reason == "QueueRequired"
+    assert world.is_gated("train")
+    world.add(local_queue("default"))
+    world.pass_time(1)
+    assert world.admitted() == {"train"}

@@ -1,0 +1,418 @@
+"""Promised against real: nodes, sick GPUs, pods of others, and the guard."""
+
+from typing import Any
+
+import pytest
+from prometheus_client import REGISTRY
+
+from admission.api import koordinator, views
+from admission.base import names
+from admission.controllers import core, outside
+from admission.controllers.accounting import Accounting
+from admission.controllers.fleet import Listed
+from admission.kube import patches, resources
+from admission.kube.reflector import Upserted
+from admission.settings import ControllerSettings
+from admission.state.world import State
+from tests.clocks import FakeClock
+from tests.controllers import world
+from tests.controllers.test_one_currency import GPU, MEMORY, MIG, flavor, queue
+from tests.controllers.world import World
+
+GUARD = {names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE}
+A100 = "NVIDIA-A100-SXM4-80GB"
+
+
+def node(name: str, *, labels: dict[str, str] | None = None, **units: int) -> dict[str, Any]:
+    """A Ready node; units by short name."""
+    known = {"gpu": GPU, "mig": MIG}
+    amounts = {known[key]: str(value) for key, value in units.items()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {names.GPU_PRODUCT_LABEL: A100, **(labels or {})}},
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def guarded(document: dict[str, Any]) -> dict[str, Any]:
+    document["metadata"]["annotations"] = GUARD
+    return document
+
+
+def make_world(*documents: dict[str, Any]) -> World:
+    made = World()
+    made.add(world.namespace(), world.flavor("a100", product=A100), *documents)
+    made.settle()
+    return made
+
+
+def set_node(made: World, name: str, **status: Any) -> None:
+    change = patches.merge({"status": status})
+    made.store.patch(resources.NODES, name, change, subresource="status")
+    made.settle()
+
+
+def allocatable(made: World, name: str, gpus: int) -> None:
+    set_node(made, name, allocatable={GPU: str(gpus)})
+
+
+def add(made: World, *pods: str, gpus: int = 1, queue: str = "team-a") -> None:
+    for pod in pods:
+        made.add_pod(pod, gpus=gpus, queue=queue)
+        made.settle()
+
+
+def bind(made: World, pod: str, node_name: str) -> None:
+    made.store.patch(resources.PODS, pod, patches.merge({"spec": {"nodeName": node_name}}), "ml")
+    made.settle()
+
+
+def condition(made: World, name: str = "gpus") -> tuple[str, str]:
+    """Status and text of the condition about capacity; empty where there is none."""
+    made.pass_time(2)
+    found = made.status_of(name).get("conditions", [])
+    kind = names.CAPACITY_SUFFICIENT
+    return next(((c["status"], c["message"]) for c in found if c["type"] == kind), ("", ""))
+
+
+def guarded_world(quota: int = 8, **units: int) -> World:
+    return make_world(
+        node("n0", gpu=units.get("gpu", 8)),
+        guarded(world.cluster_queue(quota=quota)),
+        world.local_queue(),
+    )
+
+
+# ---------------------------------------------------------------------------------- promised
+
+
+def test_a_queue_that_promises_more_than_exists_says_so_with_numbers():
+    made = make_world(node("n0", gpu=4), world.cluster_queue(quota=6), world.local_queue())
+    status, message = condition(made)
+    assert status == "False"
+    assert "nvidia.com/gpu in flavor a100: quota promises 6, 4 exist (4 healthy)" in message
+    add(made, "p0", "p1", "p2", "p3", "p4", "p5")
+    assert len(made.admitted()) == 6, "without the guard a promise is a promise"
+    made.store.create(resources.NODES, node("n1", gpu=2))
+    made.settle()
+    assert condition(made) == ("True", "All GPUs that the nominal quota promises exist")
+
+
+def test_nothing_is_said_where_no_node_has_gpus_or_no_quota_is_for_gpus():
+    assert condition(make_world(world.cluster_queue(quota=6))) == ("", "")
+
+
+def test_memory_and_slices_are_held_against_what_devices_are_worth():
+    made = make_world(node("n0", gpu=1, mig=7), queue("gpus", "a100", memory="160Gi", slices=14))
+    assert condition(made)[0] == "False"
+    assert "gpu-memory in flavor a100: quota promises 160Gi, 150Gi exist" in condition(made)[1]
+    assert "gpu-slices" not in condition(made)[1]
+
+
+def test_queues_are_promised_capacity_by_name():
+    made = make_world(
+        node("n0", gpu=10),
+        world.cluster_queue("alpha", quota=8),
+        world.cluster_queue("beta", quota=8),
+    )
+    assert condition(made, "alpha")[0] == "True"
+    assert condition(made, "beta")[0] == "False"
+    assert "8 promised to queues before this one" in condition(made, "beta")[1]
+
+
+# ------------------------------------------------------------------------------------- guard
+
+
+def test_the_guard_admits_only_what_exists_and_a_new_node_lets_more_in():
+    made = guarded_world(quota=8, gpu=4)
+    add(made, *"abcdef")
+    assert made.admitted() == set("abcd")
+    made.store.create(resources.NODES, node("n1", gpu=1))
+    made.settle()
+    assert len(made.admitted()) == 5
+
+
+def test_a_sick_gpu_shrinks_what_the_next_pod_gets_and_running_pods_keep_theirs():
+    made = guarded_world()
+    add(made, *"abcdefgh")
+    for pod in "abcdefgh":
+        bind(made, pod, "n0")
+    allocatable(made, "n0", 7)
+    assert made.admitted() == set("abcdefgh")
+    made.delete_pod("a")
+    made.settle()
+    add(made, "next")
+    assert not made.is_gated("b")
+    assert made.is_gated("next")
+    allocatable(made, "n0", 8)
+    assert not made.is_gated("next")
+
+
+def test_all_devices_gone_at_once_is_believed_after_the_grace_only():
+    made = guarded_world(quota=2, gpu=2)
+    allocatable(made, "n0", 0)
+    add(made, "during")
+    assert not made.is_gated("during")
+    made.pass_time(61)
+    add(made, "later")
+    assert made.is_gated("later")
+    assert "quota promises 2, 0 exist" in condition(made)[1]
+    allocatable(made, "n0", 2)
+    assert not made.is_gated("later")
+
+
+@pytest.mark.parametrize(
+    ("labels", "spec", "conditions"),
+    [
+        ({}, {"unschedulable": True}, []),
+        ({"gpu-health": "unhealthy"}, {}, []),
+        ({names.GPU_PRODUCT_LABEL: "NVIDIA-A100-SXM4-80GB-MIG-INVALID"}, {}, []),
+        ({"nvidia.com/mig.config.state": "rebooting"}, {}, []),
+        ({}, {}, [{"type": "Ready", "status": "Unknown"}]),
+        ({}, {}, [{"type": "AcceleratedHardwareReady", "status": "False"}]),
+        ({}, {}, [{"type": "XIDErrors", "status": "True"}]),
+    ],
+)
+def test_req_11_a_node_that_cannot_be_used_is_no_capacity(labels, spec, conditions):
+    made = make_world(
+        node("n0", gpu=1, labels={"pool": "a"}),
+        node("n1", gpu=1, labels={"pool": "a"}),
+        guarded(world.cluster_queue(quota=2)),
+        world.local_queue(),
+    )
+    pool = patches.merge({"spec": {"nodeLabels": {"pool": "a", names.GPU_PRODUCT_LABEL: None}}})
+    made.store.patch(resources.RESOURCE_FLAVORS, "a100", pool)
+    ready = [{"type": "Ready", "status": "True"}] if not conditions else []
+    change = {"metadata": {"labels": labels}, "spec": spec}
+    made.store.patch(resources.NODES, "n1", patches.merge(change))
+    set_node(made, "n1", conditions=[*ready, *conditions] or None)
+    add(made, "first", "second")
+    assert made.admitted() == {"first"}
+
+
+def test_pods_on_a_cordoned_node_do_not_take_from_the_others():
+    made = make_world(
+        node("n0", gpu=2),
+        node("n1", gpu=2),
+        guarded(world.cluster_queue(quota=4)),
+        world.local_queue(),
+    )
+    add(made, "a", "b")
+    for pod in "ab":
+        bind(made, pod, "n0")
+    made.store.patch(resources.NODES, "n0", patches.merge({"spec": {"unschedulable": True}}))
+    made.settle()
+    add(made, "c", "d", "e")
+    assert made.admitted() == set("abcd")
+
+
+def test_the_guard_of_one_queue_covers_what_it_may_borrow():
+    made = make_world(
+        node("n0", gpu=4),
+        guarded(world.cluster_queue("gpus", quota=2, cohortName="all")),
+        world.cluster_queue("lender", quota=8, cohortName="all"),
+        world.local_queue(),
+        world.local_queue("team-b", "lender"),
+    )
+    add(made, *"abcdef")
+    assert made.admitted() == set("abcd")
+
+
+def test_promises_of_other_trees_come_before_the_guarded_ones():
+    made = make_world(
+        node("n0", gpu=4),
+        guarded(world.cluster_queue("alpha", quota=4)),
+        world.cluster_queue("omega", quota=3),
+        world.local_queue("team-a", "alpha"),
+        world.local_queue("team-b", "omega"),
+    )
+    add(made, "a", "b")
+    add(made, "x", "y", "z", queue="team-b")
+    assert made.admitted() == {"a", "x", "y", "z"}
+
+
+def test_taking_the_guard_off_admits_what_was_promised():
+    made = guarded_world(quota=4, gpu=2)
+    add(made, *"abcd")
+    assert made.admitted() == set("ab")
+    off = patches.merge({"metadata": {"annotations": {names.CAPACITY_GUARD: None}}})
+    made.store.patch(resources.CLUSTER_QUEUES, "gpus", off)
+    made.settle()
+    assert made.admitted() == set("abcd")
+
+
+def test_a_restart_finds_the_same_capacity():
+    made = guarded_world(quota=8, gpu=2)
+    add(made, *"abc")
+    again = made.restarted()
+    again.settle()
+    add(again, "d")
+    assert again.admitted() == set("ab")
+
+
+# ------------------------------------------------------------------------- pods of others
+
+
+def other_pod(name: str, **labels: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "ml", "labels": labels},
+        "spec": {
+            "nodeName": "n0",
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "x",
+                    "resources": {"limits": {GPU: "1"}, "requests": {GPU: "1"}},
+                }
+            ],
+        },
+    }
+
+
+def test_pods_without_a_queue_hold_what_they_hold():
+    made = guarded_world(quota=4, gpu=4)
+    for pod in ("wild-0", "wild-1", "wild-2"):
+        made.store.create(resources.PODS, other_pod(pod), "ml")
+    made.set_phase("wild-2", "Succeeded")
+    found = outside.look(made.store, page_size=1)
+    assert found.outside == {"n0": {GPU: 2}}
+    made.core.receive(found)
+    made.settle()
+    add(made, *"abc")
+    assert {"a", "b"} < made.admitted()
+    assert made.is_gated("c")
+    assert "4 healthy, 2 held by pods without a queue" in condition(made)[1]
+
+
+def test_a_guarded_queue_waits_until_it_is_known_what_others_hold():
+    clock = FakeClock()
+    made = World(clock=clock)
+    made.core = core.Core(
+        state=State(),
+        writer=made,
+        events=made.events,
+        clock=clock,
+        settings=ControllerSettings(),
+        accounting=Accounting(),
+        lists_others=True,
+    )
+    made.core.receive(core.Lead())
+    made.add(world.namespace(), world.flavor("a100", product=A100), node("n0", gpu=2))
+    made.add(guarded(world.cluster_queue(quota=2)), world.local_queue())
+    add(made, "a")
+    assert made.is_gated("a")
+    assert condition(made) == ("", "")
+    made.core.receive(outside.look(made.store))
+    made.settle()
+    assert not made.is_gated("a")
+    assert condition(made)[0] == "True"
+
+
+def test_a_failed_list_is_tried_again_and_equal_ones_are_told_once():
+    told: list[Listed] = []
+    made = guarded_world()
+    lister = outside.Lister(made.store, told.append, 60)
+    assert lister.look()
+    assert lister.look()
+    assert told == [Listed({}, {})]
+
+
+def test_pods_of_admitted_jobs_are_no_pods_of_others():
+    made = guarded_world()
+    made.store.create(resources.PODS, other_pod("job", **{names.PODSET_LABEL: "main"}), "ml")
+    found = outside.look(made.store)
+    assert (found.outside, found.admitted) == ({}, {"n0": {GPU: 1}})
+
+
+# ------------------------------------------------------------------------------- Koordinator
+
+
+def device(name: str, *healthy: bool) -> koordinator.Device:
+    infos = tuple(
+        koordinator.DeviceInfo(
+            type="gpu",
+            id=f"GPU-{minor}",
+            minor=minor,
+            health=one,
+            conditions=(views.Condition(type="Healthy", status="False", reason="Xid79"),),
+        )
+        for minor, one in enumerate(healthy)
+    )
+    spec = koordinator.DeviceSpec(devices=infos)
+    return koordinator.Device(metadata=views.ObjectMeta(name=name, uid=name), spec=spec)
+
+
+@pytest.mark.parametrize("first", ["device", "node"])
+def test_a_device_that_the_agent_calls_sick_does_not_count(first: str):
+    made = make_world(guarded(world.cluster_queue(quota=4)), world.local_queue())
+    seen = core.Observed(resources.DEVICES, Upserted(device("n0", True, True, False, True)))
+    if first == "device":
+        made.core.receive(seen)
+    made.store.create(resources.NODES, node("n0", gpu=4))
+    made.settle()
+    made.core.receive(seen)
+    add(made, *"abcd")
+    assert made.admitted() == set("abc")
+    assert "3 healthy, 1 sick" in condition(made)[1]
+
+
+def test_free_gpus_in_pieces_are_told_in_words():
+    made = make_world(
+        node("n0", gpu=2), node("n1", gpu=3), world.cluster_queue(quota=9), world.local_queue()
+    )
+    add(made, "a")
+    bind(made, "a", "n1")
+    made.pass_time(6)
+    add(made, "b")
+    assert "4 free, largest hole 2" in condition(made)[1]
+
+
+def test_req_30_gauges_show_flavors_and_go_with_them():
+    made = make_world(
+        node("n0", gpu=2), node("n1", gpu=3), world.cluster_queue(quota=9), world.local_queue()
+    )
+    add(made, "a")
+    bind(made, "a", "n1")
+    allocatable(made, "n1", 2)
+    made.pass_time(6)
+    assert shown("flavor_capacity") == {("a100", GPU): 4.0}
+    assert shown("flavor_sick") == {("a100", GPU): 1.0}
+    assert shown("fragmentation_free") == {("a100", GPU): 3.0}
+    assert shown("fragmentation_largest_hole") == {("a100", GPU): 2.0}
+    for name in ("n0", "n1"):
+        made.store.delete(resources.NODES, name)
+    made.pass_time(6)
+    assert shown("flavor_capacity") == {}
+
+
+def shown(gauge: str) -> dict[tuple[str, str], float]:
+    """Devices in a gauge of this process, by flavor and resource."""
+    return {
+        (sample.labels["flavor"], sample.labels["resource"]): sample.value
+        for family in REGISTRY.collect()
+        if family.name == f"gpu_admission_{gauge}"
+        for sample in family.samples
+        if sample.labels["flavor"] == "a100" and sample.labels["resource"] == GPU
+    }
+
+
+def test_one_currency_is_guarded_too():
+    made = make_world(
+        flavor("h100", "H100-80GB"),
+        node("n0", gpu=1),
+        guarded(queue("gpus", "a100", memory="800Gi")),
+        world.local_queue(),
+    )
+    made.add_pod("whole", gpus=1)
+    made.settle()
+    made.add_pod("slice", gpus=1, resource=MIG)
+    made.settle()
+    assert made.admitted() == {"whole"}
+    assert MEMORY in condition(made)[1]

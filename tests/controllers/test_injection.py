@@ -1,0 +1,72 @@
+"""Whatever a pod has and a flavor says, a release only tightens, or it is a conflict."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admission.api import views
+from admission.base import names
+from admission.controllers import release
+from tests.builders import condition, make_admission, make_pod, make_workload
+
+KEYS = st.sampled_from(["nvidia.com/gpu.product", "pool", "zone"])
+VALUES = st.sampled_from(["a", "b"])
+SELECTORS = st.dictionaries(KEYS, VALUES, max_size=3)
+TOLERATION = st.fixed_dictionaries(
+    {"key": KEYS, "operator": st.just("Exists")}, optional={"effect": st.just("NoSchedule")}
+)
+TOLERATIONS = st.lists(TOLERATION, max_size=3)
+GATES = st.lists(st.sampled_from(["example.com/a", "example.com/b"]), max_size=2, unique=True)
+TERM = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [TERM]}
+    }
+}
+
+
+def merged(spec: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    """The spec after a merge patch that changes members of the selector and whole lists."""
+    selector = {**spec["nodeSelector"], **change.get("nodeSelector", {})}
+    return {**spec, **change, "nodeSelector": selector}
+
+
+@given(SELECTORS, TOLERATIONS, GATES, SELECTORS, TOLERATIONS)
+def test_req_21_a_release_only_tightens_or_is_a_conflict(
+    own: dict[str, str],
+    tolerated: list[dict[str, str]],
+    gates: list[str],
+    labels: dict[str, str],
+    offered: list[dict[str, str]],
+) -> None:
+    listed = [{"name": name} for name in (names.ADMISSION_GATE, *gates)]
+    spec = {
+        "nodeSelector": own,
+        "tolerations": tolerated,
+        "schedulingGates": listed,
+        "affinity": AFFINITY,
+    }
+    pod = make_pod(spec=spec)
+    flavor = msgspec.convert(
+        {"metadata": {"name": "a100"}, "spec": {"nodeLabels": labels, "tolerations": offered}},
+        views.ResourceFlavor,
+    )
+    workload = make_workload(pod, condition("Admitted", "True"), admission=make_admission())
+    injection = release.injection(workload, "main", {"a100": flavor})
+    contradicts = any(own.get(key, value) != value for key, value in labels.items())
+
+    if contradicts:
+        with pytest.raises(release.InjectionConflictError, match="conflict for nodeSelector"):
+            release.patch(pod, injection)
+        return
+    after = merged(spec, json.loads(release.patch(pod, injection).body)["spec"])
+
+    assert after["nodeSelector"] == {**own, **labels}
+    assert after["tolerations"][: len(tolerated)] == tolerated
+    assert all(one in after["tolerations"] for one in offered)
+    assert after["schedulingGates"] == [{"name": name} for name in gates]
+    assert after["affinity"] == AFFINITY

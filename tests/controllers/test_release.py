@@ -1,0 +1,113 @@
+"""Releasing a pod takes our gate off and only ever adds to the pod."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.api import views
+from admission.base import names
+from admission.controllers import release
+from tests.builders import condition, make_admission, make_pod, make_workload
+
+TOLERATION = views.Toleration(key="nvidia.com/gpu", operator="Exists", effect="NoSchedule")
+A100 = msgspec.convert(
+    {
+        "metadata": {"name": "a100"},
+        "spec": {
+            "nodeLabels": {"nvidia.com/gpu.product": "A100"},
+            "tolerations": [
+                {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+            ],
+        },
+    },
+    views.ResourceFlavor,
+)
+
+
+def given(pod: views.Pod) -> release.Injection:
+    workload = make_workload(pod, condition("Admitted", "True"), admission=make_admission())
+    return release.injection(workload, "main", {"a100": A100})
+
+
+def patch(pod: views.Pod) -> Any:
+    return json.loads(release.patch(pod, given(pod)).body)
+
+
+def test_selector_tolerations_labels_and_the_workloads_name_are_injected() -> None:
+    pod = make_pod(version="7")
+
+    assert patch(pod) == {
+        "metadata": {
+            "resourceVersion": "7",
+            "uid": "uid-train",
+            "labels": {
+                names.PODSET_LABEL: "main",
+                names.LOCAL_QUEUE_NAME_LABEL: "team-a",
+                names.CLUSTER_QUEUE_NAME_LABEL: "gpus",
+            },
+            "annotations": {names.WORKLOAD_ANNOTATION: make_workload(pod).metadata.name},
+        },
+        "spec": {
+            "schedulingGates": [],
+            "nodeSelector": {"nvidia.com/gpu.product": "A100"},
+            "tolerations": [
+                {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+            ],
+        },
+    }
+
+
+def test_gates_of_others_stay() -> None:
+    gates = [{"name": names.ADMISSION_GATE}, {"name": "example.com/wait"}]
+
+    changed = patch(make_pod(spec={"schedulingGates": gates}))
+
+    assert changed["spec"]["schedulingGates"] == [{"name": "example.com/wait"}]
+
+
+def test_kueues_topology_gate_goes_too() -> None:
+    gates = [{"name": names.ADMISSION_GATE}, {"name": names.TOPOLOGY_GATE}]
+
+    assert patch(make_pod(spec={"schedulingGates": gates}))["spec"]["schedulingGates"] == []
+
+
+def test_tolerations_of_the_pod_stay_first_and_none_is_repeated() -> None:
+    own = [
+        {"key": "team", "operator": "Equal", "value": "a", "effect": "NoExecute",
+         "tolerationSeconds": 0},
+        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+    ]  # fmt: skip
+
+    assert "tolerations" not in patch(make_pod(spec={"tolerations": own}))["spec"]
+    assert patch(make_pod(spec={"tolerations": own[:1]}))["spec"]["tolerations"] == own
+
+
+def test_what_the_pod_has_already_is_not_sent_again() -> None:
+    selector = {"nvidia.com/gpu.product": "A100"}
+
+    assert "nodeSelector" not in patch(make_pod(spec={"nodeSelector": selector}))["spec"]
+
+
+def test_a_selector_with_another_value_is_a_conflict_and_no_clobber() -> None:
+    pod = make_pod(spec={"nodeSelector": {"nvidia.com/gpu.product": "H100"}})
+
+    with pytest.raises(release.InjectionConflictError, match="conflict for nodeSelector"):
+        release.patch(pod, given(pod))
+
+
+def test_a_queue_name_that_is_no_label_value_is_left_out() -> None:
+    pod = make_pod()
+    workload = make_workload(pod, admission=make_admission(cluster_queue="a" * 64))
+
+    injected = release.injection(workload, "main", {"a100": A100})
+
+    assert names.CLUSTER_QUEUE_NAME_LABEL not in injected.labels
+
+
+def test_an_unknown_flavor_is_an_error() -> None:
+    workload = make_workload(make_pod(), admission=make_admission(flavor="gone"))
+
+    with pytest.raises(KeyError):
+        release.injection(workload, "main", {})

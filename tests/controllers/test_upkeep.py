@@ -1,0 +1,263 @@
+"""Queues that stop, Workloads that are deactivated, checks, backoff, time limits."""
+
+from typing import Any
+
+import pytest
+
+from admission.api import views
+from admission.base import names
+from admission.kube import patches, resources
+from tests.controllers.world import (
+    World,
+    cluster_queue,
+    flavor,
+    local_queue,
+    namespace,
+    ready_world,
+)
+
+LQ, CQ = resources.LOCAL_QUEUES, resources.CLUSTER_QUEUES
+
+
+def stop(world: World, kind: Any, policy: str) -> None:
+    name, space = ("team-a", "ml") if kind is LQ else ("gpus", "")
+    world.store.patch(kind, name, patches.merge({"spec": {"stopPolicy": policy}}), space)
+
+
+def patch_workload(world: World, pod: str, change: dict[str, Any], subresource: str = "") -> None:
+    metadata = world.workloads()[pod].metadata
+    world.store.patch(
+        resources.WORKLOADS, metadata.name, patches.merge(change), metadata.namespace,
+        subresource=subresource,
+    )  # fmt: skip
+
+
+def condition(world: World, pod: str, kind: str) -> views.Condition | None:
+    return world.workloads()[pod].status.condition(kind)
+
+
+def reason(world: World, pod: str, kind: str) -> tuple[str, str] | None:
+    found = condition(world, pod, kind)
+    return (found.status, found.reason) if found else None
+
+
+@pytest.mark.parametrize("kind", [LQ, CQ], ids=["LocalQueue", "ClusterQueue"])
+def test_hold_lets_run_what_runs_and_starts_nothing_new(kind: Any) -> None:
+    world = ready_world()
+    world.add_pod("old")
+    world.settle()
+    stop(world, kind, "Hold")
+    world.settle()
+    world.add_pod("new")
+    world.pass_time(2)
+
+    assert world.admitted() == {"old"}
+    assert reason(world, "new", "QuotaReserved") == ("False", "Suspended")
+    stop(world, kind, "None")
+    world.settle()
+    assert world.admitted() == {"old", "new"}
+
+
+@pytest.mark.parametrize("kind", [LQ, CQ], ids=["LocalQueue", "ClusterQueue"])
+def test_hold_and_drain_stops_what_runs(kind: Any) -> None:
+    world = ready_world()
+    world.add_pod("old")
+    world.settle()
+    stop(world, kind, "HoldAndDrain")
+    world.settle()
+
+    assert not world.store.list(resources.PODS).items
+    assert not world.workloads()
+    assert any(
+        reason == f"EvictedDueTo{kind.kind}Stopped" for _, reason, _ in world.events.recorded
+    )
+
+
+def test_a_deactivated_running_pod_is_stopped() -> None:
+    world = ready_world()
+    world.add_pod("train")
+    world.settle()
+    patch_workload(world, "train", {"spec": {"active": False}})
+    world.settle()
+
+    assert not world.store.list(resources.PODS).items
+
+
+def test_a_deactivated_waiting_pod_returns_when_it_is_activated() -> None:
+    world = ready_world(quota=1)
+    world.add_pod("train", gpus=1)
+    world.add_pod("other", gpus=1)
+    world.settle()
+    waiting = ({"train", "other"} - world.admitted()).pop()
+    patch_workload(world, waiting, {"spec": {"active": False}})
+    world.settle()
+    assert reason(world, waiting, "Evicted") == ("True", "Deactivated")
+    assert reason(world, waiting, "Requeued") == ("False", "Deactivated")
+    world.delete_pod(world.admitted().pop())
+    world.settle()
+    assert world.admitted() == set()
+
+    patch_workload(world, waiting, {"spec": {"active": True}})
+    world.settle()
+    assert world.admitted() == {waiting}
+
+
+def with_check(world: World, *, active: bool = True) -> None:
+    world.add(
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "AdmissionCheck",
+            "metadata": {"name": "budget"},
+            "spec": {"controllerName": "example.com/budget"},
+        }
+    )
+    status = {"conditions": [{"type": "Active", "status": "True" if active else "False",
+                              "reason": "Active", "message": "",
+                              "lastTransitionTime": "2026-01-01T00:00:00Z"}]}  # fmt: skip
+    world.store.patch(
+        resources.ADMISSION_CHECKS, "budget", patches.merge({"status": status}),
+        subresource="status",
+    )  # fmt: skip
+
+
+def checked_world() -> World:
+    world = World()
+    with_check(world)
+    strategy = {"admissionChecks": [{"name": "budget"}]}
+    world.add(
+        namespace(), flavor(), cluster_queue(admissionChecksStrategy=strategy), local_queue()
+    )
+    world.settle()
+    return world
+
+
+def answer(world: World, pod: str, state: str, **more: Any) -> None:
+    check = {"name": "budget", "state": state, "message": "because",
+             "lastTransitionTime": "2026-01-01T00:00:00Z", **more}  # fmt: skip
+    patch_workload(world, pod, {"status": {"admissionChecks": [check]}}, "status")
+
+
+def test_with_an_open_check_quota_is_reserved_and_the_pod_stays_gated() -> None:
+    world = checked_world()
+    world.add_pod("train")
+    world.settle()
+
+    assert world.is_gated("train")
+    assert reason(world, "train", "QuotaReserved") == ("True", "QuotaReserved")
+    assert reason(world, "train", "Admitted") == ("False", "UnsatisfiedAdmissionChecks")
+    states = world.workloads()["train"].status.admission_checks
+    assert states is not None
+    assert [(check.name, check.state) for check in states] == [("budget", "Pending")]
+
+
+@pytest.mark.parametrize("kind", [LQ, CQ], ids=["LocalQueue", "ClusterQueue"])
+def test_a_stopped_queue_takes_back_what_was_not_admitted_yet(kind: Any) -> None:
+    world = checked_world()
+    world.add_pod("train")
+    world.settle()
+    stop(world, kind, "Hold")
+    world.settle()
+    assert reason(world, "train", "QuotaReserved") == ("False", "Suspended")
+    assert world.workloads()["train"].status.admission is None
+
+    stop(world, kind, "None")
+    world.pass_time(1)
+    assert reason(world, "train", "QuotaReserved") == ("True", "QuotaReserved")
+
+
+def test_a_local_queue_that_goes_takes_its_reservations_along() -> None:
+    world = checked_world()
+    world.add_pod("train")
+    world.settle()
+    world.store.delete(LQ, "team-a", "ml")
+    world.settle()
+
+    assert reason(world, "train", "QuotaReserved") == ("False", "Misconfigured")
+
+
+def test_the_last_ready_check_admits_and_its_updates_reach_the_pod() -> None:
+    world = checked_world()
+    world.add_pod("train")
+    world.settle()
+    update = {"name": "main", "nodeSelector": {"pool": "spot"}, "annotations": {"a": "b"},
+              "tolerations": [{"key": "spot", "operator": "Exists"}]}  # fmt: skip
+    answer(world, "train", "Ready", podSetUpdates=[update])
+    world.settle()
+    pod = world.pod("train")
+
+    assert world.admitted() == {"train"}
+    assert (pod.spec.node_selector or {})["pool"] == "spot"
+    assert pod.metadata.annotation("a") == "b"
+    assert "spot" in {toleration.key for toleration in pod.spec.tolerations or ()}
+
+
+def test_a_rejected_check_deactivates() -> None:
+    world = checked_world()
+    world.add_pod("train")
+    world.settle()
+    answer(world, "train", "Rejected")
+    world.settle()
+
+    assert world.workloads()["train"].spec.active is False
+    assert reason(world, "train", "Evicted") == ("True", "DeactivatedDueToAdmissionCheck")
+    assert world.is_gated("train")
+    world.pass_time(2)
+    assert reason(world, "train", "QuotaReserved") == ("False", "Deactivated")
+
+
+def test_a_check_that_asks_for_a_retry_evicts_until_its_time() -> None:
+    world = checked_world()
+    world.add_pod("train")
+    world.settle()
+    answer(world, "train", "Retry", requeueAfterSeconds=60)
+    world.settle()
+    assert reason(world, "train", "Requeued") == ("False", "AdmissionCheck")
+    assert world.is_gated("train")
+    stats = world.workloads()["train"].status.scheduling_stats
+    assert stats is not None
+    assert [(one.reason, one.count) for one in stats.evictions or ()] == [("AdmissionCheck", 1)]
+
+    world.pass_time(61)
+    assert reason(world, "train", "QuotaReserved") == ("True", "QuotaReserved")
+    assert reason(world, "train", "Requeued") == ("True", "BackoffFinished")
+
+
+def test_the_maximum_execution_time_ends_a_pod() -> None:
+    world = ready_world()
+    world.add_pod("train", labels={names.MAX_EXEC_TIME_LABEL: "5"})
+    world.settle()
+    world.pass_time(4)
+    assert world.admitted() == {"train"}
+    world.pass_time(2)
+
+    assert not world.store.list(resources.PODS).items
+    assert "MaximumExecutionTimeExceeded" in {reason for _, reason, _ in world.events.recorded}
+
+
+def test_an_edited_priority_class_reaches_its_workloads() -> None:
+    world = ready_world()
+    world.add(
+        {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass",
+         "metadata": {"name": "urgent"}, "value": 5}
+    )  # fmt: skip
+    world.add_pod("train", labels={names.PRIORITY_CLASS_LABEL: "urgent"})
+    world.settle()
+    world.store.patch(resources.WORKLOAD_PRIORITY_CLASSES, "urgent", patches.merge({"value": 8}))
+    world.settle()
+
+    assert world.workloads()["train"].spec.priority == 8
+
+
+def test_a_higher_priority_evicts_a_running_pod_and_takes_its_quota() -> None:
+    world = World()
+    world.add(
+        namespace(), flavor(),
+        cluster_queue(quota=2, preemption={"withinClusterQueue": "LowerPriority"}), local_queue(),
+    )  # fmt: skip
+    world.add_pod("low", gpus=2, spec={"priority": 1})
+    world.settle()
+    world.add_pod("high", gpus=2, spec={"priority": 9})
+    world.pass_time(3)
+
+    assert world.admitted() == {"high"}
+    assert set(world.workloads()) == {"high"}

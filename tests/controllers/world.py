@@ -1,0 +1,226 @@
+"""A controller core on an embedded store, turned by hand: no threads, no waiting."""
+
+from collections import deque
+from collections.abc import Mapping
+from threading import Event
+from typing import Any
+
+from admission.api import crds, views
+from admission.base import names
+from admission.controllers import core
+from admission.controllers.accounting import Accounting
+from admission.controllers.core import Core
+from admission.controllers.writer import Sender
+from admission.controllers.writes import Outcome, Write
+from admission.kube import patches, resources
+from admission.kube.api import Document
+from admission.kube.reflector import Replaced
+from admission.kube.store import Store
+from admission.settings import ControllerSettings
+from admission.state.world import State
+from tests.builders import pod_document
+from tests.clocks import FakeClock
+
+_CRDS = crds.documents()
+
+
+WORKLOAD_KIND = "workloads.kueue.x-k8s.io"
+
+
+class RecordedEvents:
+    """Events as they were recorded."""
+
+    def __init__(self) -> None:
+        self.recorded: list[tuple[str, str, str]] = []
+
+    def event(self, regarding: Mapping[str, Any], type_: str, reason: str, note: str) -> None:
+        self.recorded.append((regarding["name"], reason, note))
+
+
+class World:
+    """Store, core and clock. `settle` lets everything happen that can happen now."""
+
+    def __init__(self, store: Store | None = None, clock: FakeClock | None = None) -> None:
+        self.clock = clock or FakeClock()
+        self.store = store or Store(crds=_CRDS, clock=self.clock)
+        if store is None:
+            self.serve_workloads()
+        self.events = RecordedEvents()
+        self.sent: list[Write] = []
+        self.refuse: Any = None
+        self._queue: deque[Write] = deque()
+        self._sender = Sender(self.store, self.clock, Event())
+        self.core = Core(
+            state=State(),
+            writer=self,
+            events=self.events,
+            clock=self.clock,
+            settings=ControllerSettings(),
+            accounting=Accounting(),
+        )
+        self.core.receive(core.Lead())
+
+    def serve_workloads(self) -> None:
+        """Installs Workloads as a kind, as far as reads of its definition go."""
+        for document in _CRDS:
+            if document["metadata"]["name"] == WORKLOAD_KIND:
+                self.store.create(resources.CRDS, document)
+
+    # The core's writer: what is submitted is sent when the world settles.
+    def submit(self, write: Write) -> None:
+        self._queue.append(write)
+
+    def send_one(self) -> Outcome | None:
+        """Sends the oldest open write and reports it."""
+        if not self._queue:
+            return None
+        write = self._queue.popleft()
+        self.sent.append(write)
+        outcome = self._sender.send(write)
+        self.core.receive(outcome)
+        return outcome
+
+    def observe(self) -> None:
+        """Tells the core what the store holds, as a relist does."""
+        for resource, into in core.WATCHED.items():
+            selector = core.SELECTORS.get(resource, "")
+            page = self.store.list(resource, label_selector=selector, into=into)
+            self.core.receive(core.Observed(resource, Replaced(items=page.items)))
+
+    def settle(self) -> None:
+        """Lets everything happen that can happen without time passing."""
+        for _ in range(200):
+            self.observe()
+            self.core.step()
+            if not self._queue:
+                return
+            while self.send_one() is not None:
+                self.core.step()
+        raise AssertionError(f"does not settle: {[w.purpose for w in self.sent[-10:]]}")
+
+    def pass_time(self, seconds: float) -> None:
+        """Lets time pass in small steps, and things happen."""
+        for _ in range(max(1, round(seconds / 0.5))):
+            self.clock.advance(min(seconds, 0.5))
+            self.settle()
+
+    def restarted(self) -> "World":
+        """Another controller on the same store: memory is lost, objects are not."""
+        return World(self.store, self.clock)
+
+    # ------------------------------------------------------------------------------ objects
+
+    def add(self, *documents: Document) -> None:
+        for document in documents:
+            resource = resources.of_kind(document["apiVersion"], document["kind"])
+            assert resource is not None
+            self.store.create(resource, document, document["metadata"].get("namespace", ""))
+
+    def add_pod(self, name: str, **changes: Any) -> None:
+        document = pod_document(name, **changes)
+        for field in ("uid", "resourceVersion", "creationTimestamp"):
+            document["metadata"].pop(field, None)
+        status = document.pop("status")
+        self.store.create(resources.PODS, document, document["metadata"]["namespace"])
+        if status["phase"] != "Pending":
+            self.set_phase(name, status["phase"])
+
+    def set_phase(self, name: str, phase: str, namespace: str = "ml") -> None:
+        change = patches.merge({"status": {"phase": phase}})
+        self.store.patch(resources.PODS, name, change, namespace, subresource="status")
+
+    def delete_pod(self, name: str, namespace: str = "ml") -> None:
+        self.store.delete(resources.PODS, name, namespace)
+
+    def pod(self, name: str, namespace: str = "ml") -> views.Pod:
+        return self.store.get(resources.PODS, name, namespace, into=views.Pod)
+
+    def is_gated(self, name: str) -> bool:
+        return bool(self.pod(name).spec.scheduling_gates)
+
+    def admitted(self) -> set[str]:
+        """Names of the pods that were released."""
+        pods = self.store.list(resources.PODS, into=views.Pod).items
+        return {pod.metadata.name for pod in pods if not pod.spec.scheduling_gates}
+
+    def workloads(self) -> dict[str, views.Workload]:
+        """Workloads by the name of their pod."""
+        found = self.store.list(resources.WORKLOADS, into=views.Workload).items
+        return {
+            w.metadata.owner_references[0].name: w for w in found if w.metadata.owner_references
+        }
+
+    def condition(self, name: str) -> views.PodCondition | None:
+        """Our condition on a pod."""
+        wanted = names.POD_ADMITTED_CONDITION
+        conditions = self.pod(name).status.conditions or ()
+        return next((c for c in conditions if c.type == wanted), None)
+
+    def status_of(self, queue: str) -> dict[str, Any]:
+        found = self.store.get(resources.CLUSTER_QUEUES, queue)
+        status: dict[str, Any] = found.get("status", {})
+        return status
+
+
+# As the review leaves new flavors and queues: with the finalizer.
+
+
+def flavor(name: str = "a100", **labels: str) -> Document:
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ResourceFlavor",
+        "metadata": {"name": name, "finalizers": [names.RESOURCE_IN_USE]},
+        "spec": {
+            "nodeLabels": {"nvidia.com/gpu.product": labels.get("product", name)},
+            "tolerations": [
+                {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+            ],
+        },
+    }
+
+
+def cluster_queue(
+    name: str = "gpus", *, quota: int = 4, flavors: tuple[str, ...] = ("a100",), **spec: Any
+) -> Document:
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ClusterQueue",
+        "metadata": {"name": name, "finalizers": [names.RESOURCE_IN_USE]},
+        "spec": {
+            "namespaceSelector": {},
+            "resourceGroups": [
+                {
+                    "coveredResources": [names.GPU_RESOURCE],
+                    "flavors": [
+                        {
+                            "name": one,
+                            "resources": [{"name": names.GPU_RESOURCE, "nominalQuota": quota}],
+                        }
+                        for one in flavors
+                    ],
+                }
+            ],
+            **spec,
+        },
+    }
+
+
+def local_queue(name: str = "team-a", queue: str = "gpus", namespace: str = "ml") -> Document:
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "LocalQueue",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"clusterQueue": queue},
+    }
+
+
+def namespace(name: str = "ml") -> Document:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def ready_world(quota: int = 4) -> World:
+    """One team, one queue, one flavor."""
+    world = World()
+    world.add(namespace(), flavor(), cluster_queue(quota=quota), local_queue())
+    world.settle()
+    return world

@@ -1,0 +1,201 @@
+"""A Kubernetes cluster of one test session: etcd and kube-apiserver, and on demand the rest.
+
+RBAC is on. There is no kubelet; pods run only where `Cluster.start_whole` added kwok. Pods need no
+ServiceAccount: only the controller-manager would make the one called ``default``.
+"""
+
+import secrets
+import signal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final, Self, Unpack
+
+from tests.controlplane import commands, nodes, waiting
+from tests.controlplane.credentials import Credentials
+from tests.controlplane.processes import Daemon, Household, free_port
+from tests.controlplane.rest import Json, Rest
+
+_ATTEMPTS: Final = 3
+
+
+class Cluster:
+    """A running control plane; `start` makes one and `stop` leaves nothing behind.
+
+    Attributes:
+        url: address of the API server.
+        port: port of the API server on 127.0.0.1.
+        ca_file: authority of the API server's certificate.
+        admin_kubeconfig: a kubeconfig that may do everything.
+        admin_token: the bearer token in it.
+        api: a client with the administrator's rights.
+        folder: data, logs and credentials; gone after `stop`.
+    """
+
+    def __init__(self, household: Household, api_flags: Sequence[str]) -> None:
+        self._household = household
+        self._credentials = Credentials(household.folder)
+        self._daemons: dict[str, Daemon] = {}
+        self.folder = household.folder
+        self.port = free_port()
+        self.url = f"https://127.0.0.1:{self.port}"
+        self.ca_file = self._credentials.ca_file
+        self.admin_token = self._credentials.admin_token
+        self.admin_kubeconfig = self._credentials.token_kubeconfig(
+            "admin", self.url, self.admin_token
+        )
+        self.api = Rest(self.port, self.ca_file, self.admin_token)
+        self._add("etcd", commands.etcd(self.folder))
+        server = commands.apiserver(self._credentials, self.port)
+        self._add("kube-apiserver", [*server, *api_flags])
+
+    @classmethod
+    def start(cls, *, api_flags: Sequence[str] = ()) -> Self:
+        """Starts etcd and kube-apiserver and waits until they serve, which takes seconds.
+
+        Args:
+            api_flags: further flags of kube-apiserver.
+
+        Raises:
+            StartError: a program is missing or does not start.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            household = Household()
+            try:
+                cluster = cls(household, api_flags)
+                cluster._daemons["etcd"].start()
+                cluster.start_apiserver()
+            except BaseException as failure:
+                household.close()
+                # Somebody may have taken the free port meanwhile.
+                if "address already in use" not in str(failure) or attempt == _ATTEMPTS:
+                    raise
+            else:
+                return cluster
+        raise AssertionError("the last attempt returns or raises")
+
+    def stop(self) -> None:
+        """Ends every process and removes the folder."""
+        self._household.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # The processes
+
+    @property
+    def logs(self) -> Mapping[str, Path]:
+        """Log file of each program."""
+        return {name: daemon.log for name, daemon in self._daemons.items()}
+
+    def pid(self, program: str) -> int:
+        """Process id of a program."""
+        return self._daemons[program].pid
+
+    def start_apiserver(self) -> None:
+        """Starts the API server, again after `stop_apiserver`, and waits until it serves."""
+        daemon = self._daemons["kube-apiserver"]
+        daemon.start()
+        # readyz comes before the first namespaces are made.
+        daemon.wait_until(lambda: self.api.answers("/readyz"))
+        daemon.wait_until(lambda: self.api.answers("/api/v1/namespaces/default"))
+
+    def stop_apiserver(self, *, grace_seconds: float = 0) -> None:
+        """Kills the API server, or asks it to end where it gets some grace."""
+        self._daemons["kube-apiserver"].stop(grace_seconds=grace_seconds)
+
+    def restart_apiserver(self, *, grace_seconds: float = 0) -> None:
+        """Stops the API server and starts it on the same port with the same data."""
+        self.stop_apiserver(grace_seconds=grace_seconds)
+        self.start_apiserver()
+
+    @contextmanager
+    def paused(self, program: str) -> Iterator[None]:
+        """Stops a program by SIGSTOP inside the block: it keeps its connections, silently."""
+        self._daemons[program].signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._daemons[program].signal(signal.SIGCONT)
+
+    def start_whole(self) -> None:
+        """Adds kube-controller-manager, kube-scheduler and kwok: pods are bound and run.
+
+        Pods of a Job succeed after a second, or after the time in the annotation
+        `nodes.RUN_FOR` (``"250ms"``); other pods run until they are deleted.
+        """
+        servers = []
+        for name, make in (
+            ("kube-controller-manager", commands.controller_manager),
+            ("kube-scheduler", commands.scheduler),
+        ):
+            port = free_port()
+            kubeconfig = self.kubeconfig(f"system:{name}")
+            daemon = self._add(name, make(self._credentials, kubeconfig, port))
+            daemon.start()
+            servers.append((daemon, Rest(port, self.ca_file)))
+        self._add("kwok", commands.kwok(self.admin_kubeconfig, free_port())).start()
+        for daemon, server in servers:
+            daemon.wait_until(partial(server.answers, "/healthz"))
+
+    # Who may ask
+
+    def kubeconfig(self, user: str, groups: Iterable[str] = ()) -> Path:
+        """A kubeconfig of any user; RBAC decides what the user may do."""
+        members = tuple(groups)
+        name = "-".join([user, *members])
+        return self._credentials.certificate_kubeconfig(name, self.url, user, members)
+
+    def account_kubeconfig(self, namespace: str, name: str) -> Path:
+        """A kubeconfig of an existing service account, with a token of one hour."""
+        answer = self.api.post(
+            f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token",
+            {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+        )
+        token = answer["status"]["token"]
+        return self._credentials.token_kubeconfig(f"{namespace}-{name}", self.url, token)
+
+    def client(self, kubeconfig: Path) -> Rest:
+        """A client with the rights of a kubeconfig."""
+        return Rest(self.port, self.ca_file, kubeconfig=kubeconfig)
+
+    # What is in it
+
+    def create_namespace(
+        self, prefix: str = "test", labels: Mapping[str, str] | None = None
+    ) -> str:
+        """Creates a namespace with a name of its own and gives the name."""
+        name = f"{prefix}-{secrets.token_hex(4)}"
+        metadata = {"name": name, "labels": dict(labels or {})}
+        self.api.post("/api/v1/namespaces", {"metadata": metadata})
+        return name
+
+    def add_gpu_node(self, name: str, **facts: Unpack[nodes.Facts]) -> Json:
+        """Creates a node as `nodes.make_gpu_node` describes it; a whole cluster makes it Ready.
+
+        Raises:
+            TimeoutError: a whole cluster did not make it Ready.
+        """
+        created = self.api.post("/api/v1/nodes", nodes.make_gpu_node(name, **facts))
+        if "kwok" not in self._daemons:
+            return created
+        path = f"/api/v1/nodes/{name}"
+        return waiting.until(
+            lambda: _if_ready(self.api.get(path)), what=f"node {name} Ready and free of taints"
+        )
+
+    def _add(self, name: str, command: list[str]) -> Daemon:
+        daemon = self._daemons[name] = Daemon(self._household, name, command)
+        return daemon
+
+
+def _if_ready(node: Json) -> Json | None:
+    """The node once it is Ready and the controller-manager has taken its own taint off."""
+    conditions = node["status"].get("conditions", [])
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+    keys = {taint["key"] for taint in node["spec"].get("taints", [])}
+    return node if ready and "node.kubernetes.io/not-ready" not in keys else None

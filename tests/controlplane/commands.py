@@ -1,0 +1,100 @@
+"""Command lines of the control plane's programs."""
+
+from pathlib import Path
+
+from tests.controlplane import build
+from tests.controlplane.credentials import Credentials
+from tests.controlplane.processes import StartError
+
+STAGES = Path(__file__).parent / "stages.yaml"
+
+
+_ETCD = "unix://localhost:2379"
+"""A socket file of this name in the folder in which a cluster's programs run."""
+
+
+def etcd(folder: Path) -> list[str]:
+    """A store without durability: a test's data need not survive the machine."""
+    return [
+        _binary("etcd"),
+        f"--data-dir={folder / 'etcd'}",
+        f"--listen-client-urls={_ETCD}",
+        f"--advertise-client-urls={_ETCD}",
+        # One member has no peers: any port will do, and it is not the advertised one.
+        "--listen-peer-urls=http://127.0.0.1:0",
+        "--unsafe-no-fsync",
+        "--log-level=warn",
+    ]
+
+
+def apiserver(credentials: Credentials, port: int) -> list[str]:
+    """An API server with RBAC, client certificates, a token file and service account tokens."""
+    return [
+        _binary("kube-apiserver"),
+        f"--etcd-servers={_ETCD}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        # Without these two it looks for a network interface other than loopback.
+        "--advertise-address=127.0.0.1",
+        "--endpoint-reconciler-type=none",
+        f"--cert-dir={credentials.folder}",
+        f"--tls-cert-file={credentials.server_certificate}",
+        f"--tls-private-key-file={credentials.server_key}",
+        f"--client-ca-file={credentials.ca_file}",
+        f"--token-auth-file={credentials.token_file}",
+        "--authorization-mode=RBAC",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={credentials.account_public}",
+        f"--service-account-signing-key-file={credentials.account_key}",
+        "--disable-admission-plugins=ServiceAccount",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--allow-privileged",
+    ]
+
+
+def controller_manager(credentials: Credentials, kubeconfig: Path, port: int) -> list[str]:
+    """All controllers, each under its own service account as on a usual cluster."""
+    return [
+        _binary("kube-controller-manager"),
+        *_component(credentials, kubeconfig, port),
+        "--use-service-account-credentials",
+        f"--service-account-private-key-file={credentials.account_key}",
+        f"--root-ca-file={credentials.ca_file}",
+        "--kube-api-qps=200",
+        "--kube-api-burst=400",
+    ]
+
+
+def scheduler(credentials: Credentials, kubeconfig: Path, port: int) -> list[str]:
+    """The scheduler with its default profile."""
+    return [_binary("kube-scheduler"), *_component(credentials, kubeconfig, port)]
+
+
+def kwok(kubeconfig: Path, port: int) -> list[str]:
+    """Plays the kubelet of every node, as `STAGES` says."""
+    return [
+        _binary("kwok"),
+        f"--kubeconfig={kubeconfig}",
+        "--manage-all-nodes",
+        f"--server-address=127.0.0.1:{port}",
+        f"--config={STAGES}",
+    ]
+
+
+def _component(credentials: Credentials, kubeconfig: Path, port: int) -> list[str]:
+    return [
+        f"--kubeconfig={kubeconfig}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        "--leader-elect=false",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--tls-cert-file={credentials.server_certificate}",
+        f"--tls-private-key-file={credentials.server_key}",
+    ]
+
+
+def _binary(name: str) -> str:
+    if build.missing([name]):
+        raise StartError(f"{build.folder()} holds no {name}; run 'make controlplane'")
+    return str(build.folder() / name)

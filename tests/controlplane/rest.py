@@ -1,0 +1,107 @@
+"""A small client of the API server for fixtures and assertions, not the client under test."""
+
+import json
+import ssl
+from base64 import b64decode
+from http.client import HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+Json = dict[str, Any]
+
+MERGE: Final = "application/merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
+
+
+class RestError(Exception):
+    """The API server refused.
+
+    Attributes:
+        status: HTTP status.
+        body: the answer as it came.
+    """
+
+    def __init__(self, method: str, path: str, status: int, body: str) -> None:
+        super().__init__(f"{method} {path}: {status} {body}")
+        self.status = status
+        self.body = body
+
+
+class Rest:
+    """Requests to one HTTPS server on 127.0.0.1, each on a connection of its own."""
+
+    def __init__(
+        self, port: int, ca_file: Path, token: str = "", *, kubeconfig: Path | None = None
+    ) -> None:
+        self._port = port
+        self._context = ssl.create_default_context(cafile=str(ca_file))
+        if kubeconfig is not None:
+            token = self._read(kubeconfig)
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def _read(self, kubeconfig: Path) -> str:
+        """The kubeconfig's token; its client certificate, if it has one, is shown instead."""
+        user = yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]
+        if certificate := user.get("client-certificate-data"):
+            # The ssl module takes certificates from files only.
+            pair = kubeconfig.with_suffix(".pem")
+            pair.touch(mode=0o600)
+            pair.write_bytes(b64decode(certificate) + b64decode(user["client-key-data"]))
+            self._context.load_cert_chain(pair)
+        return str(user.get("token", ""))
+
+    def text(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json"
+    ) -> str:
+        """The answer's text.
+
+        Raises:
+            RestError: the status is 400 or above.
+            OSError: no connection.
+        """
+        connection = HTTPSConnection("127.0.0.1", self._port, timeout=30, context=self._context)
+        try:
+            payload = None if body is None else json.dumps(body)
+            headers = {**self._headers, "Content-Type": content_type}
+            connection.request(method, path, payload, headers)
+            answer = connection.getresponse()
+            content = answer.read().decode()
+        except HTTPException as failure:
+            raise ConnectionError(f"{method} {path}: {failure!r}") from failure
+        finally:
+            connection.close()
+        if answer.status >= 400:
+            raise RestError(method, path, answer.status, content)
+        return content
+
+    def get(self, path: str) -> Json:
+        """Reads an object or a list."""
+        return _object(self.text("GET", path))
+
+    def post(self, path: str, body: Json) -> Json:
+        """Creates an object."""
+        return _object(self.text("POST", path, body))
+
+    def patch(self, path: str, body: Any, content_type: str = MERGE) -> Json:
+        """Patches an object; a merge patch unless ``content_type`` says otherwise."""
+        return _object(self.text("PATCH", path, body, content_type))
+
+    def delete(self, path: str, options: Json | None = None) -> Json:
+        """Deletes an object or a collection."""
+        return _object(self.text("DELETE", path, options))
+
+    def answers(self, path: str) -> bool:
+        """Whether a GET is answered with a status below 400 now."""
+        try:
+            self.text("GET", path)
+        except (OSError, RestError):
+            return False
+        return True
+
+
+def _object(text: str) -> Json:
+    value = json.loads(text)
+    assert isinstance(value, dict), "the API server answers with objects"
+    return value

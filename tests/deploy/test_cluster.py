@@ -1,0 +1,211 @@
+"""What is installed is accepted by a real API server, whichever way it gets there."""
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cryptography import x509
+
+from admission.app import manifests, webhook_secret
+from admission.app.connection import Target
+from admission.base.clock import SystemClock
+from admission.kube.api import Api
+from admission.kube.apply import Effect
+from admission.settings import Settings
+from tests.clocks import FakeClock
+from tests.controlplane import build
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import RestError
+from tests.integration.installed import run_command
+
+pytestmark = pytest.mark.controlplane
+
+ROOT = Path(__file__).parents[2]
+SYSTEM = "gpu-admission-system"
+SECRET = f"/api/v1/namespaces/{SYSTEM}/secrets/{manifests.TLS_SECRET}"
+INJECT = "cert-manager.io/inject-ca-from"
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1"
+MUTATING = f"{WEBHOOKS}/mutatingwebhookconfigurations/gpu-admission-mutating-webhook-configuration"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster.start() as started:
+        started.api.post("/api/v1/namespaces", manifests.namespace(Settings()))
+        yield started
+
+
+@pytest.fixture
+def api(cluster: Cluster) -> Iterator[Api]:
+    client = Target(str(cluster.admin_kubeconfig)).connect(connections=1, timeout_seconds=30)
+    yield client
+    client.close()
+
+
+def kubectl(cluster: Cluster, *arguments: str, text: str = "") -> str:
+    done = subprocess.run(
+        [str(build.folder() / "kubectl"), f"--kubeconfig={cluster.admin_kubeconfig}", *arguments],
+        input=text, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def install(cluster: Cluster, *arguments: str) -> dict[str, str]:
+    """Effects by kind and name."""
+    kubeconfig = str(cluster.admin_kubeconfig)
+    done = run_command("install", "--kubeconfig", kubeconfig, "-o", "json", *arguments)
+    assert done.returncode == 0, done.stderr
+    return {f"{one['kind']}/{one['name']}": one["effect"] for one in json.loads(done.stdout)}
+
+
+def content(cluster: Cluster) -> dict[str, str]:
+    data: dict[str, str] = cluster.api.get(SECRET)["data"]
+    return data
+
+
+def bundle(cluster: Cluster) -> str:
+    text: str = cluster.api.get(MUTATING)["webhooks"][0]["clientConfig"].get("caBundle", "")
+    return text
+
+
+@pytest.mark.parametrize("folder", ["base", "cert-manager"])
+def test_kubectl_builds_the_kustomization(cluster: Cluster, folder: str) -> None:
+    built = list(yaml.safe_load_all(kubectl(cluster, "kustomize", f"{ROOT}/deploy/{folder}")))
+    documents = manifests.base(Settings(), manifests.DEFAULT_IMAGE).values()
+    added = {"base": 0, "cert-manager": 2}[folder]
+    assert len(built) == sum(len(part) for part in documents) + added
+    injected = [one["kind"] for one in built if INJECT in one["metadata"].get("annotations", {})]
+    kinds = {"CustomResourceDefinition", "MutatingWebhookConfiguration",
+             "ValidatingWebhookConfiguration"}  # fmt: skip
+    assert set(injected) == (kinds if added else set())
+
+
+def test_the_api_server_accepts_every_document_of_the_base(cluster: Cluster) -> None:
+    text = kubectl(cluster, "kustomize", f"{ROOT}/deploy/base")
+    told = kubectl(
+        cluster, "apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-",
+        text=text,
+    )  # fmt: skip
+    assert len(told.splitlines()) == len(list(yaml.safe_load_all(text)))
+    assert all("serverside-applied (server dry run)" in line for line in told.splitlines())
+
+
+@pytest.mark.parametrize("name", [manifests.WEBHOOK, manifests.CONTROLLER])
+def test_the_pods_may_run_in_our_own_restricted_namespace(cluster: Cluster, name: str) -> None:
+    path = f"/api/v1/namespaces/{SYSTEM}/pods?dryRun=All"
+    documents = manifests.base(Settings(), manifests.DEFAULT_IMAGE)
+    (deployment,) = [
+        one
+        for part in documents.values()
+        for one in part
+        if one["kind"] == "Deployment" and one["metadata"]["name"] == name
+    ]
+    spec = deployment["spec"]["template"]["spec"]
+    pod: dict[str, Any] = {"metadata": {"name": name}, "spec": spec}
+    assert cluster.api.post(path, pod)["spec"]["priority"] > 10**9
+    loose = {key: value for key, value in spec.items() if key != "securityContext"}
+    with pytest.raises(RestError, match="violates PodSecurity"):
+        cluster.api.post(path, {**pod, "spec": loose})
+
+
+def test_installing_twice_changes_nothing_and_trusts_the_secrets_authority(
+    cluster: Cluster,
+) -> None:
+    first = install(cluster)
+    assert first[f"Secret/{manifests.TLS_SECRET}"] == "created"
+    assert first[f"Deployment/{manifests.WEBHOOK}"] == "created"
+    assert bundle(cluster) == content(cluster)["ca.crt"]
+    assert set(install(cluster).values()) == {"unchanged"}
+
+
+def test_the_command_installs_what_the_base_holds_and_the_secret(cluster: Cluster) -> None:
+    base = manifests.base(Settings(), manifests.DEFAULT_IMAGE)
+    named = {f"{one['kind']}/{one['metadata']['name']}" for part in base.values() for one in part}
+    assert install(cluster).keys() == named | {f"Secret/{manifests.TLS_SECRET}"}
+
+
+def test_the_certificate_names_the_service(cluster: Cluster) -> None:
+    install(cluster)
+    pem = base64.b64decode(content(cluster)["tls.crt"])
+    names = x509.load_pem_x509_certificate(pem).extensions.get_extension_for_class(
+        x509.SubjectAlternativeName
+    )
+    found = names.value.get_values_for_type(x509.DNSName)
+    assert f"gpu-admission-webhook.{SYSTEM}.svc" in found
+
+
+def test_applying_the_base_after_the_command_keeps_the_authority(cluster: Cluster) -> None:
+    install(cluster)
+    kubectl(cluster, "apply", "--server-side", "-k", f"{ROOT}/deploy/base")
+    assert bundle(cluster) == content(cluster)["ca.crt"]
+
+
+def test_a_due_certificate_is_renewed_by_the_same_authority(cluster: Cluster, api: Api) -> None:
+    install(cluster)
+    before = content(cluster)
+    clock = FakeClock(SystemClock().now() + timedelta(days=300))
+    ensured = webhook_secret.ensure(api, Settings(), clock)
+
+    assert ensured.applied.effect is Effect.CONFIGURED
+    after = content(cluster)
+    assert after["tls.crt"] != before["tls.crt"]
+    assert after["ca.crt"] == before["ca.crt"]
+
+
+def test_a_secret_without_the_authoritys_key_is_only_read(cluster: Cluster, api: Api) -> None:
+    install(cluster)
+    cluster.api.patch(SECRET, {"data": {"ca.key": None}})
+    version = cluster.api.get(SECRET)["metadata"]["resourceVersion"]
+    clock = FakeClock(SystemClock().now() + timedelta(days=300))
+    ensured = webhook_secret.ensure(api, Settings(), clock)
+
+    assert ensured.applied.effect is Effect.UNCHANGED
+    assert base64.b64encode(ensured.authority).decode() == content(cluster)["ca.crt"]
+    assert cluster.api.get(SECRET)["metadata"]["resourceVersion"] == version
+    cluster.api.patch(SECRET, {"data": {"ca.crt": None}})
+    with pytest.raises(webhook_secret.SecretError, match=r"holds no ca\.crt"):
+        webhook_secret.ensure(api, Settings(), clock)
+    cluster.api.delete(SECRET)
+
+
+def test_a_configuration_reaches_the_pods_and_the_webhooks(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    install(cluster)
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "apiVersion: config.gpu-admission.dev/v1alpha1\nkind: GpuConfiguration\n"
+        "excludedNamespaces: [drivers]\n"
+    )
+    changed = install(cluster, "--config", str(file), "--image", "registry.example.com/gpu:1")
+    assert changed[f"ConfigMap/{manifests.CONFIG_MAP}"] == "configured"
+    path = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{manifests.WEBHOOK}"
+    (container,) = cluster.api.get(path)["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "registry.example.com/gpu:1"
+    selector = cluster.api.get(MUTATING)["webhooks"][0]["namespaceSelector"]
+    assert "drivers" in selector["matchExpressions"][0]["values"]
+
+
+def test_uninstalling_leaves_nothing(cluster: Cluster) -> None:
+    install(cluster)
+    kubeconfig = str(cluster.admin_kubeconfig)
+    done = run_command("uninstall", "--kubeconfig", kubeconfig, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    for path in (
+        f"/apis/apps/v1/namespaces/{SYSTEM}/deployments",
+        f"/apis/policy/v1/namespaces/{SYSTEM}/poddisruptionbudgets",
+        f"/api/v1/namespaces/{SYSTEM}/secrets",
+        f"/api/v1/namespaces/{SYSTEM}/services",
+        f"/api/v1/namespaces/{SYSTEM}/serviceaccounts",
+        f"{WEBHOOKS}/mutatingwebhookconfigurations",
+        f"{WEBHOOKS}/validatingwebhookconfigurations",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    ):
+        assert cluster.api.get(path)["items"] == [], path

@@ -1,0 +1,219 @@
+"""deploy/ is what the program writes, and what it writes fits together."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from admission.api.config import reading
+from admission.app import manifests, rbac
+from admission.cli import main
+from admission.settings import ListenAddress, Settings
+from admission.translate import configuration
+
+ROOT = Path(__file__).parents[2]
+BASE = ROOT / "deploy" / "base"
+CERT_MANAGER = ROOT / "deploy" / "cert-manager"
+DEFAULTS = Settings()
+
+
+def documents(settings: Settings = DEFAULTS) -> list[dict[str, Any]]:
+    found = manifests.base(settings, manifests.DEFAULT_IMAGE)
+    return [document for part in found.values() for document in part]
+
+
+def of_kind(kind: str, settings: Settings = DEFAULTS) -> dict[str, dict[str, Any]]:
+    found = [one for one in documents(settings) if one["kind"] == kind]
+    return {one["metadata"]["name"]: one for one in found}
+
+
+def containers() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Pod and container of each Deployment."""
+    pods = [one["spec"]["template"]["spec"] for one in of_kind("Deployment").values()]
+    return [(pod, container) for pod in pods for container in pod["containers"]]
+
+
+# -------------------------------------------------------------------------------------- files
+
+
+def test_the_committed_base_is_what_make_manifests_writes() -> None:
+    committed = {path.name: path.read_text("utf-8") for path in BASE.iterdir()}
+    written = manifests.files(DEFAULTS, manifests.DEFAULT_IMAGE)
+    assert committed == written
+
+
+def test_the_base_lists_every_file() -> None:
+    listed = yaml.safe_load((BASE / "kustomization.yaml").read_text("utf-8"))["resources"]
+    assert {*listed, "kustomization.yaml"} == {path.name for path in BASE.iterdir()}
+
+
+def test_the_stream_holds_the_namespace_first_and_the_webhooks_last() -> None:
+    kinds = [one["kind"] for one in yaml.safe_load_all(manifests.stream(DEFAULTS, "image"))]
+    assert kinds[0] == "Namespace"
+    assert kinds[1] == "CustomResourceDefinition"
+    assert kinds[-2:] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+    assert kinds.count("CustomResourceDefinition") == len(list(ROOT.glob("crds/*.yaml")))
+
+
+def test_cert_manager_fills_the_secret_that_the_webhook_mounts() -> None:
+    found = list(yaml.safe_load_all((CERT_MANAGER / "certificate.yaml").read_text("utf-8")))
+    (certificate,) = [one for one in found if one["kind"] == "Certificate"]
+    assert certificate["spec"]["secretName"] == manifests.TLS_SECRET
+    assert set(certificate["spec"]["dnsNames"]) <= set(manifests.service_hosts(DEFAULTS))
+    name = f"{certificate['metadata']['namespace']}/{certificate['metadata']['name']}"
+    injected = yaml.safe_load((CERT_MANAGER / "inject.yaml").read_text("utf-8"))
+    assert injected["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": name}
+
+
+# -------------------------------------------------------------------------------- coherence
+
+
+@pytest.mark.parametrize("kind", ["Service", "PodDisruptionBudget"])
+def test_a_selector_finds_the_pods_of_its_deployment(kind: str) -> None:
+    deployments = of_kind("Deployment")
+    for name, document in of_kind(kind).items():
+        found = document["spec"]["selector"]
+        selector = found.get("matchLabels", found)
+        labels = deployments[name]["spec"]["template"]["metadata"]["labels"]
+        assert selector.items() <= labels.items()
+
+
+def test_every_argument_of_a_pod_is_one_of_its_command() -> None:
+    for _, container in containers():
+        command, *arguments = container["args"]
+        known = main.main.commands[command]
+        options = {name for one in known.params for name in one.opts}
+        assert {one.partition("=")[0] for one in arguments} <= options
+        assert isinstance(known, click.Command)
+
+
+def test_the_configuration_in_the_cluster_is_the_installations() -> None:
+    text = of_kind("ConfigMap")[manifests.CONFIG_MAP]["data"]["config.yaml"]
+    effective = configuration.settings_of(reading.read(text, "config.yaml"))
+    assert effective.settings == manifests.in_cluster(DEFAULTS)
+    assert effective.unused == ()
+
+
+def test_another_configuration_makes_other_pods() -> None:
+    quota = DEFAULTS.quota.model_copy(update={"ignore_undeclared": True})
+    other = of_kind("Deployment", DEFAULTS.model_copy(update={"quota": quota}))
+    for name, document in of_kind("Deployment").items():
+        hashes = [
+            one["spec"]["template"]["metadata"]["annotations"]["gpu-admission.dev/config-hash"]
+            for one in (document, other[name])
+        ]
+        assert hashes[0] != hashes[1]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "health", "ports", "probed"),
+    [
+        (ListenAddress(host="127.0.0.1", port=8080), None, {"metrics": 8080}, "metrics"),
+        (None, None, {"metrics": 8080}, "metrics"),
+        (None, ListenAddress(host="::1", port=8081), {"health": 8081}, "health"),
+        (
+            ListenAddress(host="0.0.0.0", port=9090),
+            ListenAddress(host="0.0.0.0", port=8081),
+            {"metrics": 9090, "health": 8081},
+            "health",
+        ),
+    ],
+)
+def test_probes_ask_where_the_controller_serves(
+    metrics: ListenAddress | None,
+    health: ListenAddress | None,
+    ports: dict[str, int],
+    probed: str,
+) -> None:
+    changes = {"metrics_address": metrics, "health_address": health}
+    controller = DEFAULTS.controller.model_copy(update=changes)
+    settings = DEFAULTS.model_copy(update={"controller": controller})
+    (_, deployment) = manifests.controller(settings, "image")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert {one["name"]: one["containerPort"] for one in container["ports"]} == ports
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert container[probe]["httpGet"]["port"] == probed
+    served = manifests.in_cluster(settings).controller
+    for address in (served.metrics_address, served.health_address):
+        assert address is None or address.host == "0.0.0.0"
+
+
+def test_another_namespace_is_everywhere() -> None:
+    settings = DEFAULTS.model_copy(update={"namespace": "quota"})
+    text = manifests.to_yaml(documents(settings))
+    # As an excluded namespace it may still be named.
+    for line in text.splitlines():
+        assert not re.search(r"(namespace|name): gpu-admission-system", line)
+    assert "system:serviceaccount:quota:" in text
+
+
+# -------------------------------------------------------------------------------- restrictions
+
+
+def test_pods_keep_to_the_restricted_standard() -> None:
+    assert len(containers()) == 2
+    for pod, container in containers():
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert container["resources"]["limits"]["memory"]
+        assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+
+
+def test_the_authoritys_key_stays_out_of_the_pod() -> None:
+    (secret,) = [v["secret"] for pod, _ in containers() for v in pod["volumes"] if "secret" in v]
+    assert [one["key"] for one in secret["items"]] == ["ca.crt", "tls.crt", "tls.key"]
+
+
+def test_nothing_secret_is_written() -> None:
+    assert of_kind("Secret") == {}
+    assert "PRIVATE KEY" not in manifests.stream(DEFAULTS, "image")
+
+
+def test_two_pods_of_each_kind_and_one_may_be_away() -> None:
+    for name, deployment in of_kind("Deployment").items():
+        assert deployment["spec"]["replicas"] == 2
+        assert of_kind("PodDisruptionBudget")[name]["spec"]["maxUnavailable"] == 1
+
+
+def test_no_role_of_the_program_uses_wildcards_or_reads_secrets() -> None:
+    for document in rbac.documents():
+        for rule in document.get("rules", ()):
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+            assert "secrets" not in rule["resources"]
+
+
+# --------------------------------------------------------------------------------------- image
+
+
+def pins(lock: Path) -> dict[str, str]:
+    text = lock.read_text("utf-8")
+    return dict(re.findall(r"^([A-Za-z0-9._-]+)==([^\s;]+)", text, re.MULTILINE))
+
+
+def test_the_image_holds_the_tested_versions_and_no_tools_of_development() -> None:
+    image, tested = pins(ROOT / "deploy/requirements.lock"), pins(ROOT / "requirements.lock")
+    assert image.items() <= tested.items()
+    assert not image.keys() & {"pytest", "mypy", "ruff", "hypothesis", "uv", "setuptools"}
+
+
+def test_every_pin_of_the_image_has_a_hash() -> None:
+    text = (ROOT / "deploy/requirements.lock").read_text("utf-8")
+    entries = re.findall(r"^[A-Za-z0-9._-]+==(?:.*\\\n)*.*$", text, re.MULTILINE)
+    assert len(entries) == len(pins(ROOT / "deploy/requirements.lock"))
+    assert [one for one in entries if "--hash=sha256:" not in one] == []
+
+
+def test_the_image_has_a_pinned_base_and_does_not_run_as_root() -> None:
+    text = (ROOT / "deploy/Dockerfile").read_text("utf-8")
+    bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
+    assert all(re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", one) for one in bases)
+    user = containers()[0][0]["securityContext"]["runAsUser"]
+    assert f"USER {user}:{user}" in text

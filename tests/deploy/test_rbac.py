@@ -1,0 +1,42 @@
+"""Roles follow what the code watches."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from admission.app import rbac
+from admission.controllers import core
+from admission.kube.resources import Resource
+from admission.webhook import knowledge
+
+
+def granted(account: str, *verbs: str) -> set[tuple[str, str]]:
+    """Group and resource of everything on which an account may do all the verbs."""
+    return {
+        (group, resource)
+        for document in rbac.documents()
+        if document["kind"] == "ClusterRole" and document["metadata"]["name"] == account
+        for rule in document["rules"]
+        if set(verbs) <= set(rule["verbs"])
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("account", "watched"),
+    [
+        (rbac.CONTROLLER_ACCOUNT, {**core.WATCHED, **core.OPTIONAL}),
+        (rbac.WEBHOOK_ACCOUNT, knowledge.WATCHED),
+    ],
+)
+def test_a_process_may_follow_exactly_what_it_watches(
+    account: str, watched: Iterable[Resource]
+) -> None:
+    assert granted(account, "list", "watch") == {(one.group, one.plural) for one in watched}
+    assert granted(account, "list") == granted(account, "watch")
+
+
+def test_the_webhook_may_do_nothing_else() -> None:
+    for verb in ("create", "delete", "get", "patch", "update"):
+        assert granted(rbac.WEBHOOK_ACCOUNT, verb) == set()

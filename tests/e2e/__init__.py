@@ -1,0 +1,1 @@
+"""End to end on a whole cluster: real scheduler and controllers, fake GPU nodes."""

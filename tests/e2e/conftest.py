@@ -1,0 +1,39 @@
+"""Fixtures of the end-to-end tests."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.chaos import invariants
+from tests.controlplane.cluster import Cluster
+from tests.e2e.pools import Pool
+from tests.integration.installed import Installed, installed
+
+
+@pytest.fixture
+def pool(whole_cluster: Cluster) -> Iterator[Pool]:
+    """A namespace and an empty pool of nodes on a whole cluster without gpu-admission."""
+    made = Pool(whole_cluster)
+    yield made
+    made.remove()
+
+
+@pytest.fixture(scope="package")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    """A whole cluster of its own with gpu-admission installed and running."""
+    with Cluster.start() as cluster:
+        cluster.start_whole()
+        with installed(cluster, tmp_path_factory.mktemp("system")) as it:
+            yield it
+
+
+@pytest.fixture
+def team(system: Installed) -> Iterator[Pool]:
+    """A namespace and an empty pool of nodes on the cluster with gpu-admission.
+
+    Whatever a test did, all invariants hold after it.
+    """
+    made = Pool(system.cluster)
+    yield made
+    invariants.await_all(system.api)
+    made.remove()

@@ -1,0 +1,71 @@
+"""Flavors and queues of a pool, and what its waiting pods say."""
+
+from typing import Any
+
+from admission.base import names
+from tests.controlplane import nodes
+from tests.e2e import objects
+from tests.e2e.pools import POOL_LABEL, Pool, condition
+from tests.integration.installed import KUEUE, Installed
+
+
+def add_flavor(system: Installed, team: Pool, suffix: str, product: str) -> str:
+    """A flavor of the pool's nodes that have one product; its name."""
+    name = f"{team.name}-{suffix}"
+    toleration = {"key": nodes.GPU_TAINT["key"], "operator": "Exists", "effect": "NoSchedule"}
+    spec = {
+        "nodeLabels": {POOL_LABEL: team.name, "nvidia.com/gpu.product": product},
+        "tolerations": [toleration],
+    }
+    kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor"}
+    system.api.post(f"{KUEUE}/resourceflavors", {**kind, "metadata": {"name": name}, "spec": spec})
+    return name
+
+
+def add_queue(
+    system: Installed, team: Pool, quota: dict[str, int], resource: str = names.GPU_RESOURCE
+) -> None:
+    """The namespace's default queue: devices by flavor, in order, and more CPU than is needed."""
+    flavors = [
+        {
+            "name": flavor,
+            "resources": [
+                {"name": resource, "nominalQuota": devices},
+                {"name": "cpu", "nominalQuota": "1k"},
+            ],
+        }
+        for flavor, devices in quota.items()
+    ]
+    group = {"coveredResources": [resource, "cpu"], "flavors": flavors}
+    spec = {"namespaceSelector": {}, "resourceGroups": [group]}
+    kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue"}
+    metadata = {"name": team.name}
+    system.api.post(f"{KUEUE}/clusterqueues", {**kind, "metadata": metadata, "spec": spec})
+    system.add_local_queue(team.namespace, team.name)
+    system.wait_for_queue(team.namespace)
+
+
+def waiting_pods(team: Pool) -> list[objects.Json]:
+    """The pods that are gated and say why."""
+    return [
+        pod
+        for pod in team.pods("Pending")
+        if pod["spec"].get("schedulingGates")
+        and condition(pod, names.POD_ADMITTED_CONDITION).get("status") == "False"
+    ]
+
+
+def reasons(team: Pool) -> set[str]:
+    """Why the waiting pods wait."""
+    return {condition(p, names.POD_ADMITTED_CONDITION)["reason"] for p in waiting_pods(team)}
+
+
+def usage(system: Installed, team: Pool) -> set[str]:
+    """The GPUs that the ClusterQueue's status shows as used."""
+    status: dict[str, Any] = system.api.get(f"{KUEUE}/clusterqueues/{team.name}")["status"]
+    return {
+        resource["total"]
+        for flavor in status["flavorsUsage"]
+        for resource in flavor["resources"]
+        if resource["name"] == names.GPU_RESOURCE
+    }

@@ -1,0 +1,110 @@
+"""A wish for GPU memory from the user's pod to the node's slice, and what a sick GPU changes."""
+
+from typing import Any
+
+import pytest
+
+from admission.base import names
+from tests.controlplane import nodes, waiting
+from tests.e2e import objects
+from tests.e2e.pools import POOL_LABEL, Pool, condition
+from tests.e2e.queues import waiting_pods
+from tests.integration.installed import KUEUE, Installed
+
+pytestmark = pytest.mark.controlplane
+
+A100 = "NVIDIA-A100-SXM4-80GB"
+H100 = "NVIDIA-H100-80GB-HBM3"
+SLICE = "nvidia.com/mig-1g.10gb"
+VERSION = "kueue.x-k8s.io/v1beta2"
+
+
+def add_flavor(system: Installed, team: Pool, suffix: str, product: str, **marks: str) -> str:
+    name = f"{team.name}-{suffix}"
+    labels = {POOL_LABEL: team.name, names.GPU_PRODUCT_LABEL: product}
+    metadata = {"name": name, "annotations": {f"{names.OWN_DOMAIN}/{k}": marks[k] for k in marks}}
+    document = {"apiVersion": VERSION, "kind": "ResourceFlavor", "metadata": metadata}
+    system.api.post(f"{KUEUE}/resourceflavors", {**document, "spec": {"nodeLabels": labels}})
+    return name
+
+
+def add_queue(system: Installed, team: Pool, **budgets: tuple[str, int]) -> None:
+    """The namespace's queue, guarded: GPU memory and slices by flavor, no device names."""
+    flavors = [
+        {
+            "name": flavor,
+            "resources": [
+                {"name": names.GPU_MEMORY, "nominalQuota": memory},
+                {"name": names.GPU_SLICES, "nominalQuota": slices},
+                {"name": "cpu", "nominalQuota": "100"},
+            ],
+        }
+        for flavor, (memory, slices) in budgets.items()
+    ]
+    covered = [names.GPU_MEMORY, names.GPU_SLICES, "cpu"]
+    guard = {names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE}
+    document = {
+        "apiVersion": VERSION,
+        "kind": "ClusterQueue",
+        "metadata": {"name": team.name, "annotations": guard},
+        "spec": {
+            "namespaceSelector": {},
+            "resourceGroups": [{"coveredResources": covered, "flavors": flavors}],
+        },
+    }
+    system.api.post(f"{KUEUE}/clusterqueues", document)
+    system.add_local_queue(team.namespace, team.name)
+    system.wait_for_queue(team.namespace)
+
+
+def ask_for_memory(team: Pool, name: str, amount: str) -> None:
+    pod = objects.make_pod(name, objects.make_pod_spec(1))
+    pod["metadata"]["annotations"] = {names.GPU_MEMORY: amount}
+    team.create("pods", pod)
+
+
+def usage(team: Pool) -> dict[str, dict[str, str]]:
+    """GPU memory and slices of each assigned flavor, as the only Workload's status says."""
+    found = team.cluster.api.get(f"{KUEUE}/namespaces/{team.namespace}/workloads")["items"]
+    (assigned,) = found[0]["status"]["admission"]["podSetAssignments"]
+    amounts = {r: v for r, v in assigned["resourceUsage"].items() if r != "cpu"}
+    return {assigned["flavors"][names.GPU_MEMORY]: amounts}
+
+
+def capacity(team: Pool) -> dict[str, Any]:
+    queue = team.cluster.api.get(f"{KUEUE}/clusterqueues/{team.name}")
+    return condition(queue, names.CAPACITY_SUFFICIENT)
+
+
+def test_a_wish_for_memory_becomes_a_slice_and_a_sick_gpu_shrinks_what_comes_next(
+    system: Installed, team: Pool
+):
+    node = team.add_node(product=A100, gpus=0, mig={"1g.10gb": 3}, taints=[nodes.GPU_TAINT])
+    team.add_node(product=H100, gpus=1, taints=[nodes.GPU_TAINT])
+    sliced = add_flavor(system, team, "slices", A100, **{"mig-profile": "1g.10gb"})
+    whole = add_flavor(system, team, "whole", H100)
+    add_queue(system, team, **{sliced: ("30Gi", 3), whole: ("0", 0)})
+
+    ask_for_memory(team, "first", "8Gi")
+    waiting.until(lambda: team.pods("Running"), what="the first pod runs")
+    (running,) = team.pods("Running")
+    assert running["spec"]["nodeName"] == node
+    assert running["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "1", SLICE: "1"}
+    assert usage(team) == {sliced: {names.GPU_MEMORY: "10Gi", names.GPU_SLICES: "1"}}
+    waiting.until(lambda: capacity(team).get("status") == "True", what="three slices exist")
+
+    say_allocatable(team, node, 1)
+    waiting.until(lambda: capacity(team).get("status") == "False", what="two slices are sick")
+    assert "gpu-slices in flavor" in capacity(team)["message"]
+    ask_for_memory(team, "second", "8Gi")
+    waiting.until(lambda: waiting_pods(team), what="the second pod says why it waits")
+    assert [pod["metadata"]["name"] for pod in team.pods("Running")] == ["first"]
+
+    say_allocatable(team, node, 3)
+    waiting.until(lambda: len(team.pods("Running")) == 2, what="the second pod runs, too")
+
+
+def say_allocatable(team: Pool, node: str, slices: int) -> None:
+    """The device plugin reports that many healthy slices."""
+    change = {"status": {"allocatable": {SLICE: str(slices)}}}
+    team.cluster.api.patch(f"/api/v1/nodes/{node}/status", change)

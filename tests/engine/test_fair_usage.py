@@ -1,0 +1,160 @@
+"""Past usage of LocalQueues."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from admission.base.names import ClusterQueueName, LocalQueueKey, ResourceName, WorkloadKey
+from admission.engine import fairusage, model
+from admission.engine.fairusage import Consumption
+from tests.engine.worlds import (
+    CPU,
+    LOWER,
+    NOW_US,
+    SECOND_US,
+    World,
+    admitted,
+    cq,
+    evicted,
+    held,
+    want,
+    world,
+)
+
+MINUTE_US = 60 * SECOND_US
+TEN_MINUTES = model.AdmissionFairSharing(half_life_us=10 * MINUTE_US, sampling_us=5 * MINUTE_US)
+MEMORY = ResourceName("memory")
+
+
+def test_a_reservation_is_charged_by_the_sampling_interval():
+    charged = fairusage.penalty(fairusage.to_nanos({CPU: 4000}), TEN_MINUTES)
+
+    assert charged == {CPU: 1_171_572_875}
+
+
+def test_weights_multiply_resources_and_divide_by_the_queue():
+    config = model.AdmissionFairSharing(
+        half_life_us=TEN_MINUTES.half_life_us, weights={CPU: 2 * 10**9}
+    )
+
+    endless, rank = fairusage.rank({CPU: 1_171_572_875}, 2 * 10**9, config)
+
+    assert not endless
+    assert rank == Fraction(1_171_572_875, 10**9)
+
+
+def test_unweighted_memory_outweighs_cpu():
+    used = fairusage.to_nanos({MEMORY: 8 << 30, CPU: 64_000})
+
+    assert fairusage.rank({MEMORY: used[MEMORY]}, 10**9, TEN_MINUTES) > fairusage.rank(
+        {CPU: used[CPU]}, 10**9, TEN_MINUTES
+    )
+
+
+def test_a_queue_without_weight_ranks_last():
+    assert fairusage.rank({}, 0, TEN_MINUTES) > fairusage.rank({CPU: 10**18}, 1, TEN_MINUTES)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "expected"), [(0, 8_000_000_000), (10, 4_000_000_000), (20, 2_000_000_000)]
+)
+def test_usage_halves_in_each_half_life(minutes, expected):
+    known = Consumption(consumed={CPU: 8_000_000_000}, updated_us=NOW_US)
+
+    found = fairusage.sampled(known, {}, NOW_US + minutes * MINUTE_US, TEN_MINUTES)
+
+    assert found == Consumption(consumed={CPU: expected}, updated_us=NOW_US + minutes * MINUTE_US)
+
+
+def test_what_runs_is_approached():
+    known = Consumption(updated_us=NOW_US)
+
+    found = fairusage.sampled(known, {CPU: 8_000_000_000}, NOW_US + 10 * MINUTE_US, TEN_MINUTES)
+
+    assert found.consumed == {CPU: 4_000_000_000}
+
+
+def test_without_half_life_nothing_is_remembered():
+    config = model.AdmissionFairSharing(half_life_us=0)
+    known = Consumption(consumed={CPU: 8}, updated_us=NOW_US)
+
+    assert fairusage.sampled(known, {CPU: 5}, NOW_US + 1, config).consumed == {}
+    assert fairusage.penalty({CPU: 5}, config) == {CPU: 0}
+
+
+def teams(*objects: model.Workload, cpu: int = 2) -> World:
+    """One ClusterQueue ``solo`` with the LocalQueues ``left`` and ``right``."""
+    made = world(
+        cq("solo", cpu, within=LOWER, usage_based=True),
+        config=model.Config(admission_fair_sharing=TEN_MINUTES),
+    )
+    for name in ("left", "right"):
+        local = model.LocalQueue(
+            key=LocalQueueKey("default", name), cluster_queue=ClusterQueueName("solo")
+        )
+        made.state.set_local_queue(local)
+    made.add(*objects)
+    return made
+
+
+def test_teams_take_turns_whatever_the_priority():
+    made = teams(
+        want("l1", "left", 1, p=9, t=-4),
+        want("l2", "left", 1, p=9, t=-3),
+        want("r1", "right", 1, t=-2),
+        want("r2", "right", 1, t=-1),
+    )
+
+    assert [admitted(made.cycle()) for _ in range(2)] == [["l1"], ["r1"]]
+
+
+def test_the_charge_becomes_usage_when_the_admission_is_written():
+    made = teams(want("l1", "left", 1))
+    made.cycle()
+    left = LocalQueueKey("default", "left")
+    assert made.state.consumption(left) == Consumption(updated_us=NOW_US)
+
+    known = made.state.workload(WorkloadKey("default", "l1"))
+    assert known is not None
+    made.state.set_workload(known, NOW_US)
+
+    assert made.state.consumption(left) == Consumption(
+        consumed={CPU: 292_893_218}, updated_us=NOW_US
+    )
+
+
+def test_a_failed_admission_costs_nothing():
+    made = teams(want("l1", "left", 1, t=-4), want("r1", "right", 1, t=-2), cpu=1)
+    assert admitted(made.cycle()) == ["l1"]
+
+    made.state.forget(WorkloadKey("default", "l1"), NOW_US)
+
+    assert made.active("solo") == ["l1", "r1"]
+
+
+def test_past_usage_comes_back_from_status():
+    made = teams(want("l1", "left", 1, p=9), want("r1", "right", 1))
+
+    made.state.restore_consumption(
+        LocalQueueKey("default", "left"), Consumption(consumed={CPU: 10**9}, updated_us=NOW_US)
+    )
+
+    assert made.active("solo") == ["r1", "l1"]
+
+
+def test_the_team_that_used_more_gives_way_first():
+    made = teams(*(placed(f"{team}-old", team, r) for team, r in (("left", -50), ("right", -10))))
+    left = LocalQueueKey("default", "left")
+    used = Consumption(consumed={CPU: 10**9}, updated_us=NOW_US)
+    made.state.restore_consumption(left, used)
+
+    made.add(want("new", "right", 1, p=5))
+
+    assert evicted(made.cycle()) == {"left-old": "InClusterQueue"}
+
+
+def placed(name: str, team: str, r: int) -> model.Workload:
+    """A workload of a team that holds one core of ``solo``."""
+    key = LocalQueueKey("default", team)
+    return replace(held(name, "solo", 1, r=r), queue=key)

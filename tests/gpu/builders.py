@@ -1,0 +1,74 @@
+"""Short ways to say what a pod asks for and what a queue offers."""
+
+from collections.abc import Mapping
+
+from admission.gpu import catalogue as catalogues
+from admission.gpu import rewrite as rewriting
+from admission.gpu.rewrite import (
+    ContainerRequest,
+    FlavorOffer,
+    LimitedNames,
+    PodRequest,
+    QueueOffer,
+    Refusal,
+    Rewrite,
+)
+from admission.gpu.wishes import Wish
+
+GPU = "nvidia.com/gpu"
+SHARED = "nvidia.com/gpu.shared"
+MEMORY = "gpu-admission.dev/gpu-memory"
+SLICES = "gpu-admission.dev/gpu-slices"
+GIB = 2**30
+CATALOGUE = catalogues.load()
+
+
+def mig(profile: str) -> str:
+    """The resource of a profile in the device plugin's spelling."""
+    return "nvidia.com/mig-" + profile
+
+
+def make_container(
+    name: str = "main",
+    amounts: Mapping[str, int] | None = None,
+    *,
+    profile: str = "",
+    gib: int = 0,
+    init: bool = False,
+    sidecar: bool = False,
+) -> ContainerRequest:
+    amounts = {GPU: 1} if amounts is None else amounts
+    return ContainerRequest(
+        name=name,
+        is_init=init or sidecar,
+        is_sidecar=sidecar,
+        requests=amounts,
+        limits=amounts,
+        wish=Wish(profile=profile, memory_bytes=gib * GIB),
+    )
+
+
+def make_flavor(name: str, product: str, *covered: str, **kwargs) -> FlavorOffer:
+    return FlavorOffer(name=name, product=product, resources=frozenset(covered), **kwargs)
+
+
+def run(
+    *containers: ContainerRequest,
+    flavors: tuple[FlavorOffer, ...],
+    limited: LimitedNames | None = None,
+    gang: bool = False,
+) -> Rewrite | Refusal | None:
+    pod = PodRequest(containers=containers, is_gang=gang)
+    return rewriting.rewrite(pod, QueueOffer(name="q", flavors=flavors), CATALOGUE, limited)
+
+
+def amounts(result: Rewrite | Refusal | None) -> dict[str, dict[str, int]]:
+    """New amounts by container; fails on a refusal."""
+    assert isinstance(result, Rewrite), result
+    return {container.name: dict(container.amounts) for container in result.containers}
+
+
+def refused(result: Rewrite | Refusal | None) -> str:
+    """The denial's text; fails on anything else."""
+    assert isinstance(result, Refusal), result
+    return result.message

@@ -1,0 +1,158 @@
+"""Ways to reach a GPU without asking."""
+
+from typing import Any
+
+import pytest
+
+from admission.gpu import bypass, resources
+from admission.gpu.bypass import Severity
+from tests.gpu.builders import GPU
+
+MANAGED = resources.managed()
+ALL = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+ASKING = {"resources": {"limits": {GPU: 1}}}
+
+
+def make_pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    annotations = spec.pop("annotations", {})
+    main = {"name": "main", **(container or {})}
+    return {"metadata": {"annotations": annotations}, "spec": {"containers": [main], **spec}}
+
+
+def host(path: str) -> dict[str, Any]:
+    return {
+        "volumes": [{"name": "v", "hostPath": {"path": path}}],
+        "container": {"volumeMounts": [{"name": "v", "mountPath": "/x"}]},
+    }
+
+
+SURE = {
+    "all devices by environment": (make_pod({"env": [ALL]}), "visible-devices"),
+    "devices by environment from elsewhere": (
+        make_pod({"env": [{**ALL, "value": "", "valueFrom": {"fieldRef": {}}}]}),
+        "visible-devices",
+    ),
+    "an init container": (
+        make_pod(initContainers=[{"name": "i", "env": [ALL]}]),
+        "visible-devices",
+    ),
+    "an ephemeral container": (
+        make_pod(ASKING, ephemeralContainers=[{"name": "debug", "env": [ALL]}]),
+        "visible-devices",
+    ),
+    "all devices by CDI": (
+        make_pod(annotations={"nvidia.cdi.k8s.io/container.m": "management.nvidia.com/gpu=all"}),
+        "cdi-annotation",
+    ),
+    "one device by CDI": (
+        make_pod(annotations={"cdi.k8s.io/x": "k8s.device-plugin.nvidia.com/gpu=GPU-1"}),
+        "cdi-annotation",
+    ),
+    "a device path": (make_pod(**host("/dev/nvidia0")), "device-path"),
+    "a device path in disguise": (make_pod(**host("//dev/./nvidia0")), "device-path"),
+    "a device list mount": (
+        make_pod(
+            {"volumeMounts": [{"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}]}
+        ),
+        "device-mount",
+    ),
+    "a preset node": (make_pod(ASKING, nodeName="node-1"), "node-name"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SURE.values(), ids=SURE.keys())
+def test_req_18_sure_ways_around_quota(case):
+    pod, rule = case
+    (finding,) = bypass.of_pod(pod, MANAGED)
+    assert (finding.rule, finding.severity) == (rule, Severity.BYPASS)
+
+
+MAYBE = {
+    "the variable beside a request": (make_pod({**ASKING, "env": [ALL]}), "visible-devices"),
+    "a privileged container": (
+        make_pod({"securityContext": {"privileged": True}}),
+        "privileged",
+    ),
+    "the nvidia runtime class": (make_pod(runtimeClassName="nvidia"), "runtime-class"),
+    "the whole of /dev": (make_pod(**host("/dev/")), "device-path"),
+    "the root of the node": (make_pod(**host("/")), "device-path"),
+    "the device plugin's socket": (
+        make_pod(**host("/var/lib/kubelet/device-plugins/x.sock")),
+        "device-path",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MAYBE.values(), ids=MAYBE.keys())
+def test_req_18_settings_that_may_reach_a_gpu(case):
+    pod, rule = case
+    (finding,) = bypass.of_pod(pod, MANAGED)
+    assert (finding.rule, finding.severity) == (rule, Severity.SUSPICIOUS)
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        make_pod(),
+        make_pod(ASKING, schedulerName="volcano"),
+        make_pod({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]}),
+        make_pod({"env": [{"name": "NVIDIA_VISIBLE_DEVICES"}]}),
+        make_pod({"env": [{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}]}),
+        make_pod({**ASKING, "securityContext": {"privileged": True}}),
+        make_pod(**host("/data")),
+        make_pod(nodeName="node-1"),
+        make_pod(annotations={"cdi.k8s.io/x": "vendor.com/nic=1"}),
+        {},
+    ],
+)
+def test_honest_pods_have_no_findings(pod):
+    assert bypass.of_pod(pod, MANAGED) == ()
+
+
+GATED = make_pod(ASKING, schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
+
+UPDATES = {
+    "the gate taken off": (make_pod(ASKING), "gate-removed"),
+    "more GPUs by resize": (
+        {**GATED, "spec": {**GATED["spec"], "containers": [
+            {"name": "main", "resources": {"limits": {GPU: 2}}}
+        ]}},
+        "resize",
+    ),
+    "our annotation edited": (
+        {**GATED, "metadata": {"annotations": {"gpu-admission.dev/original-resources": "{}"}}},
+        "annotation-edited",
+    ),
+    "a wish changed late": (
+        {**GATED, "metadata": {"annotations": {"gpu-admission.dev/mig-profile.main": "1g.10gb"}}},
+        "annotation-edited",
+    ),
+    "an ephemeral container that sees all": (
+        {**GATED, "spec": {**GATED["spec"], "ephemeralContainers": [{"name": "d", "env": [ALL]}]}},
+        "visible-devices",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", UPDATES.values(), ids=UPDATES.keys())
+def test_req_19_changes_that_only_we_may_make(case):
+    new, rule = case
+    assert [finding.rule for finding in bypass.of_update(GATED, new, MANAGED)] == [rule]
+
+
+def test_an_update_is_not_blamed_for_what_was_there_before():
+    old = make_pod({**ASKING, "env": [ALL]})
+    assert bypass.of_update(old, old, MANAGED) == ()
+
+
+def test_req_23_findings_are_in_a_stable_order_and_say_what_to_do():
+    asking = {"name": "check", **ASKING}
+    seeing = {"env": [ALL], "securityContext": {"privileged": True}}
+    pod = make_pod(seeing, nodeName="n", initContainers=[asking])
+    found = bypass.of_pod(pod, MANAGED)
+    assert [finding.field for finding in found] == [
+        "spec.containers[0].env[0]",
+        "spec.containers[0].securityContext.privileged",
+        "spec.nodeName",
+    ]
+    assert "request GPUs in resources.limits instead" in found[0].text

@@ -1,0 +1,194 @@
+"""One currency: prices per flavor, what a queue counts, exact weights."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admission.base.errors import InvalidValueError
+from admission.gpu import claims, equivalents, placement
+from admission.gpu.catalogue import UnknownProductError, UnknownProfileError
+from admission.gpu.claims import Claim, DeviceClass, DeviceRequest
+from admission.gpu.equivalents import Tariff, Unit
+from admission.gpu.products import Cost
+from tests.gpu.builders import CATALOGUE, GIB, GPU, MEMORY, SHARED, SLICES, make_flavor, mig
+
+A100 = CATALOGUE.product("A100-80GB")
+A30 = CATALOGUE.product("A30-24GB")
+A40 = CATALOGUE.product("A100-40GB")
+
+
+def prices(product: str, *covered: str, **kwargs: Any) -> Tariff:
+    return equivalents.tariff(make_flavor("f", product, *covered, **kwargs), CATALOGUE)
+
+
+def gib(slices: int, memory: int) -> Cost:
+    return Cost(slices=slices, memory_bytes=memory * GIB)
+
+
+@pytest.mark.parametrize(
+    ("tariff", "asked", "cost"),
+    [
+        (prices("A100-80GB", MEMORY), {GPU: 2, "cpu": 9}, gib(14, 160)),
+        (prices("A100-80GB", MEMORY), {mig("1g.10gb"): 3, mig("3g.40gb"): 1}, gib(6, 70)),
+        (prices("A100-40GB", MEMORY), {mig("1g.10gb"): 3}, gib(3, 30)),
+        (prices("A100-80GB", MEMORY), {mig("7g.79gb"): 1}, gib(7, 80)),
+        (prices("T4", MEMORY), {GPU: 1}, gib(7, 16)),
+        (prices("T4", SHARED, sharing="time-slicing", replicas=4), {SHARED: 1}, gib(2, 4)),
+        (prices("T4", SHARED, sharing="time-slicing", replicas=4), {SHARED: 4}, gib(7, 16)),
+        (prices("Tesla-T4-SHARED", GPU, sharing="time-slicing", replicas=4), {GPU: 2}, gib(4, 8)),
+        (prices("A100-80GB", GPU, profile="3g.40gb"), {GPU: 1}, gib(3, 40)),
+        (prices("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb", GPU), {GPU: 1}, gib(1, 10)),
+        (prices("A100-80GB", MEMORY), {"cpu": 1, GPU: 0}, gib(0, 0)),
+    ],
+)
+def test_req_05_demand_in_slices_and_memory(tariff, asked, cost):
+    assert tariff.demand(asked) == cost
+
+
+def test_req_02_without_a_product_the_highest_cost_is_taken_and_said():
+    tariff = prices("", MEMORY)
+    assert tariff.demand({mig("1g.24gb"): 1}) == gib(1, 24)
+    assert "highest cost over H100-94GB" in tariff.assumptions({mig("1g.24gb"): 1})[0]
+    with pytest.raises(UnknownProductError, match="set its annotation"):
+        tariff.demand({GPU: 1})
+    with pytest.raises(InvalidValueError, match="no known GPU product"):
+        tariff.demand({mig("1g.11gb"): 1})
+
+
+def test_req_01_a_profile_that_the_product_lacks_never_costs_nothing():
+    with pytest.raises(UnknownProfileError):
+        prices("A100-80GB", MEMORY).demand({mig("1g.5gb"): 1})
+
+
+def test_a_flavor_says_which_names_it_lacks():
+    sliced = prices("A100-80GB", MEMORY, profile="1g.10gb")
+    assert sliced.lacks(mig("1g.10gb")) == ""
+    assert "offers nvidia.com/mig-1g.10gb, not nvidia.com/gpu" in sliced.lacks(GPU)
+    assert sliced.lacks("cpu") == ""
+    single = prices("A100-80GB", GPU, profile="1g.10gb")
+    assert "offers nvidia.com/gpu, not" in single.lacks(mig("1g.10gb"))
+    assert "offers no GPUs" in prices("A100-80GB", "cpu").lacks(GPU)
+    assert prices("A100-80GB", MEMORY).lacks(mig("7g.79gb")) == ""
+
+
+@pytest.mark.parametrize(
+    ("covered", "amounts"),
+    [
+        ({"cpu", GPU}, {"cpu": 1, GPU: 2}),
+        ({"cpu", GPU, MEMORY}, {"cpu": 1, GPU: 2, MEMORY: 160 * GIB}),
+        ({"cpu", MEMORY, SLICES}, {"cpu": 1, MEMORY: 160 * GIB, SLICES: 14}),
+    ],
+)
+def test_a_queue_that_lists_only_virtual_resources_counts_devices_by_them(covered, amounts):
+    tariff = prices("A100-80GB", *covered)
+    counted = equivalents.quota_amounts({"cpu": 1, GPU: 2}, frozenset(covered), tariff)
+    assert counted == amounts
+    assert equivalents.quota_amounts({"cpu": 1}, frozenset(covered), tariff) == {"cpu": 1}
+
+
+@pytest.mark.parametrize(
+    ("profile", "compute", "memory", "dominant"),
+    [
+        ("1g.10gb", (1, 7), (1, 8), (1, 7)),
+        ("1g.20gb", (1, 7), (1, 4), (1, 4)),
+        ("2g.20gb", (2, 7), (1, 4), (2, 7)),
+        ("3g.40gb", (3, 7), (1, 2), (1, 2)),
+        ("4g.40gb", (4, 7), (1, 2), (4, 7)),
+        ("7g.80gb", (1, 1), (1, 1), (1, 1)),
+    ],
+)
+def test_req_05_weights_in_every_unit(profile, compute, memory, dominant):
+    found = A100.profiles[profile]
+    assert equivalents.weigh(A100, found, Unit.COMPUTE) == Fraction(*compute)
+    assert equivalents.weigh(A100, found, Unit.MEMORY_SLICES) == Fraction(*memory)
+    assert equivalents.weigh(A100, found, Unit.DOMINANT) == Fraction(*dominant)
+    assert equivalents.weigh(A100, found, Unit.MEMORY_GIB) == found.memory_gb
+    assert equivalents.weigh(A100, found, Unit.DEVICES) == 1
+
+
+def test_req_04_every_weight_is_a_whole_number_of_sub_units():
+    for product in CATALOGUE.products.values():
+        for profile in (None, *product.profiles.values()):
+            for unit in Unit:
+                weight = equivalents.weigh(product, profile, unit) * equivalents.SUB_UNITS
+                assert weight.denominator == 1
+
+
+def test_req_04_dominant_weights_never_undercharge_a_full_card():
+    profiles = list(A100.profiles.values())
+    weights = [
+        sum(
+            equivalents.weigh(A100, p, Unit.DOMINANT) * n
+            for p, n in zip(profiles, counts, strict=True)
+        )
+        for counts in placement.maximal(placement.addable(A100, ()))
+    ]
+    assert (min(weights), max(weights)) == (1, Fraction(31, 28))
+
+
+@given(st.integers(1, 100), st.integers(1, 100))
+def test_shares_never_cost_less_than_their_part(count, replicas):
+    cost = A100.whole.times(count, replicas)
+    assert cost.slices * replicas >= 7 * count > (cost.slices - 1) * replicas
+    assert A100.whole.times(replicas, replicas) == A100.whole
+
+
+CLASSES = {
+    "gpu.nvidia.com": DeviceClass(name="gpu.nvidia.com", extended_resource=GPU),
+    "mig.nvidia.com": DeviceClass(name="mig.nvidia.com"),
+    "small": DeviceClass(name="small", extended_resource=mig("1g.10gb")),
+}
+
+
+def claim(device_class: str, key: str = "", **kwargs: Any) -> Claim:
+    return Claim(key=key, requests=(DeviceRequest(device_class=device_class, **kwargs),))
+
+
+@pytest.mark.parametrize(
+    ("pods", "cost"),
+    [
+        ([[claim("gpu.nvidia.com")], [claim("gpu.nvidia.com")]], gib(14, 160)),
+        ([[claim("gpu.nvidia.com", "ns/a")], [claim("gpu.nvidia.com", "ns/a")]], gib(7, 80)),
+        ([[claim("gpu.nvidia.com", count=8, admin_access=True)]], gib(0, 0)),
+        ([[claim("mig.nvidia.com", profile="3g.40gb", count=2)]], gib(6, 80)),
+        ([[claim("small")]], gib(1, 10)),
+        ([[claim("fpga.example.com")]], gib(0, 0)),
+    ],
+)
+def test_req_27_claims_cost_as_much_as_device_names(pods, cost):
+    assert claims.demand(pods, CLASSES, A100, CATALOGUE) == cost
+
+
+def test_req_27_a_slice_without_profile_and_a_gpu_without_product_are_errors():
+    with pytest.raises(InvalidValueError, match="needs a selector"):
+        claims.demand([[claim("mig.nvidia.com")]], CLASSES, A100, CATALOGUE)
+    with pytest.raises(InvalidValueError, match="no known GPU product"):
+        claims.demand([[claim("gpu.nvidia.com")]], CLASSES, None, CATALOGUE)
+    cheap = claims.demand([[claim("small")]], CLASSES, None, CATALOGUE)
+    assert cheap == gib(1, 10)
+
+
+def test_req_27_the_class_behind_a_resource_name():
+    implicit = "deviceclass.resource.kubernetes.io/small"
+    assert claims.class_of(implicit, CLASSES) == CLASSES["small"]
+    assert claims.class_of(mig("1g.10gb"), CLASSES) == CLASSES["small"]
+    assert claims.class_of("cpu", CLASSES) is None
+
+
+def test_req_28_counters_are_the_truth_of_placement():
+    held = claims.occupancy(
+        A100,
+        [
+            ("1g.10gb", {"memory-slice-6": 1, "decoders": 1}),
+            ("2g.20gb", {"memory-slice-2": 1, "memory-slice-3": 1}),
+        ],
+    )
+    assert [tuple(placed) for placed in held] == [("2g.20gb", 2), ("1g.10gb", 6)]
+    quarter = CATALOGUE.product("RTX-PRO-6000-BLACKWELL-96GB")
+    (placed,) = claims.occupancy(quarter, [("1g.24gb", {"memory-slice-3": 1})])
+    assert placed.start == 9
+    with pytest.raises(InvalidValueError, match="no memory-slice"):
+        claims.occupancy(A100, [("1g.10gb", {})])

@@ -1,0 +1,226 @@
+"""The whole system on a real API server: installed and run by its own commands."""
+
+import http.client
+import json
+import signal
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from admission.base import names
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.processes import free_port
+
+KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+PROGRAM = (sys.executable, "-m", "admission")
+
+
+def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command of the program to its end."""
+    return subprocess.run(
+        [*PROGRAM, *arguments], capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+class Installed:
+    """A cluster with everything of ours in it."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.cluster = cluster
+        self.api = cluster.api
+        self.folder = folder
+        self.kubeconfig = str(cluster.admin_kubeconfig)
+        self.webhook_port, self.metrics_port = free_port(), free_port()
+        self.webhook_url = f"https://127.0.0.1:{self.webhook_port}"
+        self.metrics_url = f"http://127.0.0.1:{self.metrics_port}"
+        self.certificates = folder / "certs"
+        self.log = folder / "run.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def install(self, *more: str) -> list[dict[str, Any]]:
+        """Runs ``install``, with more arguments; what it changed."""
+        done = run_command(
+            "install", "--kubeconfig", self.kubeconfig, "--webhook-url", self.webhook_url,
+            "--cert-dir", str(self.certificates), "-o", "json", *more,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        changes: list[dict[str, Any]] = json.loads(done.stdout)
+        return changes
+
+    def start(self) -> None:
+        """Starts webhook and controller and waits until both are ready."""
+        command = [
+            *PROGRAM, "run", "--kubeconfig", self.kubeconfig,
+            "--bind", f"127.0.0.1:{self.webhook_port}", "--cert-dir", str(self.certificates),
+            "--metrics-bind", f"127.0.0.1:{self.metrics_port}", "--no-leader-election",
+        ]  # fmt: skip
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        waiting.until(self.is_ready, what=f"webhook and controller ready, see {self.log}")
+
+    def stop(self) -> int:
+        """Ends both as a user does; the exit code."""
+        if self.process is None:
+            return 0
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(30)
+        self.process = None
+        return code
+
+    def is_ready(self) -> bool:
+        assert self.process is None or self.process.poll() is None, self.log.read_text()
+        return all(
+            self.probe(url, "/readyz") == 200 for url in (self.webhook_url, self.metrics_url)
+        )
+
+    def probe(self, url: str, path: str) -> int:
+        """HTTP status of a page; 0 where nobody answers."""
+        status, _ = self.page(url, path)
+        return status
+
+    def page(self, url: str, path: str) -> tuple[int, str]:
+        """Status and text of a page."""
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        connection: http.client.HTTPConnection
+        if parts.scheme == "https":
+            context = ssl.create_default_context(cafile=str(self.certificates / "ca.crt"))
+            connection = http.client.HTTPSConnection(
+                parts.hostname, parts.port, timeout=5, context=context
+            )
+        else:
+            connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=5)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except OSError:
+            return 0, ""
+        finally:
+            connection.close()
+
+    # ------------------------------------------------------------------------------ objects
+
+    def add_flavor(self, name: str, product: str = "A100") -> None:
+        self.api.post(
+            f"{KUEUE}/resourceflavors",
+            {
+                "apiVersion": "kueue.x-k8s.io/v1beta2",
+                "kind": "ResourceFlavor",
+                "metadata": {"name": name},
+                "spec": {
+                    "nodeLabels": {"nvidia.com/gpu.product": product},
+                    "tolerations": [
+                        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+                    ],
+                },
+            },
+        )
+
+    def add_cluster_queue(
+        self, name: str, *, quota: int, flavors: tuple[str, ...], **spec: Any
+    ) -> None:
+        quotas = [{"name": names.GPU_RESOURCE, "nominalQuota": quota}]
+        group = {
+            "coveredResources": [names.GPU_RESOURCE],
+            "flavors": [{"name": flavor, "resources": quotas} for flavor in flavors],
+        }
+        self.api.post(
+            f"{KUEUE}/clusterqueues",
+            {
+                "apiVersion": "kueue.x-k8s.io/v1beta2",
+                "kind": "ClusterQueue",
+                "metadata": {"name": name},
+                "spec": {"namespaceSelector": {}, "resourceGroups": [group], **spec},
+            },
+        )
+
+    def add_local_queue(self, namespace: str, cluster_queue: str, name: str = "default") -> None:
+        self.api.post(
+            f"{KUEUE}/namespaces/{namespace}/localqueues",
+            {
+                "apiVersion": "kueue.x-k8s.io/v1beta2",
+                "kind": "LocalQueue",
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": {"clusterQueue": cluster_queue},
+            },
+        )
+
+    def add_team(self, quota: int, **spec: Any) -> str:
+        """A namespace with a default LocalQueue, a ClusterQueue and a flavor of its own."""
+        namespace = self.cluster.create_namespace("team")
+        self.add_flavor(namespace)
+        self.add_cluster_queue(namespace, quota=quota, flavors=(namespace,), **spec)
+        self.add_local_queue(namespace, namespace)
+        self.wait_for_queue(namespace)
+        return namespace
+
+    def wait_for_queue(self, namespace: str, name: str = "default") -> None:
+        """Waits until the LocalQueue says that it is ready, so that the webhook knows it too."""
+        path = f"{KUEUE}/namespaces/{namespace}/localqueues/{name}"
+        waiting.until(
+            lambda: any(
+                c["type"] == "Active" and c["status"] == "True"
+                for c in self.api.get(path).get("status", {}).get("conditions", [])
+            ),
+            what=f"LocalQueue {namespace}/{name} active",
+        )
+
+    def create_pod(
+        self, namespace: str, name: str, *, gpus: int | str | None = 1, **changes: Any
+    ) -> Any:
+        """Creates a pod as a user would; ``gpus`` None wants none."""
+        resources = {} if gpus is None else {"limits": {names.GPU_RESOURCE: str(gpus)}}
+        container = {"name": "main", "image": "train", "resources": resources}
+        metadata = {"name": name, **changes.pop("metadata", {})}
+        spec = {"containers": [container], **changes.pop("spec", {})}
+        return self.api.post(
+            f"/api/v1/namespaces/{namespace}/pods", {"metadata": metadata, "spec": spec, **changes}
+        )
+
+    def pod(self, namespace: str, name: str) -> Any:
+        return self.api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
+
+    def delete_pod(self, namespace: str, name: str) -> None:
+        self.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}", {"gracePeriodSeconds": 0})
+
+    def is_gated(self, namespace: str, name: str) -> bool:
+        return bool(self.pod(namespace, name)["spec"].get("schedulingGates"))
+
+    def wait_released(self, namespace: str, name: str, *, within_seconds: float = 20) -> Any:
+        """Waits until a pod is released; the pod."""
+        waiting.until(
+            lambda: not self.is_gated(namespace, name),
+            what=f"pod {namespace}/{name} released",
+            within_seconds=within_seconds,
+        )
+        return self.pod(namespace, name)
+
+    def condition(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """Our condition on a pod."""
+        conditions = self.pod(namespace, name).get("status", {}).get("conditions", [])
+        return next((c for c in conditions if c["type"] == names.POD_ADMITTED_CONDITION), None)
+
+    def wait_condition(self, namespace: str, name: str) -> dict[str, Any]:
+        """Waits until a pod says why it waits; the condition."""
+        return waiting.until(
+            lambda: self.condition(namespace, name), what=f"pod {namespace}/{name} says why"
+        )
+
+
+@contextmanager
+def installed(cluster: Cluster, folder: Path) -> Iterator[Installed]:
+    """Installs and runs everything; stops the processes at the end."""
+    system = Installed(cluster, folder)
+    system.install()
+    system.start()
+    try:
+        yield system
+    finally:
+        system.stop()

@@ -1,0 +1,70 @@
+"""An installation on a real API server in which only the webhook runs: nobody else writes."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from typing_extensions import override
+
+from admission.api import kinds
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import RestError
+from tests.integration.installed import PROGRAM, Installed
+from tests.policy.kinds.case import identified, queue
+
+KINDS = {kind.name: kind for kind in kinds.KINDS}
+
+
+def collection(kind: str, version: str = "v1beta2") -> str:
+    """Path of the objects of a kind, in the namespace ``default`` if it has one."""
+    namespace = "/namespaces/default" if KINDS[kind].namespaced else ""
+    return f"/apis/kueue.x-k8s.io/{version}{namespace}/{KINDS[kind].plural}"
+
+
+class Reviewed(Installed):
+    """An installation in which only the webhook runs, so that nobody else writes."""
+
+    @override
+    def start(self) -> None:
+        command = [
+            *PROGRAM, "webhook", "--kubeconfig", self.kubeconfig,
+            "--bind", f"127.0.0.1:{self.webhook_port}", "--cert-dir", str(self.certificates),
+        ]  # fmt: skip
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        waiting.until(
+            lambda: self.probe(self.webhook_url, "/readyz") == 200,
+            what=f"webhook ready, see {self.log}",
+        )
+
+
+def is_reviewed(system: Installed) -> bool:
+    """Whether the API server has begun to ask the webhook."""
+    refused = identified("Cohort", queue(fairSharing={"weight": -1}))
+    try:
+        system.api.post(f"{collection('Cohort')}?dryRun=All", refused)
+    except RestError as error:
+        return error.status == 403
+    return False
+
+
+def is_served(system: Installed) -> bool:
+    """Whether the API server answers for every kind; after a CRD changes it pauses."""
+    versions = ("v1beta1", "v1beta2")
+    return all(system.api.answers(collection(kind, one)) for kind in KINDS for one in versions)
+
+
+@contextmanager
+def reviewed(cluster: Cluster, folder: Path) -> Iterator[Reviewed]:
+    """Installs everything and runs the webhook; stops it at the end."""
+    system = Reviewed(cluster, folder)
+    system.install()
+    system.start()
+    try:
+        waiting.until(lambda: is_reviewed(system), what="webhook configurations in effect")
+        waiting.until(lambda: is_served(system), what="both versions of every kind served")
+        yield system
+    finally:
+        system.stop()

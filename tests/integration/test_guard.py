@@ -1,0 +1,505 @@
+"""The bypass guard on a real API server: denied, warned or audited, and in step with the rules."""
+
+import copy
+import http.client
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admission.app import connection, guard, installation
+from admission.base import names
+from admission.base.clock import SystemClock
+from admission.gpu import bypass, resources
+from admission.gpu.bypass import Severity
+from admission.settings import Settings
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import Rest, RestError
+from tests.integration.installed import Installed
+
+pytestmark = pytest.mark.controlplane
+
+POLICIES = "/apis/admissionregistration.k8s.io/v1"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+SETTINGS = Settings()
+MANAGED = resources.managed(SETTINGS.gpu.managed_resources)
+CONTROLLER = "system:serviceaccount:gpu-admission-system:gpu-admission-controller"
+GPU = {"resources": {"limits": {names.GPU_RESOURCE: "1"}}}
+ALL = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+CDI = {"nvidia.cdi.k8s.io/container.main": "management.nvidia.com/gpu=all"}
+GATES = [{"name": names.ADMISSION_GATE}]
+OWN = {names.ORIGINAL_RESOURCES: "{}", f"{names.MIG_PROFILE}.main": "1g.10gb"}
+
+SENTENCES = {
+    "visible-devices": "shows GPUs to containers that ask for none",
+    "cdi-annotation": "injects GPUs into a container",
+    "device-path": "gives access to GPU devices",
+    "device-mount": "selects GPUs outside of any request",
+    "node-name": bypass.NODE_TEXT,
+    "gate-removed": bypass.GATE_TEXT,
+    "annotation-edited": bypass.EDIT_TEXT,
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the API server says: status, body and Warning headers."""
+
+    status: int
+    body: Any
+    warnings: list[str]
+
+    def rules(self) -> set[str]:
+        """The rules of the guard that the warnings or the refusal speak of."""
+        text = " ".join([*self.warnings, str(self.body.get("message", ""))])
+        return {rule for rule, sentence in SENTENCES.items() if sentence in text}
+
+
+class Guarded:
+    """A cluster with the policies, and namespaces that choose differently."""
+
+    def __init__(self, cluster: Cluster, audit_log: Path) -> None:
+        self.cluster = cluster
+        self.audit_log = audit_log
+        self.spaces = {
+            choice: cluster.create_namespace(choice, {guard.LABEL: choice} if choice else {})
+            for choice in ("deny", "warn", "audit", "other")
+        }
+        self.spaces["unsaid"] = cluster.create_namespace("unsaid")
+        self.users: dict[str, Rest] = {}
+
+    def client(self, user: str = "") -> Rest:
+        """A client that may do everything under a user's name; the administrator's without."""
+        if user == CONTROLLER and user not in self.users:
+            self.users[user] = self.cluster.client(self.account())
+        elif user and user not in self.users:
+            kubeconfig = self.cluster.kubeconfig(user, ["system:masters"])
+            self.users[user] = self.cluster.client(kubeconfig)
+        return self.users.get(user, self.cluster.api)
+
+    def account(self) -> Path:
+        """A kubeconfig of the controller's service account, with more rights than it has."""
+        namespace, name = CONTROLLER.split(":")[2:]
+        api, rbac = self.cluster.api, "rbac.authorization.k8s.io"
+        api.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        api.post(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}})
+        api.post(
+            f"/apis/{rbac}/v1/clusterrolebindings",
+            {
+                "metadata": {"name": name},
+                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "cluster-admin"},
+                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+            },
+        )
+        return self.cluster.account_kubeconfig(namespace, name)
+
+    def send(
+        self, method: str, path: str, body: Any, content_type: str = MERGE, user: str = ""
+    ) -> Answer:
+        client = self.client(user)
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", self.cluster.port, timeout=30, context=client._context
+        )
+        headers = {**client._headers, "Content-Type": content_type}
+        try:
+            connection.request(method, path, json.dumps(body), headers)
+            answer = connection.getresponse()
+            warnings = answer.headers.get_all("Warning") or []
+            return Answer(answer.status, json.loads(answer.read()), warnings)
+        finally:
+            connection.close()
+
+    def create(self, pod: dict[str, Any], choice: str, *, dry: bool = True) -> Answer:
+        path = f"/api/v1/namespaces/{self.spaces[choice]}/pods"
+        return self.send("POST", path + ("?dryRun=All" if dry else ""), pod, "application/json")
+
+    def change(
+        self, name: str, change: Any, choice: str, *, user: str = "", sub: str = ""
+    ) -> Answer:
+        path = f"/api/v1/namespaces/{self.spaces[choice]}/pods/{name}{sub}?dryRun=All"
+        return self.send("PATCH", path, change, STRATEGIC if sub else MERGE, user)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    folder = tmp_path_factory.mktemp("audit")
+    policy, log = folder / "policy.yaml", folder / "audit.log"
+    policy.write_text('{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": '
+                      '[{"level": "Metadata"}]}')  # fmt: skip
+    flags = [f"--audit-policy-file={policy}", f"--audit-log-path={log}"]
+    with Cluster.start(api_flags=[*flags, "--audit-log-mode=blocking"]) as cluster:
+        for document in guard.documents(SETTINGS, users=["outside"]):
+            plural = "validatingadmissionpolic"
+            is_policy = document["kind"] == "ValidatingAdmissionPolicy"
+            plural += "ies" if is_policy else "ybindings"
+            cluster.api.patch(
+                f"{POLICIES}/{plural}/{document['metadata']['name']}"
+                "?fieldManager=test&fieldValidation=Strict&force=true",
+                document,
+                "application/apply-patch+yaml",
+            )
+        started = Guarded(cluster, log)
+        await_effect(started)
+        yield started
+
+
+def await_effect(started: Guarded) -> None:
+    """The API server looks for new policies every second."""
+    pod = make_pod({**GPU}, name="seen")
+    for choice in started.spaces:
+        assert started.create(pod, choice, dry=False).status == 201
+    edit = {"metadata": {"annotations": OWN}}
+    debug = {"spec": {"ephemeralContainers": [debugger(env=[ALL])]}}
+    for choice in ("deny", "warn", "audit"):
+        waiting.until(
+            lambda c=choice: (  # type: ignore[misc]
+                acted(started, make_pod({"env": [ALL]}), c)
+                and marked(started.change("seen", edit, c), c)
+                and marked(started.change("seen", debug, c, sub="/ephemeralcontainers"), c)
+            ),
+            what=f"policies in effect: {choice}",
+        )
+
+
+def acted(started: Guarded, pod: dict[str, Any], choice: str) -> bool:
+    return marked(started.create(pod, choice), choice)
+
+
+def marked(answer: Answer, choice: str) -> bool:
+    if choice == "deny":
+        return answer.status in {403, 422}
+    return choice == "audit" or bool(answer.warnings)
+
+
+def make_pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    metadata = {"name": spec.pop("name", "p"), "annotations": spec.pop("annotations", {})}
+    main = {"name": "main", "image": "train", **copy.deepcopy(container or {})}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [main], **copy.deepcopy(spec)},
+    }
+
+
+def debugger(**parts: Any) -> dict[str, Any]:
+    return {"name": "debug", "image": "tools", **parts}
+
+
+def mounting(path: str, host: str = "", **container: Any) -> dict[str, Any]:
+    source = {"hostPath": {"path": host}} if host else {"emptyDir": {}}
+    mounts = [{"name": "v", "mountPath": path}]
+    return make_pod({**container, "volumeMounts": mounts}, volumes=[{"name": "v", **source}])
+
+
+def by_field(variable: str) -> dict[str, Any]:
+    return {"name": variable, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+
+
+CREATED: dict[str, dict[str, Any]] = {
+    "a plain pod": make_pod(),
+    "a GPU pod": make_pod(GPU),
+    "a GPU pod of another scheduler": make_pod(GPU, schedulerName="volcano"),
+    "all devices": make_pod({"env": [ALL]}),
+    "all devices among other variables": make_pod({"env": [by_field("X"), ALL]}),
+    "devices from elsewhere": make_pod({"env": [by_field("NVIDIA_VISIBLE_DEVICES")]}),
+    "no devices": make_pod({"env": [{**ALL, "value": "void"}, {"name": "X"}]}),
+    "none": make_pod({"env": [{**ALL, "value": "none"}]}),
+    "empty": make_pod({"env": [{"name": "NVIDIA_VISIBLE_DEVICES"}]}),
+    "another variable": make_pod({"env": [{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}]}),
+    "all devices beside a request": make_pod({**GPU, "env": [ALL]}),
+    "all devices beside a slice": make_pod(
+        {"resources": {"limits": {"nvidia.com/mig-1g.10gb": 1}}, "env": [ALL]}
+    ),
+    "all devices beside a request of 0": make_pod(
+        {"resources": {"limits": {names.GPU_RESOURCE: 0}}, "env": [ALL]}
+    ),
+    "all devices beside cpu": make_pod({"resources": {"limits": {"cpu": "1"}}, "env": [ALL]}),
+    "all devices beside an implicit claim": make_pod(
+        {
+            "resources": {"limits": {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 1}},
+            "env": [ALL],
+        }
+    ),
+    "all devices beside a claim": make_pod(
+        {"resources": {"claims": [{"name": "gpu"}]}, "env": [ALL]},
+        resourceClaims=[{"name": "gpu", "resourceClaimName": "shared"}],
+    ),
+    "all devices in an init container": make_pod(
+        GPU, initContainers=[{"name": "i", "image": "x", "env": [ALL]}]
+    ),
+    "CDI": make_pod(annotations=CDI),
+    "CDI of one device": make_pod(
+        GPU, annotations={"cdi.k8s.io/x": "k8s.device-plugin.nvidia.com/gpu=GPU-1"}
+    ),
+    "CDI of something else": make_pod(annotations={"cdi.k8s.io/x": "vendor.com/nic=1"}),
+    "a device path": mounting("/x", "/dev/nvidia0"),
+    "a device path in disguise": mounting("/x", "//dev/.//nvidia-caps/"),
+    "a device path beside a request": mounting("/x", "/dev/nvidiactl", **GPU),
+    "render nodes": mounting("/x", "/dev/dri/renderD128"),
+    "a device path that is not mounted": make_pod(
+        volumes=[{"name": "v", "hostPath": {"path": "/dev/nvidia0"}}]
+    ),
+    "another host path": mounting("/x", "/data/dev/nvidia0"),
+    "all of /dev": mounting("/x", "/dev"),
+    "a device list": mounting("/var/run/nvidia-container-devices/all"),
+    "a device list in disguise": mounting("/var//run/./nvidia-container-devices"),
+    "no device list": mounting("/var/run/nvidia-container-devices-not"),
+    "a node": make_pod(nodeName="node-1"),
+    "a node beside a request": make_pod(GPU, nodeName="node-1"),
+    "a privileged container": make_pod({"securityContext": {"privileged": True}}),
+    "everything at once": make_pod(
+        {"env": [ALL]}, annotations=CDI, nodeName="n",
+        initContainers=[{"name": "i", "image": "x", **GPU}],
+    ),
+    "our own annotations": make_pod(GPU, annotations=OWN),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CREATED, ids=list(CREATED))
+def test_the_policies_find_in_a_new_pod_what_surely_bypasses(guarded: Guarded, case: str) -> None:
+    pod = CREATED[case]
+    found = bypass.of_pod(pod, MANAGED)
+    expected = {one.rule for one in found if one.severity is Severity.BYPASS}
+
+    warned = guarded.create(pod, "warn")
+
+    assert (warned.status, warned.rules()) == (201, expected)
+    assert len(warned.warnings) == len(expected)
+
+
+UPDATED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a label": ({"metadata": {"labels": {"a": "b"}}}, {}),
+    "the gate taken off": ({"spec": {"schedulingGates": None}}, {}),
+    "another gate taken off": ({"spec": {"schedulingGates": GATES}},
+                               {"gates": [*GATES, {"name": "example.com/other"}]}),
+    "our annotations added": ({"metadata": {"annotations": OWN}}, {}),
+    "a wish of one container added": (
+        {"metadata": {"annotations": {f"{names.MIG_PROFILE}.main": "1g.10gb"}}}, {},
+    ),
+    "our annotation edited": (
+        {"metadata": {"annotations": {names.ORIGINAL_RESOURCES: "[]"}}}, {"annotations": OWN},
+    ),
+    "our annotation removed": (
+        {"metadata": {"annotations": {names.ORIGINAL_RESOURCES: None}}}, {"annotations": OWN},
+    ),
+    "another annotation edited": (
+        {"metadata": {"annotations": {"gpu-admission.dev/note": "x"}}}, {"annotations": OWN},
+    ),
+    "CDI added": ({"metadata": {"annotations": CDI}}, {}),
+    "CDI that was there": ({"metadata": {"labels": {"a": "b"}}}, {"annotations": CDI}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", UPDATED, ids=list(UPDATED))
+def test_the_policies_find_in_an_update_what_only_we_may_change(
+    guarded: Guarded, case: str
+) -> None:
+    change, parts = UPDATED[case]
+    name = f"u-{list(UPDATED).index(case)}"
+    annotations, gates = parts.get("annotations", {}), parts.get("gates", GATES)
+    pod = make_pod(GPU, name=name, annotations=annotations, schedulingGates=gates)
+    old = guarded.create(pod, "unsaid", dry=False).body
+
+    answer = guarded.change(name, change, "unsaid", user="alice")
+
+    found = bypass.of_update(old, answer.body, MANAGED)
+    assert (answer.status, answer.rules()) == (200, {one.rule for one in found})
+    assert guarded.change(name, change, "unsaid", user="outside").warnings == []
+
+
+@pytest.mark.parametrize("user", ["alice", "outside", CONTROLLER])
+def test_only_the_controllers_user_takes_the_gate_off(guarded: Guarded, user: str) -> None:
+    name = f"gated-{len(user)}"
+    guarded.create(make_pod(GPU, name=name, schedulingGates=GATES), "deny", dry=False)
+
+    answer = guarded.change(name, {"spec": {"schedulingGates": None}}, "deny", user=user)
+
+    assert answer.status == (403 if user == "alice" else 200)
+
+
+def test_a_denial_says_what_to_do_instead(guarded: Guarded) -> None:
+    answer = guarded.create(CREATED["all devices"], "deny")
+
+    assert answer.status == 403
+    assert answer.body["reason"] == "Forbidden"
+    assert answer.body["message"].endswith(
+        "NVIDIA_VISIBLE_DEVICES of container main: shows GPUs to containers that ask for none;"
+        " request GPUs in resources.limits instead"
+    )
+
+
+@pytest.mark.parametrize(
+    ("choice", "status", "warned"),
+    [("deny", 403, 0), ("warn", 201, 1), ("audit", 201, 0), ("other", 201, 1), ("unsaid", 201, 1)],
+)
+def test_the_namespace_chooses(guarded: Guarded, choice: str, status: int, warned: int) -> None:
+    pod = make_pod({"env": [ALL]}, name=f"chosen-{choice}")
+
+    answer = guarded.create(pod, choice)
+
+    assert (answer.status, len(answer.warnings)) == (status, warned)
+    for case in ("a plain pod", "a GPU pod", "a node", "no devices"):
+        plain = guarded.create(CREATED[case], choice)
+        assert (plain.status, plain.warnings) == (201, [])
+
+
+@pytest.mark.parametrize("choice", ["deny", "warn", "audit"])
+def test_every_choice_leaves_a_mark_in_the_audit_log(guarded: Guarded, choice: str) -> None:
+    guarded.create(make_pod({"env": [ALL]}), choice)
+    guarded.create(make_pod(GPU), choice)
+
+    *_, bypassing, honest = audited(guarded.audit_log, guarded.spaces[choice])
+
+    key = "validation.policy.admission.k8s.io/validation_failure"
+    assert "shows GPUs to containers that ask for none" in bypassing[key]
+    assert key not in honest
+
+
+def audited(log: Path, namespace: str) -> list[Mapping[str, str]]:
+    """Annotations of each creation of a pod in a namespace, in the order of the log."""
+    events = (json.loads(line) for line in log.read_text().splitlines())
+    return [
+        event.get("annotations", {})
+        for event in events
+        if (event["stage"], event["verb"]) == ("ResponseComplete", "create")
+        and event["objectRef"]["resource"] == "pods"
+        and event["objectRef"]["namespace"] == namespace
+    ]
+
+
+@pytest.mark.parametrize(
+    ("container", "rules"),
+    [
+        (debugger(), set()),
+        (debugger(env=[ALL]), {"visible-devices"}),
+        (debugger(env=[{**ALL, "value": "none"}]), set()),
+        (debugger(volumeMounts=[{"name": "v", "mountPath": "/x"}]), {"device-path"}),
+    ],
+    ids=["harmless", "all devices", "no devices", "a device path"],
+)
+def test_a_debugging_container_gets_no_gpus(
+    guarded: Guarded, container: dict[str, Any], rules: set[str]
+) -> None:
+    volumes = [{"name": "v", "hostPath": {"path": "/dev/nvidia0"}}]
+    guarded.create(make_pod(name="debugged", volumes=volumes), "deny", dry=False)
+
+    change = {"spec": {"ephemeralContainers": [container]}}
+    answer = guarded.change("debugged", change, "deny", sub="/ephemeralcontainers")
+
+    assert (answer.status, answer.rules()) == (403 if rules else 200, rules)
+
+
+def test_an_older_debugging_container_is_not_held_against_a_new_one(guarded: Guarded) -> None:
+    name, path = "older", f"/api/v1/namespaces/{guarded.spaces['warn']}/pods/older"
+    guarded.create(make_pod(name=name), "warn", dry=False)
+    first = {"spec": {"ephemeralContainers": [debugger(env=[ALL])]}}
+    assert guarded.send("PATCH", path + "/ephemeralcontainers", first, STRATEGIC).warnings
+
+    second = {"spec": {"ephemeralContainers": [{**debugger(), "name": "second"}]}}
+    answer = guarded.change(name, second, "warn", sub="/ephemeralcontainers")
+
+    assert (answer.status, answer.warnings) == (200, [])
+
+
+@pytest.mark.parametrize(("resource", "status"), [("cpu", 200), (names.GPU_RESOURCE, 422)])
+def test_a_resize_changes_cpu_and_never_gpus(guarded: Guarded, resource: str, status: int) -> None:
+    amounts = {"requests": {"cpu": "1"}, "limits": {"cpu": "2", names.GPU_RESOURCE: "1"}}
+    pod = make_pod({"resources": amounts}, name="resized")
+    guarded.create(pod, "deny", dry=False)
+    more = {"name": "main", "resources": {"requests": {resource: "2"}, "limits": {resource: "2"}}}
+
+    answer = guarded.change("resized", {"spec": {"containers": [more]}}, "deny", sub="/resize")
+
+    assert answer.status == status, answer.body
+
+
+def test_a_node_may_show_its_own_static_pods(guarded: Guarded) -> None:
+    kubeconfig = guarded.cluster.kubeconfig("system:node:n", ["system:nodes", "system:masters"])
+    guarded.users["node"] = guarded.cluster.client(kubeconfig)
+    path = f"/api/v1/namespaces/{guarded.spaces['deny']}/pods?dryRun=All"
+    pod = CREATED["a node beside a request"]
+
+    answers = [
+        guarded.send("POST", path, pod, "application/json", user) for user in ("node", "alice")
+    ]
+
+    assert [answer.status for answer in answers] == [201, 403]
+
+
+def test_the_gpu_operators_own_namespace_is_left_alone(guarded: Guarded) -> None:
+    operator = "gpu-operator"
+    guarded.cluster.api.post("/api/v1/namespaces", {"metadata": {"name": operator}})
+    guarded.spaces["operator"] = operator
+
+    for case in ("all devices", "a device path", "a node beside a request"):
+        answer = guarded.create(CREATED[case], "operator")
+        assert (answer.status, answer.warnings) == (201, [])
+
+
+def test_install_puts_the_policies_in_and_takes_them_out(tmp_path: Path) -> None:
+    with Cluster.start() as cluster:
+        system = Installed(cluster, tmp_path)
+
+        def install(*more: str) -> list[tuple[str, str]]:
+            """Kind and effect of each of the guard's objects."""
+            return [
+                (change["kind"], change["effect"])
+                for change in system.install(*more)
+                if change["name"].startswith("gpu-admission-bypass")
+            ]
+
+        first, again = install(), install()
+        update = cluster.api.get(f"{POLICIES}/validatingadmissionpolicies/{guard.UPDATE_POLICY}")
+        (condition,) = update["spec"]["matchConditions"]
+        removed = install("--no-bypass-guard")
+        left = cluster.api.get(f"{POLICIES}/validatingadmissionpolicybindings")["items"]
+
+    assert first.count(("ValidatingAdmissionPolicy", "created")) == 4
+    assert first.count(("ValidatingAdmissionPolicyBinding", "created")) == 12
+    assert {effect for _, effect in again} == {"unchanged"}
+    assert CONTROLLER in condition["expression"]
+    assert '"admin"' in condition["expression"]
+    assert [effect for _, effect in removed] == ["deleted"] * 16
+    assert not [one for one in left if "bypass" in one["metadata"]["name"]]
+
+
+def test_uninstall_releases_pods_that_the_guard_would_have_kept(tmp_path: Path) -> None:
+    with Cluster.start() as cluster:
+        namespace = cluster.create_namespace("kept", {guard.LABEL: "deny"})
+        pod = make_pod(name="held", schedulingGates=GATES)
+        pod["metadata"]["labels"] = {names.MANAGED_LABEL: names.MANAGED_VALUE}
+        cluster.api.post(f"/api/v1/namespaces/{namespace}/pods", pod)
+        system = Installed(cluster, tmp_path)
+        system.install()
+        for kind in ("mutating", "validating"):  # nobody answers for them here
+            cluster.api.delete(f"{POLICIES}/{kind}webhookconfigurations")
+        kubeconfig = cluster.kubeconfig("alice", ["system:masters"])
+
+        def can_release(client: Rest) -> bool:
+            path = f"/api/v1/namespaces/{namespace}/pods/held?dryRun=All"
+            try:
+                client.patch(path, {"spec": {"schedulingGates": None}})
+            except RestError:
+                return False
+            return True
+
+        waiting.until(lambda: can_release(cluster.api), what="no webhook is called")
+        alice = cluster.client(kubeconfig)
+        waiting.until(lambda: not can_release(alice), what="the guard keeps the gate")
+        api = connection.Target(str(kubeconfig)).connect(connections=1, timeout_seconds=30)
+        changes = installation.uninstall(api, SETTINGS, SystemClock(), pause, release_pods=True)
+        released = next(change for change in changes if change.kind == "Pod")
+
+        assert (released.namespace, released.name) == (namespace, "held")
+        assert not system.is_gated(namespace, "held")
+
+
+def pause(seconds: float) -> None:
+    threading.Event().wait(seconds)

@@ -1,0 +1,118 @@
+"""What the API server's own LimitRanger would refuse, the review refuses for the same reasons."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from admission.base import names
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import RestError
+from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.limit_cases import GPU, SLICE
+
+pytestmark = pytest.mark.controlplane
+
+_REASON = re.compile(r"(?:minimum|maximum) [^,\]]+?, but (?:limit|request) is \d+")
+
+CASES: dict[str, tuple[list[dict[str, Any]], int]] = {
+    "above a container's maximum": ([{"type": "Container", "max": {GPU: "2"}}], 3),
+    "below a container's minimum": (
+        [{"type": "Container", "min": {GPU: "2"}, "max": {GPU: "4"}}], 1,
+    ),
+    "above a pod's maximum": ([{"type": "Pod", "max": {GPU: "2"}}], 4),
+    "above both maxima": (
+        [{"type": "Pod", "max": {GPU: "2"}}, {"type": "Container", "max": {GPU: "1"}}], 3,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    with (
+        Cluster.start() as cluster,
+        installed(cluster, tmp_path_factory.mktemp("installed")) as it,
+    ):
+        yield it
+
+
+def limit(system: Installed, namespace: str, items: list[dict[str, Any]]) -> None:
+    system.api.post(
+        f"/api/v1/namespaces/{namespace}/limitranges",
+        {"metadata": {"name": "gpus"}, "spec": {"limits": items}},
+    )
+
+
+def refusal(system: Installed, namespace: str, gpus: int) -> str:
+    with pytest.raises(RestError) as refused:
+        system.create_pod(namespace, "train", gpus=gpus)
+    assert refused.value.status == 403
+    return refused.value.body
+
+
+@pytest.mark.parametrize("case", CASES, ids=list(CASES))
+def test_the_reasons_are_the_api_servers(system: Installed, case: str) -> None:
+    items, gpus = CASES[case]
+    plain = system.cluster.create_namespace("plain")
+    limit(system, plain, items)
+    expected = set(
+        _REASON.findall(waiting.until(lambda: refusal(system, plain, gpus), what="limited"))
+    )
+    team = system.add_team(quota=8)
+    limit(system, team, items)
+
+    def ours() -> str | None:
+        body = refusal(system, team, gpus)
+        return body if "admission webhook" in body else None
+
+    found = waiting.until(ours, what="the webhook knows the LimitRange")
+    assert expected
+    assert set(_REASON.findall(found)) == expected
+    assert system.api.get(f"{KUEUE}/namespaces/{team}/workloads")["items"] == []
+
+
+def test_a_rewrite_is_not_undone_by_a_default(system: Installed) -> None:
+    team = system.cluster.create_namespace("sliced")
+    flavor = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ResourceFlavor",
+        "metadata": {
+            "name": team,
+            "annotations": {
+                names.FLAVOR_PRODUCT: "A100-80GB",
+                names.MIG_PROFILE: "1g.10gb",
+            },
+        },
+        "spec": {"nodeLabels": {"pool": team}},
+    }
+    system.api.post(f"{KUEUE}/resourceflavors", flavor)
+    quotas = [{"name": SLICE, "nominalQuota": 7}]
+    group = {"coveredResources": [SLICE], "flavors": [{"name": team, "resources": quotas}]}
+    queue = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ClusterQueue",
+        "metadata": {"name": team},
+        "spec": {"namespaceSelector": {}, "resourceGroups": [group]},
+    }
+    system.api.post(f"{KUEUE}/clusterqueues", queue)
+    limit(system, team, [{"type": "Container", "default": {GPU: "1"}, "max": {GPU: "4"}}])
+    system.add_local_queue(team, team)
+    system.wait_for_queue(team)
+
+    def created() -> Any:
+        """The pod; None while the webhook does not know the LimitRange and asks to try again."""
+        try:
+            return system.create_pod(team, "train", gpus=2)
+        except RestError as refused:
+            if "create the pod again" not in refused.body:
+                raise
+            return None
+
+    (container,) = waiting.until(created, what="accepted")["spec"]["containers"]
+
+    assert container["resources"] == {
+        kind: {GPU: "0", SLICE: "2"} for kind in ("limits", "requests")
+    }
+    assert f"maximum {GPU} usage per Container is 4, but limit is 5" in refusal(system, team, 5)

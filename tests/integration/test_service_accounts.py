@@ -1,0 +1,426 @@
+"""The controller and the webhook do their work as their own accounts, and can do nothing else.
+
+The API server's audit log tells what each account asked for: nothing was forbidden, and what a
+role grants without anybody asking is in a table with its reason.
+"""
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from typing_extensions import override
+
+from admission.app import rbac
+from admission.base import names
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import RestError
+from tests.integration.installed import KUEUE, PROGRAM, Installed
+
+pytestmark = pytest.mark.controlplane
+
+GPU = names.GPU_RESOURCE
+SYSTEM = names.SYSTEM_NAMESPACE
+CONTROLLER, WEBHOOK = rbac.CONTROLLER_ACCOUNT, rbac.WEBHOOK_ACCOUNT
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases"
+ROLES = "/apis/rbac.authorization.k8s.io/v1"
+HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+MUTATING = f"{HOOKS}/gpu-admission-mutating-webhook-configuration"
+
+
+class Request(NamedTuple):
+    """What was asked for, as a rule of a role would grant it."""
+
+    verb: str
+    group: str
+    resource: str
+
+
+class Separate(Installed):
+    """Runs webhook and controller as two processes, each with its account's kubeconfig."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        super().__init__(cluster, folder)
+        self.audit = folder / "audit.log"
+        self.logs = {name: folder / f"{name}.log" for name in ("controller", "webhook")}
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    @override
+    def start(self) -> None:
+        file = self.folder / "config.yaml"
+        file.write_text(yaml.safe_dump(self._configuration()))
+        for name, account in (("webhook", WEBHOOK), ("controller", CONTROLLER)):
+            kubeconfig = self.cluster.account_kubeconfig(SYSTEM, account)
+            command = [*PROGRAM, name, "--config", str(file), "--kubeconfig", str(kubeconfig)]
+            with self.logs[name].open("ab") as log:
+                self._processes.append(subprocess.Popen(command, stdout=log, stderr=log))
+        waiting.until(self.is_ready, what=f"webhook and controller ready, see {self.folder}")
+
+    def _configuration(self) -> dict[str, Any]:
+        return {
+            "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+            "kind": "Configuration",
+            "webhook": {
+                "host": "127.0.0.1",
+                "port": self.webhook_port,
+                "certDir": str(self.certificates),
+            },
+            "metrics": {"bindAddress": f"127.0.0.1:{self.metrics_port}"},
+            "clientConnection": {"qps": 300},
+        }
+
+    @override
+    def is_ready(self) -> bool:
+        assert all(process.poll() is None for process in self._processes), self.text()
+        return super().is_ready()
+
+    @override
+    def stop(self) -> int:
+        for process in self._processes:
+            process.send_signal(signal.SIGTERM)
+        codes = [process.wait(30) for process in self._processes]
+        self._processes.clear()
+        return max(codes, default=0)
+
+    def text(self) -> str:
+        """Everything both have logged."""
+        return "".join(log.read_text() for log in self.logs.values() if log.exists())
+
+    def entries(self, account: str) -> list[dict[str, Any]]:
+        """What the audit log says of an account."""
+        user = f"system:serviceaccount:{SYSTEM}:{account}"
+        entries = map(json.loads, self.audit.read_text().splitlines())
+        return [one for one in entries if one["user"]["username"] == user and _is_ours(one)]
+
+    def asked(self, account: str) -> set[Request]:
+        """Everything an account has asked for."""
+        return {_request(one) for one in self.entries(account) if "objectRef" in one}
+
+
+def _is_ours(entry: dict[str, Any]) -> bool:
+    """Whether the program asked, and not a test that tries what the account may."""
+    return bool(entry.get("userAgent") == names.FIELD_MANAGER)
+
+
+def _request(entry: dict[str, Any]) -> Request:
+    target = entry["objectRef"]
+    parts = [target["resource"], *([target["subresource"]] if "subresource" in target else [])]
+    return Request(entry["verb"], target.get("apiGroup", ""), "/".join(parts))
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Separate]:
+    folder = tmp_path_factory.mktemp("accounts")
+    group = f"system:serviceaccounts:{SYSTEM}"
+    policy = {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [{"level": "Metadata", "userGroups": [group]}, {"level": "None"}],
+    }
+    (folder / "policy.yaml").write_text(yaml.safe_dump(policy))
+    flags = [
+        f"--audit-policy-file={folder / 'policy.yaml'}",
+        f"--audit-log-path={folder / 'audit.log'}",
+        # Some distributions switch it on; it asks for a permission of its own.
+        "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+    ]
+    with Cluster.start(api_flags=flags) as cluster:
+        it = Separate(cluster, folder)
+        it.install()
+        try:
+            it.start()
+            it.add_flavor("any")
+            it.add_cluster_queue("any", quota=1, flavors=("any",))
+            yield it
+        finally:
+            it.stop()
+
+
+@pytest.fixture(scope="module")
+def driven(system: Separate) -> Separate:
+    """The system after pods went every way there is: admitted, waiting, ended, preempted."""
+    for name, value in (("low", 1), ("high", 1000)):
+        system.api.post(
+            "/apis/scheduling.k8s.io/v1/priorityclasses",
+            {"metadata": {"name": name}, "value": value},
+        )
+    team = system.add_team(quota=2, preemption={"withinClusterQueue": "LowerPriority"})
+    system.create_pod(team, "first", gpus=2)
+    system.wait_released(team, "first")
+    system.create_pod(team, "second", gpus=2)
+    system.wait_condition(team, "second")
+    system.delete_pod(team, "first")
+    system.wait_released(team, "second")
+    system.delete_pod(team, "second")
+
+    system.create_pod(team, "modest", gpus=2, spec={"priorityClassName": "low"})
+    system.wait_released(team, "modest")
+    system.create_pod(team, "urgent", gpus=2, spec={"priorityClassName": "high"})
+    system.wait_released(team, "urgent")
+    waiting.until(lambda: is_settled(system, team), what="queue status without pending")
+
+    brief = system.add_team(quota=1)
+    system.create_pod(brief, "brief", metadata={"labels": {names.MAX_EXEC_TIME_LABEL: "1"}})
+    # Its Workload is deactivated, which ends the pod and then the Workload.
+    waiting.until(
+        lambda: not exists(system, f"/api/v1/namespaces/{brief}/pods/brief"),
+        what="the end of the time limit",
+    )
+    run_job(system)
+    remove_queue(system, brief)
+    return system
+
+
+def run_job(system: Separate) -> None:
+    """A suspended Job gets quota and may start."""
+    team = system.add_team(quota=1)
+    container = {"name": "main", "image": "train", "resources": {"limits": {GPU: "1"}}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    jobs = f"/apis/batch/v1/namespaces/{team}/jobs"
+    labels = {names.QUEUE_LABEL: "default"}
+    job = {"metadata": {"name": "job", "labels": labels},
+           "spec": {"suspend": True, "template": template}}  # fmt: skip
+    system.api.post(jobs, job)
+    waiting.until(
+        lambda: not system.api.get(f"{jobs}/job")["spec"]["suspend"], what="a Job that may start"
+    )
+
+
+def remove_queue(system: Separate, team: str) -> None:
+    """Nothing holds a ClusterQueue and a flavor that nobody uses."""
+    for path in (f"{KUEUE}/clusterqueues/{team}", f"{KUEUE}/resourceflavors/{team}"):
+        system.api.delete(path)
+        waiting.until(partial(is_gone, system, path), what=f"{path} gone")
+
+
+def is_gone(system: Separate, path: str) -> bool:
+    return not exists(system, path)
+
+
+def is_settled(system: Separate, team: str) -> bool:
+    """Whether the queue's status tells of the last preemption."""
+    status = system.api.get(f"{KUEUE}/clusterqueues/{team}").get("status", {})
+    return bool(status.get("pendingWorkloads") == 0 and status.get("admittedWorkloads") == 1)
+
+
+def exists(system: Separate, path: str) -> bool:
+    try:
+        system.api.get(path)
+    except RestError as error:
+        if error.status != 404:
+            raise
+        return False
+    return True
+
+
+# ------------------------------------------------------------------------- what they can do
+
+
+@pytest.mark.parametrize("account", [CONTROLLER, WEBHOOK])
+def test_nothing_that_is_asked_for_is_forbidden(driven: Separate, account: str) -> None:
+    refused = [
+        f"{one['verb']} {one['requestURI']}"
+        for one in driven.entries(account)
+        if one.get("responseStatus", {}).get("code") in {401, 403}
+    ]
+    assert driven.entries(account)
+    assert refused == []
+    assert "forbidden" not in driven.text().lower()
+
+
+def test_the_controller_holds_the_lease(driven: Separate) -> None:
+    lease = driven.api.get(f"{LEASES}/{names.LEASE_NAME}")
+    assert lease["spec"]["holderIdentity"]
+
+
+def test_what_has_no_effect_in_the_file_is_named_once_by_each_process(driven: Separate) -> None:
+    for log in driven.logs.values():
+        lines = [json.loads(one) for one in log.read_text().splitlines() if one[:1] == "{"]
+        (said,) = [one for one in lines if one["event"] == "fields without effect"]
+        assert said["fields"] == ["clientConnection.qps"]
+
+
+AFTER_CONFLICT = "a write that met a conflict reads the object"
+DEVICES = "scheduling.koordinator.sh"
+UNASKED = {
+    CONTROLLER: {
+        Request("get", names.KUEUE_GROUP, "clusterqueues"): AFTER_CONFLICT,
+        Request("get", names.KUEUE_GROUP, "localqueues"): AFTER_CONFLICT,
+        Request("get", names.KUEUE_GROUP, "workloads"): AFTER_CONFLICT,
+        Request("get", "", "pods"): AFTER_CONFLICT,
+        Request("get", names.KUEUE_GROUP, "resourceflavors"): AFTER_CONFLICT,
+        Request("get", "batch", "jobs"): AFTER_CONFLICT,
+        Request("patch", "batch", "jobs/status"): "a stopped Job that had started",
+        Request("update", "batch", "jobs/finalizers"): "asked by an admission plugin, not by us",
+        Request("patch", "events.k8s.io", "events"): "an event that repeats is counted",
+        Request("update", "", "pods/finalizers"): "asked by an admission plugin, not by us",
+        Request("get", "apiextensions.k8s.io", "customresourcedefinitions"): (
+            "before a pod is stopped whose Workload is gone"
+        ),
+        Request("list", DEVICES, "devices"): "where the kind is served",
+        Request("watch", DEVICES, "devices"): "where the kind is served",
+    },
+    WEBHOOK: {},
+}
+"""What a role grants and an undisturbed run need not ask for."""
+
+
+@pytest.mark.parametrize("account", [CONTROLLER, WEBHOOK])
+def test_a_role_grants_what_is_asked_for_and_no_more(driven: Separate, account: str) -> None:
+    granted = {
+        Request(verb, group, resource)
+        for document in rbac.documents()
+        if document["metadata"]["name"] == account
+        for rule in document.get("rules", ())
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    asked = driven.asked(account)
+    assert asked <= granted
+    assert granted - asked - UNASKED[account].keys() == set()
+    assert UNASKED[account].keys() <= granted
+
+
+def test_creating_a_workload_needs_the_finalizers_of_its_pod(driven: Separate) -> None:
+    """The rule that nobody asks for by itself is not superfluous."""
+    team = driven.add_team(quota=1)
+    pod = driven.create_pod(team, "owner")
+    path = f"{KUEUE}/namespaces/{team}/workloads"
+    owner = {
+        "apiVersion": "v1", "kind": "Pod", "name": "owner", "uid": pod["metadata"]["uid"],
+        "controller": True, "blockOwnerDeletion": True,
+    }  # fmt: skip
+    metadata = {"name": "owned", "namespace": team, "ownerReferences": [owner]}
+    workload = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": metadata}
+    role = next(
+        d for d in rbac.documents() if d["metadata"]["name"] == CONTROLLER and "rules" in d
+    )
+    rules = [rule for rule in role["rules"] if "pods/finalizers" not in rule["resources"]]
+    driven.api.post(f"{ROLES}/clusterroles", {"metadata": {"name": "lesser"}, "rules": rules})
+    driven.api.post(
+        f"{ROLES}/clusterrolebindings",
+        {
+            "metadata": {"name": "lesser"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+                        "name": "lesser"},
+            "subjects": [{"kind": "User", "name": "lesser"}],
+        },
+    )  # fmt: skip
+    lesser = driven.cluster.client(driven.cluster.kubeconfig("lesser"))
+    with pytest.raises(RestError, match="blockOwnerDeletion"):
+        lesser.post(path, workload)
+
+
+# ---------------------------------------------------------------------- what they cannot do
+
+POD = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
+QUEUE = f"{KUEUE}/clusterqueues/any"
+Case = tuple[str, str, Any]
+NEITHER: list[Case] = [
+    ("POST", "/api/v1/namespaces/default/pods", POD),
+    ("POST", f"/api/v1/namespaces/{SYSTEM}/pods", POD),
+    ("POST", "/api/v1/namespaces/default/pods/x/exec?command=id", None),
+    ("POST", "/api/v1/namespaces/default/pods/x/binding", {}),
+    ("GET", "/api/v1/secrets", None),
+    ("GET", f"/api/v1/namespaces/{SYSTEM}/secrets/gpu-admission-webhook-tls", None),
+    ("GET", f"/api/v1/namespaces/{SYSTEM}/configmaps", None),
+    ("DELETE", "/api/v1/nodes/any", None),
+    ("PATCH", "/api/v1/nodes/any", {"spec": {"unschedulable": True}}),
+    ("DELETE", "/api/v1/namespaces/default", None),
+    ("PATCH", "/api/v1/namespaces/default", {"metadata": {"labels": {"a": "b"}}}),
+    ("PATCH", f"{QUEUE}?dryRun=All", {"spec": {"stopPolicy": "Hold"}}),
+    ("DELETE", QUEUE, None),
+    ("POST", f"{KUEUE}/clusterqueues", {"metadata": {"name": "mine"}}),
+    ("PATCH", f"{KUEUE}/namespaces/default/localqueues/any", {"spec": {}}),
+    ("PATCH", MUTATING, {"webhooks": []}),
+    ("DELETE", MUTATING, None),
+    ("DELETE", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloads.{KUEUE}", None),
+    ("PATCH", f"{ROLES}/clusterroles/{CONTROLLER}", {"rules": []}),
+    ("POST", f"{ROLES}/clusterrolebindings", {"metadata": {"name": "mine"}}),
+    ("POST", f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{CONTROLLER}/token", {}),
+    ("GET", f"{LEASES}/other", None),
+    ("DELETE", f"{LEASES}/{names.LEASE_NAME}", None),
+    ("POST", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", {}),
+    ("DELETE", "/api/v1/namespaces/default/events/any", None),
+]
+WEBHOOK_ONLY: list[Case] = [
+    ("PATCH", QUEUE, {"spec": {"cohortName": "mine"}}),
+    ("PATCH", f"{KUEUE}/resourceflavors/any", {"spec": {"nodeLabels": {"a": "b"}}}),
+    ("PATCH", f"{KUEUE}/namespaces/default/workloads/any", {"spec": {"priority": 9}}),
+    ("GET", "/api/v1/pods", None),
+    ("GET", "/api/v1/nodes", None),
+    ("PATCH", "/api/v1/namespaces/default/pods/any", {"spec": {"schedulingGates": []}}),
+    ("GET", f"{KUEUE}/workloads", None),
+    ("PATCH", f"{KUEUE}/namespaces/default/workloads/any/status", {"status": {}}),
+    ("PATCH", f"{QUEUE}/status", {"status": {}}),
+    ("GET", f"{LEASES}/{names.LEASE_NAME}", None),
+    ("POST", "/apis/events.k8s.io/v1/namespaces/default/events", {}),
+]
+CONTROLLER_ONLY: list[Case] = [("GET", "/api/v1/limitranges", None)]
+FORBIDDEN = [
+    (account, method, path, body)
+    for account, more in ((CONTROLLER, CONTROLLER_ONLY), (WEBHOOK, WEBHOOK_ONLY))
+    for method, path, body in (*NEITHER, *more)
+]
+
+
+@pytest.mark.parametrize(
+    ("account", "method", "path", "body"),
+    FORBIDDEN,
+    ids=[f"{account}-{method} {path}" for account, method, path, _ in FORBIDDEN],
+)
+def test_an_account_is_refused(
+    accounts: dict[str, Path], system: Separate, account: str, method: str, path: str, body: Any
+) -> None:
+    client = system.cluster.client(accounts[account])
+    kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    with pytest.raises(RestError) as refused:
+        client.text(method, path, body, kind)
+    assert refused.value.status == 403, refused.value.body
+
+
+@pytest.fixture(scope="module")
+def accounts(system: Separate) -> dict[str, Path]:
+    """Kubeconfigs with a token of each account."""
+    return {
+        account: system.cluster.account_kubeconfig(SYSTEM, account)
+        for account in (CONTROLLER, WEBHOOK)
+    }
+
+
+@pytest.mark.parametrize("account", [CONTROLLER, WEBHOOK])
+def test_an_account_has_its_own_roles_and_what_everybody_has(
+    system: Separate, accounts: dict[str, Path], account: str
+) -> None:
+    nobody = system.cluster.kubeconfig("nobody")
+    granted = {
+        json.dumps({"resourceNames": [], **rule}, sort_keys=True)
+        for document in rbac.documents()
+        if document["metadata"]["name"] == account
+        for rule in document.get("rules", ())
+    }
+    assert rules(system, accounts[account]) - rules(system, nobody) == granted
+
+
+def rules(system: Separate, kubeconfig: Path) -> set[str]:
+    """What the API server says may be done in our own namespace."""
+    answer = system.cluster.client(kubeconfig).post(
+        "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+        {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectRulesReview",
+            "spec": {"namespace": SYSTEM},
+        },
+    )
+    return {
+        json.dumps({"resourceNames": [], **rule}, sort_keys=True)
+        for rule in answer["status"]["resourceRules"]
+    }

@@ -1,0 +1,343 @@
+"""A real API server sends to the webhook what concerns it, and nothing else."""
+
+import base64
+import http.server
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admission.base.clock import SystemClock
+from admission.settings import GpuSettings
+from admission.webhook import configuration
+from certs import files
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import Rest, RestError
+
+pytestmark = pytest.mark.controlplane
+
+ACCOUNT = "system:serviceaccount:gpu-admission-system:controller"
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
+MUTATE, VALIDATE = "/mutate--v1-pod", "/validate--v1-pod"
+QUEUE = "kueue.x-k8s.io/queue-name"
+GATES = [{"name": "kueue.x-k8s.io/admission"}, {"name": "example.com/other"}]
+GPU = {"nvidia.com/gpu": "1"}
+
+
+@dataclass
+class Recorder:
+    """An HTTPS server that allows every review and remembers its path."""
+
+    directory: Path
+    paths: list[str] = field(default_factory=list)
+
+    def start(self) -> None:
+        certificates = files.ensure(self.directory, ["127.0.0.1"], SystemClock().now())
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificates.certificate, certificates.key)
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.authority = base64.b64encode(certificates.ca.read_bytes()).decode()
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,))
+        self.thread.start()
+
+    def stop(self) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+    def client_config(self) -> dict[str, str]:
+        port = self.server.server_port
+        return {"url": f"https://127.0.0.1:{port}", "caBundle": self.authority}
+
+    def take(self) -> list[str]:
+        """The paths since the last call, sorted."""
+        paths, self.paths = sorted(self.paths), []
+        return paths
+
+    def _handler(self) -> type[http.server.BaseHTTPRequestHandler]:
+        recorder = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            # One connection per review: a stopped server must not go on answering.
+            protocol_version = "HTTP/1.0"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                recorder.paths.append(self.path.partition("?")[0])
+                response = {"uid": body["request"]["uid"], "allowed": True}
+                answer = json.dumps({**body, "request": None, "response": response}).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_request(self, *_: Any) -> None:  # type: ignore[explicit-override]
+                """Keeps quiet."""
+
+        return Handler
+
+
+def documents(recorder: Recorder) -> list[dict[str, Any]]:
+    gpu = GpuSettings()
+    return configuration.documents(
+        recorder.client_config(), gpu.managed_resources, gpu.excluded_namespaces, ACCOUNT
+    )
+
+
+def path_of(document: dict[str, Any]) -> str:
+    plural = document["kind"].lower() + "s"
+    return f"{CONFIGURATIONS}/{plural}/{document['metadata']['name']}"
+
+
+@pytest.fixture(scope="module")
+def recorder(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
+    """A recording webhook that the API server knows of."""
+    started = Recorder(tmp_path_factory.mktemp("certs"))
+    started.start()
+    made = documents(started)
+    try:
+        for document in made:
+            cluster.api.patch(
+                f"{path_of(document)}?fieldManager=test&fieldValidation=Strict&force=true",
+                document,
+                "application/apply-patch+yaml",
+            )
+        _await_effect(cluster, started)
+        yield started
+    finally:
+        for document in made:
+            cluster.api.delete(path_of(document))
+        started.stop()
+
+
+def _await_effect(cluster: Cluster, recorder: Recorder) -> None:
+    def both_are_asked() -> bool:
+        create(cluster.api, make_pod(GPU), dry_run=True)
+        return recorder.take() == [MUTATE, VALIDATE]
+
+    waiting.until(both_are_asked, what="webhook configurations in effect")
+
+
+@pytest.fixture(scope="module")
+def namespace(cluster: Cluster) -> str:
+    return cluster.create_namespace("reviewed")
+
+
+def make_pod(resources: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
+    metadata = {key: more.pop(key) for key in ("labels", "annotations") if key in more}
+    stated = {"limits": resources} if resources else {}
+    container = {"name": "main", "image": "example/x", "resources": stated}
+    return {
+        "metadata": {"generateName": "p-", **metadata},
+        "spec": {"containers": [container], **more},
+    }
+
+
+def create(
+    api: Rest, pod: dict[str, Any], namespace: str = "default", *, dry_run: bool = False
+) -> dict[str, Any]:
+    query = "?dryRun=All" if dry_run else ""
+    return api.post(f"/api/v1/namespaces/{namespace}/pods{query}", pod)
+
+
+INIT = {"name": "init", "image": "example/x"}
+MIG = {"nvidia.com/mig-1g.10gb": "1"}
+CLAIM = {"name": "gpu", "resourceClaimTemplateName": "one"}
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        make_pod(GPU),
+        make_pod({"nvidia.com/gpu.shared": "1"}),
+        make_pod(MIG),
+        make_pod(initContainers=[{**INIT, "resources": {"limits": MIG}}]),
+        make_pod(resourceClaims=[CLAIM]),
+        make_pod(labels={QUEUE: "q"}),
+        make_pod(labels={"kueue.x-k8s.io/managed": "true"}),
+        make_pod(annotations={"kueue.x-k8s.io/pod-suspending-parent": "deployment"}),
+        make_pod(annotations={"gpu-admission.dev/gpu-memory": "10Gi"}),
+    ],
+    ids=[
+        "GPU", "shared GPU", "MIG slice", "MIG slice in an init container", "ResourceClaim",
+        "queue label", "managed label", "annotation of Kueue", "annotation of ours",
+    ],
+)  # fmt: skip
+def test_a_pod_that_concerns_us_is_reviewed_twice_on_creation(
+    cluster: Cluster, recorder: Recorder, namespace: str, pod: dict[str, Any]
+) -> None:
+    create(cluster.api, pod, namespace)
+    assert recorder.take() == [MUTATE, VALIDATE]
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        make_pod(),
+        make_pod({"cpu": "1", "memory": "1Gi"}),
+        make_pod({"amd.com/gpu": "1"}),
+        make_pod({"nvidia.com/gpux": "1"}),
+        make_pod(labels={"app": "x"}, annotations={"example.com/a": "b"}),
+        make_pod(initContainers=[INIT], tolerations=[{"operator": "Exists"}]),
+        make_pod(schedulingGates=[{"name": "example.com/other"}]),
+    ],
+    ids=[
+        "no resources", "cpu and memory", "another vendor", "a longer name", "foreign keys",
+        "an init container", "a foreign gate",
+    ],
+)  # fmt: skip
+def test_any_other_pod_is_not_reviewed(
+    cluster: Cluster, recorder: Recorder, namespace: str, pod: dict[str, Any]
+) -> None:
+    created = create(cluster.api, pod, namespace)
+    path = f"/api/v1/namespaces/{namespace}/pods/{created['metadata']['name']}"
+    cluster.api.patch(path, {"metadata": {"labels": {"a": "b"}}})
+    cluster.api.delete(path)
+    assert recorder.take() == []
+
+
+@pytest.mark.parametrize("excluded", ["kube-system", "gpu-operator", "gpu-admission-system"])
+def test_excluded_namespaces_are_not_reviewed(
+    cluster: Cluster, recorder: Recorder, excluded: str
+) -> None:
+    if not cluster.api.answers(f"/api/v1/namespaces/{excluded}"):
+        cluster.api.post("/api/v1/namespaces", {"metadata": {"name": excluded}})
+    create(cluster.api, make_pod(GPU), excluded)
+    assert recorder.take() == []
+
+
+def test_the_controllers_own_writes_are_not_reviewed(
+    cluster: Cluster, recorder: Recorder, namespace: str
+) -> None:
+    controller = cluster.client(cluster.kubeconfig(ACCOUNT, ["system:masters"]))
+    pod = create(controller, make_pod(GPU, schedulingGates=GATES), namespace)
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}"
+    controller.patch(path, {"spec": {"schedulingGates": []}}, "application/merge-patch+json")
+    assert recorder.take() == []
+
+
+JOB_PATHS = ["/mutate-batch-v1-job", "/validate-batch-v1-job"]
+
+
+def make_job(pod: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """A suspended Job: nobody makes its pods."""
+    template = {"spec": {**pod["spec"], "restartPolicy": "Never"}}
+    if pod["metadata"].keys() - {"generateName"}:
+        template["metadata"] = {k: v for k, v in pod["metadata"].items() if k != "generateName"}
+    return {
+        "metadata": {"generateName": "j-", **metadata},
+        "spec": {"suspend": True, "template": template},
+    }
+
+
+@pytest.mark.parametrize(
+    ("job", "is_reviewed"),
+    [
+        (make_job(make_pod(GPU)), True),
+        (make_job(make_pod(), labels={QUEUE: "q"}), True),
+        (make_job(make_pod(annotations={"kueue.x-k8s.io/workload": "w"})), True),
+        (make_job(make_pod()), False),
+        (make_job(make_pod(labels={"a": "b"}), labels={"a": "b"}), False),
+    ],
+    ids=["GPU", "queue label", "mark of admission", "neither", "foreign labels"],
+)
+def test_only_jobs_with_a_queue_or_gpus_are_reviewed(
+    cluster: Cluster, recorder: Recorder, namespace: str, job: dict[str, Any], is_reviewed: bool
+) -> None:
+    jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+    created = cluster.api.post(jobs, job)
+    assert recorder.take() == (JOB_PATHS if is_reviewed else [])
+    cluster.api.patch(f"{jobs}/{created['metadata']['name']}", {"spec": {"parallelism": 2}})
+    assert recorder.take() == (JOB_PATHS[1:] if is_reviewed else [])
+
+
+JUDGED = [
+    {"spec": {"schedulingGates": GATES[1:]}},
+    {"spec": {"nodeSelector": {"a": "b"}}},
+    {"spec": {"tolerations": [{"key": "x", "operator": "Exists"}]}},
+    {"metadata": {"labels": {QUEUE: "other"}}},
+    {"metadata": {"labels": {QUEUE: None}}},
+    {"metadata": {"labels": {"kueue.x-k8s.io/priority-class": "high"}}},
+    {"metadata": {"annotations": {"kueue.x-k8s.io/role-hash": None}}},
+    {"metadata": {"annotations": {"gpu-admission.dev/x": "y"}}},
+]
+IGNORED: list[dict[str, Any]] = [
+    {"metadata": {"labels": {"app": "other"}}},
+    {"metadata": {"annotations": {"example.com/a": "b"}}},
+    {"metadata": {"finalizers": []}},
+    {"spec": {"containers": [{"name": "main", "image": "example/y", "resources": {
+        "requests": GPU, "limits": GPU}}]}},
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def held(cluster: Cluster, recorder: Recorder, namespace: str) -> str:
+    """Path of a gated GPU pod with labels and annotations of ours."""
+    pod = make_pod(
+        GPU,
+        labels={QUEUE: "q", "app": "x"},
+        annotations={"kueue.x-k8s.io/role-hash": "x"},
+        schedulingGates=GATES,
+    )
+    created = create(cluster.api, pod, namespace)
+    recorder.take()
+    return f"/api/v1/namespaces/{namespace}/pods/{created['metadata']['name']}"
+
+
+@pytest.mark.parametrize("change", JUDGED, ids=str)
+def test_an_update_of_what_we_judge_is_validated(
+    cluster: Cluster, recorder: Recorder, held: str, change: dict[str, Any]
+) -> None:
+    cluster.api.patch(f"{held}?dryRun=All", change)
+    assert recorder.take() == [VALIDATE]
+
+
+@pytest.mark.parametrize("change", IGNORED, ids=str)
+def test_any_other_update_is_not_reviewed(
+    cluster: Cluster, recorder: Recorder, held: str, change: dict[str, Any]
+) -> None:
+    cluster.api.patch(f"{held}?dryRun=All", change)
+    assert recorder.take() == []
+
+
+def test_a_status_update_and_a_deletion_are_not_reviewed(
+    cluster: Cluster, recorder: Recorder, namespace: str
+) -> None:
+    created = create(cluster.api, make_pod(GPU), namespace)
+    recorder.take()
+    path = f"/api/v1/namespaces/{namespace}/pods/{created['metadata']['name']}"
+    cluster.api.patch(f"{path}/status", {"status": {"phase": "Running"}})
+    cluster.api.delete(path)
+    assert recorder.take() == []
+
+
+def test_a_pod_that_becomes_ours_is_validated(
+    cluster: Cluster, recorder: Recorder, namespace: str
+) -> None:
+    created = create(cluster.api, make_pod(), namespace)
+    path = f"/api/v1/namespaces/{namespace}/pods/{created['metadata']['name']}"
+    cluster.api.patch(path, {"metadata": {"labels": {QUEUE: "q"}}})
+    assert recorder.take() == [VALIDATE]
+
+
+def test_without_the_webhook_only_pods_that_concern_us_are_refused(
+    cluster: Cluster, recorder: Recorder, namespace: str
+) -> None:
+    recorder.stop()
+    try:
+        create(cluster.api, make_pod({"cpu": "1"}), namespace)
+        with pytest.raises(RestError) as refused:
+            create(cluster.api, make_pod(GPU), namespace)
+        assert refused.value.status == 500
+        assert "failed calling webhook" in str(refused.value)
+        assert "mpod.kb.io" in str(refused.value)
+    finally:
+        recorder.start()

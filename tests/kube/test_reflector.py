@@ -1,0 +1,335 @@
+"""A reflector against a server that fails in every way."""
+
+import queue
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admission.api import views
+from admission.base.clock import SystemClock
+from admission.kube import errors, patches, resources
+from admission.kube.api import Api, Undecodable
+from admission.kube.reflector import Deleted, Reflector, Replaced, Upserted
+from admission.kube.store import Store
+from tests.clocks import FakeClock
+from tests.kube import faulty
+from tests.kube.faulty import FaultyServer, Json, Watch, bookmark, event, listing, thing
+
+PATIENCE_SECONDS = 10
+Seen = tuple[str, Any]
+
+
+class ConfigMap(views.Object, frozen=True, kw_only=True):
+    data: dict[str, str] | None = None
+
+
+def seen(change: Replaced[ConfigMap] | Upserted[ConfigMap] | Deleted[ConfigMap]) -> Seen:
+    if isinstance(change, Replaced):
+        return "replaced", tuple(item.metadata.name for item in change.items)
+    kind = "upserted" if isinstance(change, Upserted) else "deleted"
+    return kind, change.object.metadata.name
+
+
+class Watched:
+    """A running reflector and what it told."""
+
+    def __init__(self, api: Api, **options: Any) -> None:
+        self.changes: queue.Queue[Seen] = queue.Queue()
+        self.pauses: list[float] = []
+        self.undecodable: list[Undecodable] = []
+        self.reflector = Reflector(
+            api,
+            resources.CONFIG_MAPS,
+            ConfigMap,
+            lambda change: self.changes.put(seen(change)),
+            clock=SystemClock(),
+            rng=random.Random(1),
+            pause=self.pauses.append,
+            on_undecodable=self.undecodable.append,
+            **options,
+        )
+
+    def next(self) -> Seen:
+        return self.changes.get(timeout=PATIENCE_SECONDS)
+
+
+@contextmanager
+def running(api: Api, **options: Any) -> Iterator[Watched]:
+    watched = Watched(api, **options)
+    watched.reflector.start()
+    yield watched
+    watched.reflector.stop()
+    assert watched.reflector.join(PATIENCE_SECONDS)
+
+
+@contextmanager
+def following(server: FaultyServer, folder: Path, **options: Any) -> Iterator[Watched]:
+    client = server.client(folder)
+    with running(client, **options) as watched:
+        yield watched
+    client.close()
+
+
+def test_it_lists_in_pages_then_watches_with_bookmarks(server: FaultyServer, tmp_path: Path):
+    server.answers += [
+        listing(thing("a", 1), version=5, token="more"),
+        listing(thing("b", 2), version=5),
+    ]
+    server.watches += [Watch((event("ADDED", thing("c", 6)),), then="hang")]
+    with following(server, tmp_path, page_size=1) as watched:
+        assert watched.next() == ("replaced", ("a", "b"))
+        assert watched.next() == ("upserted", "c")
+        assert watched.reflector.has_synced
+    assert server.asked("limit") == ["1", "1"]
+    assert server.asked("continue") == ["more"]
+    assert server.asked("resourceVersion") == ["5"]
+    assert server.asked("allowWatchBookmarks") == ["true"]
+    assert 300 <= int(server.asked("timeoutSeconds")[0]) <= 600
+    assert watched.pauses == []
+
+
+def test_it_goes_on_from_the_last_event_or_bookmark(server: FaultyServer, tmp_path: Path):
+    server.answers += [listing(version=5)]
+    server.watches += [
+        Watch((event("ADDED", thing("a", 6)),)),
+        Watch((event("DELETED", thing("a", 7)), bookmark(20))),
+        Watch((event("ADDED", thing("b", 21)),), then="hang"),
+    ]
+    with following(server, tmp_path) as watched:
+        assert [watched.next() for _ in range(4)] == [
+            ("replaced", ()),
+            ("upserted", "a"),
+            ("deleted", "a"),
+            ("upserted", "b"),
+        ]
+    assert server.asked("resourceVersion") == ["5", "6", "20"]
+    assert watched.reflector.lists == 1
+    assert watched.pauses == []
+
+
+GONE = (
+    Json(faulty.EXPIRED, 410),
+    Watch((event("ERROR", faulty.EXPIRED),)),
+)
+
+
+@pytest.mark.parametrize("gone", GONE, ids=["answer", "event"])
+def test_it_lists_again_when_the_version_is_too_old(
+    server: FaultyServer, tmp_path: Path, gone: faulty.Answer
+):
+    server.answers += [listing(thing("a", 1), version=5), listing(thing("b", 8), version=9)]
+    server.watches += [gone, Watch((event("ADDED", thing("c", 10)),), then="hang")]
+    with following(server, tmp_path) as watched:
+        assert watched.next() == ("replaced", ("a",))
+        assert watched.next() == ("replaced", ("b",))
+        assert watched.next() == ("upserted", "c")
+    assert server.asked("resourceVersion") == ["5", "9"]
+    assert len(watched.pauses) == 1
+    assert 0.8 <= watched.pauses[0] <= 1.2
+
+
+FAULTS: dict[str, faulty.Answer] = {
+    "closed at once": Watch(),
+    "a garbage line": Watch((b"\x00garbage\n",)),
+    "half a line": Watch((b'{"type": "ADD',), then="reset"),
+    "an unknown event": Watch((event("EXPLODED", thing("x", 6)),)),
+    "a reset": Watch(then="reset"),
+    "500": Json(faulty.status(500, "InternalError", "boom"), 500),
+    "403": Json(faulty.status(403, "Forbidden", "no"), 403),
+    "no JSON": faulty.Raw(b"<html>bad gateway</html>", 502),
+    "an error event": Watch((event("ERROR", faulty.status(500, "InternalError", "etcd")),)),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+def test_a_watch_that_fails_is_tried_again_from_the_same_version(
+    server: FaultyServer, tmp_path: Path, fault: faulty.Answer
+):
+    server.answers += [listing(thing("a", 1), version=5)]
+    server.watches += [fault, fault, Watch((event("ADDED", thing("b", 6)),), then="hang")]
+    with following(server, tmp_path) as watched:
+        assert watched.next() == ("replaced", ("a",))
+        assert watched.next() == ("upserted", "b")
+    assert server.asked("resourceVersion") == ["5", "5", "5"]
+    assert watched.reflector.failures == 2
+    assert [0.8 <= watched.pauses[0] <= 1.2, 1.6 <= watched.pauses[1] <= 2.4] == [True, True]
+
+
+def test_a_list_that_breaks_in_the_middle_is_asked_again(server: FaultyServer, tmp_path: Path):
+    whole = listing(thing("a", 1), thing("b", 2), version=5)
+    server.answers += [faulty.Broken(whole.body), faulty.Raw(b"<html>", 502), whole]
+    with following(server, tmp_path) as watched:
+        assert watched.next() == ("replaced", ("a", "b"))
+    assert len(watched.pauses) == 2
+
+
+def test_a_page_that_is_too_old_makes_it_list_without_pages(server: FaultyServer, tmp_path: Path):
+    server.answers += [
+        listing(thing("a", 1), version=5, token="old"),
+        Json(faulty.EXPIRED, 410),
+        listing(thing("a", 1), thing("b", 2), version=9),
+    ]
+    with following(server, tmp_path) as watched:
+        assert watched.next() == ("replaced", ("a", "b"))
+    assert server.asked("limit") == ["500", "500"]
+    assert watched.pauses == []
+
+
+@pytest.mark.parametrize("code", [429, 503])
+def test_it_waits_as_long_as_the_server_asks(server: FaultyServer, tmp_path: Path, code: int):
+    refusal = Json(faulty.status(code, "TooManyRequests", "later"), code, {"Retry-After": "17"})
+    server.answers += [refusal, listing(version=5)]
+    with following(server, tmp_path) as watched:
+        assert watched.next() == ("replaced", ())
+    assert len(watched.pauses) == 1
+    assert 17 <= watched.pauses[0] <= 17 * 1.5
+
+
+def test_one_bad_object_never_stops_the_rest(server: FaultyServer, tmp_path: Path):
+    bad = thing("bad", 3, data="no map")
+    server.answers += [listing(thing("a", 1), bad, thing("b", 2), version=5)]
+    server.watches += [
+        Watch((event("MODIFIED", thing("bad", 6, data=7)), event("ADDED", thing("c", 7)))),
+        Watch(then="hang"),
+    ]
+    with following(server, tmp_path) as watched:
+        assert watched.next() == ("replaced", ("a", "b"))
+        assert watched.next() == ("upserted", "c")
+    assert [item.name for item in watched.undecodable] == ["bad", "bad"]
+    assert "data" in watched.undecodable[0].error
+    assert server.asked("resourceVersion")[0] == "5"
+
+
+def test_a_bad_object_that_is_deleted_makes_it_list_again(server: FaultyServer, tmp_path: Path):
+    server.answers += [listing(thing("a", 1), version=5), listing(version=9)]
+    server.watches += [Watch((event("DELETED", thing("a", 6, data=7)),)), Watch(then="hang")]
+    with following(server, tmp_path) as watched:
+        assert watched.next() == ("replaced", ("a",))
+        assert watched.next() == ("replaced", ())
+
+
+def test_a_silent_watch_is_given_up(server: FaultyServer, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("admission.kube.client._WATCH_SLACK_SECONDS", 0.1)
+    server.answers += [listing(version=5)]
+    server.watches += [
+        Watch(then="hang"),
+        Watch((event("ADDED", thing("a", 6)),), then="hang"),
+    ]
+    with following(server, tmp_path, watch_seconds=(0.1, 0.1)) as watched:
+        assert watched.next() == ("replaced", ())
+        assert watched.next() == ("upserted", "a")
+    assert server.asked("resourceVersion")[:2] == ["5", "5"]
+
+
+def test_stop_ends_a_hanging_watch_at_once(server: FaultyServer, tmp_path: Path):
+    server.answers += [listing(version=5)]
+    server.watches += [Watch((event("ADDED", thing("a", 6)),), then="hang")]
+    with following(server, tmp_path) as watched:
+        assert watched.next() == ("replaced", ())
+        assert watched.next() == ("upserted", "a")
+        watched.reflector.stop()
+        assert watched.reflector.join(1)
+
+
+def test_stop_before_start_reads_nothing(server: FaultyServer, tmp_path: Path):
+    watched = Watched(server.client(tmp_path))
+    watched.reflector.stop()
+    watched.reflector.run()
+    assert server.requests == []
+
+
+def test_a_sink_that_raises_gets_everything_again(server: FaultyServer, tmp_path: Path):
+    server.answers += [listing(thing("a", 1), version=5), listing(thing("a", 1), version=5)]
+    told: queue.Queue[Seen] = queue.Queue()
+
+    def sink(change: Any) -> None:
+        told.put(seen(change))
+        if told.qsize() == 1:
+            raise KeyError("bug")
+
+    client = server.client(tmp_path)
+    reflector = Reflector(
+        client,
+        resources.CONFIG_MAPS,
+        ConfigMap,
+        sink,
+        clock=SystemClock(),
+        pause=lambda _: None,
+    )
+    reflector.start()
+    while told.qsize() < 2:
+        assert not reflector.join(0.01)
+    reflector.stop()
+    assert reflector.join(PATIENCE_SECONDS)
+    client.close()
+    assert [told.get(), told.get()] == [("replaced", ("a",))] * 2
+
+
+def test_it_follows_the_embedded_store_through_compactions():
+    store = Store()
+
+    def write(name: str) -> None:
+        store.create(resources.CONFIG_MAPS, {"metadata": {"name": name}}, "default")
+
+    write("a")
+    with running(store, namespace="default", page_size=1) as watched:
+        assert watched.next() == ("replaced", ("a",))
+        write("b")
+        assert watched.next() == ("upserted", "b")
+        change = patches.merge({"data": {"x": "y"}})
+        store.patch(resources.CONFIG_MAPS, "a", change, "default")
+        assert watched.next() == ("upserted", "a")
+        store.delete(resources.CONFIG_MAPS, "b", "default")
+        assert watched.next() == ("deleted", "b")
+        store.compact()
+        write("c")
+        assert watched.next() == ("upserted", "c")
+    assert watched.reflector.lists == 1
+
+
+class Refusing:
+    """An API whose lists fail with what it is told."""
+
+    def __init__(self, clock: FakeClock, *, healthy_seconds: float) -> None:
+        self._clock = clock
+        self._healthy = healthy_seconds
+
+    def list(self, *_: Any, **__: Any) -> Any:
+        self._clock.advance(self._healthy)
+        raise errors.TransportError("refused")
+
+
+@pytest.mark.parametrize(
+    ("healthy_seconds", "longest"), [(0.0, 30 * 1.5), (61.0, 0.8 * 1.5)], ids=["down", "flaky"]
+)
+def test_waits_grow_to_half_a_minute_and_start_again_after_a_healthy_one(
+    healthy_seconds: float, longest: float
+):
+    clock = FakeClock()
+    pauses: list[float] = []
+    api: Any = Refusing(clock, healthy_seconds=healthy_seconds)
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        clock.advance(seconds)
+        if len(pauses) == 8:
+            reflector.stop()
+
+    reflector = Reflector(
+        api,
+        resources.PODS,
+        views.Pod,
+        lambda _: None,
+        clock=clock,
+        rng=random.Random(1),
+        pause=pause,
+    )
+    reflector.run()
+    assert 0.8 <= pauses[0] <= 1.2
+    assert max(pauses) <= longest
+    assert max(pauses) > longest / 2
+    assert not reflector.has_synced

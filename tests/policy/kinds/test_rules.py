@@ -1,0 +1,80 @@
+"""Each row of the rules of Kueue's kinds, by its own case, and what holds of all of them."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.policy import fielderrors
+from admission.policy.fielderrors import FieldPath
+from admission.policy.kinds import (
+    clusterqueues,
+    cohorts,
+    flavors,
+    quotas,
+    rules,
+    workloads,
+)
+from admission.webhook import kinds
+from tests.policy.kinds import queue_cases, workload_cases
+from tests.policy.kinds.case import Case, Document, identified, pod_set, workload
+
+CASES = queue_cases.CASES + workload_cases.CASES
+
+
+def judge(kind: str, old: Document | None, new: Document) -> str:
+    found = kinds.VALIDATED[kind]
+
+    def read(document: Document) -> Any:
+        return found.decoder.decode(
+            msgspec.json.encode(identified(kind, document), order="sorted")
+        )
+
+    errors = found.errors(None if old is None else read(old), read(new))
+    return rules.text(errors) if errors else ""
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_rule_says(case: Case) -> None:
+    assert judge(case.kind, case.old, case.new) == case.message
+
+
+def test_every_row_has_a_case_that_breaks_it() -> None:
+    broken = {" ".join(case.rule.split()[:2]) for case in CASES if case.message}
+    tables: list[Any] = [clusterqueues.RULES, cohorts.RULES, flavors.RULES, workloads.RULES]
+    rows = {row.id for table in tables for row in table} | {row.id for row in flavors.TAINTS}
+    ranges = {"ClusterQueue 1-7": range(1, 8), "ResourceFlavor 2-4": range(2, 5)}
+    for name, numbers in ranges.items():
+        rows.discard(name)
+        rows |= {f"{name.split()[0]} {number}" for number in numbers}
+    assert broken == rows
+
+
+def test_the_rows_of_a_table_have_names_of_their_own() -> None:
+    for table in (
+        clusterqueues.RULES, workloads.RULES, quotas.CLUSTER_QUEUE_QUOTAS, quotas.COHORT_QUOTAS,
+    ):  # fmt: skip
+        ids = [row.id for row in table]
+        assert len(set(ids)) == len(ids)
+
+
+def test_what_was_null_or_empty_may_be_left_out() -> None:
+    held = workload_cases.HELD
+    bare = workload(pod_set(topologyRequest=None, template={
+        "metadata": {"creationTimestamp": None, "labels": {}}, "spec": {"containers": [
+            {"name": "c", "resources": {}}]}}), status=held)  # fmt: skip
+    assert judge("Workload", bare, workload(status=held)) == ""
+
+
+def test_values_that_a_newer_version_may_have_are_no_errors() -> None:
+    queue = {"spec": {"stopPolicy": "Drain", "queueingStrategy": "Fair", "preemption": {
+        "reclaimWithinCohort": "Perhaps", "borrowWithinCohort": {"policy": "Perhaps"}},
+        "unknown": [1]}}  # fmt: skip
+    assert judge("ClusterQueue", None, queue) == ""
+    status = {"admissionChecks": [{"name": "a", "state": "Perhaps"}], "unknown": {}}
+    assert judge("Workload", workload(), workload(status=status)) == ""
+
+
+def test_an_error_is_told_once() -> None:
+    error = fielderrors.required(FieldPath.of("spec"), "must be set")
+    assert rules.text([error, error]) == "spec: Required value: must be set"

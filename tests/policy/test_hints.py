@@ -1,0 +1,164 @@
+"""What kubectl prints about a pod that will wait, and what not."""
+
+from typing import Any
+
+import pytest
+
+from admission.api import views
+from tests.policy.builders import (
+    OLD,
+    Cluster,
+    make_cluster,
+    make_cluster_queue,
+    make_flavor,
+    make_local_queue,
+    make_pod,
+    mutate,
+)  # fmt: skip
+
+GPU = "nvidia.com/gpu"
+QUEUE = "kueue.x-k8s.io/queue-name"
+QUOTA = {"a": {"cpu": "10", "memory": "64Gi", GPU: "8"}}
+
+
+def make_world(queue: views.ClusterQueue | None = None, **more: Any) -> Cluster:
+    found = queue or make_cluster_queue(QUOTA)
+    return make_cluster(
+        "default", cluster_queues={"gpus": found}, flavors={"a": make_flavor("a")}, **more
+    )
+
+
+def warnings(cluster: Cluster, **pod: Any) -> tuple[str, ...]:
+    return mutate(make_pod(**{"gpus": 1, **pod}), cluster).warnings
+
+
+def test_a_pod_that_can_run_gets_no_warning():
+    assert warnings(make_world(), requests={"cpu": "10", "memory": "1Gi"}) == ()
+
+
+def test_a_missing_local_queue_is_named_with_those_that_exist():
+    cluster = make_cluster("a", "b", "c", "d", "e", "f")
+    (text,) = warnings(cluster, labels={QUEUE: "x"})
+    assert text == (
+        'LocalQueue "team-a/x" does not exist (namespace has a, b, c, d, e, ...): the pod waits'
+        " until it is created"
+    )
+    assert warnings(make_cluster(), labels={QUEUE: "x"}) == (
+        'LocalQueue "team-a/x" does not exist (there is none): the pod waits until it is created',
+    )
+
+
+def test_a_missing_cluster_queue_is_named():
+    (text,) = warnings(make_cluster("default"))
+    assert text == (
+        'LocalQueue "team-a/default" points to ClusterQueue "gpus", which does not exist: the pod'
+        " waits until it is created"
+    )
+
+
+def test_missing_flavors_are_named():
+    cluster = make_cluster("default", cluster_queues={"gpus": make_cluster_queue(QUOTA)})
+    assert (
+        'ClusterQueue "gpus" refers to missing ResourceFlavor a: nothing is admitted until then'
+        in warnings(cluster)
+    )
+
+
+def test_stopped_queues_are_named():
+    stopped = make_local_queue(stop="Hold")
+    cluster = make_world()
+    cluster.local_queues = {("team-a", "default"): stopped}
+    assert warnings(cluster) == (
+        'LocalQueue "team-a/default" is stopped: the pod waits until it is started again',
+    )
+    assert warnings(make_world(make_cluster_queue(QUOTA, stop_policy="HoldAndDrain"))) == (
+        'ClusterQueue "gpus" is stopped: the pod waits until it is started again',
+    )
+
+
+def test_the_reason_of_an_inactive_cluster_queue_is_passed_on():
+    condition = views.Condition(type="Active", status="False", message="references missing x")
+    status = views.QueueStatus(conditions=(condition,))
+    assert warnings(make_world(make_cluster_queue(QUOTA, status=status))) == (
+        'ClusterQueue "gpus" admits nothing: references missing x',
+    )
+
+
+@pytest.mark.parametrize(
+    ("selector", "served"),
+    [
+        (None, False),
+        (views.LabelSelector(), True),
+        (views.LabelSelector(match_labels={"team": "a"}), False),
+        (views.LabelSelector(match_labels={"kubernetes.io/metadata.name": "team-a"}), True),
+    ],
+    ids=["none", "empty", "another label", "the name"],
+)
+def test_a_queue_that_does_not_serve_the_namespace_is_named(selector, served):
+    cluster = make_world(make_cluster_queue(QUOTA, namespace_selector=selector))
+    metadata = views.ObjectMeta(
+        name="team-a", creation_timestamp=OLD, labels={"kubernetes.io/metadata.name": "team-a"}
+    )
+    cluster.namespaces = {"team-a": views.Namespace(metadata=metadata)}
+    expected = (
+        'ClusterQueue "gpus" does not serve namespace team-a: label the namespace as its'
+        " namespaceSelector says, or change the selector"
+    )
+    assert warnings(cluster) == (() if served else (expected,))
+
+
+def test_a_resource_without_quota_is_named():
+    (text,) = warnings(make_world(), requests={"example.com/x": "1"})
+    assert text == (
+        'ClusterQueue "gpus" has no quota for example.com/x: remove the request or add the'
+        " resource"
+    )
+
+
+@pytest.mark.parametrize(
+    ("quotas", "cohort", "cpu", "fits"),
+    [
+        (QUOTA, "", "10", True),
+        (QUOTA, "", "10001m", False),
+        ({"a": {"cpu": "10+2"}}, "all", "12", True),
+        ({"a": {"cpu": "10+2"}}, "all", "13", False),
+        (QUOTA, "all", "9999", True),
+        ({"a": {"cpu": "1"}, "b": {"cpu": "20"}}, "", "15", True),
+    ],
+    ids=[
+        "nominal", "over nominal", "with borrowing", "over borrowing", "no limit in a cohort",
+        "another flavor",
+    ],
+)  # fmt: skip
+def test_what_no_flavor_can_ever_give_is_named(quotas, cohort, cpu, fits):
+    cluster = make_world(make_cluster_queue(quotas, cohort=cohort))
+    found = [
+        text
+        for text in warnings(cluster, gpus=0, labels={QUEUE: "default"}, requests={"cpu": cpu})
+        if "can never give" in text
+    ]
+    assert (not found) is fits
+
+
+def test_the_sentence_names_amount_queue_and_flavors():
+    (text,) = warnings(make_world(), requests={"cpu": "11", "memory": "1Gi"})
+    assert text == (
+        'ClusterQueue "gpus" can never give 11 of cpu, 1Gi of memory in one flavor (it has a): ask'
+        " for less"
+    )
+
+
+def test_more_gpus_than_the_quota_can_ever_give_are_named():
+    (text,) = warnings(make_world(), gpus=9)
+    assert "can never give 9 of nvidia.com/gpu" in text
+
+
+def test_no_warning_is_guessed_from_a_cache_that_is_not_filled():
+    assert warnings(make_cluster(synced=False), labels={QUEUE: "x"}) == ()
+
+
+def test_a_gpu_on_a_named_node_is_said_to_be_outside_every_queue():
+    assert warnings(make_world(), nodeName="n1") == (
+        "pod names node n1: its nvidia.com/gpu is taken outside every queue",
+    )
+    assert warnings(make_cluster("other")) == ()

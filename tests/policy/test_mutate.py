@@ -1,0 +1,186 @@
+"""What creating a pod changes about it."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admission.base import names
+from admission.policy import fielderrors, role_hash
+from admission.policy.queueing import Standing
+from tests.policy import builders
+from tests.policy.builders import apply, make_cluster, make_pod, mutate
+
+GATE = {"name": "kueue.x-k8s.io/admission"}
+QUEUE = "kueue.x-k8s.io/queue-name"
+TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+
+
+def role_hash_of(document: dict[str, Any]) -> str:
+    return role_hash.of(builders.read(document).spec)
+
+
+def test_a_gpu_pod_in_a_namespace_with_a_default_queue_is_queued_and_gated():
+    pod = make_pod(gpus=2, tolerations=[{"key": "a", "operator": "Exists"}])
+    outcome = mutate(pod, make_cluster("default"))
+    expected = copy.deepcopy(pod)
+    expected["metadata"]["labels"] = {QUEUE: "default", "kueue.x-k8s.io/managed": "true"}
+    after = apply(outcome, pod)
+    expected["metadata"]["annotations"] = {"kueue.x-k8s.io/role-hash": role_hash_of(after)}
+    expected["spec"]["schedulingGates"] = [GATE]
+    expected["spec"]["tolerations"].append(TOLERATION)
+    assert after == expected
+    assert outcome.standing is Standing.QUEUED
+    assert "finalizers" not in expected["metadata"]
+
+
+def test_the_queue_label_alone_makes_any_pod_ours():
+    pod = make_pod(labels={QUEUE: "batch"}, requests={"cpu": "1"})
+    after = apply(mutate(pod, make_cluster("batch")), pod)
+    assert after["spec"]["schedulingGates"] == [GATE]
+    assert "tolerations" not in after["spec"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "cluster", "standing"),
+    [
+        (make_pod(requests={"cpu": "1"}), make_cluster("default"), Standing.FREE),
+        (make_pod(gpus=1), make_cluster("other"), Standing.UNMANAGED),
+        (make_pod(requests={"nvidia.com/gpu": "0"}, limits={"nvidia.com/gpu": "0"}),
+         make_cluster("default"), Standing.FREE),
+        (make_pod(gpus=1, nodeName="node-1"), make_cluster("default"), Standing.UNMANAGED),
+        (make_pod(labels={QUEUE: "default"}, nodeName="node-1"),
+         make_cluster("default"), Standing.FREE),
+        (make_pod(gpus=1, annotations={"kubernetes.io/config.mirror": "x"}),
+         make_cluster("default", enforce=True), Standing.FREE),
+    ],
+    ids=[
+        "no GPU, default queue", "GPU, no default queue", "zero GPUs", "GPU on a named node",
+        "queue label on a named node", "mirror pod",
+    ],
+)  # fmt: skip
+def test_other_pods_are_left_alone(pod, cluster, standing):
+    outcome = mutate(pod, cluster)
+    assert (outcome.operations, outcome.errors, outcome.standing) == ((), (), standing)
+
+
+def test_an_excluded_namespace_is_never_ours():
+    pod = make_pod(gpus=1, labels={QUEUE: "default"})
+    outcome = mutate(pod, make_cluster("default"), namespace="kube-system")
+    assert (outcome.operations, outcome.standing) == ((), Standing.FREE)
+
+
+def test_a_resource_claim_is_held_where_a_default_queue_exists():
+    pod = make_pod(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
+    assert mutate(pod, make_cluster("default")).standing is Standing.QUEUED
+    assert mutate(pod, make_cluster("other")).standing is Standing.FREE
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        make_cluster(synced=False),
+        builders.Cluster(),
+        make_cluster(created="2026-09-21T14:13:11Z"),
+    ],
+    ids=["cache not filled", "namespace unknown", "namespace 9 s old"],
+)
+def test_in_doubt_a_gpu_pod_is_held_without_a_queue(cluster):
+    pod = make_pod(gpus=1)
+    outcome = mutate(pod, cluster)
+    after = apply(outcome, pod)
+    assert outcome.standing is Standing.IN_DOUBT
+    assert after["spec"]["schedulingGates"] == [GATE]
+    assert after["metadata"]["labels"] == {"kueue.x-k8s.io/managed": "true"}
+    assert mutate(make_pod(), cluster).standing is Standing.FREE
+
+
+def test_an_enforced_namespace_refuses_gpus_outside_queues_and_names_its_queues():
+    outcome = mutate(make_pod(gpus=1), make_cluster("batch", "night", enforce=True))
+    assert outcome.standing is Standing.REFUSED
+    assert outcome.operations == ()
+    assert fielderrors.aggregate(outcome.errors) == (
+        "metadata.labels[kueue.x-k8s.io/queue-name]: Required value: the pod asks for"
+        " nvidia.com/gpu, so in namespace team-a (gpu-admission.dev/enforce=true) this label must"
+        " name one of batch, night"
+    )
+
+
+def test_an_enforced_namespace_refuses_gpus_on_a_named_node():
+    pod = make_pod(gpus=1, labels={QUEUE: "batch"}, nodeName="node-1")
+    errors = mutate(pod, make_cluster("batch", enforce=True)).errors
+    assert fielderrors.aggregate(errors) == (
+        "spec.nodeName: Forbidden: the pod asks for nvidia.com/gpu, so in namespace team-a"
+        " (gpu-admission.dev/enforce=true) it must go through a queue and may not name its node"
+    )
+
+
+def test_a_pod_held_for_its_parent_gets_the_gate_but_no_managed_label():
+    pod = make_pod(annotations={"kueue.x-k8s.io/pod-suspending-parent": "deployment"})
+    outcome = mutate(pod, make_cluster("default", priority_classes=frozenset({"default"})))
+    after = apply(outcome, pod)
+    assert outcome.standing is Standing.SUSPENDED
+    assert after["spec"]["schedulingGates"] == [GATE]
+    assert "labels" not in after["metadata"]
+
+
+def test_a_default_priority_class_is_given_to_queued_pods_without_one():
+    cluster = make_cluster("default", priority_classes=frozenset({"default"}))
+    label = "kueue.x-k8s.io/priority-class"
+    pod = make_pod(gpus=1)
+    assert apply(mutate(pod, cluster), pod)["metadata"]["labels"][label] == "default"
+    chosen = make_pod(gpus=1, labels={label: "high"})
+    assert apply(mutate(chosen, cluster), chosen)["metadata"]["labels"][label] == "high"
+    assert mutate(make_pod(), cluster).operations == ()
+
+
+def test_a_pod_of_a_group_is_gated_and_gets_its_index_and_role():
+    pod = make_pod(
+        labels={QUEUE: "batch", "kueue.x-k8s.io/pod-group-name": "g", "idx": "3"},
+        annotations={
+            "kueue.x-k8s.io/pod-group-total-count": "4",
+            "kueue.x-k8s.io/pod-group-pod-index-label": "idx",
+            "kueue.x-k8s.io/role-hash": "main",
+        },
+    )
+    after = apply(mutate(pod, make_cluster("batch")), pod)
+    assert after["metadata"]["labels"]["kueue.x-k8s.io/pod-group-pod-index"] == "3"
+    assert after["metadata"]["annotations"]["kueue.x-k8s.io/role-hash"] == "main"
+    assert after["spec"]["schedulingGates"] == [GATE]
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        {"key": "nvidia.com/gpu", "operator": "Exists"},
+        {"operator": "Exists"},
+        TOLERATION,
+    ],
+    ids=["any effect", "everything", "the same"],
+)
+def test_a_pod_that_tolerates_gpu_nodes_already_gets_no_toleration(toleration):
+    pod = make_pod(gpus=1, tolerations=[toleration])
+    assert apply(mutate(pod, make_cluster("default")), pod)["spec"]["tolerations"] == [toleration]
+
+
+maps = st.one_of(
+    st.none(),
+    st.dictionaries(st.sampled_from([QUEUE, names.MANAGED_LABEL, "a/b~c"]),
+                    st.sampled_from(["", "default", "true", "x"])),
+)  # fmt: skip
+
+
+@given(labels=maps, annotations=maps, gpus=st.integers(0, 2), gated=st.booleans(),
+       queues=st.sets(st.sampled_from(["default", "x"])))  # fmt: skip
+def test_a_second_review_of_the_result_changes_nothing(labels, annotations, gpus, gated, queues):
+    spec: Any = {"schedulingGates": [{"name": "example.com/wait"}]} if gated else {}
+    pod = make_pod(labels=labels, annotations=annotations, gpus=gpus, **spec)
+    before = copy.deepcopy(pod)
+    cluster = make_cluster(*queues)
+    after = apply(mutate(pod, cluster), pod)
+    assert pod == before
+    assert mutate(after, cluster).operations == ()
+    foreign = [gate for gate in after["spec"].get("schedulingGates", []) if gate != GATE]
+    assert foreign == spec.get("schedulingGates", [])

@@ -1,0 +1,173 @@
+"""Laws of capacity: sums kept change by change equal sums made anew, and the guard holds."""
+
+from dataclasses import replace
+from typing import Final
+
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from admission.api import views
+from admission.base import names
+from admission.base.names import CohortName, FlavorName, FlavorResource
+from admission.controllers.capacity import Capacities
+from admission.controllers.guard import Guard
+from admission.engine import model
+from admission.gpu import catalogue
+from admission.gpu.health import DeviceReading, HealthPolicy
+from admission.gpu.nodes import NodeFacts
+from admission.state.world import State
+from tests.gpu.builders import GPU, mig
+
+CATALOGUE: Final = catalogue.load()
+INSTANT: Final = HealthPolicy(loss_grace_us=0)
+FLAVORS: Final = {
+    "all": {},
+    "a100": {names.GPU_PRODUCT_LABEL: "NVIDIA-A100-SXM4-80GB"},
+    "t4": {names.GPU_PRODUCT_LABEL: "Tesla-T4"},
+    "pool": {"pool": "x"},
+}
+DEVICES: Final = (GPU, mig("1g.10gb"), mig("3g.40gb"))
+
+node_names = st.sampled_from(("n0", "n1", "n2"))
+amounts = st.dictionaries(st.sampled_from(DEVICES), st.integers(0, 8), max_size=2)
+readings = st.none() | st.lists(st.booleans(), min_size=1, max_size=4).map(
+    lambda verdicts: tuple(
+        DeviceReading(id=str(n), minor=n, healthy=one) for n, one in enumerate(verdicts)
+    )
+)
+
+
+@st.composite
+def facts(draw: st.DrawFn) -> NodeFacts:
+    labels = draw(st.sampled_from(tuple(FLAVORS.values())))
+    units = draw(amounts)
+    return NodeFacts(
+        name=draw(node_names),
+        labels={**labels, "extra": draw(st.sampled_from("ab"))},
+        allocatable=units,
+        capacity=dict.fromkeys(units, 8),
+        ready=draw(st.booleans()),
+        unschedulable=draw(st.booleans()),
+        devices=draw(readings),
+    )
+
+
+class CapacityMachine(RuleBasedStateMachine):
+    """Any history of nodes, pods and flavors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept = Capacities(CATALOGUE, INSTANT)
+        self.nodes: dict[str, NodeFacts] = {}
+        self.pods: dict[str, tuple[str, dict[str, int]]] = {}
+        self.outside: dict[str, dict[str, int]] = {}
+        self.flavors: dict[str, dict[str, str]] = {}
+
+    @rule(node=facts())
+    def see_node(self, node: NodeFacts) -> None:
+        self.nodes[node.name] = node
+        self.kept.set_node(node, 0)
+
+    @rule(name=node_names, devices=readings)
+    def see_devices(self, name: str, devices: tuple[DeviceReading, ...] | None) -> None:
+        if name in self.nodes:
+            self.nodes[name] = replace(self.nodes[name], devices=devices)
+        self.kept.set_devices(name, devices, 0)
+
+    @rule(name=node_names)
+    def lose_node(self, name: str) -> None:
+        self.nodes.pop(name, None)
+        self.kept.drop_node(name)
+
+    @rule(uid=st.sampled_from("abcd"), name=node_names, held=amounts)
+    def see_pod(self, uid: str, name: str, held: dict[str, int]) -> None:
+        self.pods[uid] = (name, held)
+        self.kept.set_pod(uid, name, held)
+
+    @rule(held=st.dictionaries(node_names, amounts, max_size=2))
+    def list_others(self, held: dict[str, dict[str, int]]) -> None:
+        self.outside = held
+        self.kept.set_listed(held, {})
+
+    @rule(name=st.sampled_from(tuple(FLAVORS)))
+    def set_flavor(self, name: str) -> None:
+        self.flavors[name] = FLAVORS[name]
+        self.kept.set_flavor(name, FLAVORS[name])
+
+    @rule(name=st.sampled_from(tuple(FLAVORS)))
+    def drop_flavor(self, name: str) -> None:
+        self.flavors.pop(name, None)
+        self.kept.drop_flavor(name)
+
+    @invariant()
+    def sums_equal_those_made_anew(self) -> None:
+        anew = Capacities(CATALOGUE, INSTANT)
+        for name, labels in self.flavors.items():
+            anew.set_flavor(name, labels)
+        for node in self.nodes.values():
+            anew.set_node(node, 0)
+        for uid, (name, held) in self.pods.items():
+            anew.set_pod(uid, name, held)
+        anew.set_listed(self.outside, {})
+        for flavor in FLAVORS:
+            assert self.kept.stock(flavor) == anew.stock(flavor)
+            assert self.kept.fragmentation(flavor) == anew.fragmentation(flavor)
+            stock = anew.stock(flavor)
+            for resource, free in stock.free.items():
+                assert 0 <= free <= min(stock.real[resource], stock.healthy[resource])
+
+
+TestCapacityMachine = CapacityMachine.TestCase
+
+
+@given(
+    exists=st.integers(0, 20),
+    queues=st.lists(
+        st.tuples(st.sampled_from(("", "left", "right")), st.integers(0, 12), st.booleans()),
+        max_size=6,
+    ),
+)
+def test_guarded_trees_are_never_given_more_than_exists(exists, queues):
+    state = State()
+    capacities = Capacities(CATALOGUE, INSTANT)
+    guard = Guard(state, capacities)
+    guard.set_flavor("f", {})
+    capacities.set_node(NodeFacts(name="n", allocatable={GPU: exists}), 0)
+    for index, (cohort, quota, guarded) in enumerate(queues):
+        view = views.ClusterQueue(
+            metadata=views.ObjectMeta(
+                name=f"q{index}",
+                annotations={names.CAPACITY_GUARD: "Enforce" if guarded else "Off"},
+            )
+        )
+        guard.set_queue(view, make_queue(f"q{index}", cohort, quota))
+    guard.settle()
+    capped = {
+        (cohort or str(index)) for index, (cohort, _, guarded) in enumerate(queues) if guarded
+    }
+    given_out = 0
+    for index, (cohort, quota, _) in enumerate(queues):
+        node = state.forest.queues[make_queue(f"q{index}", cohort, quota).name]
+        nominal = node.quotas[FlavorResource(FlavorName("f"), GPU_NAME)].nominal
+        if (cohort or str(index)) in capped:
+            assert nominal <= quota
+            given_out += nominal
+        else:
+            assert nominal == quota
+    assert given_out <= exists
+
+
+GPU_NAME: Final = names.ResourceName(GPU)
+
+
+def make_queue(name: str, cohort: str, quota: int) -> model.ClusterQueue:
+    quotas = model.FlavorQuotas(
+        name=FlavorName("f"), resources={GPU_NAME: model.ResourceQuota(nominal=quota)}
+    )
+    group = model.ResourceGroup(covered_resources=(GPU_NAME,), flavors=(quotas,))
+    return model.ClusterQueue(
+        name=names.ClusterQueueName(name),
+        cohort=CohortName(cohort) if cohort else None,
+        resource_groups=(group,),
+    )

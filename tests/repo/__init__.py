@@ -1,0 +1,1 @@
+"""Facts about the repository itself: sizes, words, documents and targets that agree."""

@@ -1,0 +1,66 @@
+"""The Makefile explains itself, and documents name only targets that it has."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.repo import tree
+
+MAKEFILE = (tree.ROOT / "Makefile").read_text()
+DEMANDED = {"bench", "controlplane", "crds", "demo", "lint", "test", "test-fast"}
+DOCUMENTS = [path for path in tree.files() if path.suffix == ".md"]
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
+
+
+def commands(document: Path) -> set[str]:
+    """The targets of all ``make`` commands in a document's code."""
+    text = document.read_text()
+    code = [*re.findall(r"```.*?```", text, re.DOTALL), *re.findall(r"`[^`\n]+`", text)]
+    found = re.findall(r"\bmake ((?:-[a-zA-Z]+ |[A-Z]+=\S+ )*)([a-z-]+)", "\n".join(code))
+    return {target for _, target in found}
+
+
+def test_the_targets_of_the_project_are_there():
+    assert targets() >= DEMANDED
+
+
+def test_every_target_is_phony_and_has_a_line_of_help():
+    explained = set(re.findall(r"^([a-z-]+):.*## \S", MAKEFILE, re.MULTILINE))
+    phony = re.search(r"^\.PHONY: (.+)$", MAKEFILE, re.MULTILINE)
+    assert phony is not None
+    assert explained == targets() == set(phony[1].split())
+
+
+def test_make_alone_shows_every_target():
+    shown = subprocess.run(
+        ["make", "-s"],
+        cwd=tree.ROOT,
+        env={k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert set(re.findall(r"^  make ([a-z-]+) +\S", shown, re.MULTILINE)) == targets()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=tree.name)
+def test_a_document_names_only_targets_that_exist(document):
+    assert commands(document) - targets() == set()
+
+
+def test_the_two_main_commands_are_on_the_readmes_first_screen():
+    first_screen = "\n".join((tree.ROOT / "README.md").read_text().splitlines()[:40])
+    assert "make demo" in first_screen
+    assert "make test" in first_screen
+
+
+def test_the_check_of_a_commit_runs_lint_and_test():
+    script = (tree.ROOT / ".ci" / "run").read_text()
+    assert re.findall(r"^step (.+)$", script, re.MULTILINE) == ["make lint", "make test"]
+    assert os.access(tree.ROOT / ".ci" / "run", os.X_OK)

@@ -1,0 +1,1 @@
+"""Tests of configuration files and settings."""

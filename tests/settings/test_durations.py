@@ -1,0 +1,56 @@
+"""Durations are read as Go reads them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admission.api.config import durations
+from admission.base.errors import InvalidValueError
+
+SECOND = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "microseconds"),
+    [
+        ("0", 0),
+        ("0s", 0),
+        ("15s", 15 * SECOND),
+        ("1m30s", 90 * SECOND),
+        ("168h", 168 * 3600 * SECOND),
+        ("1.5h", 5400 * SECOND),
+        (".5s", SECOND // 2),
+        ("3.s", 3 * SECOND),
+        ("500ms", SECOND // 2),
+        ("7us", 7),
+        ("7\N{MICRO SIGN}s", 7),
+        ("7\N{GREEK SMALL LETTER MU}s", 7),
+        ("1999ns", 1),
+        ("-2s", -2 * SECOND),
+        ("+2s", 2 * SECOND),
+        ("30m1h", 5400 * SECOND),
+    ],
+)
+def test_a_duration_has_so_many_microseconds(text, microseconds):
+    assert durations.parse(text) == microseconds
+
+
+@pytest.mark.parametrize(
+    "text", ["", "15", "s", "1 s", "1d", "1S", "--1s", ".s", "1e3s", "1s,", "15s\n"]
+)
+def test_what_go_refuses_is_refused(text):
+    with pytest.raises(InvalidValueError, match="duration such as"):
+        durations.parse(text)
+
+
+@given(st.integers(-(10**15), 10**15))
+def test_what_is_written_is_read_as_the_same(microseconds):
+    assert durations.parse(durations.to_wire(microseconds)) == microseconds
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "text"),
+    [(0, "0s"), (5_400 * SECOND, "1h30m"), (15 * SECOND, "15s"), (1_500_000, "1s500ms")],
+)
+def test_a_duration_is_written_in_few_parts(microseconds, text):
+    assert durations.to_wire(microseconds) == text

@@ -1,0 +1,235 @@
+"""What a file says becomes settings; what it does not say has its default."""
+
+import pytest
+
+from admission.engine import model
+from admission.engine.requests import Rules, Transformation
+from admission.settings import (
+    ControllerSettings,
+    GpuSettings,
+    HealthSettings,
+    LeaderElectionSettings,
+    ListenAddress,
+    QuotaSettings,
+    Settings,
+    WebhookSettings,
+)
+from admission.translate import configuration_documents, engine_settings
+from tests.settings import files
+from tests.settings.files import V1BETA1, V1BETA2
+
+NAME = "kubernetes.io/metadata.name"
+EVERYTHING = (
+    files.kueue(
+        namespace="quota",
+        managedJobsNamespaceSelector={
+            "matchExpressions": [{"key": NAME, "operator": "NotIn", "values": ["lab"]}]
+        },
+        webhook={"host": "::1", "port": 8443, "certDir": "/certs"},
+        metrics={"bindAddress": ":9090"},
+        health={"healthProbeBindAddress": "[::1]:9091"},
+        leaderElection={"leaderElect": False, "leaseDuration": "1m", "renewDeadline": "40s",
+                        "retryPeriod": "1500ms"},
+        waitForPodsReady={"requeuingStrategy": {"timestamp": "Creation"}},
+        fairSharing={"preemptionStrategies": ["LessThanInitialShare"]},
+        admissionFairSharing={"usageHalfLifeTime": "168h", "usageSamplingInterval": "1m",
+                              "resourceWeights": {"nvidia.com/gpu": 100, "cpu": 0.1}},
+        resources={
+            "excludeResourcePrefixes": ["example.com/"],
+            "transformations": [
+                {"input": "nvidia.com/mig-1g.10gb", "strategy": "Replace", "multiplyBy": "cpu",
+                 "outputs": {"memory": "10Gi", "slices": 1}},
+                {"input": "nvidia.com/gpu"},
+            ],
+        },
+    ),
+    files.gpu(
+        managedResources=["example.com/gpu"],
+        excludedNamespaces=["drivers"],
+        tolerationKey="",
+        health={"hotCelsius": 94},
+        controller={"writers": 3, "requestTimeout": "7s", "watchSilence": "5m",
+                    "waitingAfter": "2s", "waitingRefresh": "1m", "statusInterval": "0s",
+                    "outsideInterval": "30s"},
+        webhook={"threads": 2, "maxBodyBytes": 4096},
+    ),
+)  # fmt: skip
+"""A file that sets every field that has an effect to something else than its default."""
+
+
+def test_without_a_file_the_defaults_hold():
+    assert files.settings() == Settings()
+
+
+def test_the_whole_of_both_documents_becomes_settings():
+    settings = files.settings(*EVERYTHING)
+    assert settings.namespace == "quota"
+    assert settings.gpu == GpuSettings(
+        managed_resources=("example.com/gpu",),
+        excluded_namespaces=("drivers", "kube-system", "lab", "quota"),
+        toleration_key="",
+        health=HealthSettings(hot_celsius=94),
+    )
+    assert settings.controller == ControllerSettings(
+        writers=3,
+        request_timeout_seconds=7,
+        watch_silence_seconds=300,
+        waiting_after_seconds=2,
+        waiting_refresh_seconds=60,
+        status_interval_seconds=0,
+        outside_interval_seconds=30,
+        metrics_address=ListenAddress(host="0.0.0.0", port=9090),
+        health_address=ListenAddress(host="::1", port=9091),
+    )
+    assert settings.leader_election == LeaderElectionSettings(
+        enabled=False, lease_seconds=60, renew_seconds=40, retry_seconds=1.5
+    )
+    assert settings.webhook == WebhookSettings(
+        threads=2,
+        max_body_bytes=4096,
+        address=ListenAddress(host="::1", port=8443),
+        certificates="/certs",
+    )
+
+
+@pytest.mark.parametrize("section", ["namespace", "gpu", "quota", "controller",
+                                     "leader_election", "webhook"])  # fmt: skip
+def test_every_setting_can_be_set_by_a_file(section):
+    """A setting that is added without a field in the file fails here."""
+    found, default = getattr(files.settings(*EVERYTHING), section), getattr(Settings(), section)
+    if isinstance(found, str):
+        assert found != default
+        return
+    same = [name for name in type(found).model_fields
+            if getattr(found, name) == getattr(default, name)]  # fmt: skip
+    assert same == (["ignore_undeclared"] if section == "quota" else [])
+    ignoring = files.kueue(resources={"quotaCheckStrategy": "IgnoreUndeclared"})
+    assert files.settings(ignoring).quota.ignore_undeclared
+
+
+@pytest.mark.parametrize("documents", [(), EVERYTHING], ids=["defaults", "everything"])
+def test_what_is_shown_is_a_file_that_gives_the_same_settings(documents):
+    settings = files.settings(*documents)
+    assert files.settings(*configuration_documents.documents(settings)) == settings
+
+
+# ------------------------------------------------------------------------------- engine
+
+
+def test_the_engine_gets_what_changes_its_decisions():
+    config = engine_settings.engine_config(files.settings(*EVERYTHING).quota)
+    assert config == model.Config(
+        fair_sharing=model.FairSharing(strategies=(model.FairStrategy.LESS_THAN_INITIAL_SHARE,)),
+        admission_fair_sharing=model.AdmissionFairSharing(
+            half_life_us=168 * 3600 * 10**6,
+            sampling_us=60 * 10**6,
+            weights={"nvidia.com/gpu": 100 * 10**9, "cpu": 10**8},  # type: ignore[dict-item]
+        ),
+        requeue_by_eviction=False,
+        heads_per_cycle=200,
+    )
+    assert engine_settings.engine_config(QuotaSettings()) == model.Config(heads_per_cycle=200)
+
+
+def test_requests_are_counted_by_the_transformations():
+    rules = engine_settings.rules(files.settings(*EVERYTHING).quota)
+    assert rules == Rules(
+        excluded_prefixes=("example.com/",),
+        transformations={
+            "nvidia.com/mig-1g.10gb": Transformation(
+                outputs={"memory": 10 * 2**30 * 10**9, "slices": 10**9},
+                keep=False,
+                multiply_by="cpu",
+            ),
+            "nvidia.com/gpu": Transformation(),
+        },
+    )
+    assert engine_settings.rules(QuotaSettings()) == Rules()
+
+
+BOTH = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
+
+
+@pytest.mark.parametrize(
+    ("version", "sharing", "strategies"),
+    [
+        (V1BETA1, {"enable": False, "preemptionStrategies": ["LessThanInitialShare"]}, None),
+        (V1BETA1, {"enable": True}, BOTH),
+        (V1BETA1, {"enable": True, "preemptionStrategies": ["LessThanInitialShare"]}, BOTH[1:]),
+        (V1BETA2, {"preemptionStrategies": list(BOTH)}, BOTH),
+    ],
+)
+def test_fair_sharing_is_on_where_the_version_says_so(version, sharing, strategies):
+    found = files.settings(files.kueue(version, fairSharing=sharing))
+    assert found.quota.fair_strategies == strategies
+
+
+# -------------------------------------------------------------------------- rules between fields
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        (files.kueue(namespace="Kueue_System"), "namespace: 'Kueue_System': must be the name"),
+        (files.gpu(excludedNamespaces=["a", "-"]), "excludedNamespaces[1]: '-': must be the name"),
+        (files.gpu(managedResources=["a*b"]), "managedResources: 'a*b': must be a resource name"),
+        (files.kueue(metrics={"bindAddress": "8080"}), "metrics.bindAddress: '8080': must be"),
+        (files.kueue(health={"healthProbeBindAddress": ":99999"}),
+         "health.healthProbeBindAddress: ':99999': must be"),
+        (files.kueue(resources={"quotaCheckStrategy": "IgnoreUndeclared",
+                                "excludeResourcePrefixes": ["a"]}),
+         "resources.excludeResourcePrefixes: may not stand beside quotaCheckStrategy"),
+        (files.kueue(resources={"transformations": [{"input": "a"}, {"input": "a"}]}),
+         "resources.transformations[1].input: 'a' has a transformation already"),
+        (files.kueue(resources={"transformations": [{"input": "a", "outputs": {"b": "5x"}}]}),
+         "resources.transformations[0].outputs[b]: '5x': must be a Kubernetes quantity"),
+        (files.kueue(fairSharing={"preemptionStrategies": [BOTH[1], BOTH[0]]}),
+         "fairSharing.preemptionStrategies: must be [LessThanOrEqualToFinalShare, "),
+        (files.kueue(admissionFairSharing={"usageHalfLifeTime": "-1s"}),
+         "admissionFairSharing.usageHalfLifeTime: must not be negative"),
+        (files.kueue(admissionFairSharing={"usageHalfLifeTime": "1s",
+                                           "resourceWeights": {"cpu": -1}}),
+         "admissionFairSharing.resourceWeights[cpu]: '-1': must not be below 0"),
+        (files.kueue(leaderElection={"renewDeadline": "15s"}),
+         "leaderElection: retryPeriod 2s, renewDeadline 15s and leaseDuration 15s must grow"),
+        (files.kueue(leaderElection={"leaseDuration": "9s", "renewDeadline": "6s"}),
+         "leaderElection.renewDeadline: 6s must be longer than"),
+    ],
+)  # fmt: skip
+def test_a_broken_rule_is_named_by_its_path(document, problem):
+    (found,) = files.problems(document)
+    assert found.startswith(problem)
+
+
+def test_everything_that_breaks_a_rule_is_told_at_once():
+    document = files.kueue(namespace="A", metrics={"bindAddress": "x"})
+    assert [one.split(":")[0] for one in files.problems(document)] == [
+        "metrics.bindAddress",
+        "namespace",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("0", None),
+        (":8080", ListenAddress(host="0.0.0.0", port=8080)),
+        ("10.0.0.1:80", ListenAddress(host="10.0.0.1", port=80)),
+        ("[::]:8080", ListenAddress(host="::", port=8080)),
+    ],
+)
+def test_an_address_is_read_as_controller_runtime_reads_it(address, found):
+    settings = files.settings(files.kueue(metrics={"bindAddress": address}))
+    assert settings.controller.metrics_address == found
+
+
+def test_our_namespace_and_kube_system_are_always_excluded():
+    settings = files.settings(files.kueue(namespace="quota"), files.gpu(excludedNamespaces=[]))
+    assert settings.gpu.excluded_namespaces == ("kube-system", "quota")
+
+
+def test_health_at_the_address_of_metrics_is_served_once():
+    document = files.kueue(
+        metrics={"bindAddress": ":8080"}, health={"healthProbeBindAddress": "0.0.0.0:8080"}
+    )
+    assert files.settings(document).controller.health_address is None

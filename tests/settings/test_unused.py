@@ -1,0 +1,85 @@
+"""Fields of Kueue's that change nothing are accepted, and each is named."""
+
+import pytest
+import yaml
+
+from admission.api.config import kueue, reading
+from tests.settings import files
+from tests.settings.files import V1BETA1, V1BETA2
+
+# What Kueue's release manifest configures.
+SHIPPED = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+health: {healthProbeBindAddress: ":8081"}
+metrics: {bindAddress: ":8443"}
+webhook: {port: 9443}
+leaderElection: {leaderElect: true, resourceName: c1f6bfd2.kueue.x-k8s.io}
+controller:
+  groupKindConcurrency: {Job.batch: 5, Pod: 5, Workload.kueue.x-k8s.io: 10}
+clientConnection: {qps: 300, burst: 500}
+integrations: {frameworks: [batch/job, pod, deployment, statefulset]}
+"""
+
+
+def test_kueues_own_file_is_accepted_and_says_what_has_no_effect():
+    assert files.unused(yaml.safe_load(SHIPPED)) == [
+        "clientConnection.burst",
+        "clientConnection.qps",
+        "controller.groupKindConcurrency",
+        "integrations.frameworks",
+        "leaderElection.resourceName",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "field", "paths"),
+    [
+        (V1BETA2, {"manageJobsWithoutQueueName": False}, ["manageJobsWithoutQueueName"]),
+        (V1BETA2, {"waitForPodsReady": {"timeout": "5m"}}, ["waitForPodsReady.timeout"]),
+        (V1BETA1, {"waitForPodsReady": {"enable": True}}, ["waitForPodsReady.enable"]),
+        (V1BETA2, {"waitForPodsReady": {"requeuingStrategy": {"timestamp": "Creation"}}}, []),
+        (V1BETA2, {"internalCertManagement": {"enable": False}},
+         ["internalCertManagement.enable"]),
+        (V1BETA2, {"featureGates": {"A": True}}, ["featureGates"]),
+        (V1BETA2, {"multiKueue": {"clusterProfile": {"accessProviders": []}}},
+         ["multiKueue.clusterProfile.accessProviders"]),
+        (V1BETA2, {"admissionFairSharing": {"usageHalfLifeTime": "168h"}},
+         ["admissionFairSharing.usageHalfLifeTime"]),
+        (V1BETA2, {"resources": {"quotaCheckStrategy": "IgnoreUndeclared"}}, []),
+        (V1BETA2, {"fairSharing": {"preemptionStrategies": ["LessThanInitialShare"]}}, []),
+        (V1BETA1, {"queueVisibility": {"clusterQueues": {"maxCount": 3}}},
+         ["queueVisibility.clusterQueues.maxCount"]),
+        (V1BETA2, {"tls": {}, "controller": {}}, ["tls"]),
+        (V1BETA2, {"clientConnection": None}, []),
+    ],
+)  # fmt: skip
+def test_a_field_without_effect_is_named_and_another_is_not(version, field, paths):
+    assert files.unused(files.kueue(version, **field)) == paths
+
+
+def test_a_selector_that_cannot_be_followed_is_named():
+    name = "kubernetes.io/metadata.name"
+    selector = {
+        "matchLabels": {"team": "a"},
+        "matchExpressions": [
+            {"key": name, "operator": "NotIn", "values": ["lab"]},
+            {"key": name, "operator": "In", "values": ["a"]},
+            {"key": "team", "operator": "Exists"},
+        ],
+    }
+    assert files.unused(files.kueue(managedJobsNamespaceSelector=selector)) == [
+        "managedJobsNamespaceSelector.matchExpressions[1]",
+        "managedJobsNamespaceSelector.matchExpressions[2]",
+        "managedJobsNamespaceSelector.matchLabels",
+    ]
+
+
+def test_every_unused_field_says_what_holds_instead():
+    file = reading.read(SHIPPED, "file.yaml")
+    assert all(one.why for one in file.unused)
+
+
+@pytest.mark.parametrize("version", list(kueue.VERSIONS))
+def test_an_empty_document_of_each_version_has_no_unused_fields(version):
+    assert files.unused(files.kueue(version)) == []

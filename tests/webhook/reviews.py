@@ -1,0 +1,100 @@
+"""AdmissionReviews as an API server sends them, and a webhook to send them to."""
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from flask import Flask
+from flask.testing import FlaskClient
+
+from admission.api import views
+from admission.kube import resources
+from admission.settings import Settings, WebhookSettings
+from admission.webhook import knowledge, server
+from admission.webhook.knowledge import ClusterKnowledge
+from admission.webhook.metrics import WebhookMetrics
+
+UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
+MUTATE = "/mutate--v1-pod"
+VALIDATE = "/validate--v1-pod"
+CREATED = "2026-01-01T00:00:00Z"
+
+
+@dataclass
+class FakeClock:
+    """A clock that stands still."""
+
+    moment: datetime = field(default_factory=lambda: datetime(2026, 6, 1, tzinfo=UTC))
+
+    def now(self) -> datetime:
+        return self.moment
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+def make_review(pod: Mapping[str, Any] | None, **request: Any) -> dict[str, Any]:
+    """A review of a pod's creation in namespace team-a; keywords set members of the request."""
+    return {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": UID,
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "operation": "CREATE",
+            "namespace": "team-a",
+            "userInfo": {"username": "jane", "groups": ["system:authenticated"]},
+            "object": pod,
+            "oldObject": None,
+            "dryRun": False,
+            "options": {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"},
+            **request,
+        },
+    }
+
+
+def make_knowledge(*queues: str, **labels: str) -> ClusterKnowledge:
+    """A filled cache: namespace team-a with the labels, and LocalQueues of these names."""
+    cache = ClusterKnowledge()
+    for kind in knowledge.WATCHED:
+        cache.replace(kind, ())
+    metadata = views.ObjectMeta(name="team-a", creation_timestamp=CREATED, labels=labels)
+    cache.upsert(resources.NAMESPACES, views.Namespace(metadata=metadata))
+    for name in queues:
+        metadata = views.ObjectMeta(name=name, namespace="team-a")
+        spec = views.LocalQueueSpec(cluster_queue="gpus")
+        cache.upsert(resources.LOCAL_QUEUES, views.LocalQueue(metadata=metadata, spec=spec))
+    return cache
+
+
+def make_app(
+    cache: ClusterKnowledge | None = None,
+    metrics: WebhookMetrics | None = None,
+    *,
+    max_body_bytes: int = 7 * 1024 * 1024,
+) -> Flask:
+    settings = Settings(webhook=WebhookSettings(max_body_bytes=max_body_bytes))
+    return server.create_app(
+        cache or make_knowledge("default"), settings, metrics or WebhookMetrics(), FakeClock()
+    )
+
+
+def post(client: FlaskClient, path: str, review: Any, **options: Any) -> dict[str, Any]:
+    """The answer to a review; checks what every answer has in common."""
+    body = review if isinstance(review, bytes) else json.dumps(review).encode()
+    options = {"content_type": "application/json", **options}
+    answer = client.post(path, data=body, **options)
+    assert answer.status_code == 200
+    assert answer.content_type == "application/json"
+    document: dict[str, Any] = json.loads(answer.data)
+    return document
+
+
+def patch_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    assert answer["response"]["patchType"] == "JSONPatch"
+    operations: list[dict[str, Any]] = json.loads(base64.b64decode(answer["response"]["patch"]))
+    return operations

@@ -1,0 +1,120 @@
+"""The webhook's cache follows the watches and says when it is complete."""
+
+import pytest
+
+from admission.api import views
+from admission.api.namespacequotas import NamespaceQuota
+from admission.base.errors import InternalError
+from admission.kube import resources
+from admission.webhook import knowledge
+from admission.webhook.knowledge import ClusterKnowledge
+from tests.webhook import reviews
+
+
+def make_queue(name: str, namespace: str = "team-a", **fields: object) -> views.LocalQueue:
+    metadata = views.ObjectMeta(name=name, namespace=namespace, **fields)  # type: ignore[arg-type]
+    return views.LocalQueue(metadata=metadata, spec=views.LocalQueueSpec(cluster_queue="gpus"))
+
+
+def test_it_is_ready_only_after_every_kind_was_listed():
+    cache = ClusterKnowledge()
+    client = reviews.make_app(cache).test_client()
+    assert client.get("/healthz").status_code == 200
+    for kind in knowledge.WATCHED:
+        assert not cache.synced
+        answer = client.get("/readyz")
+        assert answer.status_code == 503
+        assert kind.qualified in answer.text
+        assert "gpu_admission_webhook_ready 0.0" in client.get("/metrics").text
+        cache.replace(kind, ())
+    assert cache.synced
+    assert client.get("/readyz").status_code == 200
+
+
+def test_a_list_replaces_what_was_there():
+    cache = ClusterKnowledge()
+    cache.replace(resources.LOCAL_QUEUES, [make_queue("a"), make_queue("b", "team-b")])
+    cache.replace(resources.LOCAL_QUEUES, [make_queue("c"), make_queue("b")])
+    assert cache.local_queue_names("team-a") == ("b", "c")
+    assert cache.local_queue_names("team-b") == ()
+    assert cache.count(resources.LOCAL_QUEUES) == 2
+
+
+def test_objects_come_change_and_go():
+    cache = ClusterKnowledge()
+    cache.upsert(resources.LOCAL_QUEUES, make_queue("a"))
+    stopped = views.LocalQueue(
+        metadata=make_queue("a").metadata,
+        spec=views.LocalQueueSpec(cluster_queue="gpus", stop_policy="Hold"),
+    )
+    cache.upsert(resources.LOCAL_QUEUES, stopped)
+    assert cache.local_queue("team-a", "a") == stopped
+    cache.delete(resources.LOCAL_QUEUES, stopped)
+    cache.delete(resources.LOCAL_QUEUES, stopped)
+    assert cache.local_queue("team-a", "a") is None
+    assert cache.count(resources.LOCAL_QUEUES) == 0
+
+
+def test_every_kind_is_found_by_its_name():
+    cache = ClusterKnowledge()
+    metadata = views.ObjectMeta(name="x")
+    in_team = views.ObjectMeta(name="x", namespace="team-a")
+    cache.upsert(resources.CLUSTER_QUEUES, views.ClusterQueue(metadata=metadata))
+    cache.upsert(resources.RESOURCE_FLAVORS, views.ResourceFlavor(metadata=metadata))
+    cache.upsert(resources.NAMESPACES, views.Namespace(metadata=metadata))
+    cache.upsert(
+        resources.WORKLOAD_PRIORITY_CLASSES, views.WorkloadPriorityClass(metadata=metadata)
+    )
+    cache.upsert(resources.LIMIT_RANGES, views.LimitRange(metadata=in_team))
+    for find in (
+        cache.cluster_queue, cache.resource_flavor, cache.namespace, cache.workload_priority_class,
+    ):  # fmt: skip
+        found = find("x")
+        assert found is not None
+        assert found.metadata.name == "x"
+        assert find("y") is None
+    assert [item.metadata.name for item in cache.limit_ranges("team-a")] == ["x"]
+    assert cache.limit_ranges("team-b") == ()
+    cache.upsert(resources.RESOURCE_QUOTAS, NamespaceQuota(metadata=in_team))
+    assert [item.metadata.name for item in cache.resource_quotas("team-a")] == ["x"]
+    assert cache.resource_quotas("team-b") == ()
+
+
+def test_a_write_that_no_review_could_notice_swaps_nothing():
+    cache = ClusterKnowledge()
+    cache.upsert(resources.LOCAL_QUEUES, make_queue("a", resource_version="1"))
+    cache.upsert(resources.LOCAL_QUEUES, make_queue("a", resource_version="2"))
+    kept = cache.local_queue("team-a", "a")
+    assert kept is not None
+    assert kept.metadata.resource_version == "1"
+    cache.upsert(resources.LOCAL_QUEUES, make_queue("a", labels={"x": "y"}))
+    changed = cache.local_queue("team-a", "a")
+    assert changed is not None
+    assert changed.metadata.label("x") == "y"
+
+
+def test_a_kind_that_is_not_watched_is_a_bug():
+    with pytest.raises(InternalError, match="pods: the webhook does not watch"):
+        ClusterKnowledge().replace(resources.PODS, ())
+
+
+def test_facts_about_a_queue_are_kept_until_it_or_a_flavor_changes():
+    cache = ClusterKnowledge()
+    quotas = views.FlavorQuotas(name="a", resources=())
+    queue = views.ClusterQueue(
+        metadata=views.ObjectMeta(name="q"),
+        spec=views.ClusterQueueSpec(resource_groups=(views.ResourceGroup(flavors=(quotas,)),)),
+    )
+    cache.upsert(resources.CLUSTER_QUEUES, queue)
+    first = cache.queue_facts(queue)
+    assert first.missing == ("a",)
+    assert cache.queue_facts(queue) is first
+    flavor = views.ResourceFlavor(metadata=views.ObjectMeta(name="a"))
+    cache.upsert(resources.RESOURCE_FLAVORS, flavor)
+    second = cache.queue_facts(queue)
+    assert second.missing == ()
+    assert cache.queue_facts(queue) is second
+    changed = views.ClusterQueue(metadata=queue.metadata)
+    assert cache.queue_facts(changed).offer.flavors == ()
+    cache.delete(resources.CLUSTER_QUEUES, changed)
+    assert cache.queue_facts(queue) is not second

@@ -1,0 +1,269 @@
+"""The webhook over real TLS: reviews, renewal of certificates, large bodies, stopping."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from admission.app.serving import ContextCache
+from admission.base.clock import SystemClock
+from certs import authority, files
+from certs.files import CertificateFiles
+from tests.policy.builders import make_pod
+from tests.webhook import reviews, served
+
+WORKERS = ["inline", "gthread"]
+
+
+@dataclass
+class Webhook:
+    """A running webhook process."""
+
+    process: "subprocess.Popen[str]"
+    directory: Path
+    port: int
+
+    @property
+    def output(self) -> IO[str]:
+        assert self.process.stdout is not None
+        return self.process.stdout
+
+    def connect(self, host: str = "localhost") -> http.client.HTTPSConnection:
+        context = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
+        return http.client.HTTPSConnection(host, self.port, context=context, timeout=20)
+
+    def stop(self, number: int) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(20)
+
+
+@contextmanager
+def running(directory: Path, worker: str) -> Iterator[Webhook]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "tests.webhook.served", str(directory), str(port), worker]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    webhook = Webhook(process=process, directory=directory, port=port)
+    try:
+        assert webhook.output.readline() == "ready\n"
+        yield webhook
+    finally:
+        process.kill()
+        process.wait()
+        webhook.output.close()
+
+
+@pytest.fixture(scope="module", params=WORKERS)
+def webhook(request, tmp_path_factory):
+    with running(tmp_path_factory.mktemp("certs"), request.param) as started:
+        yield started
+
+
+@pytest.fixture
+def inline_webhook(tmp_path):
+    with running(tmp_path, "inline") as started:
+        yield started
+
+
+@pytest.fixture(params=WORKERS)
+def own_webhook(request, tmp_path):
+    with running(tmp_path, request.param) as started:
+        yield started
+
+
+def post(connection: http.client.HTTPSConnection, path: str, body: bytes) -> dict[str, Any]:
+    connection.request("POST", path, body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    assert answer.status == 200
+    document: dict[str, Any] = json.loads(answer.read())
+    return document
+
+
+def review_of(**pod: Any) -> bytes:
+    return json.dumps(reviews.make_review(make_pod(**pod))).encode()
+
+
+def test_reviews_are_answered_on_one_verified_connection(webhook):
+    connection = webhook.connect()
+    for _ in range(3):
+        answer = post(connection, reviews.MUTATE, review_of(gpus=1))
+        assert answer["response"]["patchType"] == "JSONPatch"
+        sock = connection.sock
+        answer = post(connection, reviews.VALIDATE, review_of())
+        assert answer["response"]["allowed"] is True
+        assert connection.sock is sock
+    connection.close()
+
+
+def test_a_client_that_trusts_another_authority_is_refused(webhook):
+    with pytest.raises(ssl.SSLCertVerificationError):
+        http.client.HTTPSConnection("localhost", webhook.port, timeout=20).connect()
+
+
+def test_old_tls_is_refused(webhook):
+    context = ssl.create_default_context(cafile=str(webhook.directory / "ca.crt"))
+    context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with (
+        socket.create_connection(("127.0.0.1", webhook.port), 20) as plain,
+        pytest.raises(ssl.SSLError),
+    ):
+        context.wrap_socket(plain, server_hostname="localhost")
+
+
+@pytest.mark.parametrize("size", [1024 * 1024, 8 * 1024 * 1024], ids=["a little", "much"])
+def test_a_body_over_the_limit_gets_a_review_that_says_so(webhook, size):
+    connection = webhook.connect()
+    body = review_of(labels={"a": "x" * size})
+    status = post(connection, reviews.MUTATE, body)["response"]["status"]
+    assert status["code"] == 413
+    connection.close()
+    connection = webhook.connect()
+    assert post(connection, reviews.MUTATE, review_of())["response"]["allowed"] is True
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"NONSENSE\r\n\r\n",
+        b"POST /mutate--v1-pod HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+    ],
+    ids=["no HTTP", "negative length"],
+)
+def test_what_is_no_http_hurts_nobody_else(webhook, request_bytes):
+    context = ssl.create_default_context(cafile=str(webhook.directory / "ca.crt"))
+    with (
+        socket.create_connection(("127.0.0.1", webhook.port), 20) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as secure,
+    ):
+        secure.sendall(request_bytes)
+        assert b" 400 " in secure.recv(1024)
+    connection = webhook.connect()
+    assert post(connection, reviews.MUTATE, review_of())["response"]["allowed"] is True
+    connection.close()
+
+
+def serial(webhook: Webhook, host: str = "localhost") -> str:
+    connection = webhook.connect(host)
+    connection.connect()
+    assert isinstance(connection.sock, ssl.SSLSocket)
+    certificate = connection.sock.getpeercert()
+    connection.close()
+    assert certificate is not None
+    return str(certificate["serialNumber"])
+
+
+def test_a_silent_connection_is_closed_and_a_used_one_is_not(inline_webhook):
+    used = inline_webhook.connect()
+    post(used, reviews.MUTATE, review_of())
+    silent = inline_webhook.connect()
+    silent.connect()
+    assert silent.sock.recv(1) == b""
+    sock = used.sock
+    assert post(used, reviews.MUTATE, review_of())["response"]["allowed"] is True
+    assert used.sock is sock
+    silent.close()
+    used.close()
+
+
+def test_connections_over_the_limit_are_closed_and_the_others_served(inline_webhook):
+    opened = [inline_webhook.connect() for _ in range(served.MAX_CONNECTIONS)]
+    for connection in opened:
+        assert post(connection, reviews.MUTATE, review_of())["response"]["allowed"] is True
+    surplus = inline_webhook.connect()
+    with pytest.raises(OSError):  # noqa: PT011 - reset or closed, as the timing has it
+        post(surplus, reviews.MUTATE, review_of())
+    surplus.close()
+    opened.pop().close()
+    assert post(opened[0], reviews.MUTATE, review_of())["response"]["allowed"] is True
+    for connection in opened:
+        connection.close()
+
+
+def test_probes_and_metrics_share_the_port(webhook):
+    connection = webhook.connect()
+    for path, text in (("/healthz", b"ok"), ("/readyz", b"ok"), ("/metrics", b"reviews_total")):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        assert answer.status == 200
+        assert text in answer.read()
+    connection.close()
+
+
+def renew(directory: Path) -> tuple[CertificateFiles, authority.Pair]:
+    """A new pair of the same authority, not written yet."""
+    certificates = files.ensure(directory, served.HOSTS, SystemClock().now())
+    signer = authority.parse_pair(
+        certificates.ca.read_bytes(), (directory / "ca.key").read_bytes()
+    )
+    return certificates, authority.issue_serving(signer, served.HOSTS, SystemClock().now())
+
+
+def test_a_renewed_certificate_is_served_to_the_next_connection(own_webhook):
+    before = serial(own_webhook)
+    kept = own_webhook.connect()
+    post(kept, reviews.MUTATE, review_of())
+    certificates, pair = renew(own_webhook.directory)
+    certificates.key.write_bytes(pair.key_pem())
+    assert serial(own_webhook) == before
+    certificates.certificate.write_bytes(pair.certificate_pem())
+    for host in ("localhost", "127.0.0.1"):  # with a server name in the handshake, and without
+        assert int(serial(own_webhook, host), 16) == pair.certificate.serial_number
+    assert post(kept, reviews.MUTATE, review_of())["response"]["allowed"] is True
+    kept.close()
+
+
+def test_a_context_is_kept_until_the_files_change(tmp_path):
+    certificates, pair = renew(tmp_path)
+    contexts = ContextCache(certificates)
+    first = contexts.current()
+    assert contexts.current() is first
+    certificates.key.write_bytes(pair.key_pem())
+    assert contexts.current() is first
+    certificates.certificate.unlink()
+    assert contexts.current() is first
+    certificates.certificate.write_bytes(pair.certificate_pem())
+    assert contexts.current() is not first
+
+
+def test_a_first_pair_that_cannot_be_loaded_is_an_error(tmp_path):
+    certificates, pair = renew(tmp_path)
+    certificates.key.write_bytes(pair.key_pem())
+    with pytest.raises(ssl.SSLError, match="KEY_VALUES_MISMATCH"):
+        ContextCache(certificates).current()
+    certificates.key.unlink()
+    with pytest.raises(FileNotFoundError):
+        ContextCache(certificates).current()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_lets_what_is_in_flight_finish(own_webhook, number):
+    os.mkfifo(own_webhook.directory / "release")
+    idle = own_webhook.connect()
+    post(idle, reviews.MUTATE, review_of())
+    connection = own_webhook.connect()
+    connection.request("POST", "/slow", b"")
+    assert own_webhook.output.readline() == "slow\n"
+    own_webhook.process.send_signal(number)
+    (own_webhook.directory / "release").write_text("done")
+    answer = connection.getresponse()
+    assert (answer.status, answer.read()) == (200, b"done")
+    assert own_webhook.process.wait(8) == 0
+    idle.close()
+    connection.close()
