@@ -206,7 +206,10 @@ class Exchange:
         if self.is_watch and answer.status == 200:
             self._relay_stream(answer)
         else:
-            self.send(answer.status, dict(answer.getheaders()), self.rewritten(answer.read()))
+            body = answer.read()
+            if answer.headers.get_content_type() == "application/json":  # not "404 page not found"
+                body = self.rewritten(body)
+            self.send(answer.status, dict(answer.getheaders()), body)
 
     def rewritten(self, body: bytes) -> bytes:
         """An answer's body with what rewrites make of each object in it."""

@@ -2,7 +2,9 @@
 
 import json
 import ssl
+import threading
 from base64 import b64decode
+from http import HTTPStatus
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +15,9 @@ Json = dict[str, Any]
 
 MERGE: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
+
+_BUSY_TRIES: Final = 10
+_LONGEST_WAIT_SECONDS: Final = 2.0
 
 
 class RestError(Exception):
@@ -57,10 +62,27 @@ class Rest:
     ) -> str:
         """The answer's text.
 
+        A server that has just started sheds load for a second; like every client of Kubernetes
+        this one then asks again, after the wait that the server names.
+
         Raises:
             RestError: the status is 400 or above.
             OSError: no connection.
         """
+        tries = 0
+        while True:
+            status, retry_after, content = self._ask(method, path, body, content_type)
+            tries += 1
+            busy = status == HTTPStatus.TOO_MANY_REQUESTS and tries < _BUSY_TRIES
+            if not (busy and 0 < retry_after <= _LONGEST_WAIT_SECONDS):
+                break
+            threading.Event().wait(retry_after)
+        if status >= 400:
+            raise RestError(method, path, status, content)
+        return content
+
+    def _ask(self, method: str, path: str, body: Any, content_type: str) -> tuple[int, float, str]:
+        """Status, seconds of Retry-After or 0, and text of one request."""
         connection = HTTPSConnection("127.0.0.1", self._port, timeout=30, context=self._context)
         try:
             payload = None if body is None else json.dumps(body)
@@ -72,9 +94,7 @@ class Rest:
             raise ConnectionError(f"{method} {path}: {failure!r}") from failure
         finally:
             connection.close()
-        if answer.status >= 400:
-            raise RestError(method, path, answer.status, content)
-        return content
+        return answer.status, float(answer.headers.get("Retry-After", 0)), content
 
     def get(self, path: str) -> Json:
         """Reads an object or a list."""
