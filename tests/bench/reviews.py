@@ -8,6 +8,7 @@ import resource
 import selectors
 import ssl
 import sys
+from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -102,11 +103,12 @@ class _Generator:
         """Asks so many reviews; seconds of each by path."""
         taken: dict[str, list[float]] = {}
         started = self.clock.monotonic()
-        idle, sent, left = list(self.callers), 0, count
+        idle, sent, left = deque(self.callers), 0, count
         while left:
             now = self.clock.monotonic()
             while idle and sent < count and (due := self._due(started, sent, now)) <= now:
-                self._send(idle.pop(), due)
+                # In turn: the webhook closes a connection that never says anything.
+                self._send(idle.popleft(), due)
                 sent += 1
             waits = self.load.per_second and idle and sent < count
             pause = max(0.0, self._due(started, sent, now) - now) if waits else None
