@@ -90,7 +90,9 @@ FLAVOR_REPLICAS: Final = "gpu-admission.dev/replicas"
 ENFORCE_LABEL: Final = "gpu-admission.dev/enforce"
 CAPACITY_GUARD: Final = "gpu-admission.dev/capacity-guard"  # on a ClusterQueue
 CAPACITY_GUARD_ENFORCE: Final = "Enforce"
+CAPACITY_GUARD_OFF: Final = "Off"
 CAPACITY_SUFFICIENT: Final = "gpu-admission.dev/CapacitySufficient"  # condition
+COSTS_EXACT: Final = "gpu-admission.dev/CostsExact"  # condition
 
 # GPU resources and labels
 GPU_RESOURCE: Final = "nvidia.com/gpu"

@@ -6,9 +6,10 @@ and slices, in which all devices of a node are worth something.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
+from admission.base import names
 from admission.gpu import capacity, equivalents, health, resources
 from admission.gpu.capacity import Fragmentation, NodeCapacity
 from admission.gpu.catalogue import Catalogue
@@ -31,6 +32,8 @@ class Stock:
         real: what admitted pods can have: healthy and not held outside; at least what they hold
             already, even where it is sick by now.
         free: healthy and held by nobody.
+        stranded: slices of MIG GPUs that no profile can use, beside what is healthy.
+        cards: GPUs in the machines, whatever they are cut or shared into.
     """
 
     healthy: Amounts = field(default_factory=dict)
@@ -38,10 +41,12 @@ class Stock:
     outside: Amounts = field(default_factory=dict)
     real: Amounts = field(default_factory=dict)
     free: Amounts = field(default_factory=dict)
+    stranded: Amounts = field(default_factory=dict)
+    cards: Amounts = field(default_factory=dict)
 
 
 _EMPTY: Final = Stock()
-_PARTS: Final = ("healthy", "sick", "outside", "real", "free")
+_PARTS: Final = tuple(part.name for part in fields(Stock))
 
 
 @dataclass(slots=True)
@@ -250,7 +255,7 @@ class Capacities:
         return _EMPTY if found is None else found.stock()
 
     def fragmentation(self, flavor: str) -> dict[str, Fragmentation]:
-        """Free units and the most on one node, by resource; looks at every node of the flavor."""
+        """What is free and in which pieces, by resource; looks at every node of the flavor."""
         largest: dict[str, int] = {}
         found = self._sums.get(flavor)
         if found is None:
@@ -259,11 +264,14 @@ class Capacities:
             for resource, amount in self._nodes[name].stock.free.items():
                 if amount > largest.get(resource, 0):
                     largest[resource] = amount
-        free = found.parts["free"]
-        offered = found.parts["healthy"]
+        free, stranded = found.parts["free"], found.parts["stranded"]
         return {
-            resource: Fragmentation(free=free.get(resource, 0), largest=largest.get(resource, 0))
-            for resource in sorted(offered)
+            resource: Fragmentation(
+                free=free.get(resource, 0),
+                largest=largest.get(resource, 0),
+                stranded=stranded.get(resource, 0),
+            )
+            for resource in sorted(found.parts["healthy"])
         }
 
     def reasons(self, flavor: str) -> Iterable[str]:
@@ -332,6 +340,8 @@ class Capacities:
             outside=outside,
             real={r: max(usable.get(r, 0), held.get(r, 0)) for r in usable.keys() | held.keys()},
             free={r: max(n - held.get(r, 0), 0) for r, n in usable.items()},
+            stranded={names.GPU_SLICES: part.stranded} if part.stranded else _NOTHING,
+            cards={names.GPU_RESOURCE: part.physical} if part.physical else _NOTHING,
         )
 
     def _held_on(self, node: str) -> Amounts:

@@ -21,9 +21,17 @@ _OUTSIDE: Final = Gauge(
 _REAL: Final = Gauge(
     "gpu_admission_flavor_real", "GPUs that admitted pods have or can have.", _LABELS
 )
+_CARDS: Final = Gauge(
+    "gpu_admission_flavor_cards", "GPUs in the machines, however cut or shared.", _LABELS
+)
 _FREE: Final = Gauge("gpu_admission_fragmentation_free", "Healthy GPUs held by nobody.", _LABELS)
 _LARGEST: Final = Gauge(
     "gpu_admission_fragmentation_largest_hole", "The most of them on one node.", _LABELS
+)
+_STRANDED: Final = Gauge(
+    "gpu_admission_fragmentation_stranded",
+    "Slices of MIG GPUs that belong to no instance and that no profile can use.",
+    _LABELS,
 )
 
 
@@ -39,6 +47,8 @@ class Publisher:
         fragments: Mapping[str, Mapping[str, Fragmentation]],
     ) -> None:
         """Shows all flavors as they are now."""
+        self._set(_CARDS, {flavor: stock.cards for flavor, stock in stocks.items()})
+        self._set(_STRANDED, {flavor: stock.stranded for flavor, stock in stocks.items()})
         pieces = fragments.items()
         self._set(_CAPACITY, {flavor: stock.healthy for flavor, stock in stocks.items()})
         self._set(_SICK, {flavor: stock.sick for flavor, stock in stocks.items()})

@@ -153,6 +153,7 @@ class Core:
             settings.status_interval_seconds,
             accounting,
             self._fleet,
+            self._prices,
         )
         self._leading = False
         self._taking_over = False
@@ -231,6 +232,8 @@ class Core:
         for name in sorted(self._fleet.settle()):
             self._statuses.mark(writes.QueueLane(resources.CLUSTER_QUEUES.kind, "", name))
             self._scheduling.changed()
+        for name in sorted(self._fleet.take_reworded() | self._prices.take_reworded()):
+            self._statuses.mark(writes.QueueLane(resources.CLUSTER_QUEUES.kind, "", name))
 
     # ------------------------------------------------------------------------------- seeing
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 from admission.api import koordinator, views
 from admission.base import names
@@ -19,6 +20,8 @@ from admission.kube.resources import Resource
 from admission.translate import nodes
 
 _PUBLISH_SECONDS: Final = 5.0
+_REASONS: Final = 3
+_SUFFICIENT: Final = "All GPUs that the nominal quota promises exist"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,21 @@ class Listed:
     admitted: Mapping[str, Amounts]
 
 
+class _Seen(NamedTuple):
+    """What looking at every node of a flavor told.
+
+    Attributes:
+        pieces: what is free, by resource.
+        reasons: why GPUs do not count, or are counted with care; the first few.
+    """
+
+    pieces: Mapping[str, Fragmentation]
+    reasons: tuple[str, ...]
+
+
+_NOTHING_SEEN: Final = _Seen({}, ())
+
+
 class Fleet:
     """Takes what is seen of GPUs, and says what follows for ClusterQueues.
 
@@ -46,7 +64,8 @@ class Fleet:
         self._guard = guard
         self._clock = clock
         self._devices: dict[str, tuple[DeviceReading, ...]] = {}
-        self._fragments: dict[str, dict[str, Fragmentation]] = {}
+        self._seen: dict[str, _Seen] = {}
+        self._reworded: set[str] = set()
         self._publisher = capacitymetrics.Publisher()
         self._published, self._published_version = -_PUBLISH_SECONDS, 0
         self.mirrors: Mapping[Resource, Mirror[Any]] = {
@@ -80,6 +99,11 @@ class Fleet:
         self._publish()
         return self._guard.settle()
 
+    def take_reworded(self) -> frozenset[str]:
+        """ClusterQueues whose condition reads otherwise though no amount of theirs has changed."""
+        found, self._reworded = frozenset(self._reworded), set()
+        return found
+
     def next_due_in(self) -> float | None:
         """Seconds until `settle` has something to do without any message."""
         settles, publishes = self._capacities.settles_at_us(), self._publishes_in()
@@ -93,19 +117,27 @@ class Fleet:
         found = self._guard.shortages(queue.metadata.name)
         if found is None:
             return None
-        texts = [shortage.text + self._in_pieces(*shortage.pair) for shortage in found]
+        texts = [shortage.text for shortage in found] or [_SUFFICIENT]
+        pairs = self._guard.promised(queue.metadata.name)
+        flavors = dict.fromkeys(shortage.pair.flavor for shortage in found)
+        texts += [text for flavor in flavors for text in self._of(flavor).reasons]
+        texts += [text for pair in pairs if (text := self._in_pieces(*pair))]
         return conditions.make(
             names.CAPACITY_SUFFICIENT,
-            status=not texts,
-            reason="QuotaExceedsCapacity" if texts else "CapacitySufficient",
-            message="; ".join(texts) or "All GPUs that the nominal quota promises exist",
+            status=not found,
+            reason="QuotaExceedsCapacity" if found else "CapacitySufficient",
+            message="; ".join(texts),
             now=now,
             generation=queue.metadata.generation,
         )
 
+    def _of(self, flavor: str) -> _Seen:
+        return self._seen.get(flavor, _NOTHING_SEEN)
+
     def _in_pieces(self, flavor: str, resource: str) -> str:
-        found = self._fragments.get(flavor, {}).get(resource)
-        return f"; {found.text}" if found is not None and found.free else ""
+        found = self._of(flavor).pieces.get(resource)
+        is_told = found is not None and not found.is_whole
+        return f"{resource} in flavor {flavor}: {found.text}" if found and is_told else ""
 
     def _publish(self) -> None:
         """Looks at every node of each flavor, so not with every change."""
@@ -113,10 +145,18 @@ class Fleet:
             return
         self._published = self._clock.monotonic()
         self._published_version = self._capacities.version
-        flavors = self._capacities.flavors()
-        self._fragments = {name: self._capacities.fragmentation(name) for name in flavors}
+        before, flavors = self._seen, self._capacities.flavors()
+        self._seen = {name: self._look_at(name) for name in flavors}
+        changed = {name for name, seen in self._seen.items() if seen != before.get(name)}
+        self._reworded |= self._guard.promising(changed)
         stocks = {name: self._capacities.stock(name) for name in flavors}
-        self._publisher.publish(stocks, self._fragments)
+        self._publisher.publish(stocks, {n: seen.pieces for n, seen in self._seen.items()})
+
+    def _look_at(self, flavor: str) -> _Seen:
+        reasons = list(islice(self._capacities.reasons(flavor), _REASONS + 1))
+        if len(reasons) > _REASONS:
+            reasons[_REASONS:] = ["and more nodes"]
+        return _Seen(self._capacities.fragmentation(flavor), tuple(reasons))
 
     def _publishes_in(self) -> float | None:
         if self._published_version == self._capacities.version:

@@ -6,7 +6,7 @@ is its share; a nominal quota above it promises more than exists. In a guarded t
 quota counts only as far as the share goes, see docs/adr/0030.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
@@ -167,6 +167,18 @@ class Guard:
                     )
                 )
         return tuple(found)
+
+    def promised(self, queue: str) -> tuple[FlavorResource, ...]:
+        """GPUs for which a ClusterQueue has quota, sorted."""
+        return tuple(sorted(self._promises.get(_Key(_QUEUE, queue), ())))
+
+    def promising(self, flavors: Set[str]) -> frozenset[str]:
+        """ClusterQueues that have quota for GPUs in one of the flavors."""
+        return frozenset(
+            key.name
+            for key, pairs in self._promises.items()
+            if key.kind == _QUEUE and not flavors.isdisjoint(_flavors(pairs))
+        )
 
     # -------------------------------------------------------------------------------- helpers
 

@@ -1,15 +1,18 @@
 """How each ClusterQueue counts GPUs now, and whose Workloads must be counted anew."""
 
 from collections.abc import Callable
+from datetime import datetime
 
 from admission.api import views
+from admission.base import names
 from admission.base.names import LocalQueueKey
-from admission.controllers import mirrors
+from admission.controllers import conditions, mirrors
 from admission.controllers.configuration import Configuration
 from admission.engine import model
 from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.obs import logs
 from admission.translate import currency
 from admission.translate.currency import Pricing
 
@@ -23,10 +26,32 @@ class Prices:
         self._by_queue: dict[str, Pricing] = {}
         self._stale_queues: set[str] = set()
         self._stale_locals: set[LocalQueueKey] = set()
+        self._reworded: set[str] = set()
+        self._log = logs.get("prices")
 
     def priced(self, workload: model.Workload) -> model.Workload:
         """A Workload as the ClusterQueue counts it in which it waits or holds quota."""
         return currency.priced(workload, self._by_queue.get(self._queue_of(workload)))
+
+    def condition(self, queue: views.ClusterQueue, now: datetime) -> views.Condition | None:
+        """Whether GPUs are counted exactly; None for a queue without GPU memory and slices."""
+        found = self._by_queue.get(queue.metadata.name)
+        if found is None:
+            return None
+        doubts = found.doubts
+        return conditions.make(
+            names.COSTS_EXACT,
+            status=not doubts,
+            reason="CostsAssumed" if doubts else "CostsExact",
+            message="; ".join(doubts) or "The products of all flavors are known",
+            now=now,
+            generation=queue.metadata.generation,
+        )
+
+    def take_reworded(self) -> frozenset[str]:
+        """ClusterQueues whose condition may have changed since the last call."""
+        found, self._reworded = frozenset(self._reworded), set()
+        return found
 
     def changed(self, resource: Resource, view: views.Object) -> None:
         """Takes a change of what admins set; notes whose Workloads are counted otherwise."""
@@ -65,10 +90,13 @@ class Prices:
         if found == self._by_queue.get(name):
             return
         self._stale_queues.add(name)
+        self._reworded.add(name)
         if found is None:
             del self._by_queue[name]
-        else:
-            self._by_queue[name] = found
+            return
+        self._by_queue[name] = found
+        if found.doubts:
+            self._log.warning("GPU costs assumed", cluster_queue=name, doubts=found.doubts)
 
 
 def _lists(queue: views.ClusterQueue, flavor: str) -> bool:

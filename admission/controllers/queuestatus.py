@@ -3,9 +3,9 @@
 Source: kueue pkg/controller/core/clusterqueue_controller.go and localqueue_controller.go.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from admission.api import views
 from admission.base import names, quantity
@@ -14,12 +14,14 @@ from admission.controllers import conditions
 from admission.controllers.writes import QueueLane
 from admission.state.status import QueueStatus
 
+_ABOUT_GPUS: Final = (names.CAPACITY_SUFFICIENT, names.COSTS_EXACT)
+
 
 def cluster_queue(
     view: views.ClusterQueue,
     status: QueueStatus,
     now: datetime,
-    capacity: views.Condition | None = None,
+    about_gpus: Iterable[views.Condition] = (),
 ) -> dict[str, Any]:
     """Status of a ClusterQueue; ``borrowed`` stands beside each total.
 
@@ -27,10 +29,10 @@ def cluster_queue(
         view: the ClusterQueue.
         status: as the state knows it.
         now: of conditions that change.
-        capacity: condition about the GPUs behind its quota; None where nothing is known of them.
+        about_gpus: conditions about the GPUs behind its quota, as far as anything is known.
     """
     return {
-        **_common(view, view.status, status, now, capacity),
+        **_common(view, view.status, status, now, about_gpus),
         "flavorsReservation": _flavors(status.reservation, status.borrowed_reservation),
         "flavorsUsage": _flavors(status.usage, status.borrowed_usage),
         "reservingWorkloads": status.reserving,
@@ -85,7 +87,7 @@ def _common(
     found: views.QueueStatus,
     status: QueueStatus,
     now: datetime,
-    capacity: views.Condition | None = None,
+    about_gpus: Iterable[views.Condition] = (),
 ) -> dict[str, Any]:
     active = conditions.make(
         conditions.ACTIVE,
@@ -95,11 +97,12 @@ def _common(
         now=now,
         generation=view.metadata.generation,
     )
-    changes = [active] if capacity is None else [active, capacity]
+    changes = [active, *about_gpus]
+    known = {one.type for one in changes}
     kept = [
         one
         for one in found.conditions or ()
-        if one.type != names.CAPACITY_SUFFICIENT or capacity is not None
+        if one.type not in _ABOUT_GPUS or one.type in known
     ]
     return {
         "conditions": conditions.to_wire(conditions.merge(kept, *changes)),

@@ -14,6 +14,7 @@ from admission.controllers.configuration import Configuration
 from admission.controllers.finalizers import Finalizers
 from admission.controllers.fleet import Fleet
 from admission.controllers.lanes import Lanes
+from admission.controllers.prices import Prices
 from admission.controllers.writes import Outcome, Purpose, QueueLane, Result
 from admission.kube import resources
 from admission.kube.resources import Resource
@@ -36,6 +37,7 @@ class QueueStatuses:
         interval_seconds: float,
         accounting: Accounting,
         fleet: Fleet,
+        prices: Prices,
     ) -> None:
         self._state = state
         self._configuration = configuration
@@ -43,6 +45,7 @@ class QueueStatuses:
         self._clock = clock
         self._accounting = accounting
         self._fleet = fleet
+        self._prices = prices
         self._throttle = queuestatus.Throttle(interval_seconds)
         self._written: dict[QueueLane, dict[str, Any]] = {}
         self._finalizers = Finalizers(state, configuration, lanes)
@@ -113,8 +116,8 @@ class QueueStatuses:
             return None
         found = self._state.cluster_queue_status(ClusterQueueName(lane.name))
         queuemetrics.cluster_queue(queue, found, self._accounting.role)
-        capacity = self._fleet.condition(queue, now)
-        status = queuestatus.cluster_queue(queue, found, now, capacity)
+        about = (self._fleet.condition(queue, now), self._prices.condition(queue, now))
+        status = queuestatus.cluster_queue(queue, found, now, filter(None, about))
         return queue, resources.CLUSTER_QUEUES, status
 
 

@@ -4,8 +4,9 @@ Capacity comes from allocatable amounts, never from ``status.capacity``. A node 
 counts in full; where something is unknown the lower amount is taken.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from admission.base import names
@@ -14,7 +15,7 @@ from admission.gpu.catalogue import Catalogue
 from admission.gpu.equivalents import NOTHING
 from admission.gpu.health import HealthPolicy
 from admission.gpu.nodes import Layout, NodeFacts
-from admission.gpu.placement import Occupancy
+from admission.gpu.placement import Vector
 from admission.gpu.products import DEFAULT_SLICES, Cost, Product
 
 _COUNT_LABEL: Final = names.GPU_RESOURCE + ".count"
@@ -30,6 +31,8 @@ class NodeCapacity:
         worth: the units in GPU slices and memory.
         physical: whole GPUs in the machine, whatever they are cut or shared into; 0 = unknown.
         sick: units that exist and do not count, by resource name.
+        stranded: compute slices that belong to no MIG instance and fit none; 0 where the cut of
+            the single GPUs is unknown.
         reasons: why units do not count, or cannot be trusted; sorted as found.
     """
 
@@ -38,25 +41,7 @@ class NodeCapacity:
     worth: Cost = NOTHING
     physical: int = 0
     sick: Mapping[str, int] = field(default_factory=dict)
-    reasons: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capacity:
-    """What the nodes of a flavor add up to.
-
-    Attributes:
-        units: healthy units by resource name.
-        worth: in GPU slices and memory.
-        physical: whole GPUs, where known.
-        sick: units that do not count.
-        reasons: of all nodes, each with the node's name, sorted by node.
-    """
-
-    units: Mapping[str, int] = field(default_factory=dict)
-    worth: Cost = NOTHING
-    physical: int = 0
-    sick: Mapping[str, int] = field(default_factory=dict)
+    stranded: int = 0
     reasons: tuple[str, ...] = ()
 
 
@@ -86,75 +71,16 @@ def of_node(
     lost = {name: n - units.get(name, 0) for name, n in whole.items() if n > units.get(name, 0)}
     doubts = [shape.ambiguous] if shape.ambiguous else []
     worth, unknown = _worth(node, shape, units, catalogue)
+    physical = _physical(node, shape, whole)
     return NodeCapacity(
         node=node.name,
         units=units,
         worth=worth,
-        physical=_physical(node, shape, whole),
+        physical=physical,
         sick=lost,
+        stranded=_stranded(shape, whole, physical) if units else 0,
         reasons=(*blocked, *notes, *doubts, *unknown),
     )
-
-
-def total(parts: Iterable[NodeCapacity]) -> Capacity:
-    """The sum over nodes; reasons are told per node."""
-    units: dict[str, int] = {}
-    sick: dict[str, int] = {}
-    worth, physical = NOTHING, 0
-    reasons = []
-    for part in sorted(parts, key=lambda part: part.node):
-        for into, amounts in ((units, part.units), (sick, part.sick)):
-            for name, amount in amounts.items():
-                into[name] = into.get(name, 0) + amount
-        worth = worth.plus(part.worth)
-        physical += part.physical
-        reasons += [f"{part.node}: {reason}" for reason in part.reasons]
-    return Capacity(units=units, worth=worth, physical=physical, sick=sick, reasons=tuple(reasons))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shortfall:
-    """More promised than exists.
-
-    Attributes:
-        resource: of which.
-        promised: by quota.
-        real: what is healthy, less what unmanaged pods hold.
-    """
-
-    resource: str
-    promised: int
-    real: int
-
-    @property
-    def text(self) -> str:
-        """One sentence for a condition."""
-        return f"{self.resource}: quota promises {self.promised}, {self.real} exist"
-
-
-def shortfalls(
-    promised: Mapping[str, int], capacity: Capacity, unmanaged: Mapping[str, int]
-) -> tuple[Shortfall, ...]:
-    """Resources of which quota promises more than there is; sorted by name.
-
-    Args:
-        promised: nominal quota by resource, device names and virtual ones.
-        capacity: of the flavor.
-        unmanaged: held by pods that nobody manages, in the same resources.
-    """
-    amounts = {
-        **capacity.units,
-        names.GPU_MEMORY: capacity.worth.memory_bytes,
-        names.GPU_SLICES: capacity.worth.slices,
-    }
-    found = []
-    for name, promise in sorted(promised.items()):
-        if name not in amounts and not resources.is_device(name):
-            continue
-        real = max(amounts.get(name, 0) - unmanaged.get(name, 0), 0)
-        if promise > real:
-            found.append(Shortfall(resource=name, promised=promise, real=real))
-    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,21 +90,23 @@ class Fragmentation:
     Attributes:
         free: over all nodes.
         largest: on one node.
+        stranded: units beside them that no device can be cut from, see ``stranded_slices``.
     """
 
     free: int
     largest: int
+    stranded: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether one node can give all that is free, and nothing is stranded."""
+        return self.free == self.largest and not self.stranded
 
     @property
     def text(self) -> str:
         """For people: ``12 free, largest hole 3``."""
-        return f"{self.free} free, largest hole {self.largest}"
-
-
-def fragmentation(free_by_node: Mapping[str, int]) -> Fragmentation:
-    """Of one resource. A negative amount (more used than exists) counts as 0."""
-    free = [max(amount, 0) for amount in free_by_node.values()]
-    return Fragmentation(free=sum(free), largest=max(free, default=0))
+        stranded = f", {self.stranded} more that no profile can use" if self.stranded else ""
+        return f"{self.free} free, largest hole {self.largest}{stranded}"
 
 
 def worth_of(node: NodeFacts, amounts: Mapping[str, int], catalogue: Catalogue) -> Cost:
@@ -186,15 +114,20 @@ def worth_of(node: NodeFacts, amounts: Mapping[str, int], catalogue: Catalogue) 
     return _worth(node, nodes.layout(node, catalogue), amounts, catalogue)[0]
 
 
-def stranded_slices(product: Product, held: Occupancy) -> int:
-    """Free compute slices of a MIG GPU that no set of further instances could use."""
-    used = sum(product.profiles[placed.profile].compute_slices for placed in held)
-    weights = [profile.compute_slices for profile in product.profiles.values()]
-    best = max(
-        sum(w * n for w, n in zip(weights, counts, strict=True))
-        for counts in placement.addable(product, held)
+@lru_cache(maxsize=4096)
+def stranded_slices(product: Product, cut: Vector) -> int:
+    """Compute slices of a MIG GPU that belong to no instance and that no further one could use.
+
+    Where the instances sit is not known: of all places that they may have, those that strand the
+    least are taken. 0 for instances that do not fit on one GPU.
+    """
+    bigger = (
+        placement.compute_slices(product, whole)
+        for whole in placement.addable(product, ())
+        if all(has <= may for has, may in zip(cut, whole, strict=True))
     )
-    return product.compute_slices - used - best
+    best = max(bigger, default=product.compute_slices)
+    return product.compute_slices - best
 
 
 def _blocked(node: NodeFacts, shape: Layout, policy: HealthPolicy) -> list[str]:
@@ -297,3 +230,24 @@ def _physical(node: NodeFacts, shape: Layout, whole: Mapping[str, int]) -> int:
         for name, amount in whole.items()
         if name.startswith(names.GPU_RESOURCE)
     )
+
+
+def _stranded(shape: Layout, whole: Mapping[str, int], physical: int) -> int:
+    """Slices that all GPUs of a node strand, if they are all cut alike; else it is not known."""
+    product = shape.product
+    if product is None or not product.has_mig:
+        return 0
+    cut: dict[str, int] = {}
+    uncut = 0
+    for name, amount in whole.items():
+        devices = amount // shape.divisor(name)
+        profile = shape.profile if name.startswith(names.GPU_RESOURCE) else nodes.profile_of(name)
+        if not profile:
+            uncut += devices
+        elif devices and product.find(profile) is not None:
+            cut[profile] = cut.get(profile, 0) + devices
+    gpus = physical - uncut
+    if not cut or gpus <= 0 or any(count % gpus for count in cut.values()):
+        return 0
+    alike = {profile: count // gpus for profile, count in cut.items()}
+    return gpus * stranded_slices(product, placement.vector(product, alike))

@@ -123,6 +123,16 @@ class Tariff:
         prices = (self.price(resource) for resource, count in amounts.items() if count)
         return tuple(sorted({price.assumed for price in prices if price and price.assumed}))
 
+    def doubts(self) -> tuple[str, ...]:
+        """What keeps the flavor's devices from being counted exactly, with what to do; sorted."""
+        found = {self.menu.problem}
+        for offer in self.menu.offers:
+            try:
+                found |= set(self.assumptions({offer.resource: 1}))
+            except InvalidValueError as error:
+                found.add(error.rule)
+        return tuple(sorted(filter(None, found)))
+
     def _price(self, device: Device) -> Price:
         flavor = self.menu.flavor
         replicas = max(flavor.replicas, 1) if device.shared else 1

@@ -21,6 +21,8 @@ from admission.gpu.products import Cost, Product
 TIME_SLICING: Final = "time-slicing"
 MPS: Final = "mps"
 _TIME_SLICING_NAMES: Final = (TIME_SLICING, "time-sharing")  # GKE writes the second
+SHARING_NAMES: Final = (*_TIME_SLICING_NAMES, MPS, "none")
+"""Every spelling of a sharing strategy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -181,6 +181,12 @@ def maximal(vectors: Iterable[Vector]) -> frozenset[Vector]:
     return frozenset(v for v in known if not any(more in known for more in _successors(v)))
 
 
+def compute_slices(product: Product, counts: Vector) -> int:
+    """Compute slices that instances take together."""
+    pairs = zip(product.profiles.values(), counts, strict=True)
+    return sum(profile.compute_slices * count for profile, count in pairs)
+
+
 def names_of(product: Product, counts: Vector) -> dict[str, int]:
     """Counts by profile name, without zeros."""
     return {name: n for name, n in zip(product.profiles, counts, strict=True) if n}
@@ -204,7 +210,7 @@ def _load(product: Product, held: Occupancy) -> _Load:
     for placed in held:
         counts[placed.profile] += 1
     used = tuple(counts.values())
-    return _Load(used, _engines(product, used), _slices(product, used))
+    return _Load(used, _engines(product, used), compute_slices(product, used))
 
 
 def _engines(product: Product, counts: Vector) -> dict[str, int]:
@@ -213,11 +219,6 @@ def _engines(product: Product, counts: Vector) -> dict[str, int]:
         for engine, amount in profile.engines.items():
             used[engine] = used.get(engine, 0) + amount * count
     return used
-
-
-def _slices(product: Product, counts: Vector) -> int:
-    pairs = zip(product.profiles.values(), counts, strict=True)
-    return sum(profile.compute_slices * count for profile, count in pairs)
 
 
 def _grown(
@@ -248,7 +249,7 @@ def _within_limits(
 ) -> bool:
     if base.counts[index] + counts[index] > profile.max_instances:
         return False
-    if base.slices + _slices(product, counts) > product.compute_slices:
+    if base.slices + compute_slices(product, counts) > product.compute_slices:
         return False
     engines = _engines(product, counts)
     return all(
@@ -323,7 +324,7 @@ def _mask(product: Product, held: Occupancy) -> int:
 def _shortage(product: Product, want: Mapping[str, int]) -> str:
     """What runs out: compute slices, the axis, media engines, or legal starts."""
     counts = vector(product, want)
-    slices = _slices(product, counts)
+    slices = compute_slices(product, counts)
     if slices > product.compute_slices:
         return f"{slices} compute slices of {product.compute_slices}"
     pairs = zip(product.profiles.values(), counts, strict=True)

@@ -10,11 +10,11 @@ resources are immutable after creation, also while gated.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from admission.base import names
 from admission.base.errors import InvalidValueError
-from admission.gpu import choosing, core_rules, offers, podtotals, resources, warnings
+from admission.gpu import choosing, core_rules, equivalents, offers, podtotals, resources, warnings
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.choosing import Ask, Chosen, Code, Reason
 from admission.gpu.offers import FlavorMenu, FlavorOffer, QueueOffer
@@ -163,7 +163,10 @@ def rewrite(
     if not plans:
         return _unheld(request, asks, reasons, queue)
     plan = _first_or_least(asks, plans)
-    return _apply(request, plan, limited or LimitedNames())
+    result = _apply(request, plan, limited or LimitedNames())
+    if isinstance(result, Refusal):
+        return result
+    return replace(result, warnings=(*result.warnings, *_doubts(plan, catalogue)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,6 +349,17 @@ def _apply(request: PodRequest, plan: _Plan, limited: LimitedNames) -> Rewrite |
         warnings=notes,
         demand=plan.demand,
     )
+
+
+def _doubts(plan: _Plan, catalogue: Catalogue) -> tuple[str, ...]:
+    """Why quota may count the pod for more than its GPUs are worth, or not at all."""
+    if not plan.menu.flavor.resources & resources.VIRTUAL:
+        return ()
+    prices = equivalents.Tariff(menu=plan.menu, catalogue=catalogue)
+    try:
+        return prices.assumptions(plan.demand)
+    except InvalidValueError as error:
+        return (error.rule,)
 
 
 def _is_asking(container: ContainerRequest, chosen: Iterable[Chosen]) -> bool:

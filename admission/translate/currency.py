@@ -68,6 +68,15 @@ class Pricing:
             found = self._quotes[key] = self._computed(devices)
         return found
 
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What keeps GPUs from being counted exactly, each with its flavor; empty = nothing."""
+        return tuple(
+            f"flavor {flavor}: {text}"
+            for flavor, tariff in self.tariffs.items()
+            for text in tariff.doubts()
+        )
+
     def cost(self, flavor: FlavorName, devices: Mapping[str, int]) -> Amounts:
         """What devices of one pod cost in a flavor; nothing where that is unknown."""
         try:

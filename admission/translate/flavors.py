@@ -36,8 +36,13 @@ def offer(
     )
 
 
+def is_count(text: str) -> bool:
+    """Whether a text is a whole number from 1."""
+    return text.isascii() and text.isdigit() and int(text) > 0
+
+
 def _count(text: str, otherwise: int) -> int:
-    return int(text) if text.isascii() and text.isdigit() else otherwise
+    return int(text) if is_count(text) else otherwise
 
 
 def _flag(annotations: Mapping[str, str], key: str) -> bool | None:

@@ -100,7 +100,8 @@ def test_a_queue_that_promises_more_than_exists_says_so_with_numbers():
     assert len(made.admitted()) == 6, "without the guard a promise is a promise"
     made.store.create(resources.NODES, node("n1", gpu=2))
     made.settle()
-    assert condition(made) == ("True", "All GPUs that the nominal quota promises exist")
+    assert condition(made)[0] == "True"
+    assert condition(made)[1].startswith("All GPUs that the nominal quota promises exist")
 
 
 def test_nothing_is_said_where_no_node_has_gpus_or_no_quota_is_for_gpus():
@@ -371,7 +372,45 @@ def test_free_gpus_in_pieces_are_told_in_words():
     bind(made, "a", "n1")
     made.pass_time(6)
     add(made, "b")
-    assert "4 free, largest hole 2" in condition(made)[1]
+    assert condition(made)[1].endswith("; nvidia.com/gpu in flavor a100: 4 free, largest hole 2")
+
+
+def test_req_30_pieces_are_told_where_all_gpus_exist_and_whenever_they_change():
+    made = make_world(
+        node("n0", gpu=2), node("n1", gpu=3), world.cluster_queue(quota=5), world.local_queue()
+    )
+    made.pass_time(6)
+    said = "All GPUs that the nominal quota promises exist; nvidia.com/gpu in flavor a100: "
+    assert condition(made) == ("True", f"{said}5 free, largest hole 3")
+    add(made, "a")
+    bind(made, "a", "n1")
+    made.pass_time(6)
+    assert condition(made) == ("True", f"{said}4 free, largest hole 2")
+    made.store.delete(resources.NODES, "n0")
+    made.pass_time(6)
+    assert condition(made)[0] == "False", "three of five exist, two of them free on one node"
+    assert "largest hole" not in condition(made)[1]
+
+
+def test_req_30_slices_that_no_profile_can_use_are_told_and_counted():
+    half = "nvidia.com/mig-3g.40gb"
+    cut = node("n0", labels={"nvidia.com/gpu.count": "2", "nvidia.com/mig.strategy": "mixed"})
+    cut["status"] |= {"capacity": {half: "4"}, "allocatable": {half: "4"}}
+    made = make_world(cut, queue("gpus", "a100", slices=12), world.local_queue())
+    made.pass_time(6)
+    text = "gpu-slices in flavor a100: 12 free, largest hole 12, 2 more that no profile can use"
+    assert condition(made)[1].endswith(text)
+    assert shown("fragmentation_stranded", names.GPU_SLICES) == {("a100", names.GPU_SLICES): 2.0}
+    assert shown("flavor_cards") == {("a100", GPU): 2.0}
+
+
+def test_req_13_why_gpus_do_not_count_is_told_beside_the_numbers():
+    nodes = [node(f"n{index}", gpu=1, labels={"gpu-health": "unhealthy"}) for index in range(5)]
+    made = make_world(*nodes, world.cluster_queue(quota=5), world.local_queue())
+    made.pass_time(6)
+    assert "0 exist (0 healthy, 5 sick); n0: label gpu-health" in condition(made)[1]
+    assert "n2: " in condition(made)[1]
+    assert condition(made)[1].endswith("; and more nodes")
 
 
 def test_req_30_gauges_show_flavors_and_go_with_them():
@@ -392,14 +431,14 @@ def test_req_30_gauges_show_flavors_and_go_with_them():
     assert shown("flavor_capacity") == {}
 
 
-def shown(gauge: str) -> dict[tuple[str, str], float]:
-    """Devices in a gauge of this process, by flavor and resource."""
+def shown(gauge: str, resource: str = GPU) -> dict[tuple[str, str], float]:
+    """Amounts in a gauge of this process, by flavor and resource."""
     return {
         (sample.labels["flavor"], sample.labels["resource"]): sample.value
         for family in REGISTRY.collect()
         if family.name == f"gpu_admission_{gauge}"
         for sample in family.samples
-        if sample.labels["flavor"] == "a100" and sample.labels["resource"] == GPU
+        if sample.labels["flavor"] == "a100" and sample.labels["resource"] == resource
     }
 
 

@@ -214,6 +214,39 @@ def test_a_flavor_without_known_product_says_what_to_set():
     assert f"set its annotation {names.FLAVOR_PRODUCT}" in why(made, "whole")
 
 
+def costs(made: World, name: str) -> tuple[str, str]:
+    """Status and text of the condition about costs; empty where there is none."""
+    made.pass_time(2)
+    found = made.status_of(name).get("conditions", [])
+    return next(
+        ((c["status"], c["message"]) for c in found if c["type"] == names.COSTS_EXACT), ("", "")
+    )
+
+
+def test_req_02_a_queue_says_which_of_its_costs_are_assumed():
+    made = make_world(
+        flavor("any", ""),
+        queue("gpus", "any", memory="1Ti", mig=8),
+        queue("devices", "any", mig=8),
+        world.local_queue(),
+    )
+    status, text = costs(made, "gpus")
+    assert (status, text.partition(" over ")[0]) == (
+        "False",
+        "flavor any: 1g.10gb is counted at its highest cost",
+    )
+    assert text.endswith("because the flavor names no product")
+    assert costs(made, "devices") == ("", "")
+    named = patches.merge({"metadata": {"annotations": {names.FLAVOR_PRODUCT: "A100-80GB"}}})
+    made.store.patch(resources.RESOURCE_FLAVORS, "any", named)
+    made.settle()
+    assert costs(made, "gpus") == ("True", "The products of all flavors are known")
+    spec = queue("gpus", "any", mig=8)["spec"]
+    made.store.patch(resources.CLUSTER_QUEUES, "gpus", patches.merge({"spec": spec}))
+    made.settle()
+    assert costs(made, "gpus") == ("", "")
+
+
 @pytest.mark.parametrize("name", ["nvidia.com/mig-1g.11gb", "nvidia.com/mig-1c.2g.20gb"])
 def test_req_01_a_name_that_no_product_has_is_never_free(name: str):
     made = make_world(

@@ -5,12 +5,11 @@ import dataclasses
 import pytest
 
 from admission.gpu import capacity, nodes, placement
-from admission.gpu.capacity import Capacity, NodeCapacity
+from admission.gpu.capacity import Fragmentation, NodeCapacity
 from admission.gpu.health import DeviceReading, HealthPolicy
 from admission.gpu.nodes import NodeFacts
-from admission.gpu.placement import Placed
 from admission.gpu.products import Cost
-from tests.gpu.builders import CATALOGUE, GIB, GPU, MEMORY, SHARED, SLICES, mig
+from tests.gpu.builders import CATALOGUE, GIB, GPU, SHARED, mig
 
 POLICY = HealthPolicy()
 
@@ -165,47 +164,63 @@ def test_labels_that_are_no_replicas_are_not_read():
     assert (dict(layout.replicas), layout.sharing) == ({mig("1g.10gb"): 4}, "mps")
 
 
-def test_the_sum_over_nodes_names_them():
-    sick = dataclasses.replace(WHOLE, name="m", ready=False)
-    found = capacity.total([of(WHOLE), of(sick)])
-    assert found == Capacity(
-        units={GPU: 8},
-        worth=gib(56, 640),
-        physical=16,
-        sick={GPU: 8},
-        reasons=("m: not Ready",),
-    )
-
-
-def test_promises_beyond_what_exists():
-    found = capacity.shortfalls(
-        {GPU: 12, SLICES: 56, MEMORY: 640 * GIB, "cpu": 5, mig("1g.10gb"): 1},
-        capacity.total([of(WHOLE)]),
-        {GPU: 2, SLICES: 14},
-    )
-    assert [shortfall.text for shortfall in found] == [
-        "gpu-admission.dev/gpu-slices: quota promises 56, 42 exist",
-        "nvidia.com/gpu: quota promises 12, 6 exist",
-        "nvidia.com/mig-1g.10gb: quota promises 1, 0 exist",
-    ]
-
-
-def test_req_30_fragmentation_in_words():
-    found = capacity.fragmentation({"a": 3, "b": 3, "c": 2, "d": 4 - 1, "e": 1, "f": -2})
-    assert found.text == "12 free, largest hole 3"
-    assert capacity.fragmentation({}).text == "0 free, largest hole 0"
+@pytest.mark.parametrize(
+    ("free", "largest", "stranded", "text"),
+    [
+        (12, 3, 0, "12 free, largest hole 3"),
+        (0, 0, 0, "0 free, largest hole 0"),
+        (7, 7, 2, "7 free, largest hole 7, 2 more that no profile can use"),
+    ],
+)
+def test_req_30_fragmentation_in_words(free, largest, stranded, text):
+    found = Fragmentation(free=free, largest=largest, stranded=stranded)
+    assert (found.text, found.is_whole) == (text, text.startswith("0"))
 
 
 @pytest.mark.parametrize(
-    ("held", "stranded"),
+    ("product", "cut", "stranded"),
     [
-        ((), 0),
-        ((("3g.40gb", 0), ("3g.40gb", 4)), 1),
-        ((("1g.10gb", 0),), 0),
-        ((("1g.20gb", 0), ("1g.20gb", 2), ("1g.20gb", 4), ("1g.20gb", 6)), 3),
+        ("A100-80GB", {}, 0),
+        ("A100-80GB", {"3g.40gb": 2}, 1),
+        ("A100-80GB", {"2g.20gb": 3}, 0),
+        ("A100-80GB", {"1g.10gb": 1}, 0),
+        ("A100-80GB", {"1g.20gb": 4}, 3),
+        ("A100-80GB", {"7g.80gb": 1}, 0),
+        ("A100-80GB", {"7g.80gb": 2}, 0),
+        ("A30", {"2g.12gb": 1}, 0),
     ],
 )
-def test_req_30_slices_that_nobody_can_use(held, stranded):
-    product = CATALOGUE.product("A100-80GB")
-    occupancy = placement.occupancy(product, [Placed(*placed) for placed in held])
-    assert capacity.stranded_slices(product, occupancy) == stranded
+def test_req_30_slices_that_no_profile_can_use(product, cut, stranded):
+    gpu = CATALOGUE.product(product)
+    assert capacity.stranded_slices(gpu, placement.vector(gpu, cut)) == stranded
+
+
+@pytest.mark.parametrize(
+    ("units", "gpus", "stranded"),
+    [
+        ({mig("3g.40gb"): 16}, 8, 8),
+        ({mig("3g.40gb"): 4, GPU: 6}, 8, 2),
+        ({mig("3g.40gb"): 4, mig("1g.10gb"): 7}, 3, 0),
+        ({mig("7g.79gb"): 1}, 1, 0),
+        ({mig("1g.5gb"): 7}, 1, 0),
+        ({GPU: 8}, 8, 0),
+        ({}, 8, 0),
+    ],
+    ids=["all alike", "beside whole", "not alike", "alias", "no such profile", "whole", "none"],
+)
+def test_req_30_a_node_strands_what_its_equal_gpus_strand(units, gpus, stranded):
+    node = make_node("NVIDIA-A100-SXM4-80GB", units, gpu_count=str(gpus), mig_strategy="mixed")
+    assert of(node).stranded == stranded
+
+
+def test_req_30_a_node_that_does_not_count_strands_nothing():
+    node = make_node("NVIDIA-A100-SXM4-80GB", {mig("3g.40gb"): 2}, gpu_count="1")
+    assert (of(node).stranded, of(dataclasses.replace(node, ready=False)).stranded) == (1, 0)
+
+
+def test_req_30_shares_of_instances_are_counted_as_instances():
+    node = make_node("NVIDIA-A100-SXM4-80GB", {mig("3g.40gb"): 8}, gpu_count="1")
+    node = dataclasses.replace(
+        node, labels={**node.labels, "nvidia.com/mig-3g.40gb.replicas": "4"}
+    )
+    assert of(node).stranded == 1

@@ -192,3 +192,20 @@ def test_req_28_counters_are_the_truth_of_placement():
     assert placed.start == 9
     with pytest.raises(InvalidValueError, match="no memory-slice"):
         claims.occupancy(A100, [("1g.10gb", {})])
+
+
+@pytest.mark.parametrize(
+    ("flavor", "told"),
+    [
+        (make_flavor("a100", "A100-80GB", SLICES), ()),
+        (make_flavor("any", "", mig("1g.24gb"), SLICES), ("1g.24gb is counted at its highest",)),
+        (make_flavor("cut", "", SLICES, profile="1g.24gb"), ("1g.24gb is counted at its high",)),
+        (make_flavor("any", "", SLICES), ("set its annotation gpu-admission.dev/product",)),
+        (make_flavor("odd", "RTX-9999", GPU, SLICES), ("RTX-9999 is not in the GPU", "set its")),
+    ],
+    ids=["known", "named slices", "own slices", "whole", "unknown product"],
+)
+def test_req_02_a_flavor_tells_what_of_its_costs_is_assumed(flavor, told):
+    found = " | ".join(equivalents.tariff(flavor, CATALOGUE).doubts())
+    assert all(text in found for text in told), found
+    assert bool(found) == bool(told)

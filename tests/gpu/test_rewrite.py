@@ -439,3 +439,18 @@ def test_an_annotation_for_a_container_without_gpus_is_told():
     result = run(make_container(), idle, flavors=(SLICED,))
     assert isinstance(result, Rewrite)
     assert result.warnings == ("container log asks for no GPU: its annotation is idle",)
+
+
+def test_req_02_a_cost_that_is_only_an_upper_bound_is_told_where_it_counts():
+    counted = make_flavor("any", "", mig("1g.24gb"), MEMORY)
+    devices = make_flavor("any", "", mig("1g.24gb"))
+    told, untold = (
+        run(make_container(amounts={mig("1g.24gb"): 1}), flavors=(flavor,))
+        for flavor in (counted, devices)
+    )
+    assert isinstance(told, Rewrite)
+    assert isinstance(untold, Rewrite)
+    assert [text.partition(" over ")[0] for text in told.warnings] == [
+        "1g.24gb is counted at its highest cost"
+    ]
+    assert untold.warnings == ()

@@ -17,12 +17,13 @@ from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
 from tests.integration.installed import Installed
 from tests.integration.reviewed import Reviewed, collection, reviewed
-from tests.policy.kinds import queue_cases, workload_cases
+from tests.policy.kinds import mark_cases, queue_cases, workload_cases
 from tests.policy.kinds.case import Case, Document, identified, workload
 
 pytestmark = pytest.mark.controlplane
 
-CASES = [case for case in queue_cases.CASES + workload_cases.CASES if case.reaches]
+ALL = queue_cases.CASES + workload_cases.CASES + mark_cases.MARKS
+CASES = [case for case in ALL if case.reaches]
 NOT_CHECKED = "some validation rules were not checked because the object was invalid"
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from admission.api import views
 from admission.policy.fielderrors import ErrorType, FieldError, FieldPath
-from admission.policy.kinds import equality, metadata, quotas, rules
+from admission.policy.kinds import equality, marks, metadata, quotas, rules
 from admission.policy.kinds.documents import ClusterQueue
 from admission.policy.kinds.rules import Finding, Row, Rule, Syntax
 
@@ -177,4 +177,5 @@ RULES: Final[tuple[Row[Review], ...]] = (
 
 def errors(old: ClusterQueue | None, new: ClusterQueue) -> list[FieldError]:
     """Errors of a ClusterQueue; ``old`` is None on creation."""
-    return rules.errors(RULES, Review(new=new, old=old))
+    found = rules.errors(RULES, Review(new=new, old=old))
+    return found + marks.errors(marks.CLUSTER_QUEUE, old, new)

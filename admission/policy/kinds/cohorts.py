@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from admission.policy.fielderrors import FieldError
-from admission.policy.kinds import quotas, rules
+from admission.policy.kinds import marks, quotas, rules
 from admission.policy.kinds.documents import Cohort
 from admission.policy.kinds.rules import Row, Syntax
 
@@ -27,6 +27,5 @@ RULES: Final[tuple[Row[Cohort], ...]] = (
 
 
 def errors(old: Cohort | None, new: Cohort) -> list[FieldError]:
-    """Errors of a Cohort; what it was before does not matter."""
-    del old
-    return rules.errors(RULES, new)
+    """Errors of a Cohort; ``old`` is None on creation."""
+    return rules.errors(RULES, new) + marks.errors(marks.COHORT, old, new)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from admission.api import views
 from admission.policy import syntax
 from admission.policy.fielderrors import ErrorType, FieldError, FieldPath
-from admission.policy.kinds import metadata, rules
+from admission.policy.kinds import marks, metadata, rules
 from admission.policy.kinds.documents import ResourceFlavor
 from admission.policy.kinds.rules import Finding, Row, Rule, Syntax
 
@@ -75,6 +75,5 @@ RULES: Final[tuple[Row[ResourceFlavor], ...]] = (
 
 
 def errors(old: ResourceFlavor | None, new: ResourceFlavor) -> list[FieldError]:
-    """Errors of a ResourceFlavor; what it was before does not matter."""
-    del old
-    return rules.errors(RULES, new)
+    """Errors of a ResourceFlavor; ``old`` is None on creation."""
+    return rules.errors(RULES, new) + marks.errors(marks.RESOURCE_FLAVOR, old, new)

@@ -16,10 +16,11 @@ from admission.policy.kinds import (
     workloads,
 )
 from admission.webhook import kinds
-from tests.policy.kinds import queue_cases, workload_cases
+from tests.policy.kinds import mark_cases, queue_cases, workload_cases
 from tests.policy.kinds.case import Case, Document, identified, pod_set, workload
 
 CASES = queue_cases.CASES + workload_cases.CASES
+OWN = [*mark_cases.MARKS, mark_cases.STORED]
 
 
 def judge(kind: str, old: Document | None, new: Document) -> str:
@@ -34,7 +35,7 @@ def judge(kind: str, old: Document | None, new: Document) -> str:
     return rules.text(errors) if errors else ""
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [*CASES, *OWN], ids=str)
 def test_a_rule_says(case: Case) -> None:
     assert judge(case.kind, case.old, case.new) == case.message
 

@@ -1,0 +1,80 @@
+"""Cases of this project's own annotations on Kueue's kinds."""
+
+from typing import Any
+
+from admission.base import names
+from tests.policy.kinds.case import Case, Document, queue
+
+GUARD = names.CAPACITY_GUARD
+SHARING = '"time-slicing", "time-sharing", "mps", "none"'
+
+
+def marked(kind: str, **metadata: Any) -> Document:
+    body = {"ClusterQueue": queue(), "Cohort": queue(), "ResourceFlavor": {"spec": {}}}[kind]
+    return {**body, "metadata": metadata}
+
+
+def case(
+    kind: str, annotations: dict[str, str], rule: str = "", *, was: dict[str, str] | None = None
+) -> Case:
+    """``rule`` is what follows the field; empty if nothing is wrong."""
+    (key,) = annotations
+    return Case(
+        rule=f"{kind} {key.partition('/')[2]}={annotations[key]}",
+        kind=kind,
+        new=marked(kind, annotations=annotations),
+        old=None if was is None else marked(kind, annotations=was),
+        message=rule and f"metadata.annotations[{key}]: {rule}",
+    )
+
+
+def of_queue(value: str, rule: str = "", *, was: str | None = None) -> Case:
+    return case("ClusterQueue", {GUARD: value}, rule, was=None if was is None else {GUARD: was})
+
+
+def of_flavor(key: str, value: str, rule: str = "") -> Case:
+    return case("ResourceFlavor", {f"{names.OWN_DOMAIN}/{key}": value}, rule)
+
+
+def unsupported(value: str, choices: str) -> str:
+    return f'Unsupported value: "{value}": supported values: {choices}'
+
+
+MARKS = [
+    of_queue("Enforce"),
+    of_queue("Off"),
+    of_queue("enforce", unsupported("enforce", '"Enforce", "Off"')),
+    of_queue("", unsupported("", '"Enforce", "Off"')),
+    of_queue("true", unsupported("true", '"Enforce", "Off"'), was="Enforce"),
+    Case(
+        rule="ClusterQueue capacity-guard as a label",
+        kind="ClusterQueue",
+        new=marked("ClusterQueue", labels={GUARD: "Enforce"}),
+        message=f"metadata.labels[{GUARD}]: Forbidden: is read as an annotation, not as a label",
+    ),
+    case(
+        "Cohort",
+        {GUARD: "Enforce"},
+        "Forbidden: is read on ClusterQueues only: it holds for their whole cohort tree",
+    ),
+    of_flavor("replicas", "4"),
+    of_flavor("replicas", "0", 'Invalid value: "0": must be a whole number from 1'),
+    of_flavor("replicas", "four", 'Invalid value: "four": must be a whole number from 1'),
+    of_flavor("sharing", "mps"),
+    of_flavor("sharing", "time-sharing"),
+    of_flavor("sharing", "timeslicing", unsupported("timeslicing", SHARING)),
+    of_flavor("fail-requests-greater-than-one", "True", unsupported("True", '"true", "false"')),
+    of_flavor("mig-profile", "1g.10gb.me"),
+    of_flavor(
+        "mig-profile", "1g",
+        'Invalid value: "1g": must be a MIG profile such as 1g.10gb, 1g.10gb+me or 1g.24gb-me',
+    ),
+    of_flavor(
+        "mig-profile", "1c.3g.40gb",
+        'Invalid value: "1c.3g.40gb": 1c.3g.40gb is a compute instance inside 3g.40gb: the NVIDIA'
+        " device plugin offers whole GPU instances only; request nvidia.com/mig-3g.40gb",
+    ),
+]  # fmt: skip
+
+STORED = of_queue("enforce", was="enforce")
+"""A value from before the rule, which no API server can be brought to store while it holds."""
