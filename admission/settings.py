@@ -1,7 +1,7 @@
 """Settings: what can be chosen, with its default, parsed and validated once, then frozen."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -67,12 +67,14 @@ class GpuSettings(_Frozen):
         managed_resources: resource names that make a pod ours; a trailing ``*`` matches a prefix.
         excluded_namespaces: namespaces whose pods are never ours.
         toleration_key: taint key that GPU pods tolerate with operator Exists; empty = inject none.
+        products: GPUs that replace those of the shipped table or are added, in its form.
         health: which GPUs count.
     """
 
     managed_resources: tuple[str, ...] = DEFAULT_MANAGED_RESOURCES
     excluded_namespaces: tuple[str, ...] = DEFAULT_EXCLUDED_NAMESPACES
     toleration_key: str = names.GPU_TAINT_KEY
+    products: tuple[Mapping[str, Any], ...] = ()
     health: HealthSettings = HealthSettings()
 
 

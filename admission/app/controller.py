@@ -68,6 +68,7 @@ class Controller:
             clock=clock,
             settings=settings.controller,
             accounting=Accounting("standalone" if leadership.at_once else "leader"),
+            products=gpu_settings.catalogue_of(settings.gpu),
             health=gpu_settings.health_policy(settings.gpu.health),
             lists_others=True,
             rules=engine_settings.rules(settings.quota),

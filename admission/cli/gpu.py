@@ -3,19 +3,27 @@
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 import rich.table
 
-from admission.app import gpuconfigs
+from admission.app import configuration, gpuconfigs
 from admission.app.gpuconfigs import Checked
 from admission.base import names
-from admission.cli import output
-from admission.gpu import catalogue
+from admission.cli import options, output
 from admission.gpu import names as profile_names
+from admission.gpu.catalogue import Catalogue
 from admission.gpu.products import Cost, Product, Profile
+from admission.translate import gpu_settings
 
+_config_option = click.option(
+    "--config",
+    "config_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Configuration file whose GpuConfiguration adds products or replaces some.",
+)
 _product_option = click.option(
     "--product",
     default="",
@@ -35,17 +43,19 @@ Examples:
   gpu-admission gpu profiles
   gpu-admission gpu profiles --product A100-80GB
   gpu-admission gpu profiles --product NVIDIA-H100-80GB-HBM3 -o json
+  gpu-admission gpu profiles --config config.yaml --product OUR-GPU
 """
 )
 @_product_option
+@_config_option
 @output.output_option
-def profiles(product: str, form: str) -> None:
+def profiles(product: str, config_file: Path | None, form: str) -> None:
     """Show the MIG profiles of every known GPU and what they cost in quota.
 
     Slices and memory are what one instance takes of gpu-admission.dev/gpu-slices and
     gpu-admission.dev/gpu-memory. Positions are the first memory slices at which it may be placed.
     """
-    shown = _products(product)
+    shown = _products(product, config_file)
     if form == "json":
         output.print_json([_document(one) for one in shown])
         return
@@ -64,15 +74,16 @@ Examples:
 )
 @click.argument("file", type=click.File(encoding="utf-8"))
 @_product_option
+@_config_option
 @output.output_option
-def check_config(file: Any, product: str, form: str) -> None:
+def check_config(file: Any, product: str, config_file: Path | None, form: str) -> None:
     """Check GPU configurations in FILE (- is standard input); exit code 1 if something is wrong.
 
     Understood are mig-parted and device plugin configurations, bare or in a ConfigMap, and
     LimitRanges and ResourceQuotas with GPUs. MIG geometries are checked against the positions of
     slices on the GPU; without --product, against every GPU that has the profiles.
     """
-    known = catalogue.load()
+    known = _catalogue(config_file)
     with output.reported():
         chosen = known.product(product) if product else None
         checked = gpuconfigs.check(_read(file), known, chosen)
@@ -91,8 +102,13 @@ def _read(file: Any) -> str:
         raise gpuconfigs.UnreadableError(f"{file.name}: no text: {error}") from error
 
 
-def _products(text: str) -> tuple[Product, ...]:
-    known = catalogue.load()
+def _catalogue(config_file: Path | None) -> Catalogue:
+    with output.reported(options.CONFIG_ADVICE):
+        return gpu_settings.catalogue_of(configuration.load(config_file).settings.gpu)
+
+
+def _products(text: str, config_file: Path | None) -> tuple[Product, ...]:
+    known = _catalogue(config_file)
     if not text:
         return tuple(known.products.values())
     with output.reported("the names are those that 'gpu-admission gpu profiles' shows"):

@@ -44,6 +44,7 @@ from admission.controllers.writes import Outcome, Purpose, Result, Verb
 from admission.engine.decisions import Wait
 from admission.engine.requests import NO_RULES, Rules
 from admission.gpu import catalogue
+from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
 from admission.kube import resources
 from admission.kube.resources import Resource
@@ -122,6 +123,7 @@ class Core:
         settings: ControllerSettings,
         accounting: Accounting,
         rules: Rules = NO_RULES,
+        products: Catalogue | None = None,
         health: HealthPolicy | None = None,
         lists_others: bool = False,
     ) -> None:
@@ -136,7 +138,7 @@ class Core:
             refresh_seconds=settings.waiting_refresh_seconds,
         )
         self._pods = pods.PodWorkloads()
-        products = catalogue.load()
+        products = products or catalogue.load()
         capacities = Capacities(products, health or HealthPolicy(), awaits_list=lists_others)
         guard = Guard(state, capacities)
         self._fleet = Fleet(capacities, guard, clock)

@@ -6,7 +6,7 @@ is its share; a nominal quota above it promises more than exists. In a guarded t
 quota counts only as far as the share goes, see docs/adr/0030.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
@@ -172,12 +172,12 @@ class Guard:
         """GPUs for which a ClusterQueue has quota, sorted."""
         return tuple(sorted(self._promises.get(_Key(_QUEUE, queue), ())))
 
-    def promising(self, flavors: Set[str]) -> frozenset[str]:
+    def promising(self, flavors: Iterable[str]) -> frozenset[str]:
         """ClusterQueues that have quota for GPUs in one of the flavors."""
         return frozenset(
             key.name
             for key, pairs in self._promises.items()
-            if key.kind == _QUEUE and not flavors.isdisjoint(_flavors(pairs))
+            if key.kind == _QUEUE and not _flavors(pairs).isdisjoint(flavors)
         )
 
     # -------------------------------------------------------------------------------- helpers

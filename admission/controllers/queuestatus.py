@@ -100,9 +100,7 @@ def _common(
     changes = [active, *about_gpus]
     known = {one.type for one in changes}
     kept = [
-        one
-        for one in found.conditions or ()
-        if one.type not in _ABOUT_GPUS or one.type in known
+        one for one in found.conditions or () if one.type not in _ABOUT_GPUS or one.type in known
     ]
     return {
         "conditions": conditions.to_wire(conditions.merge(kept, *changes)),

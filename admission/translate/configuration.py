@@ -7,7 +7,7 @@ apis/config/v1beta2/defaults.go for what a missing field means.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from admission.api import scalars
 from admission.api.config import gpu, kueue
@@ -122,8 +122,20 @@ class _Reader:
             managed_resources=_DEFAULTS.gpu.managed_resources if managed is None else (*managed,),
             excluded_namespaces=tuple(sorted(excluded)),
             toleration_key=_DEFAULTS.gpu.toleration_key if key is None else key,
+            products=self._products(),
             health=self._health(),
         )
+
+    def _products(self) -> tuple[dict[str, Any], ...]:
+        listed = self._gpu.products or ()
+        products = tuple(
+            one.model_dump(exclude_none=True, exclude_defaults=True) for one in listed
+        )
+        try:
+            gpu_settings.catalogue_of(GpuSettings(products=products))
+        except InvalidValueError as error:
+            self.problems.append(f"products: {error.rule}")
+        return products
 
     def _health(self) -> HealthSettings:
         found = self._gpu.health or gpu.Health()

@@ -96,6 +96,7 @@ def _gpu_document(settings: Settings) -> dict[str, Any]:
         "managedResources": list(settings.gpu.managed_resources),
         "excludedNamespaces": list(settings.gpu.excluded_namespaces),
         "tolerationKey": settings.gpu.toleration_key,
+        **({"products": list(map(dict, products))} if (products := settings.gpu.products) else {}),
         **({"health": health} if (health := _health(settings.gpu.health)) else {}),
         "controller": {
             "writers": controller.writers,

@@ -2,11 +2,24 @@
 
 from typing import Final
 
+from admission.gpu import catalogue
+from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
-from admission.settings import HealthSettings
+from admission.settings import GpuSettings, HealthSettings
 
 _DEFAULT: Final = HealthPolicy()
 _SECOND_US: Final = 1_000_000
+
+
+def catalogue_of(settings: GpuSettings) -> Catalogue:
+    """The GPUs that an installation knows: the shipped table and what it adds or replaces.
+
+    Raises:
+        InvalidValueError: lists everything that is wrong with the products it adds.
+    """
+    if not settings.products:
+        return catalogue.load()
+    return catalogue.load({"version": "configured", "products": settings.products})
 
 
 def health_policy(settings: HealthSettings) -> HealthPolicy:

@@ -7,9 +7,10 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
 
 from admission.base.clock import Clock, SystemClock
-from admission.gpu import catalogue, resources
+from admission.gpu import resources
 from admission.policy.knowledge import Rules
 from admission.settings import Settings
+from admission.translate import gpu_settings
 from admission.webhook import convert, decoding, jobs, kinds, metrics, reviewing
 from admission.webhook.convert import Converter
 from admission.webhook.jobs import JobReviewer
@@ -78,7 +79,7 @@ def rules_of(settings: Settings) -> Rules:
         managed=resources.managed(settings.gpu.managed_resources),
         excluded_namespaces=frozenset(settings.gpu.excluded_namespaces),
         toleration_key=settings.gpu.toleration_key,
-        catalogue=catalogue.load(),
+        catalogue=gpu_settings.catalogue_of(settings.gpu),
     )
 
 

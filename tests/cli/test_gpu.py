@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from admission.cli.main import main
 from tests.gpu import seeds
+from tests.settings import files
 
 SEEDS = Path(seeds.__file__).parent
 GIB = 2**30
@@ -180,3 +181,19 @@ def test_help_shows_examples(command):
     result = run(command, "--help")
     assert result.exit_code == 0
     assert f"Examples:\n    gpu-admission gpu {command}" in result.stdout
+
+
+def test_products_of_a_configuration_file_are_known(tmp_path):
+    file = tmp_path / "config.yaml"
+    ours = {"id": "OURS-16GB", "memoryGb": 16}
+    file.write_text(yaml.safe_dump(files.gpu(products=[ours])))
+    shown = run("profiles", "--product", "OURS-16GB", "--config", str(file))
+    assert shown.stdout.splitlines()[0] == "OURS-16GB: no MIG"
+    told = run(
+        "check-config", "-", "--product", "OURS-16GB", "--config", str(file),
+        stdin=yaml.safe_dump(geometry({"1g.10gb": 1})),
+    )  # fmt: skip
+    assert (told.exit_code, "OURS-16GB has no MIG" in told.stdout) == (1, True)
+    file.write_text(yaml.safe_dump(files.gpu(products=[{**ours, "memoryGb": 0}])))
+    refused = run("profiles", "--config", str(file))
+    assert (refused.exit_code, "must be positive" in refused.stderr) == (1, True)

@@ -47,6 +47,7 @@ EVERYTHING = (
         managedResources=["example.com/gpu"],
         excludedNamespaces=["drivers"],
         tolerationKey="",
+        products=[{"id": "OURS-16GB", "memoryGb": 16}],
         health={"hotCelsius": 94},
         controller={"writers": 3, "requestTimeout": "7s", "watchSilence": "5m",
                     "waitingAfter": "2s", "waitingRefresh": "1m", "statusInterval": "0s",
@@ -68,6 +69,7 @@ def test_the_whole_of_both_documents_becomes_settings():
         managed_resources=("example.com/gpu",),
         excluded_namespaces=("drivers", "kube-system", "lab", "quota"),
         toleration_key="",
+        products=({"id": "OURS-16GB", "memoryGb": 16},),
         health=HealthSettings(hot_celsius=94),
     )
     assert settings.controller == ControllerSettings(

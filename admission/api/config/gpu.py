@@ -36,6 +36,34 @@ class Health(ConfigModel):
     gain_grace: Annotated[Duration, Field(ge=0)] | None = None
 
 
+class Profile(ConfigModel):
+    """A MIG profile of a product; see ``admission.gpu.products.Profile``."""
+
+    name: str
+    compute_slices: int
+    memory_slices: int
+    memory_gb: int
+    max: int
+    size: int
+    starts: list[int]
+    engines: dict[str, int] = Field(default_factory=dict)
+
+
+class Product(ConfigModel):
+    """A GPU that replaces the one of the same id, or is added; see ``admission.gpu.products``."""
+
+    id: Annotated[str, Field(min_length=1)]
+    memory_gb: int
+    compute_slices: int | None = None
+    memory_slices: int | None = None
+    axis: int | None = None
+    aliases: list[str] = Field(default_factory=list)
+    labels: list[str] = Field(default_factory=list)
+    engines: dict[str, int] = Field(default_factory=dict)
+    profiles: list[Profile] = Field(default_factory=list)
+    profile_aliases: dict[str, str] = Field(default_factory=dict)
+
+
 class Webhook(ConfigModel):
     """How the webhook serves; see ``admission.settings.WebhookSettings``."""
 
@@ -51,6 +79,7 @@ class GpuConfiguration(ConfigModel):
     managed_resources: Annotated[list[str], Field(min_length=1)] | None = None
     excluded_namespaces: list[str] | None = None
     toleration_key: str | None = None
+    products: list[Product] | None = None
     health: Health | None = None
     controller: Controller | None = None
     webhook: Webhook | None = None
