@@ -66,6 +66,12 @@ def test_req_09_one_gpu_of_a_single_strategy_node_is_a_slice():
     assert of(node).worth == gib(14, 140)
 
 
+def test_trap_06_the_single_strategy_is_many_slices_of_one_kind_not_one_slice_for_each_gpu():
+    units = {GPU: 14}
+    node = make_node("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb", units, mig_strategy="single")
+    assert (of(node).units, of(node).worth) == (units, gib(14, 140))
+
+
 def test_req_10_a_mixed_strategy_node_with_zero_replicas_is_normal():
     node = make_node(
         "NVIDIA-H100-80GB-HBM3",
