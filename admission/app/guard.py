@@ -4,13 +4,16 @@ They are ValidatingAdmissionPolicies: they cost other pods microseconds and work
 webhook is down. What happens is the namespace's choice, by its label
 ``gpu-admission.dev/bypass``: ``deny``, ``warn`` (where it says nothing else) or ``audit``.
 
+One more policy refuses namespace labels of ours with a value that means nothing: a misspelled
+``deny`` would only warn, and nobody would notice.
+
 The rules are those of ``admission.gpu.bypass`` that surely reach GPUs, in CEL. The expressions
 use what Kubernetes 1.30 has, and guard every optional field, because one that fails counts as
 broken.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,6 +35,13 @@ CREATE_POLICY: Final = "gpu-admission-bypass-create"
 UPDATE_POLICY: Final = "gpu-admission-bypass-update"
 DEBUG_POLICY: Final = "gpu-admission-bypass-debug"
 RESIZE_POLICY: Final = "gpu-admission-bypass-resize"
+LABELS_POLICY: Final = "gpu-admission-bypass-labels"
+
+LABEL_VALUES: Final[Mapping[str, Sequence[str]]] = {
+    LABEL: (DENY, WARN, AUDIT),
+    names.ENFORCE_LABEL: ("true", "false"),
+}
+"""Labels of a namespace that mean something here, and their values."""
 
 _API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _NODES: Final = "system:nodes"
@@ -61,9 +71,10 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
         _policy(DEBUG_POLICY, "UPDATE", "pods/ephemeralcontainers", excluded, _on_debug(cel)),
         _policy(RESIZE_POLICY, "UPDATE", "pods/resize", excluded, _on_resize(cel)),
     )
-    return [
+    about_pods = [
         document for policy in policies for document in (policy, *_bindings(policy["metadata"]))
     ]
+    return [*about_pods, *_about_labels()]
 
 
 # -------------------------------------------------------------------------------------- rules
@@ -324,6 +335,66 @@ def _policy(
             "validations": [_validation(rule) for rule in rules],
         },
     }
+
+
+def _about_labels() -> Iterable[Document]:
+    """The policy on labels of namespaces; a value that stands there already is left alone."""
+    validations = [
+        {
+            "expression": f"!({_has_label('object', key)}) || {_label('object', key)} in"
+            f" [{', '.join(map(quote, values))}] || (oldObject != null &&"
+            f" {_has_label('oldObject', key)} &&"
+            f" {_label('oldObject', key)} == {_label('object', key)})",
+            "message": f"metadata.labels[{key}]: supported values: {', '.join(values)}",
+            "reason": "Invalid",
+        }
+        for key, values in LABEL_VALUES.items()
+    ]
+    resource = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["namespaces"],
+        "scope": "Cluster",
+    }
+    yield {
+        "apiVersion": _API_VERSION,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": LABELS_POLICY},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "matchPolicy": "Equivalent",
+                "namespaceSelector": {},
+                "objectSelector": {},
+                "resourceRules": [resource],
+            },
+            "validations": validations,
+        },
+    }
+    yield {
+        "apiVersion": _API_VERSION,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": LABELS_POLICY},
+        "spec": {
+            "policyName": LABELS_POLICY,
+            "validationActions": ["Deny", "Audit"],
+            "matchResources": {
+                "matchPolicy": "Equivalent",
+                "namespaceSelector": {},
+                "objectSelector": {},
+            },
+        },
+    }
+
+
+def _has_label(variable: str, key: str) -> str:
+    path = f"{variable}.metadata.labels"
+    return f"has({path}) && {quote(key)} in {path}"
+
+
+def _label(variable: str, key: str) -> str:
+    return f"{variable}.metadata.labels[{quote(key)}]"
 
 
 def _validation(rule: _Rule) -> Document:

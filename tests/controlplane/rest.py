@@ -4,6 +4,7 @@ import json
 import ssl
 import threading
 from base64 import b64decode
+from email.message import Message
 from http import HTTPStatus
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
@@ -69,9 +70,20 @@ class Rest:
             RestError: the status is 400 or above.
             OSError: no connection.
         """
+        content, _ = self._answer(method, path, body, content_type)
+        return content
+
+    def post_warned(self, path: str, body: Json) -> tuple[Json, list[str]]:
+        """Creates an object; the object and the texts of the API server's warnings."""
+        content, headers = self._answer("POST", path, body, "application/json")
+        warnings = headers.get_all("Warning") or []
+        return _object(content), [json.loads(text.split(" ", 2)[2]) for text in warnings]
+
+    def _answer(self, method: str, path: str, body: Any, content_type: str) -> tuple[str, Message]:
         tries = 0
         while True:
-            status, retry_after, content = self._ask(method, path, body, content_type)
+            status, headers, content = self._ask(method, path, body, content_type)
+            retry_after = float(headers.get("Retry-After", 0))
             tries += 1
             busy = status == HTTPStatus.TOO_MANY_REQUESTS and tries < _BUSY_TRIES
             if not (busy and 0 < retry_after <= _LONGEST_WAIT_SECONDS):
@@ -79,10 +91,12 @@ class Rest:
             threading.Event().wait(retry_after)
         if status >= 400:
             raise RestError(method, path, status, content)
-        return content
+        return content, headers
 
-    def _ask(self, method: str, path: str, body: Any, content_type: str) -> tuple[int, float, str]:
-        """Status, seconds of Retry-After or 0, and text of one request."""
+    def _ask(
+        self, method: str, path: str, body: Any, content_type: str
+    ) -> tuple[int, Message, str]:
+        """Status, headers and text of one request."""
         connection = HTTPSConnection("127.0.0.1", self._port, timeout=30, context=self._context)
         try:
             payload = None if body is None else json.dumps(body)
@@ -94,7 +108,7 @@ class Rest:
             raise ConnectionError(f"{method} {path}: {failure!r}") from failure
         finally:
             connection.close()
-        return answer.status, float(answer.headers.get("Retry-After", 0)), content
+        return answer.status, answer.headers, content
 
     def get(self, path: str) -> Json:
         """Reads an object or a list."""

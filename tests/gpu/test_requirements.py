@@ -8,8 +8,8 @@ TESTS = Path(__file__).parents[1]
 
 PARTLY = {
     24: (
-        "Gangs of other frameworks are not recognised, and a pod group of Kueue is told on its pods"
-        " that it is not supported: what is recognised is a batch Job and a Workload made by hand."
+        "Gangs of other frameworks are not recognised; a pod group of Kueue is told on its pods"
+        " that it is not supported. What is recognised is a batch Job or a Workload made by hand."
         " The pods of other gangs take quota one by one, as they would without gang scheduling."
     ),
     25: (

@@ -4,15 +4,14 @@ import json
 import ssl
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
+from tests.gpu import seeds
 from tests.integration.installed import run_command
 from tests.integration.reviewed import KINDS, Reviewed, collection, reviewed
 from tests.policy.kinds.case import Document, condition, group, identified, pod_set, template
@@ -20,7 +19,6 @@ from tests.policy.kinds.case import Document, condition, group, identified, pod_
 pytestmark = pytest.mark.controlplane
 
 OLD, NEW = "v1beta1", "v1beta2"
-SEEDS = Path(__file__).parent / "seeds" / "kueue.yaml"
 MAIN = {"name": "main", "count": 2, "template": template({"requests": {"cpu": "1"}})}
 
 
@@ -278,7 +276,7 @@ def test_a_users_manifests_apply_as_they_are_or_say_what_is_wrong(system: Review
         "/api/v1/namespaces",
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml-training"}},
     )
-    flavor, queue, local, workload = yaml.safe_load_all(SEEDS.read_text())
+    flavor, queue, local, workload = seeds.load("kueue")
     apply(system, flavor)
     with pytest.raises(RestError) as caught:
         apply(system, queue)

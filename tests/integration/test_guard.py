@@ -134,6 +134,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
                       '[{"level": "Metadata"}]}')  # fmt: skip
     flags = [f"--audit-policy-file={policy}", f"--audit-log-path={log}"]
     with Cluster.start(api_flags=[*flags, "--audit-log-mode=blocking"]) as cluster:
+        started = Guarded(cluster, log)
         for document in guard.documents(SETTINGS, users=["outside"]):
             plural = "validatingadmissionpolic"
             is_policy = document["kind"] == "ValidatingAdmissionPolicy"
@@ -144,7 +145,6 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
                 document,
                 "application/apply-patch+yaml",
             )
-        started = Guarded(cluster, log)
         await_effect(started)
         yield started
 
@@ -350,6 +350,36 @@ def test_the_namespace_chooses(guarded: Guarded, choice: str, status: int, warne
         assert (plain.status, plain.warnings) == (201, [])
 
 
+@pytest.mark.parametrize(
+    ("label", "value", "choices"),
+    [
+        (guard.LABEL, "Deny", "deny, warn, audit"),
+        (guard.LABEL, "", "deny, warn, audit"),
+        (names.ENFORCE_LABEL, "yes", "true, false"),
+    ],
+)
+def test_a_choice_that_means_nothing_is_refused(
+    guarded: Guarded, label: str, value: str, choices: str
+) -> None:
+    path = "/api/v1/namespaces?dryRun=All"
+    body = {"metadata": {"name": "misspelled", "labels": {label: value}}}
+    answer = waiting.until(
+        lambda: refused(guarded.send("POST", path, body, "application/json")),
+        what="policy on labels in effect",
+    )
+    assert f"metadata.labels[{label}]: supported values: {choices}" in answer.body["message"]
+
+
+def refused(answer: Answer) -> Answer | None:
+    return answer if answer.status in {403, 422} else None
+
+
+def test_a_namespace_without_choice_or_with_an_old_one_can_be_edited(guarded: Guarded) -> None:
+    for choice in ("other", "unsaid", "deny"):
+        path = f"/api/v1/namespaces/{guarded.spaces[choice]}?dryRun=All"
+        assert guarded.send("PATCH", path, {"metadata": {"labels": {"a": "b"}}}).status == 200
+
+
 @pytest.mark.parametrize("choice", ["deny", "warn", "audit"])
 def test_every_choice_leaves_a_mark_in_the_audit_log(guarded: Guarded, choice: str) -> None:
     guarded.create(make_pod({"env": [ALL]}), choice)
@@ -461,12 +491,12 @@ def test_install_puts_the_policies_in_and_takes_them_out(tmp_path: Path) -> None
         removed = install("--no-bypass-guard")
         left = cluster.api.get(f"{POLICIES}/validatingadmissionpolicybindings")["items"]
 
-    assert first.count(("ValidatingAdmissionPolicy", "created")) == 4
-    assert first.count(("ValidatingAdmissionPolicyBinding", "created")) == 12
+    assert first.count(("ValidatingAdmissionPolicy", "created")) == 5
+    assert first.count(("ValidatingAdmissionPolicyBinding", "created")) == 13
     assert {effect for _, effect in again} == {"unchanged"}
     assert CONTROLLER in condition["expression"]
     assert '"admin"' in condition["expression"]
-    assert [effect for _, effect in removed] == ["deleted"] * 16
+    assert [effect for _, effect in removed] == ["deleted"] * 18
     assert not [one for one in left if "bypass" in one["metadata"]["name"]]
 
 
