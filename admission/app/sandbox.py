@@ -1,8 +1,9 @@
 """A whole system without a cluster: embedded store, real webhook over TLS, real controller.
 
 The store plays the API server: it serves objects on a loopback port and sends every pod that is
-created or changed to the webhook, as the installed configurations would have it. Webhook and
-controller are the commands of this program in processes of their own.
+created or changed to the webhook, as the installed configurations would have it, and puts it
+before the rules of the bypass guard. Webhook and controller are the commands of this program in
+processes of their own.
 """
 
 import http.client
@@ -21,12 +22,14 @@ from urllib.request import urlopen
 import yaml
 
 from admission.api import crds
+from admission.app import embeddedguard
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.kube import resources
 from admission.kube.embedded.reviews import Operation, Reviewer
 from admission.kube.rest import StoreServer
 from admission.kube.store import Store
+from admission.settings import Settings
 from certs import files
 
 _HOST: Final = "127.0.0.1"
@@ -153,6 +156,7 @@ class Sandbox:
                 mutating=False,
                 call=lambda review: caller.call("/validate--v1-pod", review),
             ),
+            embeddedguard.reviewer(self.store, Settings()),
         ]
 
 

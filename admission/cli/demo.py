@@ -20,6 +20,7 @@ _STYLES: Final = {
     State.RUNNING: "green",
     State.DONE: "dim",
 }
+_EVENTS_SHOWN: Final = 3
 
 
 @click.command(
@@ -31,8 +32,10 @@ Examples:
 )
 @click.option("--keep", is_flag=True, help="Leave everything running at the end, until Ctrl-C.")
 def demo(keep: bool) -> None:
-    """Show GPU pods being admitted, rewritten, made to wait, and released.
+    """Show GPU pods being admitted, rewritten, made to wait, refused, and released.
 
+    Two teams share A100s and borrow from each other; one has H100s, too. A third team has one
+    budget of GPU memory and slices over an A100, its MIG slices and an H100, which falls sick.
     Starts the real webhook over TLS and the real controller on an embedded store; needs no
     cluster. Ends by itself within 30 seconds.
     """
@@ -102,10 +105,9 @@ def _table(moment: Moment) -> rich.table.Table:
             sight.flavor,
             sight.why or sight.given,
         )
-    for text in moment.warnings:
-        table.caption = f"kubectl would print: Warning: {text}"
-    if moment.events:
-        table.title = f"{moment.seconds:.1f} s; {moment.events[-1]}"
+    told = [f"kubectl would print: Warning: {text}" for text in moment.warnings[-1:]]
+    table.caption = "\n".join([*moment.events[-_EVENTS_SHOWN:], *told])
+    table.caption_justify = "left"
     return table
 
 
@@ -115,8 +117,13 @@ def _summarise(moment: Moment) -> None:
     rewritten = [sight for sight in moment.sights if "asked for" in sight.asks]
     output.console.print(
         f"\n{len(done)} of {len(moment.sights)} pods were admitted, ran and gave their GPUs back "
-        f"within {moment.seconds:.0f} s; {len(rewritten)} were rewritten to MIG slices."
+        f"within {moment.seconds:.0f} s; {len(rewritten)} were rewritten to MIG slices; "
+        f"{moment.refused} more was refused at creation."
     )
+    output.console.print("One budget of GPU memory and slices, whatever the GPU:")
+    for sight in moment.sights:
+        if sight.worth:
+            output.console.print(f"  {sight.pod}: {sight.asks} on {sight.worth}")
     for sight in waiting:
         output.console.print(f"{sight.pod} waits: {sight.why}")
 

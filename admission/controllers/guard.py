@@ -263,15 +263,16 @@ def _flavor(
     quotas: model.FlavorQuotas, shares: Mapping[FlavorResource, int]
 ) -> model.FlavorQuotas:
     limited = {
-        resource: replace(
-            quota,
-            nominal=min(
-                quota.nominal, shares.get(FlavorResource(quotas.name, resource), quota.nominal)
-            ),
-        )
+        resource: _quota(quota, shares.get(FlavorResource(quotas.name, resource), quota.nominal))
         for resource, quota in quotas.resources.items()
     }
     return replace(quotas, resources=limited)
+
+
+def _quota(quota: model.ResourceQuota, share: int) -> model.ResourceQuota:
+    given = min(quota.nominal, share)
+    is_bounded = quota.nominal != amount.UNLIMITED
+    return replace(quota, nominal=given, withheld=quota.nominal - given if is_bounded else 0)
 
 
 def _flavors(pairs: Iterable[FlavorResource]) -> set[str]:

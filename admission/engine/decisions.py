@@ -126,6 +126,7 @@ class Shortage:
         available: what the ClusterQueue could still take now, borrowed or not.
         limit: the most it could ever take; ``requested > limit`` never fits.
         nominal: its own quota.
+        withheld: what it is promised beyond that and does not exist.
         holders: ClusterQueues of the tree that use the resource, with their usage, largest first.
     """
 
@@ -136,6 +137,7 @@ class Shortage:
     available: int
     limit: int
     nominal: int
+    withheld: int = 0
     holders: tuple[tuple[ClusterQueueName, int], ...] = ()
 
     @property

@@ -252,6 +252,7 @@ class Assigner:
             available=available,
             limit=limit,
             nominal=nominal,
+            withheld=quota.withheld(queue, fr),
         )
         if value > limit:
             message = _over_maximum(fr, before, request, limit)

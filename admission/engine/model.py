@@ -133,11 +133,19 @@ class ResourceFlavor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceQuota:
-    """Quota of one resource in one flavor; a limit of None is no limit."""
+    """Quota of one resource in one flavor; a limit of None is no limit.
+
+    Attributes:
+        nominal: what counts.
+        borrowing_limit: most that may be borrowed.
+        lending_limit: most that may be lent.
+        withheld: what is promised beyond ``nominal`` and does not exist; only told to who waits.
+    """
 
     nominal: int = 0
     borrowing_limit: int | None = None
     lending_limit: int | None = None
+    withheld: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

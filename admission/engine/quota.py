@@ -21,6 +21,12 @@ def nominal(node: Node, fr: FlavorResource) -> int:
     return 0 if own is None else own.nominal
 
 
+def withheld(node: Node, fr: FlavorResource) -> int:
+    """What the node is promised beyond its nominal quota and does not exist."""
+    own = node.quotas.get(fr)
+    return 0 if own is None else own.withheld
+
+
 def local_available(node: Node, fr: FlavorResource) -> int:
     """What is left of the part of its quota that the node never lends; never negative."""
     kept = node.guaranteed.get(fr, 0)

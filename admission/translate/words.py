@@ -28,6 +28,8 @@ def _shortage(shortage: decisions.Shortage) -> str:
         f"{_show(resource, shortage.available)} free now, "
         f"at most {_show(resource, shortage.limit)}"
     )
+    if shortage.withheld:
+        text += f" ({_show(resource, shortage.withheld)} more promised, do not exist)"
     held = [
         f"{queue} ({_show(resource, used)})"
         for queue, used in shortage.holders[:_MOST_HOLDERS]

@@ -150,6 +150,10 @@ def test_a_sick_gpu_shrinks_what_the_next_pod_gets_and_running_pods_keep_theirs(
     add(made, "next")
     assert not made.is_gated("b")
     assert made.is_gated("next")
+    made.pass_time(3)
+    told = made.condition("next")
+    assert told is not None
+    assert "0 free now, at most 7 (1 more promised, do not exist); held by" in told.message
     allocatable(made, "n0", 8)
     assert not made.is_gated("next")
 

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 import yaml
 
+from admission.app import guard
 from admission.base import names
+from admission.gpu import bypass
 from admission.kube.api import Document
 
 
@@ -21,6 +23,7 @@ class DemoPod:
         gpus: ``nvidia.com/gpu`` it asks for.
         run_seconds: how long it runs once released.
         annotations: what it says about slices.
+        env: its environment.
         about: why it is in the demo.
     """
 
@@ -30,11 +33,17 @@ class DemoPod:
     gpus: int
     run_seconds: float
     annotations: tuple[tuple[str, str], ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
     about: str
 
     def document(self) -> Document:
         """As a user would write it: no queue, no selector, no toleration."""
-        quantity = {names.GPU_RESOURCE: str(self.gpus)}
+        container: Document = {"name": "main", "image": "train"}
+        if self.gpus:
+            amounts = {names.GPU_RESOURCE: str(self.gpus)}
+            container["resources"] = {"limits": amounts, "requests": amounts}
+        if self.env:
+            container["env"] = [{"name": name, "value": value} for name, value in self.env]
         return {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -43,14 +52,8 @@ class DemoPod:
                 "namespace": self.namespace,
                 "annotations": dict(self.annotations),
             },
-            "spec": {
-                "restartPolicy": "Never",
-                "containers": [
-                    {"name": "main", "image": "train", "resources": {"limits": quantity,
-                                                                     "requests": quantity}}
-                ],
-            },
-        }  # fmt: skip
+            "spec": {"restartPolicy": "Never", "containers": [container]},
+        }
 
 
 PODS: Final = (
@@ -97,6 +100,11 @@ PODS: Final = (
         about="the H100 is sick: waits until it is well",
     ),
     DemoPod(
+        namespace="serving", name="sneaky-0", at_seconds=3.9, gpus=0, run_seconds=1.0,
+        env=((bypass.VISIBLE_DEVICES, "all"),),
+        about="asks for no GPU and shows itself all of them: a way around quota",
+    ),
+    DemoPod(
         namespace="research", name="too-big", at_seconds=3.6, gpus=64, run_seconds=1.0,
         about="more than the cohort owns: told so at once",
     ),
@@ -140,7 +148,11 @@ def objects() -> list[Document]:
     """Namespaces, flavors and queues of the sample cluster."""
     text = importlib.resources.files(__package__).joinpath("cluster.yaml").read_text()
     spaces: list[dict[str, Any]] = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": name, "labels": {guard.LABEL: guard.DENY}},
+        }
         for name in ("research", "serving", "lab")
     ]
     return [*spaces, *yaml.safe_load_all(text)]

@@ -35,6 +35,7 @@ class Sight:
         state: where it is.
         flavor: what it was admitted to, and as what it is counted where that is no device;
             empty while it waits.
+        worth: the same, of a pod that is counted in GPU memory and slices; else empty.
         given: node selector and tolerations that were injected.
         why: the reason on the pod while it waits.
     """
@@ -43,6 +44,7 @@ class Sight:
     asks: str
     state: State
     flavor: str = ""
+    worth: str = ""
     given: str = ""
     why: str = ""
 
@@ -61,6 +63,7 @@ def _sight(pod: Document, workload: Document | None) -> Sight:
     metadata, spec = pod["metadata"], pod["spec"]
     phase = pod.get("status", {}).get("phase", "Pending")
     gated = bool(spec.get("schedulingGates"))
+    flavors, worth = _flavors(workload)
     state = {"Running": State.RUNNING, "Succeeded": State.DONE}.get(
         phase, State.WAITING if gated else State.ADMITTED
     )
@@ -68,7 +71,8 @@ def _sight(pod: Document, workload: Document | None) -> Sight:
         pod=f"{metadata['namespace']}/{metadata['name']}",
         asks=_asks(pod),
         state=state,
-        flavor="" if gated else _flavors(workload),
+        flavor="" if gated else f"{flavors} ({worth})" if worth else flavors,
+        worth="" if gated or not worth else f"{flavors}: {worth}",
         given="" if gated else _given(spec),
         why=_why(pod) if gated else "",
     )
@@ -79,21 +83,22 @@ def _order(pod: Document) -> int:
 
 
 def _asks(pod: Document) -> str:
-    requests = pod["spec"]["containers"][0]["resources"]["requests"]
+    requests = pod["spec"]["containers"][0].get("resources", {}).get("requests", {})
     text = ", ".join(f"{count} {name}" for name, count in sorted(requests.items()) if count != "0")
     rewritten = names.ORIGINAL_RESOURCES in pod["metadata"].get("annotations", {})
     return f"{text} (asked for {names.GPU_RESOURCE})" if rewritten else text
 
 
-def _flavors(workload: Document | None) -> str:
+def _flavors(workload: Document | None) -> tuple[str, str]:
+    """The assigned flavors, and what is taken of them in GPU memory and slices, if anything."""
     admission: Mapping[str, Any] = (workload or {}).get("status", {}).get("admission") or {}
     assigned = admission.get("podSetAssignments", [])
     flavors = ", ".join(sorted({name for one in assigned for name in one["flavors"].values()}))
     usage = {name: amount for one in assigned for name, amount in one["resourceUsage"].items()}
     if names.GPU_MEMORY not in usage:
-        return flavors
+        return flavors, ""
     slices = usage[names.GPU_SLICES]
-    return f"{flavors} ({usage[names.GPU_MEMORY]}, {slices} slice{'s' if slices != '1' else ''})"
+    return flavors, f"{usage[names.GPU_MEMORY]}, {slices} slice{'s' if slices != '1' else ''}"
 
 
 def _given(spec: Mapping[str, Any]) -> str:

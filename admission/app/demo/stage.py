@@ -7,11 +7,12 @@ from typing import Final
 
 from admission.app.demo import scenario, sight
 from admission.app.demo.kubelet import Kubelet
-from admission.app.demo.scenario import DemoEvent
+from admission.app.demo.scenario import DemoEvent, DemoPod
 from admission.app.demo.sight import Sight, State
 from admission.app.sandbox import Sandbox
 from admission.base.clock import Clock
-from admission.kube import patches, resources
+from admission.kube import errors, patches, resources
+from admission.kube.api import Document
 from admission.kube.store import Store
 
 _TICK_SECONDS: Final = 0.1
@@ -26,13 +27,15 @@ class Moment:
         seconds: since the first pod.
         sights: all pods.
         warnings: what the webhook said to whoever created a pod, newest last.
-        events: what happened to nodes, newest last.
+        events: what else happened, newest last: pods that come or are refused, nodes.
+        refused: how many pods were refused.
     """
 
     seconds: float
     sights: tuple[Sight, ...]
     warnings: tuple[str, ...]
     events: tuple[str, ...] = ()
+    refused: int = 0
 
 
 def play(sandbox: Sandbox, clock: Clock) -> Iterator[Moment]:
@@ -47,23 +50,33 @@ def play(sandbox: Sandbox, clock: Clock) -> Iterator[Moment]:
     coming = sorted(enumerate(scenario.PODS), key=lambda one: one[1].at_seconds)
     ahead, events = list(scenario.EVENTS), list[str]()
     warnings: list[str] = []
+    refused = 0
     while True:
         seconds = clock.monotonic() - start
         while coming and coming[0][1].at_seconds <= seconds:
             order, pod = coming.pop(0)
-            document = pod.document()
-            document["metadata"]["annotations"][sight.ORDER] = str(order)
+            events.append(f"{pod.namespace}/{pod.name} comes: {pod.about}")
             sandbox.warnings.clear()
-            store.create(resources.PODS, document, pod.namespace)
+            try:
+                store.create(resources.PODS, _numbered(pod, order), pod.namespace)
+            except errors.ForbiddenError as refusal:
+                refused += 1
+                events.append(f"{pod.namespace}/{pod.name} is refused: {refusal}")
             warnings += [f"{pod.namespace}/{pod.name}: {text}" for text in sandbox.warnings]
         while ahead and ahead[0].at_seconds <= seconds:
             events.append(_happen(store, ahead.pop(0)))
         kubelet.tick(clock.monotonic())
         sights = tuple(sight.look(store))
-        yield Moment(seconds, sights, tuple(warnings), tuple(events))
+        yield Moment(seconds, sights, tuple(warnings), tuple(events), refused)
         if (not coming and _is_over(sights)) or seconds > _LIMIT_SECONDS:
             return
         time.sleep(_TICK_SECONDS)
+
+
+def _numbered(pod: DemoPod, order: int) -> Document:
+    document = pod.document()
+    document["metadata"]["annotations"][sight.ORDER] = str(order)
+    return document
 
 
 def _happen(store: Store, event: DemoEvent) -> str:

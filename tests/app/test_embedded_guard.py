@@ -1,0 +1,59 @@
+"""The embedded store refuses what the policies of an API server would refuse."""
+
+import pytest
+
+from admission.app import embeddedguard, guard
+from admission.base import names
+from admission.gpu import bypass
+from admission.kube import errors, resources
+from admission.kube.api import Document
+from admission.kube.store import Store
+from admission.settings import Settings
+
+
+def make_store(*spaces: tuple[str, str]) -> tuple[Store, list[str]]:
+    """A store with namespaces and their choices, and the warnings that it tells."""
+    warnings: list[str] = []
+    store = Store(warn=warnings.append)
+    for name, choice in spaces:
+        labels = {guard.LABEL: choice} if choice else {}
+        store.create(resources.NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+    store.reviewers.append(embeddedguard.reviewer(store, Settings()))
+    return store, warnings
+
+
+def make_pod(*, env: str = "all", gpus: int = 0) -> Document:
+    container: Document = {
+        "name": "main",
+        "image": "x",
+        "env": [{"name": bypass.VISIBLE_DEVICES, "value": env}],
+    }
+    if gpus:
+        container["resources"] = {"limits": {names.GPU_RESOURCE: str(gpus)}}
+    return {"metadata": {"name": "p"}, "spec": {"containers": [container]}}
+
+
+def test_a_bypass_is_refused_where_the_namespace_says_so():
+    store, _ = make_store(("strict", "deny"))
+    with pytest.raises(errors.ForbiddenError, match="shows GPUs to a container without request"):
+        store.create(resources.PODS, make_pod(), "strict")
+
+
+@pytest.mark.parametrize(("choice", "told"), [("", 1), ("warn", 1), ("audit", 0)])
+def test_elsewhere_it_is_told_or_only_noted(choice: str, told: int):
+    store, warnings = make_store(("loose", choice))
+    store.create(resources.PODS, make_pod(), "loose")
+    assert len(warnings) == told
+
+
+@pytest.mark.parametrize("pod", [make_pod(env="void"), make_pod(gpus=1)], ids=["none", "asks"])
+def test_what_is_no_bypass_passes(pod: Document):
+    store, warnings = make_store(("strict", "deny"))
+    store.create(resources.PODS, pod, "strict")
+    assert warnings == []
+
+
+def test_excluded_namespaces_are_left_alone():
+    store, warnings = make_store(("gpu-operator", "deny"))
+    store.create(resources.PODS, make_pod(), "gpu-operator")
+    assert warnings == []
