@@ -98,12 +98,12 @@ class _Cycle:
         return _wait(self.snapshot, nominee, reason, Requeue.NO_FIT)
 
     def _no_candidates(self, nominee: Nominee) -> Verdict:
-        self.snapshot.add(nominee.queue, held_back(nominee))
+        self.snapshot.hold_back(nominee.queue, held_back(nominee))
         reason = Reason.WAITING_FOR_QUOTA
         return _wait(self.snapshot, nominee, reason, Requeue.PREEMPTION_NO_CANDIDATES)
 
     def _deferred(self, nominee: Nominee) -> Verdict:
-        self.snapshot.add(nominee.queue, nominee.assignment.usage)
+        self.snapshot.hold_back(nominee.queue, nominee.assignment.usage)
         return _wait(
             self.snapshot,
             nominee,
@@ -132,7 +132,7 @@ class _Cycle:
 
     def _preempt(self, nominee: Nominee) -> Verdict:
         self.claimed.update((target.holding.key, target) for target in nominee.targets)
-        self.snapshot.add(nominee.queue, nominee.assignment.usage)
+        self.snapshot.hold_back(nominee.queue, nominee.assignment.usage)
         text = nominee.assignment.message()
         return _wait(
             self.snapshot,

@@ -32,14 +32,18 @@ def shortages(snapshot: Snapshot, nominee: Nominee) -> tuple[Shortage, ...]:
 def _holders(snapshot: Snapshot, queue: QueueNode, one: Shortage) -> Holders:
     """The ClusterQueues of the tree that use most of a resource, largest first.
 
-    Counted once per cycle and tree: before a cycle ends nobody really holds more.
+    Counted once per cycle and tree, without what is only held back for entries that wait.
     """
     root = queue.root()
     fr = FlavorResource(one.flavor, one.resource)
     known = snapshot.holders.get((id(root), fr))
     if known is None:
         leaves = root.leaves() if isinstance(root, CohortNode) else (queue,)
-        using = [(leaf.name, used) for leaf in leaves if (used := leaf.usage.get(fr, 0)) > 0]
+        found = [
+            (leaf.name, leaf.usage.get(fr, 0) - snapshot.held_back.get((leaf.name, fr), 0))
+            for leaf in leaves
+        ]
+        using = [(name, used) for name, used in found if used > 0]
         largest = heapq.nsmallest(MAX_HOLDERS, using, key=lambda pair: (-pair[1], pair[0]))
         known = snapshot.holders[id(root), fr] = tuple(largest)
     return known

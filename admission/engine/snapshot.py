@@ -38,6 +38,7 @@ class Snapshot:
         past_usage: where a LocalQueue stands by its past usage; None when that does not count.
         removed: holdings that are taken out for the moment.
         holders: who uses what in a tree, by root and flavor and resource, as far as asked.
+        held_back: the part of usage that entries which wait have kept from those after them.
     """
 
     forest: Forest
@@ -49,6 +50,7 @@ class Snapshot:
     past_usage: Callable[[LocalQueueKey], Rank] | None = None
     removed: set[WorkloadKey] = field(default_factory=set)
     holders: dict[tuple[int, FlavorResource], Holders] = field(default_factory=dict)
+    held_back: dict[tuple[ClusterQueueName, FlavorResource], int] = field(default_factory=dict)
     _added: list[tuple[QueueNode, Mapping[FlavorResource, int]]] = field(default_factory=list)
 
     def queue(self, name: ClusterQueueName) -> QueueNode:
@@ -82,8 +84,16 @@ class Snapshot:
         quota.add_all(queue, usage)
         self._added.append((queue, usage))
 
+    def hold_back(self, queue: QueueNode, usage: Mapping[FlavorResource, int]) -> None:
+        """Counts what an entry that waits keeps for itself for the rest of the cycle."""
+        self.add(queue, usage)
+        for fr, value in usage.items():
+            key = queue.name, fr
+            self.held_back[key] = self.held_back.get(key, 0) + value
+
     def rollback(self) -> None:
-        """Takes back everything that ``add`` counted."""
+        """Takes back everything that ``add`` and ``hold_back`` counted."""
         for queue, usage in reversed(self._added):
             quota.remove_all(queue, usage)
         self._added.clear()
+        self.held_back.clear()

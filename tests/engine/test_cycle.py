@@ -344,6 +344,21 @@ def test_a_wait_carries_the_numbers_behind_it():
     assert shortage.holders == (("beryl", 9000), ("amber", 2000))
 
 
+def test_what_is_held_back_for_who_waits_is_not_told_as_held():
+    made = world(
+        cq("amber", 6, cohort="q"),
+        cq("beryl", 6, cohort="q"),
+        held("a", "amber", 3),
+        held("b", "beryl", 9),
+        want("new", "amber", 3),
+    )
+
+    (shortage,) = waits(made.cycle())["new"].shortages
+
+    assert (shortage.requested, shortage.available) == (3000, 0)
+    assert shortage.holders == (("beryl", 9000), ("amber", 3000))
+
+
 def test_a_demand_may_depend_on_the_flavor():
     memory = {"big": {"gpu-memory": (160,)}, "small": {"gpu-memory": (160,)}}
     slices = pods(count=2)
