@@ -1,12 +1,17 @@
 """What GPUs cost the controller: ``python -m tests.bench.capacity``.
 
 A cluster of 5,000 nodes with 8 GPUs each and the labels that GPU feature discovery sets: memory
-once all nodes and their pods are known, time of one node's change, and what demand per flavor
-costs a decision of the engine. Times are CPU times.
+once all nodes and their pods are known, time of one node's change, what demand per flavor costs a
+decision of the engine, and the search for places of MIG instances. Times are CPU times.
+
+Places are searched on nodes of 8 GPUs with random instances on them, for pods of 1 to 8 random
+instances: ``warm`` where every occupancy of a GPU was seen before, ``cold`` where none was and
+nothing is remembered, which is the worst case.
 """
 
 import gc
 import json
+import random
 import resource
 import statistics
 import time
@@ -25,8 +30,10 @@ from admission.controllers.capacity import Capacities
 from admission.controllers.fleet import Fleet
 from admission.controllers.guard import Guard
 from admission.engine import model
-from admission.gpu import catalogue
+from admission.gpu import catalogue, packing, placement
 from admission.gpu.health import HealthPolicy
+from admission.gpu.placement import Occupancy, Placed
+from admission.gpu.products import Product
 from admission.kube import resources
 from admission.kube.reflector import Replaced, Upserted
 from admission.state.world import State
@@ -37,6 +44,13 @@ from tests.controlplane.nodes import make_gpu_node
 NODES: Final = 5_000
 PRODUCTS: Final = ("NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3", "Tesla-T4", "NVIDIA-L4")
 UPDATES: Final = 2_000
+SEARCHES: Final = 2_000
+COLD_SEARCHES: Final = 100
+MIG_PRODUCTS: Final = ("A100-80GB", "RTX-PRO-6000-BLACKWELL-96GB")
+CACHES: Final = (
+    placement.addable, placement._checked, placement._example, packing._best_parts,
+    packing._most, packing._capacity,
+)  # fmt: skip
 PENDING: Final = 20_000
 
 
@@ -170,6 +184,62 @@ def _prices(products: Sequence[str]) -> currency.Pricing | None:
     return currency.pricing(queue, flavors, catalogue.load())
 
 
+def measure_places() -> dict[str, Any]:
+    """Time of one search, by product; ``cold`` is the slowest of the first ones."""
+    products = catalogue.load()
+    found = {}
+    for name in MIG_PRODUCTS:
+        product, rng = products.product(name), random.Random(7)
+        asked = [(_wish(product, rng), _busy_node(product, rng)) for _ in range(SEARCHES)]
+        cold = []
+        for want, gpus in asked[:COLD_SEARCHES]:
+            for cache in CACHES:
+                cache.cache_clear()
+            cold.append(_search_ms(product, want, gpus))
+        for want, gpus in asked:
+            placement.fit_node(product, want, gpus)
+        warm = [_search_ms(product, want, gpus) for want, gpus in asked]
+        found[name] = {
+            "warm_ms_median": round(statistics.median(warm), 3),
+            "warm_ms_p99": round(statistics.quantiles(warm, n=100)[98], 3),
+            "warm_ms_worst": round(max(warm), 3),
+            "cold_ms_worst": round(max(cold), 1),
+        }
+    return {"places": found}
+
+
+def _search_ms(product: Product, want: dict[str, int], gpus: list[Occupancy]) -> float:
+    start = time.process_time()
+    placement.fit_node(product, want, gpus)
+    return (time.process_time() - start) * 1000
+
+
+def _wish(product: Product, rng: random.Random) -> dict[str, int]:
+    """A pod of 1 to 8 instances."""
+    chosen = [rng.choice([*product.profiles]) for _ in range(rng.randint(1, 8))]
+    return {name: chosen.count(name) for name in dict.fromkeys(chosen)}
+
+
+def _busy_node(product: Product, rng: random.Random) -> list[Occupancy]:
+    """Eight GPUs, each with instances at random places."""
+    return [_busy_gpu(product, rng) for _ in range(8)]
+
+
+def _busy_gpu(product: Product, rng: random.Random) -> Occupancy:
+    held: list[Placed] = []
+    for _ in range(rng.randint(0, 4)):
+        profile = rng.choice([*product.profiles.values()])
+        placed = Placed(profile.name, rng.choice(profile.starts))
+        fits = placement.fit_gpu(product, {profile.name: 1}, held).fit is placement.Fit.FITS
+        try:
+            more = placement.occupancy(product, [*held, placed]) if fits else ()
+        except ValueError:
+            continue
+        if more:
+            held = [*more]
+    return placement.occupancy(product, held)
+
+
 def _rss_mib() -> float:
     with Path("/proc/self/statm").open(encoding="ascii") as statm:
         return int(statm.read().split()[1]) * resource.getpagesize() / 2**20
@@ -186,6 +256,7 @@ def main() -> None:
         (measure_decisions(per_flavor=False), measure_decisions(per_flavor=True)) for _ in range(3)
     ]
     alike, per_flavor = (max(column) for column in zip(*runs, strict=True))
+    found |= measure_places()
     found |= {
         "decisions_per_second_alike": round(alike),
         "decisions_per_second_per_flavor": round(per_flavor),

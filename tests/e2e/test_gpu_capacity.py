@@ -1,5 +1,6 @@
 """A wish for GPU memory from the user's pod to the node's slice, and what a sick GPU changes."""
 
+import json
 from typing import Any
 
 import pytest
@@ -71,6 +72,17 @@ def usage(team: Pool) -> dict[str, dict[str, str]]:
     return {assigned["flavors"][names.GPU_MEMORY]: amounts}
 
 
+def told_used(team: Pool, flavor: str) -> dict[str, str]:
+    """GPU memory and slices of a flavor, as the ClusterQueue's status says."""
+    status = team.cluster.api.get(f"{KUEUE}/clusterqueues/{team.name}").get("status", {})
+    return {
+        resource["name"]: resource["total"]
+        for one in status.get("flavorsUsage", [])
+        for resource in one["resources"]
+        if one["name"] == flavor and resource["name"] != "cpu"
+    }
+
+
 def capacity(team: Pool) -> dict[str, Any]:
     queue = team.cluster.api.get(f"{KUEUE}/clusterqueues/{team.name}")
     return condition(queue, names.CAPACITY_SUFFICIENT)
@@ -90,18 +102,56 @@ def test_a_wish_for_memory_becomes_a_slice_and_a_sick_gpu_shrinks_what_comes_nex
     (running,) = team.pods("Running")
     assert running["spec"]["nodeName"] == node
     assert running["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "1", SLICE: "1"}
+    asked = json.loads(running["metadata"]["annotations"][names.ORIGINAL_RESOURCES])
+    assert asked["main"]["limits"] == {names.GPU_RESOURCE: "1"}
+    assert condition(running, "PodScheduled").get("status") == "True"
     assert usage(team) == {sliced: {names.GPU_MEMORY: "10Gi", names.GPU_SLICES: "1"}}
+    waiting.until(
+        lambda: told_used(team, sliced) == {names.GPU_MEMORY: "10Gi", names.GPU_SLICES: "1"},
+        what="the ClusterQueue shows memory and slices",
+    )
     waiting.until(lambda: capacity(team).get("status") == "True", what="three slices exist")
 
     say_allocatable(team, node, 1)
     waiting.until(lambda: capacity(team).get("status") == "False", what="two slices are sick")
     assert "gpu-slices in flavor" in capacity(team)["message"]
     ask_for_memory(team, "second", "8Gi")
-    waiting.until(lambda: waiting_pods(team), what="the second pod says why it waits")
+    (second,) = waiting.until(lambda: waiting_pods(team), what="the second pod says why it waits")
+    why = condition(second, names.POD_ADMITTED_CONDITION)["message"]
+    assert f"{names.GPU_SLICES} in flavor {sliced}: asks 1, 0 free now, at most 1" in why
+    assert "(2 more promised, do not exist)" in why
     assert [pod["metadata"]["name"] for pod in team.pods("Running")] == ["first"]
 
     say_allocatable(team, node, 3)
     waiting.until(lambda: len(team.pods("Running")) == 2, what="the second pod runs, too")
+
+
+def test_a_node_condition_makes_its_gpus_sick_until_it_is_well(system: Installed, team: Pool):
+    node = team.add_node(product=A100, gpus=1, taints=[nodes.GPU_TAINT])
+    whole = add_flavor(system, team, "whole", A100)
+    add_queue(system, team, **{whole: ("80Gi", 7)})
+    waiting.until(lambda: capacity(team).get("status") == "True", what="the GPU exists")
+
+    say_condition(team, node, "XIDErrors", "True")
+    waiting.until(lambda: capacity(team).get("status") == "False", what="the GPU is sick")
+    ask_for_memory(team, "first", "8Gi")
+    waiting.until(lambda: waiting_pods(team), what="the pod says why it waits")
+    waiting.until(
+        lambda: f"{node}: condition XIDErrors" in capacity(team)["message"],
+        what="the ClusterQueue names node and condition",
+    )
+
+    say_condition(team, node, "XIDErrors", "False")
+    waiting.until(lambda: len(team.pods("Running")) == 1, what="the pod runs")
+
+
+def say_condition(team: Pool, node: str, kind: str, status: str) -> None:
+    """What a node problem detector reports."""
+    path = f"/api/v1/nodes/{node}/status"
+    said = {"type": kind, "status": status, "reason": "Xid79", "message": ""}
+    team.cluster.api.patch(
+        path, {"status": {"conditions": [said]}}, "application/strategic-merge-patch+json"
+    )
 
 
 def say_allocatable(team: Pool, node: str, slices: int) -> None:

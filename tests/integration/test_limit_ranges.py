@@ -73,7 +73,8 @@ def test_the_reasons_are_the_api_servers(system: Installed, case: str) -> None:
     assert system.api.get(f"{KUEUE}/namespaces/{team}/workloads")["items"] == []
 
 
-def test_a_rewrite_is_not_undone_by_a_default(system: Installed) -> None:
+def add_slices(system: Installed) -> str:
+    """A namespace; a whole GPU asked for in its queue, which is still to come, is a slice."""
     team = system.cluster.create_namespace("sliced")
     flavor = {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -97,6 +98,11 @@ def test_a_rewrite_is_not_undone_by_a_default(system: Installed) -> None:
         "spec": {"namespaceSelector": {}, "resourceGroups": [group]},
     }
     system.api.post(f"{KUEUE}/clusterqueues", queue)
+    return team
+
+
+def test_a_rewrite_is_not_undone_by_a_default(system: Installed) -> None:
+    team = add_slices(system)
     limit(system, team, [{"type": "Container", "default": {GPU: "1"}, "max": {GPU: "4"}}])
     system.add_local_queue(team, team)
     system.wait_for_queue(team)
@@ -116,3 +122,35 @@ def test_a_rewrite_is_not_undone_by_a_default(system: Installed) -> None:
         kind: {GPU: "0", SLICE: "2"} for kind in ("limits", "requests")
     }
     assert f"maximum {GPU} usage per Container is 4, but limit is 5" in refusal(system, team, 5)
+
+
+def test_a_quota_that_a_rewrite_would_escape_is_honoured(system: Installed) -> None:
+    team = add_slices(system)
+    key = f"requests.{GPU}"
+    path = f"/api/v1/namespaces/{team}/resourcequotas"
+    system.api.post(path, {"metadata": {"name": "gpus"}, "spec": {"hard": {key: "4"}}})
+    counted = {"hard": {key: "4"}, "used": {key: "3"}}
+    system.api.patch(f"{path}/gpus/status", {"status": counted})
+    system.add_local_queue(team, team)
+    system.wait_for_queue(team)
+
+    def refused() -> str:
+        try:
+            system.create_pod(team, "large", gpus=2)
+        except RestError as error:
+            return error.body
+        system.delete_pod(team, "large")
+        return ""
+
+    told = waiting.until(refused, what="the webhook knows the quota")
+    assert f"exceeded quota: requested: {key}=2, used: {key}=3, limited: {key}=4" in told
+    _, warnings = system.api.post_warned(
+        f"/api/v1/namespaces/{team}/pods",
+        {
+            "metadata": {"name": "small"},
+            "spec": {
+                "containers": [{"name": "main", "image": "x", "resources": {"limits": {GPU: "1"}}}]
+            },
+        },
+    )
+    assert any(f"limits {key} to 4" in text for text in warnings)
