@@ -32,6 +32,7 @@ class Stock:
         real: what admitted pods can have: healthy and not held outside; at least what they hold
             already, even where it is sick by now.
         free: healthy and held by nobody.
+        mismatched: of which labels and nodes disagree whether they exist.
         stranded: slices of MIG GPUs that no profile can use, beside what is healthy.
         cards: GPUs in the machines, whatever they are cut or shared into.
     """
@@ -41,6 +42,7 @@ class Stock:
     outside: Amounts = field(default_factory=dict)
     real: Amounts = field(default_factory=dict)
     free: Amounts = field(default_factory=dict)
+    mismatched: Amounts = field(default_factory=dict)
     stranded: Amounts = field(default_factory=dict)
     cards: Amounts = field(default_factory=dict)
 
@@ -340,6 +342,7 @@ class Capacities:
             outside=outside,
             real={r: max(usable.get(r, 0), held.get(r, 0)) for r in usable.keys() | held.keys()},
             free={r: max(n - held.get(r, 0), 0) for r, n in usable.items()},
+            mismatched=part.mismatched,
             stranded={names.GPU_SLICES: part.stranded} if part.stranded else _NOTHING,
             cards={names.GPU_RESOURCE: part.physical} if part.physical else _NOTHING,
         )

@@ -21,6 +21,11 @@ _OUTSIDE: Final = Gauge(
 _REAL: Final = Gauge(
     "gpu_admission_flavor_real", "GPUs that admitted pods have or can have.", _LABELS
 )
+_MISMATCHED: Final = Gauge(
+    "gpu_admission_flavor_mismatched",
+    "Devices of which a node's labels and its capacity disagree whether they exist.",
+    _LABELS,
+)
 _CARDS: Final = Gauge(
     "gpu_admission_flavor_cards", "GPUs in the machines, however cut or shared.", _LABELS
 )
@@ -47,6 +52,7 @@ class Publisher:
         fragments: Mapping[str, Mapping[str, Fragmentation]],
     ) -> None:
         """Shows all flavors as they are now."""
+        self._set(_MISMATCHED, {flavor: stock.mismatched for flavor, stock in stocks.items()})
         self._set(_CARDS, {flavor: stock.cards for flavor, stock in stocks.items()})
         self._set(_STRANDED, {flavor: stock.stranded for flavor, stock in stocks.items()})
         pieces = fragments.items()

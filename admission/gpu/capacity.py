@@ -4,7 +4,7 @@ Capacity comes from allocatable amounts, never from ``status.capacity``. A node 
 counts in full; where something is unknown the lower amount is taken.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
@@ -31,6 +31,7 @@ class NodeCapacity:
         worth: the units in GPU slices and memory.
         physical: whole GPUs in the machine, whatever they are cut or shared into; 0 = unknown.
         sick: units that exist and do not count, by resource name.
+        mismatched: units of which labels and node disagree whether they exist, by resource name.
         stranded: compute slices that belong to no MIG instance and fit none; 0 where the cut of
             the single GPUs is unknown.
         reasons: why units do not count, or cannot be trusted; sorted as found.
@@ -41,6 +42,7 @@ class NodeCapacity:
     worth: Cost = NOTHING
     physical: int = 0
     sick: Mapping[str, int] = field(default_factory=dict)
+    mismatched: Mapping[str, int] = field(default_factory=dict)
     stranded: int = 0
     reasons: tuple[str, ...] = ()
 
@@ -72,14 +74,16 @@ def of_node(
     doubts = [shape.ambiguous] if shape.ambiguous else []
     worth, unknown = _worth(node, shape, units, catalogue)
     physical = _physical(node, shape, whole)
+    mismatched = dict(_mismatches(node, shape, whole))
     return NodeCapacity(
         node=node.name,
         units=units,
         worth=worth,
         physical=physical,
         sick=lost,
+        mismatched={name: abs(said - has) for name, (said, has) in mismatched.items()},
         stranded=_stranded(shape, whole, physical) if units else 0,
-        reasons=(*blocked, *notes, *doubts, *unknown),
+        reasons=(*blocked, *notes, *doubts, *unknown, *map(_mismatch, mismatched.items())),
     )
 
 
@@ -230,6 +234,32 @@ def _physical(node: NodeFacts, shape: Layout, whole: Mapping[str, int]) -> int:
         for name, amount in whole.items()
         if name.startswith(names.GPU_RESOURCE)
     )
+
+
+def _mismatches(
+    node: NodeFacts, shape: Layout, whole: Mapping[str, int]
+) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Devices by plain name of which a label says another number than the node has.
+
+    Under the mixed strategy the label of whole GPUs counts those that are cut, too.
+    """
+    has: dict[str, int] = {}
+    for name, amount in whole.items():
+        plain = resources.plain_name(name)
+        has[plain] = has.get(plain, 0) + amount // shape.divisor(name)
+    for key in sorted(node.labels):
+        name, said = key.removesuffix(".count"), node.labels[key]
+        if name == key or not resources.is_device(name) or not said.isdecimal():
+            continue
+        if name == names.GPU_RESOURCE and shape.strategy == "mixed":
+            continue
+        if int(said) != has.get(name, 0):
+            yield name, (int(said), has.get(name, 0))
+
+
+def _mismatch(found: tuple[str, tuple[int, int]]) -> str:
+    name, (said, has) = found
+    return f"label {name}.count says {said}, the node has {has}"
 
 
 def _stranded(shape: Layout, whole: Mapping[str, int], physical: int) -> int:

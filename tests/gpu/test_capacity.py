@@ -171,6 +171,26 @@ def test_labels_that_are_no_replicas_are_not_read():
 
 
 @pytest.mark.parametrize(
+    ("units", "labels", "mismatched"),
+    [
+        ({mig("1g.10gb"): 5}, {"mig__1g_10gb_count": "7"}, {mig("1g.10gb"): 2}),
+        ({mig("1g.10gb"): 7}, {"mig__1g_10gb_count": "7"}, {}),
+        ({mig("1g.10gb") + ".shared": 28},
+         {"mig__1g_10gb_count": "7", "mig__1g_10gb_replicas": "4"}, {}),
+        ({}, {"mig__3g_40gb_count": "2"}, {mig("3g.40gb"): 2}),
+        ({GPU: 7}, {"gpu_count": "8"}, {GPU: 1}),
+        ({GPU: 80}, {"gpu_count": "8", "gpu_replicas": "10"}, {}),
+        ({GPU: 6}, {"gpu_count": "8", "mig_strategy": "mixed"}, {}),
+        ({GPU: 6}, {"gpu_count": "many"}, {}),
+    ],
+)  # fmt: skip
+def test_req_30_labels_that_contradict_the_node_are_told(units, labels, mismatched):
+    found = of(make_node("NVIDIA-A100-SXM4-80GB", units, **labels))
+    assert found.mismatched == mismatched
+    assert [".count says " in reason for reason in found.reasons] == [True] * len(mismatched)
+
+
+@pytest.mark.parametrize(
     ("free", "largest", "stranded", "text"),
     [
         (12, 3, 0, "12 free, largest hole 3"),
