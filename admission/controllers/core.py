@@ -148,15 +148,9 @@ class Core:
             state, clock, self._explainer, accounting, self._prices, rules
         )
         self._statuses = QueueStatuses(
-            state,
-            self._configuration,
-            self._lanes,
-            clock,
-            settings.status_interval_seconds,
-            accounting,
-            self._fleet,
-            self._prices,
-        )
+            state, self._configuration, self._lanes, clock, settings.status_interval_seconds,
+            accounting, (self._fleet.condition, self._prices.condition),
+        )  # fmt: skip
         self._leading = False
         self._taking_over = False
         self._foreign_reservation = False

@@ -3,6 +3,8 @@
 Finalizers of ClusterQueues and ResourceFlavors go the same ways, see `finalizers`.
 """
 
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any, Final
 
 from admission.api import views
@@ -12,9 +14,7 @@ from admission.controllers import queuemetrics, queuestatus, writes
 from admission.controllers.accounting import Accounting
 from admission.controllers.configuration import Configuration
 from admission.controllers.finalizers import Finalizers
-from admission.controllers.fleet import Fleet
 from admission.controllers.lanes import Lanes
-from admission.controllers.prices import Prices
 from admission.controllers.writes import Outcome, Purpose, QueueLane, Result
 from admission.kube import resources
 from admission.kube.resources import Resource
@@ -23,6 +23,9 @@ from admission.state.world import State
 _CLUSTER_QUEUE: Final = resources.CLUSTER_QUEUES.kind
 _LOCAL_QUEUE: Final = resources.LOCAL_QUEUES.kind
 _WITH_STATUS: Final = (_CLUSTER_QUEUE, _LOCAL_QUEUE)
+
+AboutGpus = Callable[[views.ClusterQueue, datetime], views.Condition | None]
+"""Says something about the GPUs of a ClusterQueue, if there is something to say."""
 
 
 class QueueStatuses:
@@ -36,16 +39,14 @@ class QueueStatuses:
         clock: Clock,
         interval_seconds: float,
         accounting: Accounting,
-        fleet: Fleet,
-        prices: Prices,
+        about_gpus: tuple[AboutGpus, ...],
     ) -> None:
         self._state = state
         self._configuration = configuration
         self._lanes = lanes
         self._clock = clock
         self._accounting = accounting
-        self._fleet = fleet
-        self._prices = prices
+        self._about_gpus = about_gpus
         self._throttle = queuestatus.Throttle(interval_seconds)
         self._written: dict[QueueLane, dict[str, Any]] = {}
         self._finalizers = Finalizers(state, configuration, lanes)
@@ -116,8 +117,8 @@ class QueueStatuses:
             return None
         found = self._state.cluster_queue_status(ClusterQueueName(lane.name))
         queuemetrics.cluster_queue(queue, found, self._accounting.role)
-        about = (self._fleet.condition(queue, now), self._prices.condition(queue, now))
-        status = queuestatus.cluster_queue(queue, found, now, filter(None, about))
+        about = filter(None, (condition(queue, now) for condition in self._about_gpus))
+        status = queuestatus.cluster_queue(queue, found, now, about)
         return queue, resources.CLUSTER_QUEUES, status
 
 
