@@ -1,6 +1,7 @@
 """Capacity of nodes: what counts, what does not, and what is left in pieces."""
 
 import dataclasses
+from collections.abc import Iterator
 
 import pytest
 
@@ -8,7 +9,8 @@ from admission.gpu import capacity, nodes, placement
 from admission.gpu.capacity import Fragmentation, NodeCapacity
 from admission.gpu.health import DeviceReading, HealthPolicy
 from admission.gpu.nodes import NodeFacts
-from admission.gpu.products import Cost
+from admission.gpu.placement import Occupancy, Placed
+from admission.gpu.products import Cost, Product
 from tests.gpu.builders import CATALOGUE, GIB, GPU, SHARED, mig
 
 POLICY = HealthPolicy()
@@ -250,3 +252,41 @@ def test_req_30_shares_of_instances_are_counted_as_instances():
         node, labels={**node.labels, "nvidia.com/mig-3g.40gb.replicas": "4"}
     )
     assert of(node).stranded == 1
+
+
+def occupancies(product: Product, held: Occupancy = ()) -> Iterator[Occupancy]:
+    """Every way in which instances can sit on a GPU."""
+    yield placement.occupancy(product, held)
+    for name, profile in product.profiles.items():
+        for start in profile.starts:
+            placed = Placed(name, start)
+            if held and (start, name) <= (held[-1].start, held[-1].profile):
+                continue
+            try:
+                more = placement.occupancy(product, [*held, placed])
+            except ValueError:
+                continue
+            if placement.why_never(product, counts(more)) == "":
+                yield from occupancies(product, (*held, placed))
+
+
+def counts(held: Occupancy) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for placed in held:
+        found[placed.profile] = found.get(placed.profile, 0) + 1
+    return found
+
+
+@pytest.mark.parametrize("name", ["A30-24GB", "RTX-PRO-4500-BLACKWELL-32GB"])
+def test_req_30_stranded_slices_are_the_least_over_all_places(name):
+    product = CATALOGUE.product(name)
+    least: dict[tuple[int, ...], int] = {}
+    for held in occupancies(product):
+        cut = placement.vector(product, counts(held))
+        further = max(
+            placement.compute_slices(product, more) for more in placement.addable(product, held)
+        )
+        stranded = product.compute_slices - placement.compute_slices(product, cut) - further
+        least[cut] = min(stranded, least.get(cut, stranded))
+    assert set(least) == placement.addable(product, ())
+    assert {cut: capacity.stranded_slices(product, cut) for cut in least} == least
