@@ -84,10 +84,10 @@ def test_req_22_ended_pods_free_quota_and_waiting_ones_hold_none():
 
 
 def test_req_22_quota_of_a_pod_that_is_not_admitted_yet_is_reserved_and_not_used():
-    check = {"admissionChecksStrategy": {"admissionChecks": [{"name": "budget"}]}}
+    checks = {"admissionChecks": [{"name": "budget"}]}
     made = World()
     made.add(world.namespace(), world.flavor(), world.local_queue(), ADMISSION_CHECK)
-    made.add(world.cluster_queue(quota=2, **check))
+    made.add(world.cluster_queue(quota=2, admissionChecksStrategy=checks))
     active = patches.merge({"status": {"conditions": [ACTIVE]}})
     made.store.patch(resources.ADMISSION_CHECKS, "budget", active, subresource="status")
     made.settle()
