@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from admission.api import batch, koordinator, views
 from admission.base import names
 from admission.base.clock import Clock
-from admission.base.names import ClusterQueueName, WorkloadKey
+from admission.base.names import WorkloadKey
 from admission.controllers import (
     adoption,
     concerns,
@@ -38,10 +38,10 @@ from admission.controllers.mirrors import Change, Mirror
 from admission.controllers.prices import Prices
 from admission.controllers.queuestatuses import QueueStatuses
 from admission.controllers.scheduling import Scheduling
+from admission.controllers.texts import Texts
 from admission.controllers.timers import Timers
 from admission.controllers.writer import Writer
 from admission.controllers.writes import Outcome, Purpose, Result, Verb
-from admission.engine.decisions import Wait
 from admission.engine.requests import NO_RULES, Rules
 from admission.gpu import catalogue
 from admission.gpu.catalogue import Catalogue
@@ -60,7 +60,6 @@ _ENDS: Final = frozenset({Step.CREATE_WORKLOAD, Step.DELETE_WORKLOAD, Step.FINIS
 """Steps that no decision and no upkeep may delay."""
 _UNINSTALLED_SECONDS: Final = 30.0
 """Between two looks whether Workloads exist as a kind again."""
-_PENDING_MESSAGE: Final = "Workload is pending evaluation in the scheduling queue"
 
 
 class Events(Protocol):
@@ -127,7 +126,6 @@ class Core:
         health: HealthPolicy | None = None,
         lists_others: bool = False,
     ) -> None:
-        self._state = state
         self._events = events
         self._clock = clock
         self._settings = settings
@@ -138,6 +136,7 @@ class Core:
             refresh_seconds=settings.waiting_refresh_seconds,
         )
         self._pods = pods.PodWorkloads()
+        self._texts = Texts(state, self._pods, self._explainer, self._lanes, clock)
         products = products or catalogue.load()
         capacities = Capacities(products, health or HealthPolicy(), awaits_list=lists_others)
         guard = Guard(state, capacities)
@@ -157,7 +156,6 @@ class Core:
         self._timers = Timers(clock)
         self._accounting = accounting
         self._backlog = Backlog()
-        self._due_texts: dict[WorkloadKey, None] = {}
         self._hinted: set[WorkloadKey] = set()
         self._jobs = jobs.Jobs(
             self._pods, self._configuration, events, clock, self._backlog.add_all
@@ -216,7 +214,7 @@ class Core:
             self._backlog.hurry(key)
         while self._backlog and self._lanes.sending < self._settings.writers * _SENDING_SHARE:
             self._advance(self._backlog.take())
-        self._send_texts()
+        self._texts.send(self._may_send_background)
         self._statuses.collect()
         if self._may_send_background():
             self._statuses.send()
@@ -244,7 +242,7 @@ class Core:
             self._foreign_reservation = True
         self._scheduling.see(view)
         if lifecycle.is_pending(view):
-            self._tell(key)
+            self._texts.note(key)
 
     def _lose_workload(self, view: views.Object) -> None:
         key = WorkloadKey(*mirrors.key_of(view))
@@ -278,7 +276,7 @@ class Core:
         if not self.synced:
             return
         for key in self._explainer.waits():
-            self._tell(key)
+            self._texts.note(key)
             self._backlog.add(key)
         concerned = concerns.test(resource, view, self._configuration)
         for key in self._pods.workloads:
@@ -467,58 +465,12 @@ class Core:
         self._hinted.add(key)
         return pods.explain_pod(key, pod, hint, now)
 
-    # --------------------------------------------------------------------------- explaining
-
-    def _tell(self, key: WorkloadKey) -> None:
-        """Notes why a Workload waits, as far as that is known without a cycle."""
-        blocked = self._state.blocker(key, int(self._clock.now().timestamp() * 1_000_000))
-        now = self._clock.monotonic()
-        if blocked is not None:
-            self._explainer.tell(blocked, now)
-        elif self._explainer.latest(key) is None:
-            workload = self._state.workload(key)
-            if workload is not None and workload.wants_quota:
-                self._explainer.tell(self._unjudged(key), now)
-
-    def _latest_wait(self, key: WorkloadKey) -> Wait | None:
-        """The latest reason; of one that was parked with an equal one, that one's reason."""
-        wait = self._explainer.latest(key)
-        if wait is None or wait.message != _PENDING_MESSAGE:
-            return wait
-        return self._state.bypassed(key) or wait
-
-    @staticmethod
-    def _unjudged(key: WorkloadKey) -> Wait:
-        return Wait(
-            workload=key,
-            cluster_queue=ClusterQueueName(""),
-            reason="PendingEvaluation",
-            message=_PENDING_MESSAGE,
-        )
+    # ------------------------------------------------------------------------------- timing
 
     def _may_send_background(self) -> bool:
         """Whether a write that only tells may go out: one always, more while others are few."""
         few = self._lanes.in_flight * _BACKGROUND_SHARE < self._settings.writers
         return few or self._lanes.background == 0
-
-    def _send_texts(self) -> None:
-        now = self._clock.monotonic()
-        while (due := self._explainer.take_due(now)) is not None:
-            self._due_texts[due.workload] = None
-        said = []
-        for key in self._due_texts:
-            if not self._may_send_background():
-                break
-            if self._lanes.is_busy(key):
-                continue
-            wait = self._latest_wait(key)
-            write = wait and pods.explain(key, wait, self._pods, self._clock.now())
-            if write:
-                self._lanes.submit(write)
-            else:
-                said.append(key)
-        for key in said:
-            del self._due_texts[key]
 
     def _next_due_in(self) -> float | None:
         now = self._clock.monotonic()
@@ -527,6 +479,6 @@ class Core:
             self._fleet.next_due_in(),
         ]  # fmt: skip
         if self._may_send_background():
-            absolute = (self._explainer.next_due(), self._statuses.next_due())
+            absolute = (self._texts.next_due(), self._statuses.next_due())
             moments += [max(0.0, moment - now) for moment in absolute if moment is not None]
         return min((moment for moment in moments if moment is not None), default=None)

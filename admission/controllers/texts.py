@@ -1,0 +1,97 @@
+"""Writes down why Workloads wait, whenever writers have nothing better to do."""
+
+from collections.abc import Callable
+from typing import Final
+
+from admission.base.clock import Clock
+from admission.base.names import ClusterQueueName, WorkloadKey
+from admission.controllers import pods
+from admission.controllers.explaining import Explainer
+from admission.controllers.lanes import Lanes
+from admission.engine.decisions import Wait
+from admission.state.world import State
+
+_PENDING_MESSAGE: Final = "Workload is pending evaluation in the scheduling queue"
+
+
+class Texts:
+    """Reasons that are known without a cycle, and reasons that are due to be written."""
+
+    def __init__(
+        self,
+        state: State,
+        index: pods.PodWorkloads,
+        explainer: Explainer,
+        lanes: Lanes,
+        clock: Clock,
+    ) -> None:
+        """Prepares it with nothing to write.
+
+        Args:
+            state: knows what keeps a Workload from competing.
+            index: where all Workloads and pods are.
+            explainer: says which reason is due.
+            lanes: where writes go.
+            clock: the present.
+        """
+        self._state = state
+        self._index = index
+        self._explainer = explainer
+        self._lanes = lanes
+        self._clock = clock
+        self._due: dict[WorkloadKey, None] = {}
+
+    def note(self, key: WorkloadKey) -> None:
+        """Notes why a Workload waits, as far as that is known without a cycle."""
+        blocked = self._state.blocker(key, int(self._clock.now().timestamp() * 1_000_000))
+        now = self._clock.monotonic()
+        if blocked is not None:
+            self._explainer.tell(blocked, now)
+        elif self._explainer.latest(key) is None:
+            workload = self._state.workload(key)
+            if workload is not None and workload.wants_quota:
+                self._explainer.tell(_unjudged(key), now)
+
+    def send(self, may_send: Callable[[], bool]) -> None:
+        """Sends what is due; what may not be sent yet stays due.
+
+        Args:
+            may_send: asked before each write.
+        """
+        now = self._clock.monotonic()
+        while (due := self._explainer.take_due(now)) is not None:
+            self._due[due.workload] = None
+        said = []
+        for key in self._due:
+            if not may_send():
+                break
+            if self._lanes.is_busy(key):
+                continue
+            wait = self._latest(key)
+            write = wait and pods.explain(key, wait, self._index, self._clock.now())
+            if write:
+                self._lanes.submit(write)
+            else:
+                said.append(key)
+        for key in said:
+            del self._due[key]
+
+    def next_due(self) -> float | None:
+        """Monotonic time when the next text may be due."""
+        return self._explainer.next_due()
+
+    def _latest(self, key: WorkloadKey) -> Wait | None:
+        """The latest reason; of one that was parked with an equal one, that one's reason."""
+        wait = self._explainer.latest(key)
+        if wait is None or wait.message != _PENDING_MESSAGE:
+            return wait
+        return self._state.bypassed(key) or wait
+
+
+def _unjudged(key: WorkloadKey) -> Wait:
+    return Wait(
+        workload=key,
+        cluster_queue=ClusterQueueName(""),
+        reason="PendingEvaluation",
+        message=_PENDING_MESSAGE,
+    )
