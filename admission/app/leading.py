@@ -61,6 +61,7 @@ class Elected:
 
     Begins only after an earlier leader's last request has ended for certain: that one stopped
     sending a request's time-out before its own deadline, and its server may take that long again.
+    Who made the Lease had nobody before it, and begins at once.
     """
 
     at_once = False
@@ -105,7 +106,8 @@ class Elected:
             self._thread.join(self._timeout)
 
     def _begin(self, begin: Callable[[], None]) -> None:
-        if not self._stopping.wait(self._timeout):
+        wait = 0.0 if self._election.is_first else self._timeout
+        if not self._stopping.wait(wait):
             begin()
 
     def _lose(self) -> None:

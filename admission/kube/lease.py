@@ -68,6 +68,8 @@ class Election:
 
     Attributes:
         identity: of this candidate, unique among all.
+        is_first: there was no Lease when this candidate first looked, and it made it, so that
+            nobody has led before it.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Election:
             pause: waits that many seconds; by default until `stop` at the latest.
         """
         self.identity: Final = identity
+        self.is_first = False
         self._api = api
         self._clock = clock
         self._name = name
@@ -174,7 +177,7 @@ class Election:
         try:
             found = self._api.get(resources.LEASES, self._name, self._namespace, into=_Lease)
         except errors.NotFoundError:
-            self._lead(started, self._create())
+            self._lead_anew(started)
             return
         self._observe(found)
         if not self._may_take(found.spec):
@@ -182,6 +185,15 @@ class Election:
             return
         spec = self._renewed(found.spec)
         self._lead(started, self._write(spec, found.metadata.resource_version))
+
+    def _lead_anew(self, started: float) -> None:
+        """Makes the Lease; one that was deleted still holds for as long as it would have."""
+        seen = self._seen
+        if seen is not None and not self._may_take(seen.spec):
+            self._leader_until = float("-inf")
+            return
+        self._lead(started, self._create())
+        self.is_first = seen is None
 
     def _observe(self, found: _Lease) -> None:
         """Counts a Lease from when *we* saw it change: the clocks of candidates may differ."""

@@ -27,6 +27,12 @@ class Flaky(Store):
         return super().get(*args, **options)
 
     @override
+    def create(self, *args: Any, **options: Any) -> Any:
+        done = super().create(*args, **options)
+        self._fail(self.silent)
+        return done
+
+    @override
     def patch(self, *args: Any, **options: Any) -> Any:
         done = super().patch(*args, **options)
         self._fail(self.silent)
@@ -74,6 +80,52 @@ def test_the_first_candidate_leads_and_says_so():
         "leaseTransitions": 0,
     }
     assert a.is_leader_until() == 10
+
+
+def test_who_makes_the_lease_has_nobody_before_it():
+    race = Race()
+    a, b = race.candidate("a"), race.candidate("b")
+    a.attempt()
+    assert a.is_first
+    b.attempt()
+    a.release()
+    assert b.attempt()
+    assert not b.is_first
+
+
+def test_a_lease_made_by_a_request_of_unknown_outcome_is_taken_for_an_older_one():
+    race = Race()
+    a = race.candidate("a")
+    race.store.silent = True
+    assert not a.attempt()
+    race.store.silent = False
+    assert a.attempt()
+    assert not a.is_first
+
+
+def test_a_lease_that_was_deleted_holds_for_as_long_as_it_would_have():
+    race = Race()
+    a, b = race.candidate("a"), race.candidate("b")
+    a.attempt()
+    b.attempt()
+    race.store.delete(resources.LEASES, "gpu-admission", NAMESPACE)
+    race.advance(14)
+    assert not b.attempt()
+    race.advance(1)
+    assert b.attempt()
+    assert not b.is_first
+
+
+def test_a_leader_makes_its_deleted_lease_again():
+    race = Race()
+    a, b = race.candidate("a"), race.candidate("b")
+    a.attempt()
+    b.attempt()
+    race.store.delete(resources.LEASES, "gpu-admission", NAMESPACE)
+    race.advance(2)
+    assert a.attempt()
+    assert a.is_leader_until() == 12
+    assert not b.attempt()
 
 
 def test_a_renewal_moves_the_deadline_and_nothing_else():
