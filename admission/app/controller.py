@@ -3,13 +3,12 @@
 import gc
 import queue
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from admission.app.leading import Leadership
-from admission.app.optional import OptionalWatch
 from admission.app.pages import PageServer
+from admission.app.watches import Watches
 from admission.base.clock import Clock
 from admission.controllers import core, metrics
 from admission.controllers.accounting import Accounting
@@ -19,17 +18,13 @@ from admission.controllers.writer import Sender, WriterPool
 from admission.insight import pages
 from admission.kube.api import Api
 from admission.kube.events import EventRecorder
-from admission.kube.reflector import Reflector
-from admission.kube.resources import Resource
 from admission.obs import logs
-from admission.settings import ControllerSettings, Settings
+from admission.settings import Settings
 from admission.state.world import State
 from admission.translate import engine_settings, gpu_settings
 
 _BATCH: Final = 512
 """Messages taken before the core decides again; bounds how long a decision waits."""
-WATCH_SECONDS: Final = (60.0, 120.0)
-"""Life of one watch: a server that falls silent without closing is noticed after that."""
 _YOUNG_OBJECTS: Final = 20_000
 """New objects between two runs of the garbage collector."""
 _STOP_SECONDS: Final = 5.0
@@ -53,8 +48,6 @@ class Controller:
 
     def __init__(self, api: Api, settings: Settings, clock: Clock, leadership: Leadership) -> None:
         self._log = logs.get("controller")
-        self._api = api
-        self._clock = clock
         self._leadership = leadership
         self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -73,8 +66,9 @@ class Controller:
             lists_others=True,
             rules=engine_settings.rules(settings.quota),
         )
-        self._reflectors: list[Reflector[Any]] = []
-        self._companions = self._make_companions(settings.controller)
+        put = self._inbox.put
+        self._watches = Watches(api, put, clock)
+        self._lister = Lister(api, put, settings.controller.outside_interval_seconds)
         self._thread = threading.Thread(target=self._run, name="core", daemon=True)
         self._pages: list[PageServer] = []
 
@@ -84,36 +78,15 @@ class Controller:
         self._writers.start()
         if self._leadership.at_once:
             self._inbox.put(core.Lead())
-        self._watch()
-        for companion in self._companions:
-            companion.start()
+        self._watches.start()
+        self._lister.start()
         self._thread.start()
         if not self._leadership.at_once:
             self._leadership.start(self._lead)
 
-    def _make_companions(self, settings: ControllerSettings) -> list[OptionalWatch | Lister]:
-        """What tells the core more, and without which it works as well."""
-        put = self._inbox.put
-        watches = [
-            OptionalWatch(self._api, _reflector(self._api, resource, into, put, self._clock))
-            for resource, into in core.OPTIONAL.items()
-        ]
-        return [*watches, Lister(self._api, put, settings.outside_interval_seconds)]
-
-    def _watch(self) -> None:
-        self._reflectors = [
-            _reflector(self._api, resource, into, self._inbox.put, self._clock)
-            for resource, into in core.WATCHED.items()
-        ]
-        for reflector in self._reflectors:
-            reflector.start()
-
     def _lead(self) -> None:
         """Lists everything anew, so that no write of an earlier leader is missed, and decides."""
-        for reflector in self._reflectors:
-            reflector.stop()
-        self._inbox.put(core.Lead())
-        self._watch()
+        self._watches.restart(core.Lead())
 
     def serve_pages(self, address: Address) -> int:
         """Serves health, readiness and metrics; returns the port."""
@@ -127,18 +100,17 @@ class Controller:
             return ""
         if self._leadership.lost:
             return "leadership lost"
-        return "" if self._thread.is_alive() else "the core thread has ended"
+        return self._watches.stuck() if self._thread.is_alive() else "the core thread has ended"
 
     def unready(self) -> str:
-        """What is not known yet; empty when everything was listed."""
-        waiting = [r.resource.plural for r in self._reflectors if not r.has_synced]
-        return f"not listed yet: {', '.join(sorted(waiting))}" if waiting else ""
+        """What is not known, or not up to date; empty when everything was listed."""
+        return self._watches.unready()
 
     def stop(self) -> None:
         """Stops; writes that were sent are finished, others are left to the next start."""
         self._stopping.set()
-        for follower in (*self._reflectors, *self._companions):
-            follower.stop()
+        self._watches.stop()
+        self._lister.stop()
         self._inbox.put(None)
         self._thread.join(_STOP_SECONDS)
         self._writers.stop(_STOP_SECONDS)
@@ -181,18 +153,3 @@ def _settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS)
-
-
-def _reflector(
-    api: Api, resource: Resource, into: type[Any], put: Callable[[Message], None], clock: Clock
-) -> Reflector[Any]:
-    return Reflector(
-        api,
-        resource,
-        into,
-        lambda change: put(core.Observed(resource, change)),
-        clock=clock,
-        label_selector=core.SELECTORS.get(resource, ""),
-        watch_seconds=WATCH_SECONDS,
-        on_undecodable=lambda _: metrics.QUARANTINED.labels(resource.kind).inc(),
-    )

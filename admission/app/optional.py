@@ -1,24 +1,47 @@
 """Follows kinds that a cluster may or may not serve."""
 
 import threading
+from collections.abc import Callable
 from typing import Any, Final
 
+from admission.kube import errors
 from admission.kube.api import Api
-from admission.kube.errors import KubeError
 from admission.kube.reflector import Reflector
+from admission.obs import logs
 
-_ASK_AGAIN_SECONDS: Final = 300.0
+_ASK_AGAIN_SECONDS: Final = 60.0
+_TRY_AGAIN_SECONDS: Final = 2.0
 
 
 class OptionalWatch:
-    """Starts a reflector once its kind is served; asks quietly until then."""
+    """Starts a reflector once its kind is served; asks quietly until then.
 
-    def __init__(self, api: Api, reflector: Reflector[Any]) -> None:
+    Attributes:
+        reflector: follows the kind once it is served.
+        is_absent: the server said that the kind is not to be had, and has not said otherwise.
+    """
+
+    def __init__(self, api: Api, reflector: Reflector[Any], absent: Callable[[], None]) -> None:
+        """Prepares it; `start` starts it.
+
+        Args:
+            api: where the kind may be.
+            reflector: follows it.
+            absent: told once when the kind is not served, or may not be read.
+        """
         self._api = api
-        self._reflector = reflector
+        self.reflector: Final = reflector
+        self.is_absent = False
+        self._absent = absent
         self._stopping = threading.Event()
         name = f"optional-{reflector.resource.plural}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._log = logs.get("optional").bind(resource=reflector.resource.qualified)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known what there is of the kind."""
+        return self.is_absent or self.reflector.has_synced
 
     def start(self) -> None:
         """Asks in a thread of its own, and follows in the same."""
@@ -27,18 +50,25 @@ class OptionalWatch:
     def stop(self) -> None:
         """Ends it at once."""
         self._stopping.set()
-        self._reflector.stop()
+        self.reflector.stop()
 
-    def is_served(self) -> bool:
-        """Whether the kind can be listed now."""
+    def ask(self) -> float | None:
+        """Asks whether the kind can be listed; seconds until the next time, None if it can."""
         try:
-            self._api.list(self._reflector.resource, limit=1)
-        except KubeError:
-            return False
-        return True
+            self._api.list(self.reflector.resource, limit=1)
+        except (errors.NotFoundError, errors.ForbiddenError) as error:
+            if not self.is_absent:
+                self._log.info("kind not followed", error=str(error))
+                self._absent()
+            self.is_absent = True
+            return _ASK_AGAIN_SECONDS
+        except errors.KubeError:
+            return _TRY_AGAIN_SECONDS
+        return None
 
     def _run(self) -> None:
-        while not self.is_served():
-            if self._stopping.wait(_ASK_AGAIN_SECONDS):
+        while (pause := self.ask()) is not None:
+            if self._stopping.wait(pause):
                 return
-        self._reflector.run()
+        self.is_absent = False
+        self.reflector.run()

@@ -29,7 +29,7 @@ def run_controller(
     log = logs.get("process")
     stopping = signals.stop_event()
     api = target.connect(
-        connections=settings.controller.writers + len(core.WATCHED) + 2,
+        connections=settings.controller.writers + len(core.WATCHED) + len(core.OPTIONAL) + 1,
         timeout_seconds=settings.controller.request_timeout_seconds,
         silence_seconds=settings.controller.watch_silence_seconds,
     )

@@ -5,7 +5,8 @@ from typing import Any
 
 from admission.app import serving
 from admission.app.connection import Target
-from admission.app.controller import WATCH_SECONDS, Address
+from admission.app.controller import Address
+from admission.app.watches import WATCH_SECONDS
 from admission.base.clock import Clock, SystemClock
 from admission.kube.api import Api
 from admission.kube.reflector import Deleted, Reflector, Replaced, Upserted

@@ -126,7 +126,7 @@ class Reflector(Generic[T]):
         self._paged = True
         self._stream: WatchStream[T] | None = None
         self._lock = threading.RLock()  # a sink may call stop()
-        self._last_activity = clock.monotonic()
+        self._last_activity = self._last_failure = clock.monotonic()
         self._thread: threading.Thread | None = None
         self._log = logs.get("reflector").bind(resource=resource.qualified)
 
@@ -138,6 +138,14 @@ class Reflector(Generic[T]):
         this reflector hangs or cannot reach the server.
         """
         return self._last_activity
+
+    @property
+    def last_sign(self) -> float:
+        """Monotonic time when its thread last did anything; a request that fails is a sign, too.
+
+        One older than a quarter of an hour means that the thread hangs.
+        """
+        return max(self._last_activity, self._last_failure)
 
     def start(self) -> None:
         """Runs in a thread of its own."""
@@ -192,7 +200,8 @@ class Reflector(Generic[T]):
 
     def _failed(self, retry_after: float | None, why: str) -> float:
         self.failures += 1
-        wait = self._backoff.failed(self._clock.monotonic(), retry_after)
+        self._last_failure = self._clock.monotonic()
+        wait = self._backoff.failed(self._last_failure, retry_after)
         if not self._stopping.is_set():
             self._log.warning("follow again", error=why, wait_seconds=round(wait, 3))
         return wait

@@ -3,10 +3,12 @@
 import queue
 from typing import Any
 
+from typing_extensions import override
+
 from admission.api import koordinator
 from admission.app.optional import OptionalWatch
 from admission.base.clock import SystemClock
-from admission.kube import resources
+from admission.kube import errors, resources
 from admission.kube.reflector import Reflector
 from admission.kube.store import Store
 
@@ -32,26 +34,47 @@ DEVICES: dict[str, Any] = {
 }
 
 
+ABSENT = "absent"
+
+
 def watch_of(store: Store, seen: "queue.Queue[Any]") -> OptionalWatch:
     reflector = Reflector(
         store, resources.DEVICES, koordinator.Device, seen.put, clock=SystemClock()
     )
-    return OptionalWatch(store, reflector)
+    return OptionalWatch(store, reflector, lambda: seen.put(ABSENT))
 
 
-def test_a_missing_kind_is_no_error():
+def test_of_a_kind_that_is_not_served_it_is_said_once_that_there_is_none() -> None:
     seen: queue.Queue[Any] = queue.Queue()
     watch = watch_of(Store(clock=SystemClock()), seen)
-    assert not watch.is_served()
-    watch.start()
-    watch.stop()
+    assert watch.ask() is not None
+    assert watch.ask() is not None
+
+    assert watch.is_settled
+    assert list(seen.queue) == [ABSENT]
+
+
+class Away(Store):
+    """A store that is out of reach."""
+
+    @override
+    def list(self, *args: Any, **options: Any) -> Any:
+        raise errors.TransportError("refused")
+
+
+def test_while_the_server_is_away_nothing_is_known_of_the_kind() -> None:
+    seen: queue.Queue[Any] = queue.Queue()
+    watch = watch_of(Away(clock=SystemClock()), seen)
+
+    assert watch.ask() is not None
+    assert not watch.is_settled
     assert seen.empty()
 
 
-def test_a_served_kind_is_followed():
+def test_a_served_kind_is_followed() -> None:
     seen: queue.Queue[Any] = queue.Queue()
     watch = watch_of(Store(crds=[DEVICES], clock=SystemClock()), seen)
-    assert watch.is_served()
+    assert watch.ask() is None
     watch.start()
     assert seen.get(timeout=10).items == ()
     watch.stop()

@@ -1,0 +1,108 @@
+"""Everything the controller watches: started, listed anew, stopped, and looked at for its health.
+
+A watch that does not end is the failure that nobody sees: the core goes on with what it knew.
+Two times tell it apart from an API server that is away, where a restart would not help.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from admission.app.optional import OptionalWatch
+from admission.base.clock import Clock
+from admission.controllers import core, metrics
+from admission.controllers.core import Message
+from admission.kube.api import Api
+from admission.kube.reflector import Reflector, Replaced
+from admission.kube.resources import Resource
+
+WATCH_SECONDS: Final = (60.0, 120.0)
+"""Life of one watch: a server that falls silent without closing is noticed after that."""
+SILENT_SECONDS: Final = 300.0
+"""Longer than two watches and their retries take together."""
+
+
+class Watches:
+    """The reflectors of all kinds that the core wants to be told about."""
+
+    def __init__(self, api: Api, put: Callable[[Message], None], clock: Clock) -> None:
+        """Prepares the watches.
+
+        Args:
+            api: where the objects are.
+            put: takes what is seen, from any thread.
+            clock: measures silence.
+        """
+        self._api = api
+        self._put = put
+        self._clock = clock
+        self._needed: list[Reflector[Any]] = []
+        self._optional = [self._optional_watch(*one) for one in core.OPTIONAL.items()]
+
+    def start(self) -> None:
+        """Lists and follows everything."""
+        self._follow()
+        for watch in self._optional:
+            watch.start()
+
+    def restart(self, first: Message) -> None:
+        """Lists everything anew that a leader may have written to.
+
+        Args:
+            first: told before anything of the new lists, and after all that was seen earlier.
+        """
+        for reflector in self._needed:
+            reflector.stop()
+        self._put(first)
+        self._follow()
+
+    def stop(self) -> None:
+        """Ends all watches."""
+        for reflector in self._needed:
+            reflector.stop()
+        for watch in self._optional:
+            watch.stop()
+
+    def unready(self) -> str:
+        """What is not known, or not known to be up to date; empty when all is well."""
+        listed = [(r.resource, r.has_synced) for r in self._needed]
+        listed += [(o.reflector.resource, o.is_settled) for o in self._optional]
+        waiting = [resource for resource, has_synced in listed if not has_synced]
+        if waiting:
+            return f"not listed yet: {_named(waiting)}"
+        due = self._clock.monotonic() - SILENT_SECONDS
+        silent = [r.resource for r in self._needed if r.last_activity < due]
+        return f"not heard of for long: {_named(silent)}" if silent else ""
+
+    def stuck(self) -> str:
+        """Which watches hang, so that only a restart helps; empty when none does."""
+        due = self._clock.monotonic() - SILENT_SECONDS
+        followed = [o.reflector for o in self._optional if o.reflector.has_synced]
+        hanging = [r.resource for r in (*self._needed, *followed) if r.last_sign < due]
+        return f"watches hang: {_named(hanging)}" if hanging else ""
+
+    def _follow(self) -> None:
+        self._needed = [self._reflector(*one) for one in core.WATCHED.items()]
+        for reflector in self._needed:
+            reflector.start()
+
+    def _optional_watch(self, resource: Resource, into: type[Any]) -> OptionalWatch:
+        def absent() -> None:
+            self._put(core.Observed(resource, Replaced(())))
+
+        return OptionalWatch(self._api, self._reflector(resource, into), absent)
+
+    def _reflector(self, resource: Resource, into: type[Any]) -> Reflector[Any]:
+        return Reflector(
+            self._api,
+            resource,
+            into,
+            lambda change: self._put(core.Observed(resource, change)),
+            clock=self._clock,
+            label_selector=core.SELECTORS.get(resource, ""),
+            watch_seconds=WATCH_SECONDS,
+            on_undecodable=lambda _: metrics.QUARANTINED.labels(resource.kind).inc(),
+        )
+
+
+def _named(found: list[Resource]) -> str:
+    return ", ".join(sorted(resource.plural for resource in found))
