@@ -272,6 +272,18 @@ class LimitRange(Object, frozen=True, kw_only=True):
     spec: LimitRangeSpec = LimitRangeSpec()
 
 
+class Overhead(View, frozen=True, kw_only=True):
+    """What a runtime takes for itself; quantities as text."""
+
+    pod_fixed: dict[str, str | int] | None = None
+
+
+class RuntimeClass(Object, frozen=True, kw_only=True):
+    """node.k8s.io/v1 RuntimeClass."""
+
+    overhead: Overhead | None = None
+
+
 class PriorityClass(Object, frozen=True, kw_only=True):
     """scheduling.k8s.io/v1 PriorityClass."""
 
@@ -568,3 +580,36 @@ class Workload(Object, frozen=True, kw_only=True):
 
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
+
+
+class HeldSpec(View, frozen=True, kw_only=True):
+    """The parts of a Workload's spec that count while it holds quota."""
+
+    queue_name: str = ""
+    priority: int | None = None
+    active: bool | None = None
+
+
+class HeldStatus(View, frozen=True, kw_only=True):
+    """The parts of a Workload's status that tell what it holds."""
+
+    conditions: tuple[Condition, ...] | None = None
+    admission: Admission | None = None
+
+
+class HeldWorkload(Object, frozen=True, kw_only=True):
+    """What a Workload holds, of one that does not fit `Workload` as a whole."""
+
+    spec: HeldSpec = HeldSpec()
+    status: HeldStatus = HeldStatus()
+
+    def workload(self) -> Workload:
+        """A Workload that holds the same and asks for nothing."""
+        spec, status = self.spec, self.status
+        return Workload(
+            metadata=self.metadata,
+            spec=WorkloadSpec(
+                queue_name=spec.queue_name, priority=spec.priority, active=spec.active
+            ),
+            status=WorkloadStatus(conditions=status.conditions, admission=status.admission),
+        )

@@ -32,7 +32,8 @@ class _Rule(NamedTuple):
 
 # "get" where a write that met a conflict reads the object, else objects are only followed.
 _CONTROLLER_RULES: Final = (
-    _Rule("", ("namespaces", "nodes"), _FOLLOW),
+    _Rule("", ("limitranges", "namespaces", "nodes"), _FOLLOW),
+    _Rule("node.k8s.io", ("runtimeclasses",), _FOLLOW),
     _Rule("scheduling.koordinator.sh", ("devices",), _FOLLOW),
     _Rule("", ("pods",), ("delete", "get", "list", "patch", "watch")),
     _Rule("", ("pods/status",), ("patch",)),

@@ -7,7 +7,7 @@ that its present state asks for. A test can turn the loop by hand: `receive`, th
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from admission.api import batch, koordinator, views
 from admission.base import names
@@ -29,6 +29,7 @@ from admission.controllers.accounting import Accounting
 from admission.controllers.backlog import Backlog
 from admission.controllers.capacity import Capacities
 from admission.controllers.configuration import Configuration
+from admission.controllers.events import Events
 from admission.controllers.explaining import Explainer
 from admission.controllers.fleet import Fleet, Listed
 from admission.controllers.guard import Guard
@@ -38,6 +39,7 @@ from admission.controllers.mirrors import Change, Mirror
 from admission.controllers.prices import Prices
 from admission.controllers.queuestatuses import QueueStatuses
 from admission.controllers.scheduling import Scheduling
+from admission.controllers.surroundings import Charges
 from admission.controllers.texts import Texts
 from admission.controllers.timers import Timers
 from admission.controllers.writer import Writer
@@ -62,14 +64,6 @@ _UNINSTALLED_SECONDS: Final = 30.0
 """Between two looks whether Workloads exist as a kind again."""
 
 
-class Events(Protocol):
-    """Takes events to be written to the API server; never blocks."""
-
-    def event(self, regarding: Mapping[str, Any], type_: str, reason: str, note: str) -> None:
-        """Records one event."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Observed:
     """A watch saw something."""
@@ -90,6 +84,7 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.COHORTS: views.Cohort,
     resources.CLUSTER_QUEUES: views.ClusterQueue,
     resources.LOCAL_QUEUES: views.LocalQueue,
+    resources.LIMIT_RANGES: views.LimitRange,
     resources.WORKLOAD_PRIORITY_CLASSES: views.WorkloadPriorityClass,
     resources.ADMISSION_CHECKS: views.AdmissionCheck,
     resources.WORKLOADS: views.Workload,
@@ -99,8 +94,14 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
 }
 """What the core must be told about, and as what."""
 
-OPTIONAL: Final[Mapping[Resource, type[views.Object]]] = {resources.DEVICES: koordinator.Device}
-"""What it wants to be told about where that is served; it does not wait for it."""
+OPTIONAL: Final[Mapping[Resource, type[views.Object]]] = {
+    resources.DEVICES: koordinator.Device,
+    resources.RUNTIME_CLASSES: views.RuntimeClass,
+}
+"""What it wants to be told about where that is served."""
+
+_AWAITED: Final = (*WATCHED, resources.RUNTIME_CLASSES)
+"""What must be listed, or said not to be served, before anything is decided."""
 
 SELECTORS: Final[Mapping[Resource, str]] = {
     resources.PODS: f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}",
@@ -143,8 +144,9 @@ class Core:
         self._fleet = Fleet(capacities, guard, clock)
         self._configuration = Configuration(state, guard, self._configuration_changed)
         self._prices = Prices(self._configuration, products)
+        self._charges = Charges(rules)
         self._scheduling = Scheduling(
-            state, clock, self._explainer, accounting, self._prices, rules
+            state, clock, self._explainer, accounting, self._prices, self._charges
         )
         self._statuses = QueueStatuses(
             state, self._configuration, self._lanes, clock, settings.status_interval_seconds,
@@ -164,22 +166,24 @@ class Core:
             **self._configuration.mirrors,
             **self._fleet.mirrors,
             **self._jobs.mirrors,
+            **self._charges.mirrors,
             resources.WORKLOADS: Mirror("Workload", self._see_workload, self._lose_workload),
             resources.PODS: Mirror("Pod", self._see_pod, self._lose_pod),
         }
 
     @property
     def synced(self) -> bool:
-        """Whether every watched kind was listed; nothing is decided before."""
-        return all(self._mirrors[resource].synced for resource in WATCHED)
+        """Whether every kind was listed that decisions need; nothing is decided before."""
+        return all(self._mirrors[resource].synced for resource in _AWAITED)
 
     def _lead(self) -> None:
         """Decides from now on, once every kind was listed anew.
 
-        What was watched before is kept, but it may lack the last writes of an earlier leader.
+        What was watched before is kept, but it may lack the last writes of an earlier leader;
+        to optional kinds no leader writes.
         """
-        for mirror in self._mirrors.values():
-            mirror.forget_sync()
+        for resource in WATCHED:
+            self._mirrors[resource].forget_sync()
         self._taking_over = True
         self._leading = True
 
@@ -203,6 +207,7 @@ class Core:
         """
         if not self._leading or not self.synced:
             return None
+        self._recharge()
         self._scheduling.reprice()
         self._weigh()
         if self._taking_over or self._foreign_reservation:
@@ -220,6 +225,18 @@ class Core:
             self._statuses.send()
         metrics.IN_FLIGHT.set(self._lanes.in_flight)
         return self._next_due_in()
+
+    def _recharge(self) -> None:
+        """Counts Workloads anew whose LimitRanges or RuntimeClass are others than before."""
+        is_stale = self._charges.take_stale()
+        if is_stale is None:
+            return
+        known = filter(None, map(self._pods.workloads.get, self._pods.workloads))
+        stale = [workload for workload in known if is_stale(workload)]
+        self._scheduling.translate_again(stale)
+        for workload in stale:
+            if lifecycle.is_pending(workload):
+                self._texts.note(lifecycle.key(workload))
 
     def _weigh(self) -> None:
         """Holds quota against the GPUs that exist."""

@@ -7,7 +7,7 @@ loop as decisions to be written.
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from admission.api import batch, views
 from admission.base import names
@@ -24,6 +24,7 @@ from admission.controllers import (
     writes,
 )
 from admission.controllers.configuration import Configuration
+from admission.controllers.events import Events
 from admission.controllers.joblifecycle import Next, Step
 from admission.controllers.mirrors import Mirror
 from admission.controllers.observed import version
@@ -47,14 +48,6 @@ _NEVER: Final = frozenset({"kube-system", names.SYSTEM_NAMESPACE})
 _REMEMBERED: Final = 10_000
 """Jobs that are gone, kept in mind so that a late answer does not bring them back."""
 _NO_CLASS: Final = "WorkloadPriorityClassNotFound"
-
-
-class Events(Protocol):
-    """Takes events to be written to the API server; never blocks."""
-
-    def event(self, regarding: Mapping[str, Any], type_: str, reason: str, note: str) -> None:
-        """Records one event."""
-        ...
 
 
 class Jobs:

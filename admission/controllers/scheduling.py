@@ -1,17 +1,19 @@
 """Runs scheduling cycles and remembers each decision until it is written."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from admission.api import views
 from admission.base.clock import Clock
-from admission.base.names import WorkloadKey
+from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers import conditions, evictions, lifecycle, metrics, statuses, writes
 from admission.controllers.accounting import Accounting
 from admission.controllers.explaining import Explainer
 from admission.controllers.prices import Prices
+from admission.controllers.surroundings import Charges
 from admission.controllers.writes import Outcome, Purpose, Result, Write
-from admission.engine import decisions, model, requests
+from admission.engine import decisions, model
+from admission.obs import logs
 from admission.state import overcommitment
 from admission.state.world import State
 from admission.translate import workloads as translate_workloads
@@ -37,7 +39,7 @@ class Scheduling:
         explainer: Explainer,
         accounting: Accounting,
         prices: Prices,
-        rules: requests.Rules = requests.NO_RULES,
+        charges: Charges,
     ) -> None:
         """Prepares the loop.
 
@@ -47,14 +49,15 @@ class Scheduling:
             explainer: is told why Workloads wait.
             accounting: counts preemptions.
             prices: count GPUs in the currency of each queue.
-            rules: settings that change what a Workload is charged for.
+            charges: say what besides itself decides what a Workload is charged for.
         """
-        self._around = translate_workloads.Surroundings(rules=rules)
+        self._log = logs.get("scheduling")
         self._state = state
         self._clock = clock
         self._explainer = explainer
         self._accounting = accounting
         self._prices = prices
+        self._charges = charges
         self._unpriced: dict[WorkloadKey, model.Workload] = {}
         self._admits: dict[WorkloadKey, decisions.Admit] = {}
         self._evicts: dict[WorkloadKey, decisions.Evict] = {}
@@ -68,24 +71,57 @@ class Scheduling:
         self._not_before = 0.0
 
     def see(self, view: views.Workload) -> None:
-        """Takes a Workload as it is now.
+        """Takes a Workload as it is now."""
+        key = lifecycle.key(view)
+        before = self._unpriced.get(key)
+        self._take(view, before)
+        after = self._unpriced.get(key)
+        if before is None or after is None or after.reservation is not None:
+            return
+        if _asked(before) != _asked(after) and self._admits.pop(key, None) is not None:
+            self._state.forget(key, self._now_us())  # it was decided for what it asked before
 
-        Raises:
-            InvalidValueError: the Workload breaks a rule; it is treated as absent.
+    def translate_again(self, found: Iterable[views.Workload]) -> None:
+        """Takes Workloads that have not changed, though their surroundings have.
+
+        What was decided stands: its write may be under way, and nothing would refuse it.
         """
+        for view in found:
+            self._take(view, None)
+
+    def hold(self, view: views.Workload) -> None:
+        """Takes a Workload of which only what it holds may be read."""
         key = lifecycle.key(view)
         try:
-            workload = translate_workloads.workload(view, self._around)
-        except ValueError:
+            held = translate_workloads.holder(view)
+        except ValueError as error:
+            self._log_unreadable("what a workload holds cannot be read", key, error)
+            held = None
+        if held is None:
             self.lose(key)
-            raise
-        before = self._unpriced.get(key, workload)
+        else:
+            self._put(key, held)
+
+    def _take(self, view: views.Workload, known: model.Workload | None) -> None:
+        """Takes a Workload; one that breaks a rule keeps what it holds, and is told the rule."""
+        key = lifecycle.key(view)
+        around = self._charges.around(key.namespace)
+        try:
+            workload = translate_workloads.workload(view, around, known)
+        except ValueError as error:
+            self._log_unreadable("workload cannot be read", key, error)
+            self.hold(view)
+            if lifecycle.is_pending(view):
+                self._explainer.tell(_misconfigured(key, str(error)), self._clock.monotonic())
+            return
+        self._put(key, workload)
+
+    def _log_unreadable(self, what: str, key: WorkloadKey, error: ValueError) -> None:
+        self._log.error(what, namespace=key.namespace, name=key.name, error=str(error))
+
+    def _put(self, key: WorkloadKey, workload: model.Workload) -> None:
         self._unpriced[key] = workload
         self._state.set_workload(self._prices.priced(workload), self._now_us())
-        asks_otherwise = (before.pod_sets, before.queue) != (workload.pod_sets, workload.queue)
-        if asks_otherwise and workload.reservation is None and key in self._admits:
-            del self._admits[key]  # it was decided for what it asked before
-            self._state.forget(key, self._now_us())
         if not workload.wants_quota:
             self._explainer.forget(key)
         if workload.finished or not workload.active:
@@ -207,3 +243,17 @@ class Scheduling:
 
     def _now_us(self) -> int:
         return int(self._clock.now().timestamp() * 1_000_000)
+
+
+def _asked(workload: model.Workload) -> tuple[object, ...]:
+    """What an admission was decided for."""
+    return workload.pod_sets, workload.queue, workload.invalid
+
+
+def _misconfigured(key: WorkloadKey, message: str) -> decisions.Wait:
+    return decisions.Wait(
+        workload=key,
+        cluster_queue=ClusterQueueName(""),
+        reason=decisions.Reason.MISCONFIGURED,
+        message=message,
+    )

@@ -8,9 +8,11 @@ from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers import pods
 from admission.controllers.explaining import Explainer
 from admission.controllers.lanes import Lanes
-from admission.engine.decisions import Wait
+from admission.engine.decisions import Reason, Wait
 from admission.state.world import State
 
+_OF_BLOCKERS: Final = frozenset({Reason.MISCONFIGURED, Reason.SUSPENDED, Reason.DEACTIVATED})
+"""Reasons that are over as soon as nothing blocks, even before a cycle has judged."""
 _PENDING_MESSAGE: Final = "Workload is pending evaluation in the scheduling queue"
 
 
@@ -47,7 +49,9 @@ class Texts:
         now = self._clock.monotonic()
         if blocked is not None:
             self._explainer.tell(blocked, now)
-        elif self._explainer.latest(key) is None:
+            return
+        latest = self._explainer.latest(key)
+        if latest is None or latest.reason in _OF_BLOCKERS:
             workload = self._state.workload(key)
             if workload is not None and workload.wants_quota:
                 self._explainer.tell(_unjudged(key), now)
@@ -92,6 +96,6 @@ def _unjudged(key: WorkloadKey) -> Wait:
     return Wait(
         workload=key,
         cluster_queue=ClusterQueueName(""),
-        reason="PendingEvaluation",
+        reason=Reason.PENDING_EVALUATION,
         message=_PENDING_MESSAGE,
     )

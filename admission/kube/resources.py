@@ -63,6 +63,9 @@ LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 PRIORITY_CLASSES: Final = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
 )
+RUNTIME_CLASSES: Final = Resource(
+    "node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False
+)
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet")
 JOBS: Final = Resource("batch", "v1", "jobs", "Job")
@@ -129,7 +132,7 @@ ROLE_BINDINGS: Final = Resource(*_RBAC, "rolebindings", "RoleBinding")
 BUILT_IN: Final = (
     PODS, NAMESPACES, NODES, LIMIT_RANGES, SERVICES, SERVICE_ACCOUNTS, SECRETS, CONFIG_MAPS,
     RESOURCE_QUOTAS, VALIDATING_POLICIES, VALIDATING_POLICY_BINDINGS,
-    EVENTS, LEASES, PRIORITY_CLASSES, DEPLOYMENTS, REPLICA_SETS, JOBS,
+    EVENTS, LEASES, PRIORITY_CLASSES, RUNTIME_CLASSES, DEPLOYMENTS, REPLICA_SETS, JOBS,
     POD_DISRUPTION_BUDGETS, CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, CLUSTER_ROLES,
     CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS,
 )  # fmt: skip

@@ -28,6 +28,16 @@ def of_namespace(found: Iterable[views.LimitRange]) -> Limits:
     )
 
 
+def overhead(found: views.RuntimeClass) -> dict[str, int]:
+    """What pods of a RuntimeClass take beside their containers, in units of 1e-9.
+
+    Raises:
+        InvalidValueError: a quantity cannot be read; the rule names the field.
+    """
+    fixed = None if found.overhead is None else found.overhead.pod_fixed
+    return nanos(fixed, "overhead.podFixed")
+
+
 def _bounds(item: views.LimitRangeItem) -> Bounds:
     return Bounds(
         maximum=nanos(item.max, "spec.limits.max"),

@@ -47,21 +47,22 @@ class Surroundings:
 PLAIN: Final = Surroundings()
 
 
-def workload(view: views.Workload, around: Surroundings = PLAIN) -> model.Workload:
+def workload(
+    view: views.Workload, around: Surroundings = PLAIN, known: model.Workload | None = None
+) -> model.Workload:
     """A Workload.
 
     Args:
         view: as the API server sent it.
         around: settings and objects that change what it is charged for.
+        known: an earlier version, translated in the same surroundings. While the generation is
+            the same, so is the spec, and what it asks for is taken from there.
 
     Raises:
         InvalidValueError: a quantity, time or selector cannot be read; the rule names the field.
     """
     meta, spec, status = view.metadata, view.spec, view.status
-    pods = [
-        _adjusted(one.template.spec, around, _path(i)) for i, one in enumerate(spec.pod_sets or ())
-    ]
-    reclaimable = {one.name: one.count for one in status.reclaimable_pods or ()}
+    asked = _asked(spec, around) if known is None or _is_newer(meta, known) else _said(known)
     requeue = status.requeue_state
     requeued = status.condition("Requeued")
     return model.Workload(
@@ -70,10 +71,7 @@ def workload(view: views.Workload, around: Surroundings = PLAIN) -> model.Worklo
         queue=LocalQueueKey(meta.namespace, spec.queue_name),
         priority=spec.priority or 0,
         created_us=times.parse(meta.creation_timestamp, "metadata.creationTimestamp") or 0,
-        pod_sets=tuple(
-            _pod_set(one, pod, around.rules, reclaimable.get(one.name, 0), _path(index))
-            for index, (one, pod) in enumerate(zip(spec.pod_sets or (), pods, strict=True))
-        ),
+        pod_sets=_reclaimed(asked.pod_sets, status.reclaimable_pods or ()),
         active=spec.active is not False,
         finished=status.is_true("Finished"),
         held=_is_held(view),
@@ -85,9 +83,73 @@ def workload(view: views.Workload, around: Surroundings = PLAIN) -> model.Worklo
         ),
         job_uid=meta.label(names.JOB_UID_LABEL),
         failed_checks=any(one.state in _FAILED for one in status.admission_checks or ()),
-        invalid=_invalid(pods, around.limits),
+        invalid=asked.invalid,
         pods_ready=status.is_true("PodsReady"),
         generation=meta.generation,
+    )
+
+
+def holder(view: views.Workload) -> model.Workload | None:
+    """A Workload reduced to what it holds, where it cannot be told what it asks for.
+
+    None if it holds nothing. What its reclaimable pods gave back is not taken off.
+
+    Raises:
+        InvalidValueError: what it holds cannot be read either; the rule names the field.
+    """
+    meta, spec, status = view.metadata, view.spec, view.status
+    found = model.Workload(
+        key=WorkloadKey(meta.namespace, meta.name),
+        uid=Uid(meta.uid),
+        queue=LocalQueueKey(meta.namespace, spec.queue_name),
+        priority=spec.priority or 0,
+        created_us=times.parse(meta.creation_timestamp, "metadata.creationTimestamp") or 0,
+        active=spec.active is not False,
+        finished=status.is_true("Finished"),
+        reservation=_reservation(status),
+        eviction=_eviction(status),
+    )
+    return found if found.counts else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What follows from a spec and its surroundings alone."""
+
+    pod_sets: tuple[model.PodSet, ...]
+    invalid: str
+
+
+def _asked(spec: views.WorkloadSpec, around: Surroundings) -> _Asked:
+    found = spec.pod_sets or ()
+    pods = [_adjusted(one.template.spec, around, _path(i)) for i, one in enumerate(found)]
+    return _Asked(
+        tuple(
+            _pod_set(one, pod, around.rules, _path(index))
+            for index, (one, pod) in enumerate(zip(found, pods, strict=True))
+        ),
+        _invalid(pods, around.limits),
+    )
+
+
+def _said(known: model.Workload) -> _Asked:
+    return _Asked(known.pod_sets, known.invalid)
+
+
+def _is_newer(meta: views.ObjectMeta, known: model.Workload) -> bool:
+    """Whether the spec may be another one; where nobody counts generations it always may."""
+    return not meta.generation or (meta.uid, meta.generation) != (known.uid, known.generation)
+
+
+def _reclaimed(
+    found: tuple[model.PodSet, ...], given_back: tuple[views.ReclaimablePod, ...]
+) -> tuple[model.PodSet, ...]:
+    counts = {one.name: one.count for one in given_back}
+    return tuple(
+        one
+        if one.reclaimable == counts.get(one.name, 0)
+        else replace(one, reclaimable=counts.get(one.name, 0))
+        for one in found
     )
 
 
@@ -161,7 +223,7 @@ def _eviction(status: views.WorkloadStatus) -> model.Eviction | None:
 
 
 def _pod_set(
-    view: views.PodSet, pod: requests.Pod, rules: requests.Rules, reclaimable: int, path: str
+    view: views.PodSet, pod: requests.Pod, rules: requests.Rules, path: str
 ) -> model.PodSet:
     spec = view.template.spec
     topology = view.topology_request
@@ -175,7 +237,6 @@ def _pod_set(
         tolerations=queues.tolerations(spec.tolerations or ()),
         group="" if topology is None else topology.pod_set_group_name or "",
         shape=_shape(spec),
-        reclaimable=reclaimable,
     )
 
 

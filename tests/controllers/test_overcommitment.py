@@ -39,8 +39,8 @@ def reserve_behind_our_back(world: World, name: str) -> None:
 
 
 def used(world: World) -> int:
-    pair = next(iter(world.core._state.cluster_queue_status(ClusterQueueName("gpus")).reservation))
-    return world.core._state.cluster_queue_status(ClusterQueueName("gpus")).reservation[pair]
+    (used,) = world.state.cluster_queue_status(ClusterQueueName("gpus")).reservation.values()
+    return used
 
 
 def test_a_late_reservation_over_quota_is_withdrawn_before_its_pod_is_released() -> None:

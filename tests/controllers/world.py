@@ -15,6 +15,7 @@ from admission.controllers.writes import Outcome, Write
 from admission.kube import patches, resources
 from admission.kube.api import Document
 from admission.kube.reflector import Replaced
+from admission.kube.resources import Resource
 from admission.kube.store import Store
 from admission.settings import ControllerSettings
 from admission.state.world import State
@@ -22,6 +23,10 @@ from tests.builders import pod_document
 from tests.clocks import FakeClock
 
 _CRDS = crds.documents()
+WATCHED: dict[Resource, Any] = {
+    **core.WATCHED,
+    resources.RUNTIME_CLASSES: core.OPTIONAL[resources.RUNTIME_CLASSES],
+}
 
 
 WORKLOAD_KIND = "workloads.kueue.x-k8s.io"
@@ -50,8 +55,9 @@ class World:
         self.refuse: Any = None
         self._queue: deque[Write] = deque()
         self._sender = Sender(self.store, self.clock, Event())
+        self.state = State()
         self.core = Core(
-            state=State(),
+            state=self.state,
             writer=self,
             events=self.events,
             clock=self.clock,
@@ -70,6 +76,11 @@ class World:
     def submit(self, write: Write) -> None:
         self._queue.append(write)
 
+    @property
+    def queued(self) -> tuple[Write, ...]:
+        """What was submitted and not sent yet."""
+        return tuple(self._queue)
+
     def send_one(self) -> Outcome | None:
         """Sends the oldest open write and reports it."""
         if not self._queue:
@@ -82,10 +93,15 @@ class World:
 
     def observe(self) -> None:
         """Tells the core what the store holds, as a relist does."""
-        for resource, into in core.WATCHED.items():
-            selector = core.SELECTORS.get(resource, "")
-            page = self.store.list(resource, label_selector=selector, into=into)
-            self.core.receive(core.Observed(resource, Replaced(items=page.items)))
+        for resource, into in WATCHED.items():
+            listed = self.listed(resource, into)
+            self.core.receive(core.Observed(resource, listed))
+
+    def listed(self, resource: Resource, into: type[Any]) -> Replaced[Any]:
+        """Everything of a kind that is watched."""
+        selector = core.SELECTORS.get(resource, "")
+        page = self.store.list(resource, label_selector=selector, into=into)
+        return Replaced(page.items, page.undecodable)
 
     def settle(self) -> None:
         """Lets everything happen that can happen without time passing."""

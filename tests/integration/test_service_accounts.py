@@ -364,7 +364,7 @@ WEBHOOK_ONLY: list[Case] = [
     ("GET", f"{LEASES}/{names.LEASE_NAME}", None),
     ("POST", "/apis/events.k8s.io/v1/namespaces/default/events", {}),
 ]
-CONTROLLER_ONLY: list[Case] = [("GET", "/api/v1/limitranges", None)]
+CONTROLLER_ONLY: list[Case] = [("GET", "/api/v1/resourcequotas", None)]
 FORBIDDEN = [
     (account, method, path, body)
     for account, more in ((CONTROLLER, CONTROLLER_ONLY), (WEBHOOK, WEBHOOK_ONLY))
