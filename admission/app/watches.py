@@ -11,7 +11,9 @@ from admission.app.optional import OptionalWatch
 from admission.base.clock import Clock
 from admission.controllers import core, metrics
 from admission.controllers.core import Message
-from admission.kube.api import Api
+from admission.controllers.quarantine import Unreadable
+from admission.kube import resources
+from admission.kube.api import Api, Undecodable
 from admission.kube.reflector import Reflector, Replaced
 from admission.kube.resources import Resource
 
@@ -92,6 +94,11 @@ class Watches:
         return OptionalWatch(self._api, self._reflector(resource, into), absent)
 
     def _reflector(self, resource: Resource, into: type[Any]) -> Reflector[Any]:
+        def quarantine(found: Undecodable) -> None:
+            metrics.QUARANTINED.labels(resource.kind).inc()
+            if resource is resources.WORKLOADS:
+                self._put(Unreadable(found))
+
         return Reflector(
             self._api,
             resource,
@@ -100,7 +107,7 @@ class Watches:
             clock=self._clock,
             label_selector=core.SELECTORS.get(resource, ""),
             watch_seconds=WATCH_SECONDS,
-            on_undecodable=lambda _: metrics.QUARANTINED.labels(resource.kind).inc(),
+            on_undecodable=quarantine,
         )
 
 

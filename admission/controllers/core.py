@@ -37,6 +37,7 @@ from admission.controllers.lanes import Lanes
 from admission.controllers.lifecycle import Step
 from admission.controllers.mirrors import Change, Mirror
 from admission.controllers.prices import Prices
+from admission.controllers.quarantine import Quarantine, Unreadable
 from admission.controllers.queuestatuses import QueueStatuses
 from admission.controllers.scheduling import Scheduling
 from admission.controllers.surroundings import Charges
@@ -76,7 +77,7 @@ class Lead:
     """This process leads from now on; what is listed after this message is up to date."""
 
 
-Message = Observed | Outcome | Lead | Listed
+Message = Observed | Unreadable | Outcome | Lead | Listed
 
 WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.NAMESPACES: views.Namespace,
@@ -148,6 +149,7 @@ class Core:
         self._scheduling = Scheduling(
             state, clock, self._explainer, accounting, self._prices, self._charges
         )
+        self._quarantine = Quarantine(self._scheduling, self._pods, events)
         self._statuses = QueueStatuses(
             state, self._configuration, self._lanes, clock, settings.status_interval_seconds,
             accounting, (self._fleet.condition, self._prices.condition),
@@ -192,6 +194,10 @@ class Core:
         match message:
             case Observed(resource=resource, change=change):
                 self._mirrors[resource].apply(change)
+                if resource is resources.WORKLOADS:
+                    self._backlog.add_all(self._quarantine.listed(change))
+            case Unreadable(found=found):
+                self._quarantine.see(found)
             case Outcome():
                 self._settle(message)
             case Listed():
@@ -253,6 +259,7 @@ class Core:
         key = self._pods.see_workload(view)
         if key is None:
             return
+        self._quarantine.release(key)
         self._accounting.observe(known, view)
         self._backlog.add(key)
         if self._scheduling.is_foreign_reservation(view):
@@ -316,6 +323,8 @@ class Core:
         self._taking_over = self._foreign_reservation = False
 
     def _is_not_started(self, key: WorkloadKey) -> bool:
+        if key in self._quarantine:
+            return False  # nothing can be written about it
         pod = self._pods.pod_of(key)
         gated = pod is not None and podworkload.is_gated(pod)
         return gated or self._jobs.is_not_started(key)
@@ -426,7 +435,7 @@ class Core:
 
     def _advance(self, key: WorkloadKey) -> None:
         """Sends the next write of a Workload, if there is one and its lane is free."""
-        if self._lanes.is_busy(key):
+        if self._lanes.is_busy(key) or key in self._quarantine:
             return
         write = self._next_write(key)
         if write is not None:

@@ -4,7 +4,7 @@ Every read takes ``into``, the type that the answer is decoded to; without it a 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeAlias
 
@@ -33,6 +33,7 @@ class Undecodable:
         resource_version: its version; may be empty.
         error: what the decoder complained of.
         deleted: it is gone (events only).
+        raw: the object as it came.
     """
 
     namespace: str
@@ -40,6 +41,7 @@ class Undecodable:
     resource_version: str
     error: str
     deleted: bool = False
+    raw: bytes = field(default=b"", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,4 +133,5 @@ def _undecodable(
         resource_version=known.resource_version,
         error=str(error),
         deleted=deleted,
+        raw=bytes(raw),
     )

@@ -10,6 +10,7 @@ from admission.base import names
 from admission.controllers import core
 from admission.controllers.accounting import Accounting
 from admission.controllers.core import Core
+from admission.controllers.quarantine import Unreadable
 from admission.controllers.writer import Sender
 from admission.controllers.writes import Outcome, Write
 from admission.kube import patches, resources
@@ -95,6 +96,8 @@ class World:
         """Tells the core what the store holds, as a relist does."""
         for resource, into in WATCHED.items():
             listed = self.listed(resource, into)
+            for one in listed.undecodable:
+                self.core.receive(Unreadable(one))
             self.core.receive(core.Observed(resource, listed))
 
     def listed(self, resource: Resource, into: type[Any]) -> Replaced[Any]:

@@ -69,7 +69,11 @@ def add_workload(
     system: Installed, team: str, name: str, runtime: str = "kata", **asked: str
 ) -> None:
     """One of two pods, made by hand."""
-    container = {"name": "main", "image": "train", "resources": {"requests": asked}}
+    container = {
+        "name": "main",
+        "image": "train",
+        "resources": {"requests": asked, "limits": asked},
+    }
     template = {"spec": {"containers": [container], "restartPolicy": "Never",
                          "runtimeClassName": runtime}}  # fmt: skip
     pods = [{"name": "main", "count": 2, "template": template}]

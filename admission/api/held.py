@@ -1,0 +1,36 @@
+"""What a Workload holds, read alone: of one that cannot be read as a whole."""
+
+from admission.api import views
+
+
+class HeldSpec(views.View, frozen=True, kw_only=True):
+    """The parts of a Workload's spec that count while it holds quota."""
+
+    queue_name: str = ""
+    priority: int | None = None
+    active: bool | None = None
+
+
+class HeldStatus(views.View, frozen=True, kw_only=True):
+    """The parts of a Workload's status that tell what it holds."""
+
+    conditions: tuple[views.Condition, ...] | None = None
+    admission: views.Admission | None = None
+
+
+class HeldWorkload(views.Object, frozen=True, kw_only=True):
+    """What a Workload holds, of one that does not fit `views.Workload` as a whole."""
+
+    spec: HeldSpec = HeldSpec()
+    status: HeldStatus = HeldStatus()
+
+    def workload(self) -> views.Workload:
+        """A Workload that holds the same and asks for nothing."""
+        spec, status = self.spec, self.status
+        return views.Workload(
+            metadata=self.metadata,
+            spec=views.WorkloadSpec(
+                queue_name=spec.queue_name, priority=spec.priority, active=spec.active
+            ),
+            status=views.WorkloadStatus(conditions=status.conditions, admission=status.admission),
+        )

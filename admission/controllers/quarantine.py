@@ -1,0 +1,101 @@
+"""Workloads that cannot be read whole: what they hold stays held, and nothing else is done.
+
+They are quarantined only as long as no version of them could be read; one that could stays as it
+was last read.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.api import views
+from admission.api.held import HeldWorkload
+from admission.base.names import WorkloadKey
+from admission.controllers import lifecycle
+from admission.controllers.events import Events
+from admission.controllers.mirrors import Change
+from admission.controllers.pods import PodWorkloads
+from admission.controllers.scheduling import Scheduling
+from admission.kube import decoding, errors
+from admission.kube.api import Undecodable
+from admission.kube.reflector import Replaced
+
+_REASON: Final = "Unreadable"
+_NOTE: Final = "The Workload cannot be read: {}. {} Correct it or delete it."
+_HOLDS: Final = "The quota it holds stays held."
+_IGNORED: Final = "It is left alone."
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A watch saw a Workload that cannot be decoded."""
+
+    found: Undecodable
+
+
+class Quarantine:
+    """Which Workloads cannot be read, by key."""
+
+    def __init__(self, scheduling: Scheduling, index: PodWorkloads, events: Events) -> None:
+        """Prepares it with nobody inside.
+
+        Args:
+            scheduling: is told what they hold.
+            index: where all Workloads are that could be read.
+            events: takes events about them.
+        """
+        self._scheduling = scheduling
+        self._index = index
+        self._events = events
+        self._versions: dict[WorkloadKey, str] = {}
+
+    def __contains__(self, key: object) -> bool:
+        """Whether the Workload exists and cannot be read."""
+        return key in self._versions
+
+    def see(self, found: Undecodable) -> None:
+        """Takes a Workload that cannot be decoded; says so once per version of it."""
+        key = WorkloadKey(found.namespace, found.name)
+        known = self._versions.get(key)
+        if not found.name or found.deleted or self._index.workloads.get(key) is not None:
+            return
+        self._versions[key] = found.resource_version
+        held = _held(found)
+        if held is not None:
+            self._scheduling.hold(held)
+        if known == found.resource_version:
+            return
+        holds = held is not None and held.status.admission is not None
+        self._events.event(
+            _reference(key, held),
+            "Warning",
+            _REASON,
+            _NOTE.format(found.error, _HOLDS if holds else _IGNORED),
+        )
+
+    def release(self, key: WorkloadKey) -> None:
+        """The Workload could be read."""
+        self._versions.pop(key, None)
+
+    def listed(self, change: Change[Any]) -> tuple[WorkloadKey, ...]:
+        """Takes a change after it was applied; returns those that are gone for sure."""
+        if not isinstance(change, Replaced):
+            return ()
+        there = {WorkloadKey(one.namespace, one.name) for one in change.undecodable}
+        gone = tuple(key for key in self._versions if key not in there)
+        for key in gone:
+            self.release(key)
+            self._scheduling.lose(key)
+        return gone
+
+
+def _held(found: Undecodable) -> views.Workload | None:
+    """What can be read of a Workload; None if that does not even tell whether it holds quota."""
+    try:
+        return decoding.one(found.raw, HeldWorkload).workload()
+    except errors.DecodeError:
+        return None
+
+
+def _reference(key: WorkloadKey, held: views.Workload | None) -> dict[str, str]:
+    metadata = views.ObjectMeta(namespace=key.namespace, name=key.name)
+    return lifecycle.reference(held or views.Workload(metadata=metadata))
