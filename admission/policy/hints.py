@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from admission.api import views
-from admission.base import quantity
+from admission.base import names, quantity
 from admission.base.errors import InvalidValueError
 from admission.gpu import resources
 from admission.policy import requests
@@ -25,6 +25,25 @@ def unheld(pod: Pod, placement: Placement) -> tuple[str, ...]:
         return ()
     taken = ", ".join(placement.wants)
     return (f"pod names node {pod.spec.node_name}: its {taken} is taken outside every queue",)
+
+
+def owned(old: Pod | None, new: Pod) -> tuple[str, ...]:
+    """Warning about a pod that is marked as managed though a Job has it, which is held as a whole.
+
+    Source: kueue pkg/controller/jobs/pod/pod_webhook.go (warningForPodManagedLabel).
+
+    Args:
+        old: as stored so far; None when it is being created.
+        new: as it would be stored.
+    """
+    is_marked = new.metadata.label(names.MANAGED_LABEL) == names.MANAGED_VALUE
+    is_held_for_parent = names.POD_SUSPENDING_PARENT in (new.metadata.annotations or {})
+    if not new.is_of_job or not is_marked or (old is not None and is_held_for_parent):
+        return ()
+    mark = f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}"
+    return (
+        f"pod owner is managed by kueue, label '{mark}' might lead to unexpected behaviour",
+    )  # fmt: skip
 
 
 def held(

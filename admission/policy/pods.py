@@ -102,14 +102,22 @@ def validate(
     if old is not None:
         has_default = queueing.has_default_queue(context.namespace, knowledge)
         errors = metadata_rules.update_errors(old, new, has_default_queue=has_default)
-        return Outcome(standing=Standing.FREE, errors=fielderrors.in_order(errors))
+        return Outcome(
+            standing=Standing.FREE,
+            errors=fielderrors.in_order(errors),
+            warnings=hints.owned(old, new),
+        )
     placement = queueing.place(new, context, rules, knowledge)
     errors = metadata_rules.create_errors(new)
     if placement.standing is Standing.REFUSED:
         errors.append(_refusal(new, placement, context, knowledge))
     elif placement.is_held and not new.has_gate(names.ADMISSION_GATE):
         errors.append(_gate_missing(placement))
-    return Outcome(standing=placement.standing, errors=fielderrors.in_order(errors))
+    return Outcome(
+        standing=placement.standing,
+        errors=fielderrors.in_order(errors),
+        warnings=hints.owned(old, new),
+    )
 
 
 def _unheld(

@@ -104,10 +104,8 @@ def is_of_admitted_job(pod: Pod, context: Context) -> bool:
     The mark in its annotations was put into the Job's template together with the permission to
     run. Anybody can write it on a pod, and name an owner: so who made the pod decides.
     """
-    owner = pod.metadata.controller()
-    by_job = owner is not None and (owner.api_version, owner.kind) == ("batch/v1", "Job")
     is_marked = bool(pod.metadata.annotation(names.WORKLOAD_ANNOTATION))
-    return by_job and is_marked and context.user in JOB_CONTROLLERS
+    return pod.is_of_job and is_marked and context.user in JOB_CONTROLLERS
 
 
 def has_default_queue(namespace: str, knowledge: Knowledge) -> bool:

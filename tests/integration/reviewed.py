@@ -8,12 +8,14 @@ from pathlib import Path
 from typing_extensions import override
 
 from admission.api import kinds
+from admission.webhook import configuration
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
 from tests.integration.installed import PROGRAM, Installed
 from tests.policy.kinds.case import identified, queue
 
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 KINDS = {kind.name: kind for kind in kinds.KINDS}
 
 
@@ -54,6 +56,18 @@ def is_served(system: Installed) -> bool:
     """Whether the API server answers for every kind; after a CRD changes it pauses."""
     versions = ("v1beta1", "v1beta2")
     return all(system.api.answers(collection(kind, one)) for kind in KINDS for one in versions)
+
+
+@contextmanager
+def unreviewed(system: Reviewed) -> Iterator[None]:
+    """Inside the block nothing is judged, as before our installation."""
+    system.api.delete(f"{CONFIGURATIONS}/{configuration.VALIDATING_NAME}")
+    waiting.until(lambda: not is_reviewed(system), what="nothing is judged")
+    try:
+        yield
+    finally:
+        system.install()
+        waiting.until(lambda: is_reviewed(system), what="webhook configurations in effect")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ webhook; what the webhook refuses is a 403 in its words.
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
@@ -16,14 +16,15 @@ from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
 from tests.integration.installed import Installed
-from tests.integration.reviewed import Reviewed, collection, reviewed
+from tests.integration.reviewed import KINDS, Reviewed, collection, reviewed, unreviewed
 from tests.policy.kinds import mark_cases, queue_cases, workload_cases
-from tests.policy.kinds.case import Case, Document, identified, workload
+from tests.policy.kinds.case import Case, Document, identified, pod_set, workload
 
 pytestmark = pytest.mark.controlplane
 
 ALL = queue_cases.CASES + workload_cases.CASES + mark_cases.MARKS
-CASES = [case for case in ALL if case.reaches]
+CASES = [case for case in ALL if not case.is_legacy]
+LEGACY = {f"legacy-{number}": case for number, case in enumerate(ALL) if case.is_legacy}
 NOT_CHECKED = "some validation rules were not checked because the object was invalid"
 
 
@@ -46,18 +47,32 @@ def attempt(system: Reviewed, case: Case) -> None:
     Raises:
         RestError: it was refused.
     """
-    api, path = system.api, f"{collection(case.kind)}/x"
     if case.old is None:
-        api.post(f"{collection(case.kind)}?dryRun=All", identified(case.kind, case.new))
+        path = f"{collection(case.kind)}?dryRun=All"
+        system.api.post(path, identified(case.kind, case.new))
         return
-    api.post(collection(case.kind), identified(case.kind, case.old))
+    store(system, case, case.old)
+    change(system, case)
+
+
+def store(system: Reviewed, case: Case, old: Document, name: str = "x") -> None:
+    """Makes the object as it is before the change."""
+    document = {**old, "metadata": {"name": name, **old.get("metadata", {})}}
+    system.api.post(collection(case.kind), identified(case.kind, document))
+    if old.get("status"):
+        path = f"{collection(case.kind)}/{name}/status"
+        system.api.patch(path, {"status": old["status"]})
+
+
+def change(system: Reviewed, case: Case, name: str = "x") -> None:
+    """Changes the object as the case says, and removes it."""
+    path = f"{collection(case.kind)}/{name}"
     try:
-        if case.old.get("status"):
-            api.patch(f"{path}/status", {"status": case.old["status"]})
-        stored = api.get(path)
-        api.text("PUT", f"{path}{'/status' if case.is_status else ''}", changed(stored, case.new))
+        stored = system.api.get(path)
+        part = "/status" if case.is_status else ""
+        system.api.text("PUT", f"{path}{part}", changed(stored, case.new))
     finally:
-        remove(system, case.kind)
+        remove(system, case.kind, name)
 
 
 def changed(stored: Json, new: Document) -> Json:
@@ -66,8 +81,8 @@ def changed(stored: Json, new: Document) -> Json:
     return {**kept, **copy.deepcopy(new), "metadata": metadata}
 
 
-def remove(system: Reviewed, kind: str) -> None:
-    path = f"{collection(kind)}/x"
+def remove(system: Reviewed, kind: str, name: str) -> None:
+    path = f"{collection(kind)}/{name}"
     system.api.patch(path, {"metadata": {"finalizers": None}})
     system.api.delete(path)
 
@@ -80,11 +95,34 @@ def causes(refused: RestError) -> set[str]:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_client_is_told_the_rule(system: Reviewed, case: Case) -> None:
+    check_answer(case, partial(attempt, system, case))
+
+
+@pytest.fixture(scope="module")
+def legacy(system: Reviewed) -> Reviewed:
+    """The installation with objects that were stored before there were rules."""
+    with unreviewed(system):
+        for name, case in LEGACY.items():
+            assert case.old is not None
+            store(system, case, case.old, name)
+    return system
+
+
+@pytest.mark.parametrize("name", LEGACY, ids=[str(case) for case in LEGACY.values()])
+def test_what_was_stored_before_the_rule_is_judged_as_the_rule_says(
+    legacy: Reviewed, name: str
+) -> None:
+    case = LEGACY[name]
+    check_answer(case, partial(change, legacy, case, name))
+
+
+def check_answer(case: Case, attempting: Callable[[], None]) -> None:
+    """Compares status, reason and message of the answer with those of the case."""
     if not case.message:
-        attempt(system, case)
+        attempting()
         return
     with pytest.raises(RestError) as caught:
-        attempt(system, case)
+        attempting()
     refused = caught.value
     if case.schema is not None:
         assert (refused.status, causes(refused)) == (422, set(case.schema))
@@ -109,10 +147,24 @@ def test_finalizers_that_stand_there_are_kept(system: Reviewed, kind: str) -> No
         assert made["metadata"]["finalizers"] == want
 
 
-@pytest.mark.parametrize("kind", ["Cohort", "Workload"])
+LEAST: dict[str, Document] = {
+    "AdmissionCheck": {"spec": {"controllerName": "example.com/c"}},
+    "Topology": {"spec": {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]}},
+    "WorkloadPriorityClass": {"value": 1},
+}
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"ClusterQueue", "ResourceFlavor"}))
 def test_other_kinds_get_no_finalizer(system: Reviewed, kind: str) -> None:
-    made = system.api.post(f"{collection(kind)}?dryRun=All", identified(kind, {"spec": {}}))
+    document = identified(kind, LEAST.get(kind, {"spec": {}}))
+    made = system.api.post(f"{collection(kind)}?dryRun=All", document)
     assert "finalizers" not in made["metadata"]
+
+
+def test_the_smallest_number_of_pods_is_kept(system: Reviewed) -> None:
+    document = identified("Workload", workload(pod_set(count=3, minCount=2)))
+    made = system.api.post(f"{collection('Workload')}?dryRun=All", document)
+    assert made["spec"]["podSets"][0]["minCount"] == 2
 
 
 def test_what_the_schema_refuses_is_told_by_the_schema_though_the_webhook_sees_it_first(

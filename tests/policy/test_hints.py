@@ -5,8 +5,12 @@ from typing import Any
 import pytest
 
 from admission.api import views
+from admission.policy import pods
+from admission.policy.knowledge import Context
 from tests.policy.builders import (
+    NOW_US,
     OLD,
+    RULES,
     Cluster,
     make_cluster,
     make_cluster_queue,
@@ -14,6 +18,7 @@ from tests.policy.builders import (
     make_local_queue,
     make_pod,
     mutate,
+    read,
 )  # fmt: skip
 
 GPU = "nvidia.com/gpu"
@@ -162,3 +167,47 @@ def test_a_gpu_on_a_named_node_is_said_to_be_outside_every_queue():
         "pod names node n1: its nvidia.com/gpu is taken outside every queue",
     )
     assert warnings(make_cluster("other")) == ()
+
+
+MANAGED = "kueue.x-k8s.io/managed"
+PARENT = "kueue.x-k8s.io/pod-suspending-parent"
+OF_JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+OF_A_JOB = (
+    "pod owner is managed by kueue, label 'kueue.x-k8s.io/managed=true' might lead to unexpected"
+    " behaviour"
+)
+
+
+def judged(owner: dict[str, Any], *, update: bool = False, **metadata: Any) -> tuple[str, ...]:
+    gates = [{"name": "kueue.x-k8s.io/admission"}]
+    document = make_pod(schedulingGates=gates, **metadata)
+    document["metadata"]["ownerReferences"] = [owner]
+    pod = read(document)
+    context = Context(namespace="team-a", now_us=NOW_US)
+    return pods.validate(pod if update else None, pod, context, RULES, make_cluster()).warnings
+
+
+def test_a_pod_of_a_job_that_is_marked_as_managed_is_warned_about():
+    marked = {MANAGED: "true"}
+    assert judged(OF_JOB, labels=marked) == judged(OF_JOB, labels=marked, update=True)
+    assert judged(OF_JOB, labels=marked) == (OF_A_JOB,)
+
+
+def test_a_pod_held_for_its_parent_is_warned_about_at_its_creation_only():
+    held: dict[str, Any] = {"labels": {MANAGED: "true"}, "annotations": {PARENT: "job"}}
+    assert judged(OF_JOB, **held) == (OF_A_JOB,)
+    assert judged(OF_JOB, **held, update=True) == ()
+
+
+@pytest.mark.parametrize(
+    ("owner", "label"),
+    [
+        (OF_JOB, "false"),
+        ({**OF_JOB, "controller": None}, "true"),
+        ({**OF_JOB, "apiVersion": "example.com/v1"}, "true"),
+        ({**OF_JOB, "apiVersion": "apps/v1", "kind": "ReplicaSet"}, "true"),
+    ],
+    ids=["not marked", "not controlled", "another kind of Job", "of a ReplicaSet"],
+)
+def test_other_pods_are_not_warned_about_their_owner(owner: dict[str, Any], label: str):
+    assert judged(owner, labels={MANAGED: label}) == ()

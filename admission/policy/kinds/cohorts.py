@@ -21,8 +21,8 @@ def _quotas(cohort: Cohort) -> Iterator[FieldError]:
 
 
 RULES: Final[tuple[Row[Cohort], ...]] = (
-    Syntax("Cohort 1", _weight),  # the rows of `quotas.WEIGHTS`
-    Syntax("Cohort 2", _quotas),  # the rows of `quotas`
+    Syntax("Cohort 11", _weight),  # the rows of `quotas.WEIGHTS`
+    Syntax("Cohort 1-7", _quotas),  # the rows of `quotas`
 )
 
 

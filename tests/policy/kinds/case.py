@@ -18,6 +18,11 @@ VALUE_RULE = (
     " and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or"
     " '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
+SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or"
+    " '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used"
+    " for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +38,9 @@ class Case:
         schema: field errors of the schema, which a real API server tells instead; None where it
             has none and the webhook is asked.
         is_status: the update is one of the status subresource.
-        reaches: whether a real API server can be brought to ask this at all.
+        is_legacy: whether ``old`` breaks a rule itself, so that it must have been stored before
+            the rule was there.
+        has_default_queue: of a pod: whether its namespace has a LocalQueue named ``default``.
     """
 
     rule: str
@@ -43,7 +50,13 @@ class Case:
     message: str = ""
     schema: frozenset[str] | None = None
     is_status: bool = False
-    reaches: bool = True
+    is_legacy: bool = False
+    has_default_queue: bool = False
+
+    @property
+    def row(self) -> str:
+        """Kind and number of the rule, as the contract numbers it: ``ClusterQueue 4``."""
+        return " ".join(self.rule.split()[:2])
 
     @override
     def __str__(self) -> str:
@@ -130,9 +143,11 @@ def holding(*assignments: Document, **status: Any) -> Document:
     return {"conditions": [condition()], "admission": admission(*assignments), **status}
 
 
-def check(state: str = "Ready", updates: list[Document] | None = None) -> Document:
+def check(
+    state: str = "Ready", updates: list[Document] | None = None, name: str = "check"
+) -> Document:
     found = {
-        "name": "check", "state": state, "message": "",
+        "name": name, "state": state, "message": "",
         "lastTransitionTime": "2026-01-02T03:04:05Z",
     }  # fmt: skip
     return found if updates is None else {**found, "podSetUpdates": updates}

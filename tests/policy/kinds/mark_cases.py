@@ -15,7 +15,12 @@ def marked(kind: str, **metadata: Any) -> Document:
 
 
 def case(
-    kind: str, annotations: dict[str, str], rule: str = "", *, was: dict[str, str] | None = None
+    kind: str,
+    annotations: dict[str, str],
+    rule: str = "",
+    *,
+    was: dict[str, str] | None = None,
+    is_legacy: bool = False,
 ) -> Case:
     """``rule`` is what follows the field; empty if nothing is wrong."""
     (key,) = annotations
@@ -25,11 +30,13 @@ def case(
         new=marked(kind, annotations=annotations),
         old=None if was is None else marked(kind, annotations=was),
         message=rule and f"metadata.annotations[{key}]: {rule}",
+        is_legacy=is_legacy,
     )
 
 
-def of_queue(value: str, rule: str = "", *, was: str | None = None) -> Case:
-    return case("ClusterQueue", {GUARD: value}, rule, was=None if was is None else {GUARD: was})
+def of_queue(value: str, rule: str = "", *, was: str | None = None, **fields: Any) -> Case:
+    before = None if was is None else {GUARD: was}
+    return case("ClusterQueue", {GUARD: value}, rule, was=before, **fields)
 
 
 def of_flavor(key: str, value: str, rule: str = "") -> Case:
@@ -46,6 +53,7 @@ MARKS = [
     of_queue("enforce", unsupported("enforce", '"Enforce", "Off"')),
     of_queue("", unsupported("", '"Enforce", "Off"')),
     of_queue("true", unsupported("true", '"Enforce", "Off"'), was="Enforce"),
+    of_queue("enforce", was="enforce", is_legacy=True),
     Case(
         rule="ClusterQueue capacity-guard as a label",
         kind="ClusterQueue",
@@ -75,6 +83,3 @@ MARKS = [
         " device plugin offers whole GPU instances only; request nvidia.com/mig-3g.40gb",
     ),
 ]  # fmt: skip
-
-STORED = of_queue("enforce", was="enforce")
-"""A value from before the rule, which no API server can be brought to store while it holds."""

@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.policy.kinds.case import (
     NAME_RULE,
+    SUBDOMAIN_RULE,
     VALUE_RULE,
     Case,
     Document,
@@ -83,6 +84,23 @@ CLUSTER_QUEUES = [
         f'{GROUP}.coveredResources[0]: Invalid value: "/a": prefix part must be non-empty',
     ),
     cq(
+        "1 empty name",
+        queue(group(flavor("f", quota("a/")), covered=["a/"])),
+        f'[{GROUP}.coveredResources[0]: Invalid value: "a/": name part must be non-empty,'
+        f' {GROUP}.coveredResources[0]: Invalid value: "a/": {NAME_RULE}]',
+    ),
+    cq(
+        "1 long name",
+        queue(group(flavor("f", quota("n" * 64)), covered=["n" * 64])),
+        f'{GROUP}.coveredResources[0]: Invalid value: "{"n" * 64}": name part must be no more'
+        " than 63 bytes",
+    ),
+    cq(
+        "1 prefix",
+        queue(group(flavor("f", quota("A/a")), covered=["A/a"])),
+        f'{GROUP}.coveredResources[0]: Invalid value: "A/a": prefix part {SUBDOMAIN_RULE}',
+    ),
+    cq(
         "2 in two groups",
         queue(group(), group(flavor("g"))),
         'spec.resourceGroups[1].coveredResources[0]: Duplicate value: "cpu"',
@@ -158,6 +176,18 @@ CLUSTER_QUEUES = [
         " `operator` is 'In' or 'NotIn'",
     ),
     cq(
+        "8 value of DoesNotExist",
+        selecting(operator="DoesNotExist", values=["a"]),
+        f"{SELECTOR}.matchExpressions[0].values: Forbidden: may not be specified when"
+        " `operator` is 'Exists' or 'DoesNotExist'",
+    ),
+    cq(
+        "8 NotIn nothing",
+        selecting(operator="NotIn", values=[]),
+        f"{SELECTOR}.matchExpressions[0].values: Required value: must be specified when"
+        " `operator` is 'In' or 'NotIn'",
+    ),
+    cq(
         "8 values not wanted",
         selecting(operator="Exists", values=["a"]),
         f"{SELECTOR}.matchExpressions[0].values: Forbidden: may not be specified when"
@@ -173,6 +203,11 @@ CLUSTER_QUEUES = [
         "8 value",
         selecting(values=["a", "-"]),
         f'{SELECTOR}.matchExpressions[0].values[1]: Invalid value: "-": {VALUE_RULE}',
+    ),
+    cq(
+        "8 label key",
+        queue(namespaceSelector={"matchLabels": {"@": "a"}}),
+        f'{SELECTOR}.matchLabels: Invalid value: "@": {NAME_RULE}',
     ),
     cq(
         "8 label value",
@@ -233,15 +268,19 @@ CLUSTER_QUEUES = [
         " resourceGroup must be ≤ 512, got 513",
     ),
     cq("14 just as many", queue(wide(many(16), many(32, "f")))),
+    cq("14 in two groups", queue(
+        wide(many(16), many(32, "f")), wide(many(16, "s"), many(32, "g")))),
     cq("16", queue(**checks(ON_G)), UNKNOWN),
+    cq("16 of the second check", queue(**checks(ON_F, {"name": "b", "onFlavors": ["f", "g"]})),
+       UNKNOWN.replace("admissionChecks[0].onFlavors[0]", "admissionChecks[1].onFlavors[1]")),
     cq("16 on an update", queue(**checks(ON_G)), UNKNOWN, old=queue(**checks(ON_F))),
     cq(
         "16 as it was", queue(**checks(ON_G), stopPolicy="Hold"),
-        old=queue(**checks(ON_G)), reaches=False,
+        old=queue(**checks(ON_G)), is_legacy=True,
     ),
     cq(
         "16 as it was but for the flavors", queue(**checks(ON_G)), UNKNOWN,
-        old=queue(group(flavor("e")), **checks(ON_G)), reaches=False,
+        old=queue(group(flavor("e")), **checks(ON_G)), is_legacy=True,
     ),
     cq(
         "17 changed", queue(concurrentAdmissionPolicy=LATER),
@@ -254,6 +293,12 @@ CLUSTER_QUEUES = [
         "spec.concurrentAdmissionPolicy: Invalid value: null: field is immutable",
         old=queue(concurrentAdmissionPolicy=POLICY),
     ),
+    cq(
+        "17 added", queue(concurrentAdmissionPolicy=POLICY),
+        'spec.concurrentAdmissionPolicy: Invalid value: {"migration":{"mode":'
+        '"TryPreferredFlavors"}}: field is immutable',
+        old=queue(),
+    ),
     cq("17 as it was", queue(concurrentAdmissionPolicy=POLICY, cohortName="b"),
        old=queue(concurrentAdmissionPolicy=POLICY)),
 ]  # fmt: skip
@@ -261,48 +306,58 @@ CLUSTER_QUEUES = [
 COHORTS = [
     co("that is right", queue(parentName="root")),
     co(
-        "1 below zero", queue(fairSharing={"weight": -1}),
+        "11 below zero", queue(fairSharing={"weight": -1}),
         f'spec.fairSharing: Invalid value: "-1": {NEGATIVE}',
     ),
     co(
-        "1 nearly zero", queue(fairSharing={"weight": "0.5n"}),
+        "11 nearly zero", queue(fairSharing={"weight": "0.5n"}),
         'spec.fairSharing: Invalid value: "1n": When not 0, weight must be > 10e-9',
     ),
     co(
-        "2 resource", queue(group(flavor("f", quota("a/b/c")), covered=["a/b/c"])),
+        "1 resource", queue(group(flavor("f", quota("a/b/c")), covered=["a/b/c"])),
         f'{GROUP}.coveredResources[0]: Invalid value: "a/b/c": a valid label key '
         + NAME_RULE.removeprefix("name part ")
         + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
     ),
+    co("in a circle", queue(parentName="x")),
     co(
-        "2 nominal", queue(group(flavor("f", quota(nominal=-1)))),
+        "2", queue(group(), group(flavor("g"))),
+        'spec.resourceGroups[1].coveredResources[0]: Duplicate value: "cpu"',
+    ),
+    co(
+        "4", queue(group(flavor("f", quota(nominal=-1)))),
         f'{QUOTA}.nominalQuota: Invalid value: "-1": {NEGATIVE}',
     ),
     co(
-        "2 order", queue(group(flavor("f", quota("memory")))),
+        "3", queue(group(flavor("f", quota("memory")))),
         f'{QUOTA}.name: Invalid value: "memory": must match the name in coveredResources',
     ),
     co(
-        "2 limits without a parent",
+        "5 and 6 without a parent",
         queue(group(flavor("f", quota(borrowingLimit=1, lendingLimit=-1)))),
         f'[{QUOTA}.borrowingLimit: Invalid value: "1": must be nil when parent is empty,'
         f' {QUOTA}.lendingLimit: Invalid value: "-1": {NEGATIVE},'
         f' {QUOTA}.lendingLimit: Invalid value: "-1": must be nil when parent is empty]',
     ),
     co(
-        "2 borrowing", queue(group(flavor("f", quota(borrowingLimit=-1))), parentName="root"),
+        "5", queue(group(flavor("f", quota(borrowingLimit=-1))), parentName="root"),
         f'{QUOTA}.borrowingLimit: Invalid value: "-1": {NEGATIVE}',
     ),
     co(
-        "2 lends more than nominal",
+        "6", queue(group(flavor("f", quota(lendingLimit=-1))), parentName="root"),
+        f'{QUOTA}.lendingLimit: Invalid value: "-1": {NEGATIVE}',
+    ),
+    co(
+        "6 more than nominal",
         queue(group(flavor("f", quota(lendingLimit=9))), parentName="root"),
     ),
     co(
-        "2 flavor", queue(group(), group(flavor("f", quota("memory")), covered=["memory"])),
+        "7", queue(group(), group(flavor("f", quota("memory")), covered=["memory"])),
         'spec.resourceGroups[1].flavors[0].name: Duplicate value: "f"',
     ),
     co(
-        "2 weight first", queue(group(flavor("f", quota(nominal=-1))), fairSharing={"weight": -1}),
+        "11 is told first",
+        queue(group(flavor("f", quota(nominal=-1))), fairSharing={"weight": -1}),
         f'[spec.fairSharing: Invalid value: "-1": {NEGATIVE},'
         f' {QUOTA}.nominalQuota: Invalid value: "-1": {NEGATIVE}]',
     ),

@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.policy.kinds.case import (
     NAME_RULE,
+    SUBDOMAIN_RULE,
     VALUE_RULE,
     Case,
     Document,
@@ -81,6 +82,20 @@ CREATED = [
         f"{TEMPLATE}.spec.resources.requests[pods]: {RESERVED}",
     ),
     wl(
+        "2 limits of the pod",
+        asks(resources={"limits": {"pods": "1"}}),
+        f"{TEMPLATE}.spec.resources.limits[pods]: {RESERVED}",
+    ),
+    wl(
+        "3 of an init container and of the pod",
+        asks(
+            initContainers=[{"name": "i", "resources": {"requests": {"memory": "-1Gi"}}}],
+            resources={"limits": {"cpu": "-100m"}},
+        ),
+        f'[{TEMPLATE}.spec.initContainers[0].resources.requests[memory]: Invalid value: "-1Gi":'
+        f' {NEGATIVE}, {TEMPLATE}.spec.resources.limits[cpu]: Invalid value: "-100m": {NEGATIVE}]',
+    ),
+    wl(
         "3", asks({"requests": {"cpu": "-1"}, "limits": {"nvidia.com/gpu": -2}}),
         f'[{TEMPLATE}.spec.containers[0].resources.limits[nvidia.com/gpu]: Invalid value: "-2":'
         f" {NEGATIVE}, {TEMPLATE}.spec.containers[0].resources.requests[cpu]: Invalid value:"
@@ -131,6 +146,16 @@ CREATED = [
         ' "acme.io/foo")',
     ),
     wl(
+        "19 host", workload(annotations={GATED: "A/x"}),
+        f'{GATED_PATH}: Invalid value: "A": {SUBDOMAIN_RULE}',
+    ),
+    wl(
+        "19 path", workload(annotations={GATED: "a.io/x y"}),
+        f'{GATED_PATH}: Invalid value: "x y": Invalid path (regex used for validation is'
+        " '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')",
+    ),
+    wl("19 blank", workload(annotations={GATED: " "})),
+    wl(
         "19 long", workload(annotations={GATED: f"acme.io/{'a' * 60}"}),
         f"{GATED_PATH}: Too long: may not be more than 63 bytes",
     ),
@@ -147,13 +172,14 @@ def st(
     *schema: str,
     before: Document | None = None,
     of: Document = PLAIN,
-    reaches: bool = True,
+    is_legacy: bool = False,
 ) -> Case:
     """An update of the status of a Workload."""
     old = of if before is None else {**of, "status": before}
     return wl(
-        rule, {**of, "status": status}, message, *schema, old=old, is_status=True, reaches=reaches
-    )
+        rule, {**of, "status": status}, message, *schema, old=old, is_status=True,
+        is_legacy=is_legacy,
+    )  # fmt: skip
 
 
 USED = "status.admission.podSetAssignments[0].resourceUsage"
@@ -168,7 +194,7 @@ STATUSES = [
     ),
     st(
         "10 as it was", {"conditions": [condition()], "clusterName": "c"},
-        before={"conditions": [condition()], "nominatedClusterNames": ["c"]}, reaches=False,
+        before={"conditions": [condition()], "nominatedClusterNames": ["c"]}, is_legacy=True,
     ),
     st("10 no quota", {"conditions": [condition(status="False")]}),
     st(
@@ -185,6 +211,7 @@ STATUSES = [
         f'{USED}[nvidia.com/gpu]: Invalid value: "3": is not a multiple of 2',
     ),
     st("12 milli", holding(assigned(count=4, resourceUsage={"cpu": "1"}))),
+    st("12 rounded up", holding(assigned(count=2, resourceUsage={"memory": "1500m"}))),
     st("12 no pods", holding(assigned(count=0, resourceUsage={"cpu": "1"}))),
     st(
         "13 twice", {"conditions": [condition("A"), condition("A")]},
@@ -250,7 +277,7 @@ STATUSES = [
     st(
         "15 of an elastic one as it was", {"reclaimablePods": [{"name": "main", "count": 5}]},
         before={"reclaimablePods": [{"name": "main", "count": 5}]},
-        of=workload(annotations=ELASTIC), reaches=False,
+        of=workload(annotations=ELASTIC), is_legacy=True,
     ),
     st(
         "16", {"admissionChecks": [check(updates=[{"name": "c"}])]},
@@ -273,6 +300,11 @@ STATUSES = [
 ]  # fmt: skip
 
 HELD = holding()
+PLACED: Document = {
+    "levels": ["rack"],
+    "slices": [{"domainCount": 1, "valuesPerLevel": [{"universal": "r1"}],
+                "podCounts": {"universal": 1}}],
+}  # fmt: skip
 BOTH = holding(assigned("a", 4), assigned("b", 4))
 
 
@@ -335,6 +367,19 @@ CHANGES = [
         of=workload(pod_set(count=3), annotations=ELASTIC),
     ),
     st(
+        "24 of an elastic one that shrinks",
+        holding(assigned(count=4)),
+        before={**holding(assigned(count=4)), "reclaimablePods": [{"name": "main", "count": 2}]},
+        of=workload(pod_set(count=3), annotations=ELASTIC),
+    ),
+    st(
+        "24 of an elastic one that does not shrink",
+        holding(assigned(count=4)),
+        "status.reclaimablePods[main]: Required value: cannot be removed",
+        before={**holding(assigned(count=4)), "reclaimablePods": [{"name": "main", "count": 2}]},
+        of=workload(pod_set(count=4), annotations=ELASTIC),
+    ),
+    st(
         "25", {**HELD, "admission": admission(queue="other")},
         'status.admission: Invalid value: {"clusterQueue":"other","podSetAssignments":[{"count":'
         '1,"name":"main"}]}: field is immutable',
@@ -348,6 +393,10 @@ CHANGES = [
         "<nil>: Invalid value: podSetAssignments must have the same number of podSets as the spec",
         before=HELD,
     ),
+    st("25 placed", holding(assigned(topologyAssignment=PLACED)), before=holding()),
+    st("25 given", {"conditions": [condition(status="False")],
+                                       "admission": admission(queue="other")},
+       before={"conditions": [condition(status="False")]}),
     st("25 delayed topology", holding(assigned(delayedTopologyRequest="Ready")),
        before=holding(assigned(delayedTopologyRequest="Pending"))),
     st("25 cleared", {"conditions": [condition(status="False")]}, before=HELD),
@@ -356,6 +405,18 @@ CHANGES = [
         f'{UPDATES}: Invalid value: [{{"labels":{{"a":"b"}},"name":"main"}}]: {IMMUTABLE}',
         before={"admissionChecks": [check(updates=NAMED)]},
     ),
+    st(
+        "26 found by its name",
+        {"admissionChecks": [check(name="b", updates=[{"name": "main", "labels": {"a": "b"}}]),
+                             check(name="a", updates=NAMED)]},
+        f'status.admissionChecks[1].podSetUpdates: Invalid value: [{{"labels":{{"a":"b"}},"name":'
+        f'"main"}}]: {IMMUTABLE}',
+        before={"admissionChecks": [check(name="a", updates=NAMED),
+                                    check(name="b", updates=NAMED)]},
+    ),
+    st("26 not ready now",
+       {"admissionChecks": [check("Retry", updates=[{"name": "main", "labels": {"a": "b"}}])]},
+       before={"admissionChecks": [check(updates=NAMED)]}),
     st("26 not ready before",
        {"admissionChecks": [check(updates=[{"name": "main", "labels": {"a": "b"}}])]},
        before={"admissionChecks": [check("Pending", updates=NAMED)]}),
@@ -380,6 +441,17 @@ CHANGES = [
         f"{GATED_PATH}: Forbidden: can only remove gates, not add new ones",
         old=workload(annotations={GATED: "acme.io/a"}),
     ),
+    up(
+        "28 a blank one added", workload(annotations={GATED: " "}),
+        f"{GATED_PATH}: Forbidden: cannot add admission gate after creation",
+        old=workload(),
+    ),
+    up(
+        "19 on an update", workload(annotations={GATED: "acme.io/a,"}),
+        f'{GATED_PATH}: Invalid value: "acme.io/a,": cannot contain empty gate names',
+        old=workload(annotations={GATED: "acme.io/a,acme.io/b"}),
+    ),
+    up("28 all removed", workload(), old=workload(annotations={GATED: "acme.io/a"})),
     up("28 removed", workload(annotations={GATED: "acme.io/b"}),
        old=workload(annotations={GATED: "acme.io/a,acme.io/b"})),
 ]  # fmt: skip
