@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from admission.kube import client
+from admission.kube import client, credentials
 from admission.kube.client import Client
 
 
@@ -12,9 +12,19 @@ class Target:
 
     Attributes:
         kubeconfig: path; None for ``$KUBECONFIG``, ``~/.kube/config`` or the pod's own account.
+        context: context of the kubeconfig; None for its current one.
     """
 
     kubeconfig: str | None
+    context: str | None = None
+
+    def namespace(self) -> str:
+        """The namespace that is meant where none is named.
+
+        Raises:
+            KubeError: the kubeconfig cannot be read or used.
+        """
+        return credentials.namespace(self.kubeconfig, context=self.context)
 
     def connect(
         self,
@@ -35,6 +45,7 @@ class Target:
         """
         return Client.connect(
             self.kubeconfig,
+            context=self.context,
             connections=connections,
             timeout_seconds=timeout_seconds,
             silence_seconds=silence_seconds,

@@ -1,9 +1,10 @@
 """``kubectl gpu``: questions about pods, asked beside kubectl."""
 
 from dataclasses import asdict
-from typing import Final
+from typing import Any, Final
 
 import click
+from typing_extensions import override
 
 from admission.app import connection
 from admission.cli import output
@@ -13,34 +14,58 @@ from admission.insight.why import Answer
 _TIMEOUT_SECONDS: Final = 30.0
 
 
+_EXITS: Final = """\b
+Exit codes:
+  0  answered
+  1  no answer: no such pod, or the API server refused or was not reached
+  2  the command line is wrong
+"""
+
+
+class _Plugin(click.Group):
+    """A command that kubectl calls: it names itself as its users do."""
+
+    @override
+    def main(self, *arguments: Any, prog_name: str | None = None, **more: Any) -> Any:
+        return super().main(*arguments, prog_name=prog_name or "kubectl gpu", **more)
+
+
 @click.group(
+    cls=_Plugin,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="""\b
+    epilog=f"""\b
 Example:
   kubectl gpu why train-0 -n research
-""",
+
+{_EXITS}""",
 )
+@click.version_option(package_name="gpu-admission", prog_name="kubectl gpu")
 def main() -> None:
     """Ask about GPU quota."""
 
 
 @main.command(
-    epilog="""\b
+    epilog=f"""\b
 Examples:
   kubectl gpu why train-0 -n research
   kubectl gpu why train-0 -n research -o json
-"""
+
+{_EXITS}"""
 )
 @click.argument("pod")
-@click.option("-n", "--namespace", default="default", show_default=True, help="Of the pod.")
+@click.option("-n", "--namespace", help="Of the pod. Default: that of the context.")
 @output.kubeconfig_option
+@click.option("--context", help="Context of the kubeconfig. Default: its current one.")
 @output.output_option
-def why(pod: str, namespace: str, kubeconfig: str | None, form: str) -> None:
+def why(
+    pod: str, namespace: str | None, kubeconfig: str | None, context: str | None, form: str
+) -> None:
     """Say where a pod stands: admitted and on what, or waiting and why."""
+    target = connection.Target(kubeconfig, context)
+    with output.reported():
+        namespace = namespace or target.namespace()
     with output.reported(f"see the pods there are: kubectl get pods -n {namespace}"):
-        api = connection.Target(kubeconfig).connect(
-            connections=1, timeout_seconds=_TIMEOUT_SECONDS
-        )
+        api = target.connect(connections=1, timeout_seconds=_TIMEOUT_SECONDS)
         answer = insight_why.explain(api, namespace, pod)
     if form == "json":
         output.print_json(asdict(answer))

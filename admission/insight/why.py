@@ -60,7 +60,8 @@ def explain(api: Api, namespace: str, name: str) -> Answer:
     """
     pod = api.get(resources.PODS, name, namespace)
     labels = pod["metadata"].get("labels", {})
-    if labels.get(names.MANAGED_LABEL) != names.MANAGED_VALUE:
+    named = pod["metadata"].get("annotations", {}).get(names.WORKLOAD_ANNOTATION)
+    if not named and labels.get(names.MANAGED_LABEL) != names.MANAGED_VALUE:
         return Answer(
             pod=f"{namespace}/{name}",
             state=State.NOT_MANAGED,
@@ -68,10 +69,10 @@ def explain(api: Api, namespace: str, name: str) -> Answer:
             message="no quota is kept for this pod",
             advice=_unmanaged_advice(labels),
         )
-    workload = _workload_of(api, pod)
-    queue = labels.get(names.QUEUE_LABEL, "")
+    workload = _workload_of(api, pod, named)
     if workload is None:
-        return _without_workload(pod, queue)
+        return _without_workload(pod, labels.get(names.QUEUE_LABEL, ""))
+    queue = workload.get("spec", {}).get("queueName", "")
     return _from_workload(pod, workload, _cluster_queue(api, namespace, queue))
 
 
@@ -81,7 +82,13 @@ def _unmanaged_advice(labels: Mapping[str, str]) -> str:
     return f"set the label {names.QUEUE_LABEL} at creation, or add a LocalQueue named default"
 
 
-def _workload_of(api: Api, pod: Document) -> Document | None:
+def _workload_of(api: Api, pod: Document, named: str | None) -> Document | None:
+    """The Workload that a released pod names, which may be its Job's; else the pod's own."""
+    if named:
+        try:
+            return api.get(resources.WORKLOADS, named, pod["metadata"]["namespace"])
+        except errors.NotFoundError:
+            return None
     selector = f"{names.JOB_UID_LABEL}={pod['metadata']['uid']}"
     namespace = pod["metadata"]["namespace"]
     found = api.list(resources.WORKLOADS, namespace, label_selector=selector).items
@@ -120,7 +127,7 @@ def _from_workload(pod: Document, workload: Document, cluster_queue: str) -> Ans
     return Answer(
         pod=_name(pod),
         state=state,
-        queue=workload["spec"].get("queueName", ""),
+        queue=workload.get("spec", {}).get("queueName", ""),
         cluster_queue=admission.get("clusterQueue", cluster_queue),
         workload=workload["metadata"]["name"],
         flavors={

@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import kubernetes.config
@@ -18,6 +19,9 @@ from admission.kube import errors
 
 _IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 _HEADER_SECONDS: Final = 5.0
+_DEFAULT_NAMESPACE: Final = "default"
+_NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_UNUSABLE: Final = (ConfigException, OSError, ValueError, KeyError, TypeError, yaml.YAMLError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -61,12 +65,41 @@ def load(
                 client_configuration=configuration,
                 persist_config=False,
             )
-    except (ConfigException, OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+    except _UNUSABLE as error:
         source = kubeconfig or "the pod's service account or the default kubeconfig"
         raise errors.ConfigurationError(
             f"no access to an API server from {source}: {error}"
         ) from error
     return _endpoint(configuration, connections)
+
+
+def namespace(kubeconfig: str | None = None, *, context: str | None = None) -> str:
+    """The namespace that is meant where none is named; that of the context, else ``default``.
+
+    Args:
+        kubeconfig: as for `load`.
+        context: as for `load`.
+
+    Raises:
+        ConfigurationError: there is no kubeconfig, or it cannot be used.
+    """
+    if kubeconfig is None and os.environ.get(_IN_CLUSTER):
+        return _own_namespace()
+    try:
+        contexts, current = kubernetes.config.list_kube_config_contexts(  # type: ignore[no-untyped-call]
+            config_file=kubeconfig
+        )
+    except _UNUSABLE as error:
+        raise errors.ConfigurationError(f"no kubeconfig: {error}") from error
+    found = next((one for one in contexts if one["name"] == context), current)
+    return str((found.get("context") or {}).get("namespace") or _DEFAULT_NAMESPACE)
+
+
+def _own_namespace() -> str:
+    try:
+        return _NAMESPACE_FILE.read_text("utf-8").strip() or _DEFAULT_NAMESPACE
+    except OSError:
+        return _DEFAULT_NAMESPACE
 
 
 def _endpoint(configuration: Configuration, connections: int) -> Endpoint:

@@ -343,6 +343,18 @@ ONE_PER_DOMAIN = (
 )
 ONE_OF = "exactly one of the fields in [universal individual] must be set"
 
+
+def updating(update: Document) -> Document:
+    """Status with a check that adds something to the pods."""
+    state = {
+        "name": "a",
+        "state": "Ready",
+        "message": "",
+        "podSetUpdates": [{"name": "main", **update}],
+    }
+    return {"admissionChecks": [{**state, "lastTransitionTime": "2026-01-02T03:04:05Z"}]}
+
+
 STATUSES = [
     ({}, held("main", "other"), "<nil>",
      "podSetAssignments must have the same number of podSets as the spec"),
@@ -360,6 +372,9 @@ STATUSES = [
      ONE_PER_DOMAIN),
     ({}, topology(podCounts={}), f"{ASSIGNMENT}.slices[0].podCounts", ONE_OF),
     ({}, topology(valuesPerLevel=[{}]), f"{ASSIGNMENT}.slices[0].valuesPerLevel[0]", ONE_OF),
+    *(({}, updating(document["spec"]), "status.admissionChecks[0].podSetUpdates[0].tolerations",
+       message)
+      for _, document, path, message in REFUSED_ON_CREATE if path == "spec.tolerations"),
 ]  # fmt: skip
 
 
@@ -371,6 +386,32 @@ def test_a_rule_judges_a_status(
     after = {**workload(), "status": new}
     want = {f"{path}: Invalid value: {message}"} if message else set()
     assert after_change(cluster, "Workload", before, after, "/status") == want
+
+
+def rules(kind: str, schema: Document, path: str = "") -> Iterator[tuple[str, str, str]]:
+    """Kind, path and message of every CEL rule."""
+    for rule in schema.get("x-kubernetes-validations", ()):
+        yield kind, path, rule["message"]
+    for name, child in schema.get("properties", {}).items():
+        yield from rules(kind, child, f"{path}.{name}".removeprefix("."))
+    if isinstance(schema.get("items"), dict):
+        yield from rules(kind, schema["items"], f"{path}[0]")
+
+
+def test_every_rule_of_every_schema_is_broken_by_a_case() -> None:
+    broken = {
+        ("Workload", "", f"priorityClassRef.{part} is {WHILE}") for part in ("group", "kind")
+    }
+    broken |= {(kind, path, message) for kind, _, path, message in REFUSED_ON_CREATE}
+    broken |= {(kind, path, message) for kind, _, _, path, message in CHANGES if message}
+    broken |= {("Workload", path, message) for _, _, path, message in STATUSES if message}
+    plain = {
+        (kind, path.replace("<nil>", ""), message.rpartition('": ')[2])
+        for kind, path, message in broken
+    }
+    assert plain == {
+        rule for kind, schema in schemas.stored().items() for rule in rules(kind, schema)
+    }
 
 
 # ------------------------------------------------- the embedded store's checks against the server
@@ -471,18 +512,6 @@ def fetch(cluster: Cluster, path: str, accept: str) -> tuple[Document, str]:
     context = ssl.create_default_context(cafile=str(cluster.ca_file))
     with urllib.request.urlopen(request, context=context) as answer:
         return json.load(answer), answer.headers.get("Warning") or ""
-
-
-def test_discovery_shows_short_names_scope_and_status(cluster: Cluster) -> None:
-    served = cluster.api.get(f"{GROUP}/v1beta2")["resources"]
-    shown = {r["name"]: (r.get("shortNames"), r["namespaced"]) for r in served}
-    want: dict[str, Any] = {
-        kind.plural: (list(kind.short_names), kind.namespaced) for kind in kinds.KINDS
-    }
-    for kind in kinds.KINDS:
-        if kind.has_status:
-            want[f"{kind.plural}/status"] = (None, kind.namespaced)
-    assert shown == want
 
 
 def test_the_older_version_is_served_where_no_webhook_is_needed(cluster: Cluster) -> None:

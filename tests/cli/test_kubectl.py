@@ -1,0 +1,261 @@
+"""``kubectl gpu why``: where a pod stands, for people and for programs, and what it exits with."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from admission.api import crds
+from admission.base import names
+from admission.cli.kubectl import main
+from admission.kube import resources
+from admission.kube.rest import StoreServer
+from admission.kube.store import Store
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: here
+contexts:
+- {{name: here, context: {{cluster: store, user: me, namespace: team}}}}
+- {{name: there, context: {{cluster: store, user: me}}}}
+clusters: [{{name: store, cluster: {{server: "{url}"}}}}]
+users: [{{name: me, user: {{token: none}}}}]
+"""
+TIME = "2026-01-02T03:04:05Z"
+RESERVED = "Quota reserved in ClusterQueue cq"
+
+
+@dataclass(frozen=True)
+class World:
+    """A store behind HTTP with a queue in the namespace ``team``."""
+
+    store: Store
+    kubeconfig: Path
+
+    def ask(self, *arguments: str) -> Result:
+        command = ["why", *arguments, "--kubeconfig", str(self.kubeconfig)]
+        return CliRunner().invoke(main, command)
+
+    def told(self, *arguments: str) -> dict[str, Any]:
+        result = self.ask(*arguments, "-o", "json")
+        assert result.exit_code == 0, result.stderr
+        answer: dict[str, Any] = json.loads(result.stdout)
+        return answer
+
+    def add_pod(self, name: str, *conditions: dict[str, str], **metadata: Any) -> str:
+        """Its uid."""
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "team", **metadata},
+            "spec": {"containers": [{"name": "c", "image": "train"}]},
+        }
+        made = self.store.create(resources.PODS, pod)
+        if conditions:
+            status = {**made, "status": {"conditions": list(conditions)}}
+            self.store.replace(resources.PODS, status, subresource="status")
+        uid: str = made["metadata"]["uid"]
+        return uid
+
+    def add_workload(
+        self, name: str, uid: str, *conditions: dict[str, str], **status: Any
+    ) -> None:
+        workload = {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Workload",
+            "metadata": {
+                "name": name, "namespace": "team", "labels": {names.JOB_UID_LABEL: uid},
+            },
+            "spec": {"queueName": "lq"},
+        }  # fmt: skip
+        made = self.store.create(resources.WORKLOADS, workload)
+        document = {**made, "status": {"conditions": list(conditions), **status}}
+        self.store.replace(resources.WORKLOADS, document, subresource="status")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    store = Store(crds=crds.documents())
+    team = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
+    store.create(resources.NAMESPACES, team)
+    queue = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue",
+        "metadata": {"name": "lq", "namespace": "team"}, "spec": {"clusterQueue": "cq"},
+    }  # fmt: skip
+    store.create(resources.LOCAL_QUEUES, queue)
+    served = StoreServer(store, resources.BUILT_IN + resources.CUSTOM)
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG.format(url=served.url))
+    yield World(store, kubeconfig)
+    served.stop()
+
+
+def condition(kind: str, status: str, reason: str, message: str) -> dict[str, str]:
+    return {
+        "type": kind, "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": TIME,
+    }  # fmt: skip
+
+
+ADMISSION = {
+    "clusterQueue": "cq",
+    "podSetAssignments": [{"name": "main", "flavors": {"nvidia.com/gpu": "a100"}}],
+}
+ADMITTED = condition("Admitted", "True", "Admitted", "The workload is admitted")
+HOLDS = condition("QuotaReserved", "True", "QuotaReserved", RESERVED)
+OURS = {names.MANAGED_LABEL: "true", names.QUEUE_LABEL: "lq"}
+
+
+def test_a_waiting_pod_is_told_what_its_own_condition_says(world: World) -> None:
+    own = condition(names.POD_ADMITTED_CONDITION, "False", "WaitingForQuota", "1 more GPU needed")
+    uid = world.add_pod("p", own, labels=OURS)
+    world.add_workload("w", uid, condition("QuotaReserved", "False", "WaitingForQuota", "short"))
+
+    result = world.ask("p")
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [
+        "pod team/p",
+        f"  state    waiting since {TIME}",
+        "  queue    lq -> cq",
+        "  why      WaitingForQuota: 1 more GPU needed",
+        "  workload w",
+    ]
+
+
+def test_an_admitted_pod_is_told_its_flavors(world: World) -> None:
+    uid = world.add_pod("p", labels=OURS)
+    world.add_workload("w", uid, HOLDS, ADMITTED, admission=ADMISSION)
+    assert world.told("p") == {
+        "pod": "team/p",
+        "state": "admitted",
+        "queue": "lq",
+        "cluster_queue": "cq",
+        "workload": "w",
+        "flavors": {"nvidia.com/gpu": "a100"},
+        "reason": "Admitted",
+        "message": "The workload is admitted",
+        "since": TIME,
+        "advice": "",
+    }
+    assert "  flavors  nvidia.com/gpu on a100" in world.ask("p").stdout.splitlines()
+
+
+def test_a_pod_of_an_admitted_job_is_told_of_the_jobs_workload(world: World) -> None:
+    """Such a pod is not marked as managed: it is counted with its Job."""
+    world.add_pod("p", annotations={names.WORKLOAD_ANNOTATION: "of-the-job"})
+    world.add_workload("of-the-job", "uid-of-the-job", HOLDS, ADMITTED, admission=ADMISSION)
+    answer = world.told("p")
+    assert (answer["state"], answer["workload"]) == ("admitted", "of-the-job")
+    assert (answer["queue"], answer["cluster_queue"]) == ("lq", "cq")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "state"),
+    [
+        ((HOLDS,), "quota reserved"),
+        ((HOLDS, ADMITTED), "admitted"),
+        ((condition("Evicted", "True", "Preempted", "by another"),), "evicted"),
+        ((HOLDS, ADMITTED, condition("Finished", "True", "Succeeded", "done")), "finished"),
+        ((), "waiting"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_state_is_that_of_the_workload(
+    world: World, conditions: tuple[dict[str, str], ...], state: str
+) -> None:
+    uid = world.add_pod("p", labels=OURS)
+    world.add_workload("w", uid, *conditions)
+    assert world.told("p")["state"] == state
+
+
+@pytest.mark.parametrize(
+    ("labels", "advice"),
+    [
+        ({}, "set the label kueue.x-k8s.io/queue-name at creation"),
+        ({names.QUEUE_LABEL: "lq"}, "it was created while its namespace was excluded"),
+    ],
+    ids=["without a queue", "with a queue"],
+)
+def test_a_pod_outside_every_queue_is_told_how_to_get_into_one(
+    world: World, labels: dict[str, str], advice: str
+) -> None:
+    world.add_pod("p", labels=labels)
+    answer = world.told("p")
+    assert answer["state"] == "not managed"
+    assert answer["advice"].startswith(advice)
+
+
+def test_a_pod_that_the_controller_has_not_seen_is_told_to_look_at_it(world: World) -> None:
+    world.add_pod("p", labels=OURS)
+    answer = world.told("p")
+    assert (answer["state"], answer["queue"]) == ("without Workload", "lq")
+    assert answer["advice"] == "see that the controller runs: its /readyz and its log"
+
+
+def test_the_namespace_is_that_of_the_context_unless_one_is_named(world: World) -> None:
+    world.add_pod("p", labels=OURS)
+    assert world.told("p")["pod"] == world.told("p", "-n", "team")["pod"] == "team/p"
+    other = world.ask("p", "--context", "there")
+    assert (other.exit_code, other.stdout) == (1, "")
+    assert "hint: see the pods there are: kubectl get pods -n default" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("gone",), 'error: pods "gone" not found'),
+        (("gone", "-o", "json"), 'error: pods "gone" not found'),
+        (("p", "--context", "nowhere"), "error: no access to an API server from"),
+    ],
+    ids=["no such pod", "in JSON too", "no such context"],
+)
+def test_without_an_answer_it_exits_with_1(
+    world: World, arguments: tuple[str, ...], error: str
+) -> None:
+    result = world.ask(*arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert error in result.stderr
+
+
+def test_a_missing_kubeconfig_is_an_error(tmp_path: Path) -> None:
+    path = str(tmp_path / "gone")
+    result = CliRunner().invoke(main, ["why", "p", "--kubeconfig", path])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: no kubeconfig: ")
+
+
+def test_a_server_that_does_not_answer_is_an_error(world: World) -> None:
+    world.kubeconfig.write_text(KUBECONFIG.format(url="http://127.0.0.1:9"))
+    result = world.ask("p")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["why"], ["why", "p", "-o", "yaml"], ["why", "p", "q"], ["wy"]], ids=" ".join
+)
+def test_a_wrong_command_line_exits_with_2(arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert "Usage: " in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["why", "--help"], ["why", "-h"]])
+def test_help_shows_examples_and_exit_codes(arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, arguments, prog_name=None)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Usage: kubectl gpu")
+    assert "kubectl gpu why train-0 -n research" in result.stdout
+    assert "  1  no answer" in result.stdout
+
+
+def test_the_version_is_told() -> None:
+    result = CliRunner().invoke(main, ["--version"])
+    assert result.exit_code == 0
+    assert result.stdout.startswith("kubectl gpu, version ")
