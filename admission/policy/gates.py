@@ -4,42 +4,94 @@ Its value is a list of gate names, separated by commas; while it is not empty th
 Source: kueue pkg/util/admissiongatedby and contract rules for CREATE and UPDATE.
 """
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from admission.base import names
-from admission.policy import fielderrors, syntax
-from admission.policy.fielderrors import FieldError, FieldPath
+from admission.policy import syntax
+from admission.policy.fielderrors import ErrorType, FieldError, FieldPath
+from admission.policy.kinds import rules
+from admission.policy.kinds.rules import Finding, Row, Rule, Syntax
 
 PATH: Final = FieldPath.of("metadata", "annotations").key(names.ADMISSION_GATED_BY)
 NAME_MAX: Final = 63
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """One name in the list, the whole list, and whether the name stood before."""
+
+    name: str
+    value: str
+    is_repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The list before and after an update."""
+
+    old: str
+    new: str
+
+
+def _unnamed(gate: Gate) -> Iterable[Finding]:
+    return [] if gate.name else [Finding(PATH, gate.value)]
+
+
+def _repeated(gate: Gate) -> Iterable[Finding]:
+    return [Finding(PATH, gate.value, {"name": gate.name})] if gate.is_repeated else []
+
+
+def _path(gate: Gate) -> Iterable[FieldError]:
+    return syntax.domain_prefixed_path(PATH, gate.name) if gate.name else []
+
+
+def _long(gate: Gate) -> Iterable[Finding]:
+    return [Finding(PATH)] if len(gate.name.encode()) > NAME_MAX else []
+
+
+def _first(change: Change) -> Iterable[Finding]:
+    return [Finding(PATH)] if change.new and not change.old else []
+
+
+def _further(change: Change) -> Iterable[Finding]:
+    added = set(_split(change.new)) - set(_split(change.old)) - {""}
+    return [Finding(PATH)] if change.old and added else []
+
+
+GATES: Final[tuple[Row[Gate], ...]] = (
+    Rule("gate 1", ErrorType.INVALID, "cannot contain empty gate names", _unnamed),
+    Rule("gate 2", ErrorType.INVALID, "duplicate gate name: {name}", _repeated),
+    Syntax("gate 3", _path),
+    Rule("gate 4", ErrorType.TOO_LONG, f"may not be more than {NAME_MAX} bytes", _long),
+)
+"""Each name."""
+
+CHANGES: Final[tuple[Row[Change], ...]] = (
+    Rule("gate 5", ErrorType.FORBIDDEN, "cannot add admission gate after creation", _first),
+    Rule("gate 6", ErrorType.FORBIDDEN, "can only remove gates, not add new ones", _further),
+)
+"""An update: gates can only go away after creation."""
 
 
 def errors(value: str) -> list[FieldError]:
     """Broken rules of one value; an empty or blank one breaks none."""
     if not value.strip():
         return []
-    found: list[FieldError] = []
-    seen: set[str] = set()
-    for gate in _split(value):
-        if not gate:
-            found.append(fielderrors.invalid(PATH, value, "cannot contain empty gate names"))
-            continue
-        if gate in seen:
-            found.append(fielderrors.invalid(PATH, value, f"duplicate gate name: {gate}"))
-        seen.add(gate)
-        found += syntax.domain_prefixed_path(PATH, gate)
-        if len(gate.encode()) > NAME_MAX:
-            found.append(fielderrors.too_long(PATH, NAME_MAX))
-    return found
+    return [error for gate in _gates(value) for error in rules.errors(GATES, gate)]
 
 
 def update_errors(old: str, new: str) -> list[FieldError]:
-    """What a change of the value breaks: gates can only go away after creation."""
-    if new and not old:
-        return [fielderrors.forbidden(PATH, "cannot add admission gate after creation")]
-    if set(_split(new)) - set(_split(old)) - {""}:
-        return [fielderrors.forbidden(PATH, "can only remove gates, not add new ones")]
-    return []
+    """What a change of the value breaks."""
+    return [] if old == new else rules.errors(CHANGES, Change(old, new))
+
+
+def _gates(value: str) -> Iterator[Gate]:
+    seen: set[str] = set()
+    for name in _split(value):
+        yield Gate(name=name, value=value, is_repeated=bool(name) and name in seen)
+        seen.add(name)
 
 
 def _split(value: str) -> list[str]:

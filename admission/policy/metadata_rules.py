@@ -1,15 +1,19 @@
-"""Rules of Kueue's labels and annotations on pods.
+"""Rules of Kueue's labels and annotations on pods; the numbers are the contract's.
 
 Source: contract of the pod webhook, kueue pkg/controller/jobs/pod/pod_webhook.go and
 pkg/controller/jobframework/validation.go. "Suspended" = terminal, or with the admission gate.
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from admission.base import names
 from admission.policy import fielderrors, gates, syntax, topology
 from admission.policy.documents import Pod
-from admission.policy.fielderrors import FieldError, FieldPath
+from admission.policy.fielderrors import ErrorType, FieldError, FieldPath
+from admission.policy.kinds import rules
+from admission.policy.kinds.rules import Finding, Row, Rule, Syntax
 
 LABELS: Final = FieldPath.of("metadata", "labels")
 ANNOTATIONS: Final = FieldPath.of("metadata", "annotations")
@@ -17,53 +21,40 @@ QUEUE_PATH: Final = LABELS.key(names.QUEUE_LABEL)
 
 _MAX_EXEC_TIME_PATH: Final = LABELS.key(names.MAX_EXEC_TIME_LABEL)
 _PRIORITY_CLASS_PATH: Final = LABELS.key(names.PRIORITY_CLASS_LABEL)
+_MANAGED_PATH: Final = LABELS.key(names.MANAGED_LABEL)
 _TOTAL_COUNT_PATH: Final = ANNOTATIONS.key(names.POD_GROUP_TOTAL_COUNT)
 _ELASTIC_PATH: Final = ANNOTATIONS.key(names.ELASTIC_JOB)
+_RETRIABLE_PATH: Final = ANNOTATIONS.key(names.RETRIABLE_IN_GROUP)
 
 _IMMUTABLE: Final = "field is immutable"
+_BOTH: Final = (
+    f"both the '{names.POD_GROUP_TOTAL_COUNT}' annotation and the '{names.POD_GROUP_NAME}'"
+    " {where} should be set"
+)
 _TERMINAL: Final = ("Succeeded", "Failed")
 
 
-def create_errors(pod: Pod) -> list[FieldError]:
-    """Broken rules of a new pod."""
-    return [
-        *_queue_name(pod),
-        *_prebuilt_syntax(pod),
-        *_max_exec_time(pod),
-        *_elastic_on_create(pod),
-        *_common(pod),
-    ]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """An update of a pod.
 
-
-def update_errors(old: Pod, new: Pod, *, has_default_queue: bool) -> list[FieldError]:
-    """Broken rules of a changed pod.
-
-    Args:
+    Attributes:
         old: as stored.
         new: as it would be stored.
         has_default_queue: whether the namespace has a LocalQueue named ``default``.
     """
-    suspended = is_suspended(new)
-    errors = [
-        *(_prebuilt_syntax(new) if suspended else _unchanged_prebuilt(old, new)),
-        *_unchanged_elastic(old, new),
-        *_priority_class_change(old, new, suspended=suspended),
-        *_group_change(old, new),
-        *gates.update_errors(
-            old.metadata.annotation(names.ADMISSION_GATED_BY),
-            new.metadata.annotation(names.ADMISSION_GATED_BY),
-        ),
-        *_common(new),
-    ]
-    if not (suspended and is_suspended(old)):
-        errors += _unchanged_label(old, new, names.MAX_EXEC_TIME_LABEL)
-    if not suspended:
-        errors += _unchanged_label(old, new, names.QUEUE_LABEL)
-    was, queue = (pod.metadata.label(names.QUEUE_LABEL) for pod in (old, new))
-    if was and not queue and has_default_queue:
-        rule = "queue-name must not be empty in namespace with default queue"
-        errors.append(fielderrors.invalid(QUEUE_PATH, "", rule))
-    return errors
+
+    old: Pod
+    new: Pod
+    has_default_queue: bool
+
+    def labels(self, key: str) -> tuple[str, str]:
+        """The label before and after; empty where it is absent."""
+        return self.old.metadata.label(key), self.new.metadata.label(key)
+
+    def annotations(self, key: str) -> tuple[str, str]:
+        """The annotation before and after; empty where it is absent."""
+        return self.old.metadata.annotation(key), self.new.metadata.annotation(key)
 
 
 def is_suspended(pod: Pod) -> bool:
@@ -76,17 +67,6 @@ def group_name(pod: Pod) -> tuple[FieldPath, str]:
     return _annotation_or_label(pod, names.POD_GROUP_NAME)
 
 
-def _common(pod: Pod) -> list[FieldError]:
-    annotations = pod.metadata.annotations or {}
-    return [
-        *gates.errors(annotations.get(names.ADMISSION_GATED_BY, "")),
-        *_managed(pod),
-        *_group(pod),
-        *topology.errors(annotations),
-        *_prebuilt_equals_group(pod),
-    ]
-
-
 def _annotation_or_label(pod: Pod, key: str) -> tuple[FieldPath, str]:
     annotation = pod.metadata.annotation(key)
     if annotation:
@@ -94,134 +74,254 @@ def _annotation_or_label(pod: Pod, key: str) -> tuple[FieldPath, str]:
     return LABELS.key(key), pod.metadata.label(key)
 
 
-def _queue_name(pod: Pod) -> list[FieldError]:
+# ------------------------------------------------------------------------------------ a new pod
+
+
+def _queue_name(pod: Pod) -> Iterable[FieldError]:
     labels = pod.metadata.labels or {}
     if names.QUEUE_LABEL not in labels:
         return []
     return syntax.subdomain(QUEUE_PATH, labels[names.QUEUE_LABEL])
 
 
-def _prebuilt_syntax(pod: Pod) -> list[FieldError]:
+def _prebuilt_name(pod: Pod) -> Iterable[FieldError]:
     path, name = _annotation_or_label(pod, names.PREBUILT_WORKLOAD)
     present = name or names.PREBUILT_WORKLOAD in (pod.metadata.labels or {})
     return syntax.subdomain(path, name) if present else []
 
 
-def _unchanged_prebuilt(old: Pod, new: Pod) -> list[FieldError]:
-    _, before = _annotation_or_label(old, names.PREBUILT_WORKLOAD)
-    path, after = _annotation_or_label(new, names.PREBUILT_WORKLOAD)
-    return [] if before == after else [fielderrors.invalid(path, after, _IMMUTABLE)]
+def _seconds(pod: Pod) -> tuple[str, int | str] | None:
+    """The label's text, and its number or what is wrong with it; None where it is absent."""
+    text = (pod.metadata.labels or {}).get(names.MAX_EXEC_TIME_LABEL)
+    return None if text is None else (text, syntax.parse_integer(text))
 
 
-def _prebuilt_equals_group(pod: Pod) -> list[FieldError]:
-    path, prebuilt = _annotation_or_label(pod, names.PREBUILT_WORKLOAD)
-    _, group = group_name(pod)
-    if not prebuilt or not group or prebuilt == group:
-        return []
-    return [fielderrors.invalid(path, prebuilt, "prebuilt workload and pod group should be equal")]
+def _no_seconds(pod: Pod) -> Iterable[FieldError]:
+    found = _seconds(pod)
+    if found and isinstance(found[1], str):
+        yield fielderrors.invalid(_MAX_EXEC_TIME_PATH, found[0], found[1])
 
 
-def _max_exec_time(pod: Pod) -> list[FieldError]:
-    labels = pod.metadata.labels or {}
-    if names.MAX_EXEC_TIME_LABEL not in labels:
-        return []
-    text = labels[names.MAX_EXEC_TIME_LABEL]
-    seconds = syntax.parse_integer(text)
-    if isinstance(seconds, str):
-        return [fielderrors.invalid(_MAX_EXEC_TIME_PATH, text, seconds)]
-    if seconds <= 0:
-        return [fielderrors.invalid(_MAX_EXEC_TIME_PATH, seconds, "should be greater than 0")]
-    return []
+def _no_time(pod: Pod) -> Iterable[Finding]:
+    found = _seconds(pod)
+    if found and isinstance(found[1], int) and found[1] <= 0:
+        yield Finding(_MAX_EXEC_TIME_PATH, found[1])
 
 
-def _elastic_on_create(pod: Pod) -> list[FieldError]:
-    if not _is_elastic(pod):
-        return []
-    rule = 'elastic job is not supported for "/v1, Kind=Pod"'
-    return [fielderrors.forbidden(_ELASTIC_PATH, rule)]
-
-
-def _unchanged_elastic(old: Pod, new: Pod) -> list[FieldError]:
-    if _is_elastic(old) == _is_elastic(new):
-        return []
-    return [
-        fielderrors.invalid(_ELASTIC_PATH, new.metadata.annotation(names.ELASTIC_JOB), _IMMUTABLE)
-    ]
+def _elastic(pod: Pod) -> Iterable[Finding]:
+    return [Finding(_ELASTIC_PATH)] if _is_elastic(pod) else []
 
 
 def _is_elastic(pod: Pod) -> bool:
     return pod.metadata.annotation(names.ELASTIC_JOB) == "true"
 
 
-def _managed(pod: Pod) -> list[FieldError]:
-    labels = pod.metadata.labels or {}
-    if labels.get(names.MANAGED_LABEL, names.MANAGED_VALUE) == names.MANAGED_VALUE:
-        return []
-    path = LABELS.key(names.MANAGED_LABEL)
-    return [fielderrors.forbidden(path, "managed label value can only be 'true'")]
+# ------------------------------------------------------------------------------------- any pod
 
 
-def _group(pod: Pod) -> list[FieldError]:
+def _gates(pod: Pod) -> Iterable[FieldError]:
+    return gates.errors(pod.metadata.annotation(names.ADMISSION_GATED_BY))
+
+
+def _mismarked(pod: Pod) -> Iterable[Finding]:
+    value = (pod.metadata.labels or {}).get(names.MANAGED_LABEL, names.MANAGED_VALUE)
+    return [] if value == names.MANAGED_VALUE else [Finding(_MANAGED_PATH)]
+
+
+def _total(pod: Pod) -> str | None:
+    return (pod.metadata.annotations or {}).get(names.POD_GROUP_TOTAL_COUNT)
+
+
+def _total_without_group(pod: Pod) -> Iterable[Finding]:
     path, name = group_name(pod)
-    annotations = pod.metadata.annotations or {}
-    has_total = names.POD_GROUP_TOTAL_COUNT in annotations
-    if not name:
-        return [fielderrors.required(path, _both_rule("label"))] if has_total else []
-    errors = syntax.subdomain(path, name)
-    if not has_total:
-        in_annotation = annotations.get(names.POD_GROUP_NAME)
-        rule = _both_rule("annotation" if in_annotation else "label")
-        return [*errors, fielderrors.required(_TOTAL_COUNT_PATH, rule)]
-    return [*errors, *_total_count(annotations[names.POD_GROUP_TOTAL_COUNT])]
+    if not name and _total(pod) is not None:
+        yield Finding(path, words={"where": "label"})
 
 
-def _both_rule(where: str) -> str:
-    return (
-        f"both the '{names.POD_GROUP_TOTAL_COUNT}' annotation and the"
-        f" '{names.POD_GROUP_NAME}' {where} should be set"
-    )
+def _group_name(pod: Pod) -> Iterable[FieldError]:
+    path, name = group_name(pod)
+    return syntax.subdomain(path, name) if name else []
 
 
-def _total_count(text: str) -> list[FieldError]:
-    count = syntax.parse_integer(text)
-    if isinstance(count, str):
-        return [fielderrors.invalid(_TOTAL_COUNT_PATH, text, count)]
-    if count >= 1:
-        return []
-    rule = (
-        f"incorrect annotation value '{names.POD_GROUP_TOTAL_COUNT}={text}':"
-        " group total count should be greater than zero"
-    )
-    return [fielderrors.invalid(_TOTAL_COUNT_PATH, text, rule)]
+def _group_without_total(pod: Pod) -> Iterable[Finding]:
+    _, name = group_name(pod)
+    if name and _total(pod) is None:
+        in_annotation = pod.metadata.annotation(names.POD_GROUP_NAME)
+        where = "annotation" if in_annotation else "label"
+        yield Finding(_TOTAL_COUNT_PATH, words={"where": where})
 
 
-def _unchanged_label(old: Pod, new: Pod, key: str) -> list[FieldError]:
-    value = new.metadata.label(key)
-    if old.metadata.label(key) == value:
-        return []
-    return [fielderrors.invalid(LABELS.key(key), value, _IMMUTABLE)]
+def _no_total(pod: Pod) -> Iterable[FieldError]:
+    text = _total_of_group(pod)
+    count = None if text is None else syntax.parse_integer(text)
+    if text is not None and isinstance(count, str):
+        yield fielderrors.invalid(_TOTAL_COUNT_PATH, text, count)
 
 
-def _priority_class_change(old: Pod, new: Pod, *, suspended: bool) -> list[FieldError]:
-    before = old.metadata.label(names.PRIORITY_CLASS_LABEL)
-    after = new.metadata.label(names.PRIORITY_CLASS_LABEL)
+def _total_of_none(pod: Pod) -> Iterable[Finding]:
+    text = _total_of_group(pod)
+    count = None if text is None else syntax.parse_integer(text)
+    if text is not None and isinstance(count, int) and count < 1:
+        yield Finding(_TOTAL_COUNT_PATH, text, {"text": text})
+
+
+def _total_of_group(pod: Pod) -> str | None:
+    """The total count of a pod that names a group; None where either is missing."""
+    return _total(pod) if group_name(pod)[1] else None
+
+
+def _topology(pod: Pod) -> Iterable[FieldError]:
+    return topology.errors(pod.metadata.annotations or {})
+
+
+def _prebuilt_of_another(pod: Pod) -> Iterable[Finding]:
+    path, prebuilt = _annotation_or_label(pod, names.PREBUILT_WORKLOAD)
+    _, group = group_name(pod)
+    if prebuilt and group and prebuilt != group:
+        yield Finding(path, prebuilt)
+
+
+# ----------------------------------------------------------------------------------- an update
+
+
+def _changed_prebuilt_name(change: Change) -> Iterable[FieldError]:
+    return _prebuilt_name(change.new) if is_suspended(change.new) else []
+
+
+def _other_prebuilt(change: Change) -> Iterable[Finding]:
+    _, before = _annotation_or_label(change.old, names.PREBUILT_WORKLOAD)
+    path, after = _annotation_or_label(change.new, names.PREBUILT_WORKLOAD)
+    if before != after and not is_suspended(change.new):
+        yield Finding(path, after)
+
+
+def _other_time(change: Change) -> Iterable[Finding]:
+    before, after = change.labels(names.MAX_EXEC_TIME_LABEL)
+    if before != after and not (is_suspended(change.new) and is_suspended(change.old)):
+        yield Finding(_MAX_EXEC_TIME_PATH, after)
+
+
+def _other_queue(change: Change) -> Iterable[Finding]:
+    before, after = change.labels(names.QUEUE_LABEL)
+    if before != after and not is_suspended(change.new):
+        yield Finding(QUEUE_PATH, after)
+
+
+def _no_queue(change: Change) -> Iterable[Finding]:
+    before, after = change.labels(names.QUEUE_LABEL)
+    if before and not after and change.has_default_queue:
+        yield Finding(QUEUE_PATH, "")
+
+
+def _first_class(change: Change) -> Iterable[Finding]:
+    before, after = change.labels(names.PRIORITY_CLASS_LABEL)
+    if after and not before and not is_suspended(change.new):
+        yield Finding(_PRIORITY_CLASS_PATH, after)
+
+
+def _no_class(change: Change) -> Iterable[Finding]:
+    before, after = change.labels(names.PRIORITY_CLASS_LABEL)
     if before and not after:
-        rule = "WorkloadPriorityClass cannot be removed from a workload"
-    elif after and not before and not suspended:
-        rule = "WorkloadPriorityClass cannot be added to a non-suspended workload"
-    else:
-        return []
-    return [fielderrors.invalid(_PRIORITY_CLASS_PATH, after, rule)]
+        yield Finding(_PRIORITY_CLASS_PATH, after)
 
 
-def _group_change(old: Pod, new: Pod) -> list[FieldError]:
-    _, before = group_name(old)
-    path, after = group_name(new)
-    errors = []
+def _turned_elastic(change: Change) -> Iterable[Finding]:
+    if _is_elastic(change.old) != _is_elastic(change.new):
+        yield Finding(_ELASTIC_PATH, change.new.metadata.annotation(names.ELASTIC_JOB))
+
+
+def _other_gates(change: Change) -> Iterable[FieldError]:
+    return gates.update_errors(*change.annotations(names.ADMISSION_GATED_BY))
+
+
+def _made_retriable(change: Change) -> Iterable[Finding]:
+    before, after = change.annotations(names.RETRIABLE_IN_GROUP)
+    if group_name(change.new)[1] and before == "false" != after:
+        yield Finding(_RETRIABLE_PATH)
+
+
+def _other_group(change: Change) -> Iterable[Finding]:
+    _, before = group_name(change.old)
+    path, after = group_name(change.new)
     if before and before != after:
-        errors.append(fielderrors.invalid(path, after, _IMMUTABLE))
-    was, retriable = (pod.metadata.annotation(names.RETRIABLE_IN_GROUP) for pod in (old, new))
-    if after and was == "false" and retriable != "false":
-        rule = "unretriable pod group can't be converted to retriable"
-        errors.append(fielderrors.forbidden(ANNOTATIONS.key(names.RETRIABLE_IN_GROUP), rule))
-    return errors
+        yield Finding(path, after)
+
+
+_INVALID: Final = ErrorType.INVALID
+
+ALWAYS: Final[tuple[Row[Pod], ...]] = (
+    Syntax("Pod 12", _gates),  # the rows of `gates.GATES`
+    Rule(
+        "Pod 13", ErrorType.FORBIDDEN, "managed label value can only be 'true'", _mismarked
+    ),
+    Rule("Pod 14", ErrorType.REQUIRED, _BOTH, _total_without_group),
+    Syntax("Pod 15", _group_name),
+    Rule("Pod 16", ErrorType.REQUIRED, _BOTH, _group_without_total),
+    Syntax("Pod 17 number", _no_total),
+    Rule(
+        "Pod 17", _INVALID,
+        f"incorrect annotation value '{names.POD_GROUP_TOTAL_COUNT}={{text}}': group total count"
+        " should be greater than zero", _total_of_none,
+    ),
+    Syntax("Pod 18", _topology),  # the rows of `topology`
+    Rule(
+        "Pod 19", _INVALID, "prebuilt workload and pod group should be equal",
+        _prebuilt_of_another,
+    ),
+)  # fmt: skip
+"""Each pod."""
+
+CREATED: Final[tuple[Row[Pod], ...]] = (
+    Syntax("Pod 1", _queue_name),
+    Syntax("Pod 2", _prebuilt_name),
+    Syntax("Pod 4 number", _no_seconds),
+    Rule("Pod 4", _INVALID, "should be greater than 0", _no_time),
+    Rule(
+        "Pod 10", ErrorType.FORBIDDEN, 'elastic job is not supported for "/v1, Kind=Pod"',
+        _elastic,
+    ),
+)  # fmt: skip
+"""Each new pod, besides."""
+
+CHANGED: Final[tuple[Row[Change], ...]] = (
+    Syntax("Pod 2 changed", _changed_prebuilt_name),
+    Rule("Pod 3", _INVALID, _IMMUTABLE, _other_prebuilt),
+    Rule("Pod 5", _INVALID, _IMMUTABLE, _other_time),
+    Rule("Pod 6", _INVALID, _IMMUTABLE, _other_queue),
+    Rule(
+        "Pod 7", _INVALID, "queue-name must not be empty in namespace with default queue",
+        _no_queue,
+    ),
+    Rule(
+        "Pod 8", _INVALID, "WorkloadPriorityClass cannot be added to a non-suspended workload",
+        _first_class,
+    ),
+    Rule(
+        "Pod 9", _INVALID, "WorkloadPriorityClass cannot be removed from a workload", _no_class
+    ),
+    Rule("Pod 11", _INVALID, _IMMUTABLE, _turned_elastic),
+    Syntax("Pod 12 changed", _other_gates),  # the rows of `gates.CHANGES`
+    Rule(
+        "Pod 20", ErrorType.FORBIDDEN,
+        "unretriable pod group can't be converted to retriable", _made_retriable,
+    ),
+    Rule("Pod 21", _INVALID, _IMMUTABLE, _other_group),
+)  # fmt: skip
+"""Each update of a pod, besides."""
+
+
+def create_errors(pod: Pod) -> list[FieldError]:
+    """Broken rules of a new pod."""
+    return [*rules.errors(CREATED, pod), *rules.errors(ALWAYS, pod)]
+
+
+def update_errors(old: Pod, new: Pod, *, has_default_queue: bool) -> list[FieldError]:
+    """Broken rules of a changed pod.
+
+    Args:
+        old: as stored.
+        new: as it would be stored.
+        has_default_queue: whether the namespace has a LocalQueue named ``default``.
+    """
+    change = Change(old=old, new=new, has_default_queue=has_default_queue)
+    return [*rules.errors(CHANGED, change), *rules.errors(ALWAYS, new)]

@@ -3,14 +3,17 @@
 Source: kueue pkg/controller/jobframework/tas_validation.go.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
 from admission.base import names
-from admission.policy import fielderrors, syntax
-from admission.policy.fielderrors import FieldError, FieldPath
+from admission.policy import syntax
+from admission.policy.fielderrors import ErrorType, FieldError, FieldPath
+from admission.policy.kinds import rules
+from admission.policy.kinds.rules import Finding, Row, Rule, Syntax
 
 _PREFIX: Final = f"{names.KUEUE_GROUP}/podset-"
 REQUIRED: Final = f"{_PREFIX}required-topology"
@@ -25,6 +28,9 @@ KEYS: Final = (
     REQUIRED, PREFERRED, UNCONSTRAINED, SLICE_REQUIRED, SLICE_SIZE, SLICE_CONSTRAINTS, GROUP_NAME,
 )  # fmt: skip
 PATH: Final = FieldPath.of("metadata", "annotations")
+_SIZE_PATH: Final = PATH.key(SLICE_SIZE)
+_GROUP_PATH: Final = PATH.key(GROUP_NAME)
+_LAYERS_PATH: Final = PATH.key(SLICE_CONSTRAINTS)
 
 _EXCLUSIVE: Final = (REQUIRED, PREFERRED, UNCONSTRAINED)
 _GO_BOOLEANS: Final = frozenset(
@@ -42,109 +48,187 @@ class Layer(msgspec.Struct, frozen=True):
     size: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A layer in the list, and those before it, the outer ones."""
+
+    path: FieldPath
+    layer: Layer
+    outer: Sequence[Layer]
+
+
 _LAYERS: Final = msgspec.json.Decoder(tuple[Layer, ...])
+
+
+def _several(annotations: Annotations) -> Iterable[Finding]:
+    if sum(key in annotations for key in _EXCLUSIVE) > 1:
+        shown: dict[str, object] = {key: annotations[key] for key in sorted(annotations)}
+        yield Finding(PATH, shown)
+
+
+def _labels(annotations: Annotations) -> Iterable[FieldError]:
+    for key in (REQUIRED, PREFERRED, SLICE_REQUIRED):
+        if key in annotations:
+            yield from syntax.label_key(PATH.key(key), annotations[key])
+
+
+def _no_boolean(annotations: Annotations) -> Iterable[Finding]:
+    value = annotations.get(UNCONSTRAINED)
+    if value is not None and value not in _GO_BOOLEANS:
+        yield Finding(PATH.key(UNCONSTRAINED), value)
+
+
+def _unsized(annotations: Annotations) -> Iterable[Finding]:
+    if SLICE_REQUIRED in annotations and SLICE_SIZE not in annotations:
+        yield Finding(_SIZE_PATH)
+
+
+def _unsliced(annotations: Annotations) -> Iterable[Finding]:
+    is_sliced = SLICE_REQUIRED in annotations or SLICE_CONSTRAINTS in annotations
+    if SLICE_SIZE in annotations and not is_sliced:
+        yield Finding(_SIZE_PATH)
+
+
+def _size(annotations: Annotations) -> int | str | None:
+    """The size, or what is wrong with it; None where there is none."""
+    text = annotations.get(SLICE_SIZE)
+    return None if text is None else syntax.parse_integer(text, bits=32)
+
+
+def _no_size(annotations: Annotations) -> Iterable[Finding]:
+    if isinstance(_size(annotations), str):
+        yield Finding(_SIZE_PATH, annotations[SLICE_SIZE])
+
+
+def _size_of_nothing(annotations: Annotations) -> Iterable[Finding]:
+    size = _size(annotations)
+    if isinstance(size, int) and size < 1:
+        yield Finding(_SIZE_PATH, annotations[SLICE_SIZE])
+
+
+def _numbered(annotations: Annotations) -> Iterable[Finding]:
+    name = annotations.get(GROUP_NAME)
+    if name is not None and isinstance(syntax.parse_integer(name), int):
+        yield Finding(_GROUP_PATH, name)
+
+
+def _sliced_group(annotations: Annotations) -> Iterable[Finding]:
+    for key in (SLICE_SIZE, SLICE_REQUIRED):
+        if GROUP_NAME in annotations and key in annotations:
+            yield Finding(_GROUP_PATH, words={"key": key})
+
+
+def _loose_group(annotations: Annotations) -> Iterable[Finding]:
+    is_close = REQUIRED in annotations or PREFERRED in annotations
+    if GROUP_NAME in annotations and not is_close:
+        yield Finding(_GROUP_PATH)
+
+
+def _layers_beside(annotations: Annotations) -> Iterable[Finding]:
+    for key in (SLICE_REQUIRED, SLICE_SIZE, GROUP_NAME):
+        if SLICE_CONSTRAINTS in annotations and key in annotations:
+            yield Finding(_LAYERS_PATH, words={"key": key})
+
+
+def _read(annotations: Annotations) -> tuple[Layer, ...] | str | None:
+    """The layers, or why there is no reading them; None where there are none."""
+    text = annotations.get(SLICE_CONSTRAINTS)
+    try:
+        return None if text is None else _LAYERS.decode(text)
+    except msgspec.DecodeError as error:
+        return str(error)
+
+
+def _no_layers(annotations: Annotations) -> Iterable[Finding]:
+    found = _read(annotations)
+    if isinstance(found, str):
+        yield Finding(_LAYERS_PATH, annotations[SLICE_CONSTRAINTS], {"error": found})
+
+
+def _other_number_of_layers(annotations: Annotations) -> Iterable[Finding]:
+    found = _read(annotations)
+    if isinstance(found, tuple) and not 1 <= len(found) <= _MAX_LAYERS:
+        yield Finding(_LAYERS_PATH, annotations[SLICE_CONSTRAINTS])
+
+
+def _each_layer(annotations: Annotations) -> Iterable[FieldError]:
+    found = _read(annotations)
+    if isinstance(found, tuple) and len(found) <= _MAX_LAYERS:
+        for index, layer in enumerate(found):
+            place = Place(_LAYERS_PATH.index(index), layer, found[:index])
+            yield from rules.errors(LAYERS, place)
+
+
+def _layer_label(place: Place) -> Iterable[FieldError]:
+    return syntax.label_key(place.path.child("topology"), place.layer.topology)
+
+
+def _repeated(place: Place) -> Iterable[Finding]:
+    if any(place.layer.topology == outer.topology for outer in place.outer):
+        yield Finding(place.path.child("topology"), place.layer.topology)
+
+
+def _layer_of_nothing(place: Place) -> Iterable[Finding]:
+    if place.layer.size < 1:
+        yield Finding(place.path.child("size"), place.layer.size)
+
+
+def _undividing(place: Place) -> Iterable[Finding]:
+    size = place.layer.size
+    if size >= 1 and place.outer and place.outer[-1].size % size:
+        yield Finding(place.path.child("size"), size, {"outer": place.outer[-1].size})
+
+
+_INVALID: Final = ErrorType.INVALID
+_FORBIDDEN: Final = ErrorType.FORBIDDEN
+_LIST: Final = ", ".join(f'"{key}"' for key in _EXCLUSIVE)
+
+LAYERS: Final[tuple[Row[Place], ...]] = (
+    Syntax("topology 14", _layer_label),
+    Rule("topology 15", ErrorType.DUPLICATE, "", _repeated),
+    Rule("topology 16", _INVALID, "must be greater than or equal to 1", _layer_of_nothing),
+    Rule(
+        "topology 17", _INVALID, "must evenly divide the parent layer size {outer}", _undividing
+    ),
+)  # fmt: skip
+"""Each layer."""
+
+ANNOTATIONS: Final[tuple[Row[Annotations], ...]] = (
+    Rule(
+        "topology 1", _INVALID, f"must not contain more than one topology annotation: [{_LIST}]",
+        _several,
+    ),
+    Syntax("topology 2", _labels),
+    Rule("topology 3", _INVALID, "must be a boolean value", _no_boolean),
+    Rule(
+        "topology 4", ErrorType.REQUIRED, f"must be set when '{SLICE_REQUIRED}' is specified",
+        _unsized,
+    ),
+    Rule(
+        "topology 5", _FORBIDDEN, f"may not be set when '{SLICE_REQUIRED}' is not specified",
+        _unsliced,
+    ),
+    Rule("topology 6", _INVALID, "must be a numeric value", _no_size),
+    Rule("topology 7", _INVALID, "must be greater than or equal to 1", _size_of_nothing),
+    Rule("topology 8", _INVALID, "must not be a number", _numbered),
+    Rule("topology 9", _FORBIDDEN, "may not be set when '{key}' is specified", _sliced_group),
+    Rule(
+        "topology 10", _FORBIDDEN,
+        f"may not be set when neither '{PREFERRED}' nor '{REQUIRED}' is specified", _loose_group,
+    ),
+    Rule("topology 11", _FORBIDDEN, "may not be set when '{key}' is specified", _layers_beside),
+    Rule("topology 12", _INVALID, "must be a JSON list of layers: {error}", _no_layers),
+    Rule(
+        "topology 13", _INVALID, "topology constraints must contain between 1 and 3 entries",
+        _other_number_of_layers,
+    ),
+    Syntax("topology 14-17", _each_layer),  # the rows of LAYERS
+)  # fmt: skip
+"""The annotations of one pod."""
 
 
 def errors(annotations: Annotations) -> list[FieldError]:
     """Broken rules of the topology annotations of one pod."""
     if not any(key in annotations for key in KEYS):
         return []
-    return [
-        *_exclusive(annotations),
-        *_values(annotations),
-        *_slices(annotations),
-        *_group(annotations),
-        *_layers(annotations),
-    ]
-
-
-def _exclusive(annotations: Annotations) -> list[FieldError]:
-    if sum(key in annotations for key in _EXCLUSIVE) <= 1:
-        return []
-    keys = ", ".join(f'"{key}"' for key in _EXCLUSIVE)
-    rule = f"must not contain more than one topology annotation: [{keys}]"
-    shown: dict[str, Any] = {key: annotations[key] for key in sorted(annotations)}
-    return [fielderrors.invalid(PATH, shown, rule)]
-
-
-def _values(annotations: Annotations) -> list[FieldError]:
-    found: list[FieldError] = []
-    for key in (REQUIRED, PREFERRED, SLICE_REQUIRED):
-        if key in annotations:
-            found += syntax.label_key(PATH.key(key), annotations[key])
-    unconstrained = annotations.get(UNCONSTRAINED)
-    if unconstrained is not None and unconstrained not in _GO_BOOLEANS:
-        path = PATH.key(UNCONSTRAINED)
-        found.append(fielderrors.invalid(path, unconstrained, "must be a boolean value"))
-    return found
-
-
-def _slices(annotations: Annotations) -> list[FieldError]:
-    path, size = PATH.key(SLICE_SIZE), annotations.get(SLICE_SIZE)
-    if size is None:
-        rule = f"must be set when '{SLICE_REQUIRED}' is specified"
-        return [fielderrors.required(path, rule)] if SLICE_REQUIRED in annotations else []
-    found = []
-    if SLICE_REQUIRED not in annotations and SLICE_CONSTRAINTS not in annotations:
-        rule = f"may not be set when '{SLICE_REQUIRED}' is not specified"
-        found.append(fielderrors.forbidden(path, rule))
-    value = syntax.parse_integer(size, bits=32)
-    if isinstance(value, str):
-        found.append(fielderrors.invalid(path, size, "must be a numeric value"))
-    elif value < 1:
-        found.append(fielderrors.invalid(path, size, "must be greater than or equal to 1"))
-    return found
-
-
-def _group(annotations: Annotations) -> list[FieldError]:
-    name = annotations.get(GROUP_NAME)
-    if name is None:
-        return []
-    path = PATH.key(GROUP_NAME)
-    found = []
-    if isinstance(syntax.parse_integer(name), int):
-        found.append(fielderrors.invalid(path, name, "must not be a number"))
-    found += [
-        fielderrors.forbidden(path, f"may not be set when '{key}' is specified")
-        for key in (SLICE_SIZE, SLICE_REQUIRED)
-        if key in annotations
-    ]
-    if REQUIRED not in annotations and PREFERRED not in annotations:
-        rule = f"may not be set when neither '{PREFERRED}' nor '{REQUIRED}' is specified"
-        found.append(fielderrors.forbidden(path, rule))
-    return found
-
-
-def _layers(annotations: Annotations) -> list[FieldError]:
-    text = annotations.get(SLICE_CONSTRAINTS)
-    if text is None:
-        return []
-    path = PATH.key(SLICE_CONSTRAINTS)
-    found = [
-        fielderrors.forbidden(path, f"may not be set when '{key}' is specified")
-        for key in (SLICE_REQUIRED, SLICE_SIZE, GROUP_NAME)
-        if key in annotations
-    ]
-    try:
-        layers = _LAYERS.decode(text)
-    except msgspec.DecodeError as error:
-        return [*found, fielderrors.invalid(path, text, f"must be a JSON list of layers: {error}")]
-    if not 1 <= len(layers) <= _MAX_LAYERS:
-        rule = "topology constraints must contain between 1 and 3 entries"
-        return [*found, fielderrors.invalid(path, text, rule)]
-    for index, layer in enumerate(layers):
-        found += _layer(path.index(index), layer, layers[:index])
-    return found
-
-
-def _layer(path: FieldPath, layer: Layer, outer: tuple[Layer, ...]) -> list[FieldError]:
-    found = syntax.label_key(path.child("topology"), layer.topology)
-    if any(layer.topology == other.topology for other in outer):
-        found.append(fielderrors.duplicate(path.child("topology"), layer.topology))
-    if layer.size < 1:
-        rule = "must be greater than or equal to 1"
-        found.append(fielderrors.invalid(path.child("size"), layer.size, rule))
-    elif outer and outer[-1].size % layer.size:
-        rule = f"must evenly divide the parent layer size {outer[-1].size}"
-        found.append(fielderrors.invalid(path.child("size"), layer.size, rule))
-    return found
+    return rules.errors(ANNOTATIONS, annotations)

@@ -284,6 +284,11 @@ TOPOLOGIES = [
         ),
     ),
     po(
+        "18 layers that are no list", placed(slice_required_topology_constraints="{}"),
+        told(LAYERS, 'Invalid value: "{}": must be a JSON list of layers: Expected `array`, got'
+                     " `object`"),
+    ),
+    po(
         "18 layer of nothing",
         placed(slice_required_topology_constraints='[{"topology":"a","size":0}]'),
         told(LAYERS, "Invalid value: 0: must be greater than or equal to 1", "[0].size"),

@@ -1,8 +1,11 @@
 """Kueue's rules for labels and annotations of pods, with their texts; and our own beside them."""
 
+from typing import Any
+
 import pytest
 
-from tests.policy import pod_cases
+from admission.policy import gates, metadata_rules, topology
+from tests.policy import pod_cases, rows
 from tests.policy.builders import make_cluster, make_pod, validate
 from tests.policy.kinds.case import Case
 from tests.policy.pod_cases import GATES, LABELS, K, labelled, running
@@ -15,6 +18,27 @@ def test_a_rule_says(case: Case) -> None:
     errors = validate(case.new, cluster, old=case.old)
     text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
     assert (text if errors else "") == case.message
+
+
+TABLES: tuple[Any, ...] = (
+    metadata_rules.CREATED, metadata_rules.CHANGED, metadata_rules.ALWAYS, gates.GATES,
+    gates.CHANGES, topology.ANNOTATIONS, topology.LAYERS,
+)  # fmt: skip
+ROWS = [row.id for table in TABLES for row in table]
+
+
+def test_every_row_has_a_case_that_breaks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: set[str] = set()
+    cluster = make_cluster("default")
+    for case in pod_cases.CASES:
+        found |= rows.broken(
+            monkeypatch, lambda case=case: validate(case.new, cluster, old=case.old)
+        )
+    assert found == set(ROWS)
+
+
+def test_the_rows_have_names_of_their_own() -> None:
+    assert len(set(ROWS)) == len(ROWS)
 
 
 def test_every_rule_of_the_contract_has_a_case_that_breaks_it() -> None:
