@@ -15,7 +15,8 @@ from admission.api import markers
 
 Schema = Mapping[str, Any]
 
-_RANGES: Final = {"int32": 2**31, "int64": 2**63}
+_INT64: Final = 2**63
+_RANGES: Final = {"int32": 2**31, "int64": _INT64}
 _NUMBER: Final = frozenset({"integer", "number"})
 # How the server names a value where a format is expected.
 _GO_FORMATS: Final = {"integer": "int64", "number": "float64", "boolean": "", "object": ""}
@@ -106,6 +107,9 @@ def _number(schema: Schema, number: float, path: str) -> Iterator[str]:
     if bound is not None and not (-bound <= number < bound and number == int(number)):
         kind = f"{schema['type']} with format {schema['format']}"
         yield f'<nil>: Invalid value: "": Checked value must be of type {kind} in {path}'
+        if not -_INT64 <= number < _INT64:
+            # The server reads it as a float, which is no integer in its eyes.
+            yield _type_line(path, schema["format"], "float64")
     shown, where = _shown(number), _in_body(path)
     least, most = schema.get("minimum"), schema.get("maximum")
     if most is not None and number > most:

@@ -26,8 +26,14 @@ class _Plugin(click.Group):
     """A command that kubectl calls: it names itself as its users do."""
 
     @override
-    def main(self, *arguments: Any, prog_name: str | None = None, **more: Any) -> Any:
-        return super().main(*arguments, prog_name=prog_name or "kubectl gpu", **more)
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        return super().make_context("kubectl gpu", args, parent, **extra)
 
 
 @click.group(

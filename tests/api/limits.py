@@ -6,7 +6,7 @@ value, see `tests.api.whole`.
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ class Limit:
         error: type of the error and, for most types, the value.
         rule: how the message ends.
         where: what stands behind the field's path in the path of the error.
-        is_nowhere: whether the path of the error is ``<nil>``, and the field stands at its end.
+        is_nowhere: whether the error stands at the object or its status, and ends with the field.
     """
 
     keyword: str
@@ -63,17 +63,24 @@ class Broken:
         """Whether the field belongs to the status."""
         return self.path.startswith("status.")
 
-    def is_told_by(self, error: str) -> bool:
-        """Whether an error is the one that the limit is told by."""
+    def is_told_by(self, errors: Collection[str]) -> bool:
+        """Whether the errors are those by which the limit is told, and no others."""
         limit = self.limit
         if limit.is_nowhere:
-            return error == f"<nil>: {limit.error}{limit.rule}{self.path}"
-        begins = error.startswith(f"{self.path}{limit.where}: {limit.error}")
-        return begins and error.endswith(limit.rule)
+            in_status = self.path.removeprefix("status.")
+            told = {
+                f"<nil>: {limit.error}{limit.rule}{self.path}",
+                f"status: {limit.error}{limit.rule}{in_status}",
+            }
+            # What does not fit 64 bits is besides no integer to the server.
+            told |= {error for error in errors if error.endswith('int64: "float64"')}
+            return not set(errors) - told and any(limit.rule in error for error in errors)
+        begin = f"{self.path}{limit.where}: {limit.error}"
+        return [e.startswith(begin) and e.endswith(limit.rule) for e in errors] == [True]
 
     def document(self, whole: Document) -> Document:
         """The object with the field broken; the argument stays as it is."""
-        found = json.loads(json.dumps(whole))  # copies what stands in it twice
+        found: Document = json.loads(json.dumps(whole))  # copies what stands in it twice
         *above, last = _STEP.findall(self.path)
         parent: Any = found
         for step in above:

@@ -23,8 +23,7 @@ Place = tuple[str, str, str]
 def test_a_broken_limit_is_told(case: Broken) -> None:
     document = case.document({"metadata": {"name": "x"}, **whole.NEW[case.kind]})
     errors = structural.errors(schemas.stored()[case.kind], document)
-    assert len(errors) == 1
-    assert case.is_told_by(errors[0]), errors
+    assert case.is_told_by(errors), errors
 
 
 def stated(kind: str, schema: dict[str, Any], path: str) -> Iterator[Place]:

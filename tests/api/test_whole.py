@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.api import conversion, structural
+from admission.api import conversion, kinds, structural
 from tests.api import schemas, whole
 
 GROUP = "kueue.x-k8s.io"
@@ -62,7 +62,7 @@ def test_the_whole_object_breaks_no_limit(version: str, kind: str) -> None:
     assert structural.errors(schemas.of_version(version)[kind], document) == ()
 
 
-@pytest.mark.parametrize("kind", whole.NEW)
+@pytest.mark.parametrize("kind", [kind.name for kind in kinds.KINDS if kind.converted])
 def test_the_whole_object_is_converted_field_by_field(kind: str) -> None:
     def converted(version: str, document: dict[str, Any], target: str) -> dict[str, Any]:
         given = {"apiVersion": f"{GROUP}/{version}", "kind": kind, **document}

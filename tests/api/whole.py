@@ -213,9 +213,6 @@ NEW: Final[dict[str, Document]] = {
 
 DOWN: Final[dict[str, Document]] = {
     **NEW,
-    "AdmissionCheck": {
-        **NEW["AdmissionCheck"], "spec": {**_CHECK, "retryDelayMinutes": 15},
-    },
     "ClusterQueue": {
         "spec": {**_QUEUE, "cohort": "all", "admissionChecksStrategy": _STRATEGY},
         "status": _QUEUE_STATUS,

@@ -248,7 +248,7 @@ def test_a_wrong_command_line_exits_with_2(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["why", "--help"], ["why", "-h"]])
 def test_help_shows_examples_and_exit_codes(arguments: list[str]) -> None:
-    result = CliRunner().invoke(main, arguments, prog_name=None)
+    result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0
     assert result.stdout.startswith("Usage: kubectl gpu")
     assert "kubectl gpu why train-0 -n research" in result.stdout

@@ -422,6 +422,9 @@ BROKEN = [
     ("WorkloadPriorityClass", {"value": True}),
     ("WorkloadPriorityClass", {"value": 1.5}),
     ("WorkloadPriorityClass", {"value": -(2**31) - 1}),
+    ("WorkloadPriorityClass", {"value": 2**63}),
+    ("ResourceFlavor", {"spec": {"tolerations": [
+        {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": -(2**63) - 1}]}}),
     ("WorkloadPriorityClass", {"value": 1, "description": "é" * 2049}),
     ("ResourceFlavor", {"spec": 7}),
     ("ResourceFlavor", {"spec": {"nodeTaints": [{}]}}),

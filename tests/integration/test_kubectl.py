@@ -59,7 +59,7 @@ def columns(heading: str) -> list[str]:
     return re.split(r"\s{3,}", heading.strip())
 
 
-ROWS = {
+ROWS: dict[str, dict[str, str | None]] = {
     "AdmissionCheck": {"NAME": "whole", "AGE": None},
     "ClusterQueue": {"NAME": "whole", "COHORT": "all", "PENDING WORKLOADS": "3"},
     "Cohort": {"NAME": "whole", "AGE": None},
@@ -165,7 +165,9 @@ def test_explain_recursively_lists_every_field(system: Reviewed, kind: str) -> N
     wanted = [path.rpartition(".")[2] for path, _ in documented(schemas.stored()[kind])]
     assert set(wanted) <= set(listed)
     required = {line.split("\t")[0].strip() for line in text.splitlines() if "-required-" in line}
-    assert {"controllerName", "levels", "value", "coveredResources"} & set(listed) <= required
+    assert {"controllerName", "levels", "nominalQuota", "coveredResources"} & set(
+        listed
+    ) <= required
 
 
 @pytest.mark.parametrize(

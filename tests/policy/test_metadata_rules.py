@@ -1,5 +1,6 @@
 """Kueue's rules for labels and annotations of pods, with their texts; and our own beside them."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -31,9 +32,7 @@ def test_every_row_has_a_case_that_breaks_it(monkeypatch: pytest.MonkeyPatch) ->
     found: set[str] = set()
     cluster = make_cluster("default")
     for case in pod_cases.CASES:
-        found |= rows.broken(
-            monkeypatch, lambda case=case: validate(case.new, cluster, old=case.old)
-        )
+        found |= rows.broken(monkeypatch, partial(validate, case.new, cluster, old=case.old))
     assert found == set(ROWS)
 
 
