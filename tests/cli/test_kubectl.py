@@ -78,9 +78,14 @@ class World:
         self.store.replace(resources.WORKLOADS, document, subresource="status")
 
 
+@pytest.fixture(scope="module")
+def documents() -> list[dict[str, Any]]:
+    return crds.documents()
+
+
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    store = Store(crds=crds.documents())
+def world(tmp_path: Path, documents: list[dict[str, Any]]) -> Iterator[World]:
+    store = Store(crds=documents)
     team = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
     store.create(resources.NAMESPACES, team)
     queue = {
