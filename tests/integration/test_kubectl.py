@@ -15,13 +15,14 @@ from admission.api import kinds
 from tests.api import schemas, whole
 from tests.controlplane import build
 from tests.controlplane.cluster import Cluster
+from tests.gpu import seeds
 from tests.integration.reviewed import KINDS, Reviewed, reviewed
 from tests.integration.test_schemas import store
 from tests.policy.kinds.case import Document
 
 pytestmark = pytest.mark.controlplane
 
-SEEDS = Path(__file__).parent / "seeds" / "kueue.yaml"
+SEEDS = Path(seeds.__file__).parent / "kueue.yaml"
 
 
 @pytest.fixture(scope="module")
