@@ -16,6 +16,7 @@ def of_rewrite(menu: FlavorMenu, chosen: Iterable[Chosen], *, is_gang: bool) -> 
             _sliced_training(answer, is_gang=is_gang),
             _several_shares(menu, answer),
             _renamed_share(menu, answer),
+            _unknown_cut(menu, answer),
         ):
             if text:
                 found[text] = None
@@ -53,4 +54,17 @@ def _renamed_share(menu: FlavorMenu, answer: Chosen) -> str:
     return (
         f"container {answer.ask.container}: flavor {menu.flavor.name} offers"
         f" {answer.resource}, not {names.GPU_RESOURCE}; each unit is {part} of a GPU"
+    )
+
+
+def _unknown_cut(menu: FlavorMenu, answer: Chosen) -> str:
+    """A slice that answers a wish for memory, where nobody has said that nodes are cut so."""
+    is_wish = answer.ask.device.kind is Kind.GPU and not answer.ask.wish.profile
+    is_own = answer.offer == menu.offers[0] and menu.answers_plain
+    if not menu.open_names or not is_wish or is_own or answer.offer.grain is not Grain.SLICE:
+        return ""
+    return (
+        f"container {answer.ask.container}: flavor {menu.flavor.name} does not say how its GPUs"
+        f" are cut; {answer.resource} is the smallest slice that would do: if no node has it, the"
+        f" pod stays pending (flavor annotation {names.MIG_PROFILE} or quota for that name says)"
     )

@@ -134,7 +134,7 @@ def test_a_node_condition_makes_its_gpus_sick_until_it_is_well(system: Installed
 
     say_condition(team, node, "XIDErrors", "True")
     waiting.until(lambda: capacity(team).get("status") == "False", what="the GPU is sick")
-    ask_for_memory(team, "first", "8Gi")
+    team.create("pods", objects.make_pod("first", objects.make_pod_spec(1)))
     waiting.until(lambda: waiting_pods(team), what="the pod says why it waits")
     waiting.until(
         lambda: f"{node}: condition XIDErrors" in capacity(team)["message"],

@@ -454,3 +454,23 @@ def test_req_02_a_cost_that_is_only_an_upper_bound_is_told_where_it_counts():
         "1g.24gb is counted at its highest cost"
     ]
     assert untold.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("flavor", "container", "told"),
+    [
+        (make_flavor("f", A100, MEMORY), make_container(gib=8), True),
+        (make_flavor("f", A100, MEMORY, profile="1g.10gb"), make_container(gib=8), False),
+        (make_flavor("f", A100, mig("1g.10gb"), MEMORY), make_container(gib=8), False),
+        (make_flavor("f", A100, MEMORY), make_container(profile="1g.10gb"), False),
+        (make_flavor("f", A100, MEMORY), make_container(gib=60), False),
+        (make_flavor("f", A100, MEMORY), make_container(), False),
+    ],
+    ids=["cut unknown", "flavor says", "queue says", "pod says", "whole", "no wish"],
+)
+def test_a_slice_that_perhaps_no_node_has_is_told(flavor, container, told):
+    result = run(container, flavors=(flavor,))
+    assert isinstance(result, Rewrite)
+    assert ["does not say how its GPUs are cut" in text for text in result.warnings] == [
+        True
+    ] * told
