@@ -219,8 +219,8 @@ def installed(cluster: Cluster, folder: Path) -> Iterator[Installed]:
     """Installs and runs everything; stops the processes at the end."""
     system = Installed(cluster, folder)
     system.install()
-    system.start()
     try:
+        system.start()
         yield system
     finally:
         system.stop()

@@ -75,8 +75,8 @@ def reviewed(cluster: Cluster, folder: Path) -> Iterator[Reviewed]:
     """Installs everything and runs the webhook; stops it at the end."""
     system = Reviewed(cluster, folder)
     system.install()
-    system.start()
     try:
+        system.start()
         waiting.until(lambda: is_reviewed(system), what="webhook configurations in effect")
         waiting.until(lambda: is_served(system), what="both versions of every kind served")
         yield system
