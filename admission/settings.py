@@ -36,6 +36,9 @@ class ListenAddress(_Frozen):
     port: int = Field(ge=0, le=65535)
 
 
+DEFAULT_VISIBILITY_ADDRESS: Final = ListenAddress(host="0.0.0.0", port=8082)  # noqa: S104
+
+
 class HealthSettings(_Frozen):
     """What counts as sickness of a GPU; None stands for what ``admission.gpu.health`` says.
 
@@ -93,6 +96,7 @@ class ControllerSettings(_Frozen):
         outside_interval_seconds: how often pods are listed that hold GPUs without a queue.
         metrics_address: where metrics, health and readiness are served; None for nowhere.
         health_address: where they are served, too; None for nowhere else.
+        visibility_address: where pending workloads are served, with TLS; None for nowhere.
     """
 
     writers: int = Field(default=8, ge=1, le=256)
@@ -104,6 +108,7 @@ class ControllerSettings(_Frozen):
     outside_interval_seconds: float = Field(default=60, gt=0)
     metrics_address: ListenAddress | None = ListenAddress(host="127.0.0.1", port=8080)
     health_address: ListenAddress | None = None
+    visibility_address: ListenAddress | None = None
 
 
 class LeaderElectionSettings(_Frozen):

@@ -3,9 +3,11 @@
 import gc
 import queue
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from admission.app.coresource import CoreSource
 from admission.app.leading import Leadership
 from admission.app.pages import PageServer
 from admission.app.watches import Watches
@@ -14,6 +16,7 @@ from admission.controllers import core, metrics
 from admission.controllers.accounting import Accounting
 from admission.controllers.core import Core, Message
 from admission.controllers.outside import Lister
+from admission.controllers.queries import Answer, Query, Reader
 from admission.controllers.writer import Sender, WriterPool
 from admission.insight import pages
 from admission.kube.api import Api
@@ -29,6 +32,7 @@ _YOUNG_OBJECTS: Final = 20_000
 """New objects between two runs of the garbage collector."""
 _STOP_SECONDS: Final = 5.0
 _COMPONENT: Final = "gpu-admission"
+LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +92,26 @@ class Controller:
         """Lists everything anew, so that no write of an earlier leader is missed, and decides."""
         self._watches.restart(core.Lead())
 
+    def ask(self, question: Callable[[Reader], Answer], within_seconds: float) -> Answer:
+        """Has the core answer a question between two messages; from any other thread.
+
+        Raises:
+            TimeoutError: it did not get to it in time; it will not any more.
+        """
+        query = Query(question)
+        self._inbox.put(query)
+        try:
+            return query.answer.result(within_seconds)
+        finally:
+            query.answer.cancel()
+
     def serve_pages(self, address: Address) -> int:
-        """Serves health, readiness and metrics; returns the port."""
-        app = pages.create_app(alive=self.problem, ready=self.unready)
+        """Serves health, readiness and metrics; returns the port.
+
+        On an address that only this machine reaches, also who waits: there nobody asks who asks.
+        """
+        lists = CoreSource(self.ask) if address.host in LOOPBACK else None
+        app = pages.create_app(alive=self.problem, ready=self.unready, lists=lists)
         self._pages.append(PageServer(app, address.host, address.port))
         return self._pages[-1].port
 

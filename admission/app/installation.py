@@ -1,14 +1,21 @@
 """What an installation consists of, put into a cluster and taken out again."""
 
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from admission.api import crds
-from admission.app import guard, manifests, rbac, scope, webhook_secret
+from admission.app import (
+    guard,
+    manifests,
+    rbac,
+    scope,
+    visibility_manifests,
+    webhook_secret,
+)
 from admission.base import names
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
@@ -16,7 +23,7 @@ from admission.kube import apply, errors, patches, resources
 from admission.kube.api import Api, Document
 from admission.kube.apply import Applied, Effect
 from admission.kube.resources import Resource
-from admission.settings import Settings
+from admission.settings import DEFAULT_VISIBILITY_ADDRESS, Settings
 from certs import files
 
 _KUEUE_CONFIGURATIONS: Final = (
@@ -51,6 +58,8 @@ class Plan:
         image: of the pods in the cluster.
         take_over: install beside Kueue's webhook configurations.
         bypass_guard: install the policies against ways around quota; else take them away.
+        visibility: have API servers pass requests for pending workloads on. While they cannot
+            reach the controller, no namespace of the cluster can be deleted.
         older_versions: serve v1beta1 of kinds that must be converted. The API server then keeps
             a cache of each version, and has every Workload that is written converted for it.
     """
@@ -60,6 +69,7 @@ class Plan:
     image: str = manifests.DEFAULT_IMAGE
     take_over: bool = False
     bypass_guard: bool = True
+    visibility: bool = False
     older_versions: bool = True
 
 
@@ -87,7 +97,8 @@ def install(
     host = _host(plan.webhook_url) if plan.webhook_url else ""
     yield from apply.apply_all(api, [manifests.namespace(settings)])
     if host:
-        authority = files.ensure(plan.certificates, [host], clock.now()).ca.read_bytes()
+        hosts = [host, visibility_manifests.host(settings.namespace)]
+        authority = files.ensure(plan.certificates, hosts, clock.now()).ca.read_bytes()
         place = {"url": plan.webhook_url.rstrip("/")}
     else:
         secret = webhook_secret.ensure(api, settings, clock)
@@ -105,6 +116,7 @@ def install(
     if not host:
         yield from apply.apply_all(api, _processes(settings, plan.image))
     yield from apply.apply_all(api, manifests.webhook_configurations(client_config, settings))
+    yield from _visibility(api, plan, settings, authority, host)
 
 
 def uninstall(
@@ -129,11 +141,14 @@ def uninstall(
         KubeError: the API server refused.
     """
     place = manifests.service_reference(settings)
+    yield from apply.delete_all(api, _api_services(settings))
     yield from apply.delete_all(api, manifests.webhook_configurations(place, settings))
     yield from apply.delete_all(api, reversed(guard.documents(settings)))
     secret = webhook_secret.document(settings, {})
     processes = _processes(settings, manifests.DEFAULT_IMAGE)
-    yield from apply.delete_all(api, [*reversed(processes), secret])
+    # A controller outside the cluster has this Service, too.
+    outside = visibility_manifests.outside(settings.namespace, "")
+    yield from apply.delete_all(api, [*reversed(processes), outside, secret])
     if release_pods:
         yield from _release(api, clock, wait)
     for resource in _FINALIZED:
@@ -178,7 +193,35 @@ def _guard(api: Api, plan: Plan, settings: Settings) -> Iterator[Applied]:
         users = [_own_name(api)] if plan.webhook_url else []
         yield from apply.apply_all(api, guard.documents(settings, users))
         return
-    for removed in apply.delete_all(api, reversed(guard.documents(settings))):
+    yield from _taken_away(api, reversed(guard.documents(settings)))
+
+
+def _visibility(
+    api: Api, plan: Plan, settings: Settings, authority: bytes, host: str
+) -> Iterator[Applied]:
+    """The APIServices, or their removal."""
+    if not plan.visibility:
+        yield from _taken_away(api, _api_services(settings))
+        return
+    port = visibility_manifests.PORT
+    if host:
+        outside = visibility_manifests.outside(settings.namespace, host)
+        yield from apply.apply_all(api, [outside])
+        port = (settings.controller.visibility_address or DEFAULT_VISIBILITY_ADDRESS).port
+    yield from apply.apply_all(
+        api, visibility_manifests.api_services(settings.namespace, port, authority)
+    )
+
+
+def _api_services(settings: Settings) -> list[Document]:
+    """Enough to delete them."""
+    port = visibility_manifests.PORT
+    return visibility_manifests.api_services(settings.namespace, port, b"")
+
+
+def _taken_away(api: Api, documents: Iterable[Document]) -> Iterator[Applied]:
+    """Deletes what an earlier installation had."""
+    for removed in apply.delete_all(api, documents):
         if removed.effect is not Effect.ABSENT:
             yield removed
 

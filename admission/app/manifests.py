@@ -12,8 +12,13 @@ import yaml
 from typing_extensions import override
 
 from admission.api import crds
-from admission.app import configuration, guard, rbac, scope
-from admission.settings import ControllerSettings, ListenAddress, Settings
+from admission.app import configuration, guard, rbac, scope, visibility_manifests
+from admission.settings import (
+    DEFAULT_VISIBILITY_ADDRESS,
+    ControllerSettings,
+    ListenAddress,
+    Settings,
+)
 from admission.webhook import configuration as webhook_configuration
 from admission.webhook import convert
 
@@ -31,6 +36,7 @@ _CONFIG_HASH: Final = "gpu-admission.dev/config-hash"
 _CONFIG_FOLDER: Final = "/etc/gpu-admission/config"
 _CONFIG_FILE: Final = "config.yaml"
 _TLS_FOLDER: Final = "/etc/gpu-admission/tls"
+_TLS_MOUNT: Final = {"name": "tls", "mountPath": _TLS_FOLDER, "readOnly": True}
 _ANY_HOST: Final = "0.0.0.0"  # noqa: S104 - inside a pod
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _REPLICAS: Final = 2
@@ -47,12 +53,17 @@ def in_cluster(settings: Settings) -> Settings:
     """The settings with which the program's pods run: pages and webhook on the pod's address."""
     controller = settings.controller
     metrics, health = controller.metrics_address, controller.health_address
+    visibility = controller.visibility_address or DEFAULT_VISIBILITY_ADDRESS
     if metrics is None and health is None:  # probes need one
         metrics = ControllerSettings().metrics_address
     return settings.model_copy(
         update={
             "controller": controller.model_copy(
-                update={"metrics_address": _public(metrics), "health_address": _public(health)}
+                update={
+                    "metrics_address": _public(metrics),
+                    "health_address": _public(health),
+                    "visibility_address": _public(visibility),
+                }
             ),
             "webhook": settings.webhook.model_copy(
                 update={
@@ -111,15 +122,7 @@ def webhook(settings: Settings, image: str) -> list[Document]:
         "lifecycle": {"preStop": {"sleep": {"seconds": _DRAIN_SECONDS}}},
         **_probes("review", "HTTPS"),
     }
-    container["volumeMounts"].append(
-        {"name": "tls", "mountPath": _TLS_FOLDER, "readOnly": True},
-    )
-    secret = {
-        "secretName": TLS_SECRET,
-        "defaultMode": 0o440,
-        # The authority's key, where the Secret has one, stays out of the pod.
-        "items": [{"key": key, "path": key} for key in ("ca.crt", "tls.crt", "tls.key")],
-    }
+    container["volumeMounts"].append(_TLS_MOUNT)
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -129,7 +132,7 @@ def webhook(settings: Settings, image: str) -> list[Document]:
             "ports": [{"name": "review", "port": 443, "protocol": "TCP", "targetPort": "review"}],
         },
     }
-    volumes = [{"name": "tls", "secret": secret}]
+    volumes = [_tls_volume(optional=False)]
     return [
         service,
         _budget(WEBHOOK, settings, "webhook"),
@@ -138,9 +141,16 @@ def webhook(settings: Settings, image: str) -> list[Document]:
 
 
 def controller(settings: Settings, image: str) -> list[Document]:
-    """Disruption budget and Deployment of the controller: one leads, the other is ready to."""
+    """Service, disruption budget and Deployment of the controller.
+
+    One leads, the other is ready to; the Service finds both, for lists of pending workloads.
+    """
     found = in_cluster(settings).controller
-    addresses = {"metrics": found.metrics_address, "health": found.health_address}
+    addresses = {
+        "metrics": found.metrics_address,
+        "health": found.health_address,
+        "visibility": found.visibility_address,
+    }
     ports = {name: one.port for name, one in addresses.items() if one is not None}
     container = {
         **_container("controller", image, "200m", "256Mi", "1Gi"),
@@ -150,9 +160,16 @@ def controller(settings: Settings, image: str) -> list[Document]:
         ],
         **_probes("health" if "health" in ports else "metrics", "HTTP"),
     }
+    container["volumeMounts"].append(_TLS_MOUNT)
+    # Without a certificate it decides all the same.
+    volumes = [_tls_volume(optional=True)]
+    account = rbac.CONTROLLER_ACCOUNT
     return [
+        visibility_manifests.service(
+            _metadata(visibility_manifests.SERVICE, settings, "controller"), ports
+        ),
         _budget(CONTROLLER, settings, "controller"),
-        _deployment(CONTROLLER, settings, "controller", container, rbac.CONTROLLER_ACCOUNT, []),
+        _deployment(CONTROLLER, settings, "controller", container, account, volumes),
     ]
 
 
@@ -184,9 +201,10 @@ def service_reference(settings: Settings) -> Document:
 
 
 def service_hosts(settings: Settings) -> list[str]:
-    """Names under which the webhook's Service is reached."""
+    """Names under which the Services of webhook and controller are reached."""
     name = f"{WEBHOOK}.{settings.namespace}"
-    return [f"{name}.svc", f"{name}.svc.cluster.local", name, WEBHOOK]
+    hosts = [f"{name}.svc", f"{name}.svc.cluster.local", name, WEBHOOK]
+    return [*hosts, visibility_manifests.host(settings.namespace)]
 
 
 def base(settings: Settings, image: str) -> dict[str, list[Document]]:
@@ -297,6 +315,16 @@ def _container(command: str, image: str, cpu: str, memory: str, most_memory: str
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own
         ],
     }
+
+
+def _tls_volume(*, optional: bool) -> Document:
+    secret = {
+        "secretName": TLS_SECRET,
+        "defaultMode": 0o440,
+        # The authority's key, where the Secret has one, stays out of the pod.
+        "items": [{"key": key, "path": key} for key in ("ca.crt", "tls.crt", "tls.key")],
+    }
+    return {"name": "tls", "secret": secret | ({"optional": True} if optional else {})}
 
 
 def _probes(port: str, scheme: str) -> Document:

@@ -1,25 +1,41 @@
 """The controller's process from start to signal."""
 
+from pathlib import Path
 from typing import Final
 
 from admission.app import signals
 from admission.app.connection import Target
 from admission.app.controller import Address, Controller
 from admission.app.leading import Alone, Elected
+from admission.app.visibility import VisibilityServer
 from admission.base.clock import SystemClock
 from admission.controllers import core
 from admission.obs import logs
 from admission.settings import Settings
 
 _CHECK_SECONDS: Final = 1.0
+_OTHER_CONNECTIONS: Final = 4  # Lease, lists of others' pods, who asks for pending workloads
 
 
 def run_controller(
-    target: Target, address: Address | None, settings: Settings, *, leader_election: bool
+    target: Target,
+    address: Address | None,
+    settings: Settings,
+    *,
+    leader_election: bool,
+    visibility: Address | None = None,
+    certificates: Path | None = None,
 ) -> None:
     """Runs a controller until SIGTERM or SIGINT, or until its core thread ends.
 
-    Health, readiness and metrics are served at the address, and where the settings say for health.
+    Args:
+        target: its API server.
+        address: where health, readiness and metrics are served, beside where the settings say
+            for health.
+        settings: what the installation chose.
+        leader_election: whether to wait for the Lease.
+        visibility: where pending workloads are served; None for nowhere.
+        certificates: directory of the serving certificate for that.
 
     Raises:
         KubeError: the API server cannot be reached at all with this configuration.
@@ -29,7 +45,12 @@ def run_controller(
     log = logs.get("process")
     stopping = signals.stop_event()
     api = target.connect(
-        connections=settings.controller.writers + len(core.WATCHED) + len(core.OPTIONAL) + 1,
+        connections=(
+            settings.controller.writers
+            + len(core.WATCHED)
+            + len(core.OPTIONAL)
+            + _OTHER_CONNECTIONS
+        ),
         timeout_seconds=settings.controller.request_timeout_seconds,
         silence_seconds=settings.controller.watch_silence_seconds,
     )
@@ -39,10 +60,15 @@ def run_controller(
     for served in _addresses(address, settings):
         port = controller.serve_pages(served)
         log.info("controller serves", host=served.host, port=port, election=leader_election)
+    lists = VisibilityServer(controller, api, clock)
+    if visibility is not None and certificates is not None:
+        port = lists.start(visibility, certificates)
+        log.info("visibility serves", host=visibility.host, port=port)
     controller.start()
     problem = ""
     while not stopping.wait(_CHECK_SECONDS) and not problem:
         problem = controller.problem()
+    lists.stop()
     controller.stop()
     api.close()
     if problem:

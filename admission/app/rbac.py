@@ -11,6 +11,7 @@ from admission.base import names
 
 CONTROLLER_ACCOUNT: Final = "gpu-admission-controller"
 WEBHOOK_ACCOUNT: Final = "gpu-admission-webhook"
+FRONT_PROXY_READER: Final = "gpu-admission-visibility-auth-reader"
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _API_VERSION: Final = f"{_RBAC}/v1"
@@ -19,6 +20,7 @@ _FOLLOW: Final = ("list", "watch")
 _EDIT: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 _KUEUE: Final = names.KUEUE_GROUP
 _WORKLOADS: Final = f"workloads.{_KUEUE}"
+_ROLE_LABEL: Final = "rbac.kueue.x-k8s.io/role"
 
 
 class _Rule(NamedTuple):
@@ -54,6 +56,9 @@ _CONTROLLER_RULES: Final = (
     _Rule(_KUEUE, ("workloads/status",), ("patch",)),
     # Asked before a running pod is stopped because its Workload is gone.
     _Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("get",), (_WORKLOADS,)),
+    # Who asks for pending workloads, and whether they may.
+    _Rule("authentication.k8s.io", ("tokenreviews",), ("create",)),
+    _Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
 )
 # Creation cannot be limited to a name: the name is not known to the authorizer then.
 _CONTROLLER_NAMESPACE_RULES: Final = (
@@ -69,15 +74,34 @@ _WEBHOOK_RULES: Final = (
     ),
 )
 
-# kind, who may edit it, who may view it: a = batch-admin, u = batch-user, k = Kubernetes' own
-# view, edit and admin roles, m = Kubernetes' admin role only.
+
+class _Kind(NamedTuple):
+    """Whose roles may edit and view objects of a kind, by the letters of `_AGGREGATE`."""
+
+    name: str
+    group: str
+    plural: str
+    editors: str
+    viewers: str
+    has_status: bool
+
+
 _PEOPLE: Final = (
-    ("clusterqueue", "clusterqueues", "a", "am", True),
-    ("cohort", "cohorts", "a", "am", False),
-    ("resourceflavor", "resourceflavors", "a", "am", False),
-    ("localqueue", "localqueues", "a", "auk", True),
-    ("workload", "workloads", "a", "auk", True),
+    _Kind("clusterqueue", _KUEUE, "clusterqueues", "a", "am", has_status=True),
+    _Kind("cohort", _KUEUE, "cohorts", "a", "am", has_status=False),
+    _Kind("resourceflavor", _KUEUE, "resourceflavors", "a", "am", has_status=False),
+    _Kind("topology", _KUEUE, "topologies", "a", "am", has_status=False),
+    _Kind("localqueue", _KUEUE, "localqueues", "a", "auk", has_status=True),
+    _Kind("workload", _KUEUE, "workloads", "a", "auk", has_status=True),
+    _Kind("job", "batch", "jobs", "au", "auk", has_status=True),
 )
+# Name, whose lists of pending workloads, who may read them.
+_PENDING: Final = (
+    ("pending-workloads-cq-viewer", "clusterqueues", "ak"),
+    ("pending-workloads-lq-viewer", "localqueues", "auk"),
+)
+# a = batch-admin, u = batch-user, k = Kubernetes' own view, edit and admin roles, m = Kubernetes'
+# admin role only.
 _AGGREGATE: Final = {
     "a": ("rbac.kueue.x-k8s.io/batch-admin",),
     "u": ("rbac.kueue.x-k8s.io/batch-user",),
@@ -114,6 +138,22 @@ def _accounts(namespace: str) -> Iterable[dict[str, Any]]:
         "rules": [_rule(rule) for rule in _CONTROLLER_NAMESPACE_RULES],
     }
     yield _binding("RoleBinding", "Role", CONTROLLER_ACCOUNT, namespace)
+    yield _front_proxy_reader(namespace)
+
+
+def _front_proxy_reader(namespace: str) -> dict[str, Any]:
+    """Lets the controller read by what the API server is known when it passes requests on."""
+    return {
+        "apiVersion": _API_VERSION,
+        "kind": "RoleBinding",
+        "metadata": {"name": FRONT_PROXY_READER, "namespace": "kube-system"},
+        "roleRef": {
+            "apiGroup": _RBAC,
+            "kind": "Role",
+            "name": "extension-apiserver-authentication-reader",
+        },
+        "subjects": [_account(CONTROLLER_ACCOUNT, namespace)],
+    }
 
 
 def _people() -> Iterable[dict[str, Any]]:
@@ -121,18 +161,28 @@ def _people() -> Iterable[dict[str, Any]]:
         yield {
             "apiVersion": _API_VERSION,
             "kind": "ClusterRole",
-            "metadata": {"name": f"gpu-admission-{role}"},
+            "metadata": {"name": f"gpu-admission-{role}-role"},
             "aggregationRule": {
                 "clusterRoleSelectors": [{"matchLabels": {f"rbac.kueue.x-k8s.io/{role}": "true"}}]
             },
         }
-    for kind, plural, editors, viewers, has_status in _PEOPLE:
-        for name, verbs, groups in (("editor", _EDIT, editors), ("viewer", _READ, viewers)):
-            rules = [_Rule(_KUEUE, (plural,), verbs)]
-            if has_status:
-                rules.append(_Rule(_KUEUE, (f"{plural}/status",), ("get",)))
-            labels = {label: "true" for group in groups for label in _AGGREGATE[group]}
-            yield _cluster_role(f"gpu-admission-{kind}-{name}", labels, rules)
+    for kind in _PEOPLE:
+        for what, verbs, groups in (
+            ("editor", _EDIT, kind.editors),
+            ("viewer", _READ, kind.viewers),
+        ):
+            rules = [_Rule(kind.group, (kind.plural,), verbs)]
+            if kind.has_status:
+                rules.append(_Rule(kind.group, (f"{kind.plural}/status",), ("get",)))
+            yield _role_of_people(f"{kind.name}-{what}", groups, rules)
+    for name, plural, groups in _PENDING:
+        rule = _Rule(names.VISIBILITY_GROUP, (f"{plural}/pendingworkloads",), _READ)
+        yield _role_of_people(name, groups, [rule])
+
+
+def _role_of_people(name: str, groups: str, rules: Iterable[_Rule]) -> dict[str, Any]:
+    labels = {label: "true" for group in groups for label in _AGGREGATE[group]}
+    return _cluster_role(f"gpu-admission-{name}-role", {_ROLE_LABEL: name, **labels}, rules)
 
 
 def _cluster_role(name: str, labels: dict[str, str], rules: Iterable[_Rule]) -> dict[str, Any]:
@@ -160,5 +210,9 @@ def _binding(kind: str, role_kind: str, account: str, namespace: str) -> dict[st
         "kind": kind,
         "metadata": {"name": account, **scope},
         "roleRef": {"apiGroup": _RBAC, "kind": role_kind, "name": account},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        "subjects": [_account(account, namespace)],
     }
+
+
+def _account(name: str, namespace: str) -> dict[str, str]:
+    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}

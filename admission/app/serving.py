@@ -10,8 +10,6 @@ import contextlib
 import ipaddress
 import os
 import signal
-import ssl
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +21,7 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.asgi.protocol import ASGIProtocol
 from gunicorn.workers.gasgi import ASGIWorker
 
+from admission.app.contexts import ContextCache
 from admission.obs import logs
 from admission.webhook.asgi import InlineAdapter
 from certs.files import CertificateFiles
@@ -48,8 +47,6 @@ _HEARTBEAT_SECONDS: Final = 0.25
 _POLL_SECONDS: Final = 0.05
 _SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - the heartbeat file only
 _log = logs.get("serving")
-
-Stamp = tuple[int, int, int]
 
 
 def serve(
@@ -122,64 +119,6 @@ def serve(
     except SystemExit as end:
         if end.code:
             raise
-
-
-class ContextCache:
-    """The TLS context of a certificate that may be renewed while it is in use.
-
-    A pair that cannot be loaded, because only half of it is written yet, leaves the old one.
-    """
-
-    def __init__(self, certificates: CertificateFiles) -> None:
-        self._certificates = certificates
-        self._lock = threading.Lock()
-        self._stamps: tuple[Stamp, Stamp] | None = None
-        self._context: ssl.SSLContext | None = None
-
-    def front(self) -> ssl.SSLContext:
-        """A context for the listening socket, which gives each connection the current one.
-
-        The library asks the callback for every handshake, also without a server name.
-
-        Raises:
-            OSError: a file cannot be read.
-            ssl.SSLError: the files hold no usable pair.
-        """
-        self.current()
-        context = self._load()
-
-        def choose(
-            connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _context: ssl.SSLContext
-        ) -> None:
-            connection.context = self.current()
-
-        context.sni_callback = choose
-        return context
-
-    def current(self) -> ssl.SSLContext:
-        """The context for the next connection; costs two stat calls while nothing changes.
-
-        Raises:
-            OSError: a file cannot be read, and there is no earlier context.
-            ssl.SSLError: the files hold no usable pair, and there is no earlier context.
-        """
-        with self._lock:
-            try:
-                stamps = (_stamp(self._certificates.certificate), _stamp(self._certificates.key))
-                if stamps != self._stamps or self._context is None:
-                    self._context = self._load()
-                    self._stamps = stamps
-            except OSError as error:  # also what the ssl module raises
-                if self._context is None:
-                    raise
-                _log.warning("certificate_not_loaded", error=str(error))
-            return self._context
-
-    def _load(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.load_cert_chain(self._certificates.certificate, self._certificates.key)
-        return context
 
 
 class InlineWorker(ASGIWorker):  # type: ignore[misc]  # gunicorn has no types
@@ -291,11 +230,6 @@ def _prepare(after_fork: Callable[[], None]) -> None:
     # A terminal sends SIGINT to both processes; the parent decides how this one ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     after_fork()
-
-
-def _stamp(path: Path) -> Stamp:
-    status = path.stat()
-    return status.st_mtime_ns, status.st_ino, status.st_size
 
 
 def _bracketed(host: str) -> str:

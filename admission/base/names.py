@@ -43,6 +43,7 @@ DEFAULT_PODSET: Final = PodSetName("main")
 DEFAULT_LOCAL_QUEUE: Final = "default"
 
 KUEUE_GROUP: Final = "kueue.x-k8s.io"
+VISIBILITY_GROUP: Final = "visibility.kueue.x-k8s.io"
 
 # Labels
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"

@@ -62,6 +62,15 @@ Examples:
     "label gpu-admission.dev/bypass: deny, warn (default) or audit.",
 )
 @click.option(
+    "--visibility/--no-visibility",
+    default=False,
+    show_default=True,
+    help="Serve who waits in a queue as visibility.kueue.x-k8s.io through the API server, as "
+    "kueuectl expects. While the controller cannot be reached, no namespace can be deleted. With "
+    "--webhook-url the controller is expected on the same host, at the file's "
+    "visibilityServer.bindPort (8082).",
+)
+@click.option(
     "--older-versions/--no-older-versions",
     default=True,
     show_default=True,
@@ -77,6 +86,7 @@ def install(
     image: str,
     take_over: bool,
     bypass_guard: bool,
+    visibility: bool,
     older_versions: bool,
     form: str,
 ) -> None:
@@ -92,6 +102,7 @@ def install(
         image=image,
         take_over=take_over,
         bypass_guard=bypass_guard,
+        visibility=visibility,
         older_versions=older_versions,
     )
     with output.reported(options.CONFIG_ADVICE):

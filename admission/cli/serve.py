@@ -39,6 +39,12 @@ _metrics_bind: Final[Callable[[Any], Any]] = click.option(
     help="Where the controller serves /healthz, /readyz and /metrics. Default: the file's "
     "metrics.bindAddress, or 127.0.0.1:8080.",
 )
+_visibility_bind: Final[Callable[[Any], Any]] = click.option(
+    "--visibility-bind",
+    type=ADDRESS,
+    help="Where the controller serves pending workloads to API servers (TLS, with the certificate "
+    "in --cert-dir). Default: the file's visibilityServer, or nowhere.",
+)
 _leader: Final[Callable[[Any], Any]] = click.option(
     "--leader-election/--no-leader-election",
     default=None,
@@ -89,12 +95,16 @@ Example:
 @output.kubeconfig_option
 @options.config_option
 @_metrics_bind
+@_visibility_bind
+@_cert_dir
 @_leader
 @_log_level
 def controller(
     kubeconfig: str | None,
     config_file: Path | None,
     metrics_bind: Address | None,
+    visibility_bind: Address | None,
+    cert_dir: Path | None,
     leader_election: bool | None,
     log_level: str,
 ) -> None:
@@ -105,12 +115,16 @@ def controller(
     logs.configure(log_level)
     settings = _settings(config_file)
     elect = settings.leader_election.enabled if leader_election is None else leader_election
+    visibility = visibility_bind or _optional(settings.controller.visibility_address)
+    directory = (cert_dir or _certificates(settings)) if visibility else None
     with output.reported(_UNREACHABLE):
         processes.run_controller(
             connection.Target(kubeconfig),
-            metrics_bind or _pages(settings),
+            metrics_bind or _optional(settings.controller.metrics_address),
             settings,
             leader_election=elect,
+            visibility=visibility,
+            certificates=directory,
         )
 
 
@@ -126,6 +140,7 @@ Example:
 @_bind
 @_cert_dir
 @_metrics_bind
+@_visibility_bind
 @_leader
 @_log_level
 def run(
@@ -134,6 +149,7 @@ def run(
     bind: Address | None,
     cert_dir: Path | None,
     metrics_bind: Address | None,
+    visibility_bind: Address | None,
     leader_election: bool | None,
     log_level: str,
 ) -> None:
@@ -147,7 +163,11 @@ def run(
     common = _arguments(kubeconfig=kubeconfig, config=config_file, log_level=log_level)
     directory = cert_dir or _certificates(settings)
     elect = {True: ["--leader-election"], False: ["--no-leader-election"], None: []}
-    pages = _arguments(metrics_bind=metrics_bind and metrics_bind.text())
+    pages = _arguments(
+        metrics_bind=metrics_bind and metrics_bind.text(),
+        visibility_bind=visibility_bind and visibility_bind.text(),
+        cert_dir=directory,
+    )
     commands = {
         "webhook": [
             "webhook", *_arguments(bind=bind and bind.text(), cert_dir=directory), *common
@@ -172,9 +192,7 @@ def _certificates(settings: Settings) -> Path:
     return Path(settings.webhook.certificates)
 
 
-def _pages(settings: Settings) -> Address | None:
-    """Where the controller serves its pages."""
-    found = settings.controller.metrics_address
+def _optional(found: ListenAddress | None) -> Address | None:
     return None if found is None else _address(found)
 
 

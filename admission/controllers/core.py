@@ -5,14 +5,14 @@ runs at most one scheduling cycle, and sends for every Workload at most one writ
 that its present state asks for. A test can turn the loop by hand: `receive`, then `step`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.api import batch, koordinator, views
 from admission.base import names
 from admission.base.clock import Clock
-from admission.base.names import WorkloadKey
+from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.controllers import (
     adoption,
     concerns,
@@ -38,6 +38,7 @@ from admission.controllers.lifecycle import Step
 from admission.controllers.mirrors import Change, Mirror
 from admission.controllers.prices import Prices
 from admission.controllers.quarantine import Quarantine, Unreadable
+from admission.controllers.queries import Query
 from admission.controllers.queuestatuses import QueueStatuses
 from admission.controllers.scheduling import Scheduling
 from admission.controllers.surroundings import Charges
@@ -53,6 +54,7 @@ from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.obs import logs
 from admission.settings import ControllerSettings
+from admission.state.pending import Line
 from admission.state.world import State
 
 _BACKGROUND_SHARE: Final = 2
@@ -77,7 +79,7 @@ class Lead:
     """This process leads from now on; what is listed after this message is up to date."""
 
 
-Message = Observed | Unreadable | Outcome | Lead | Listed
+Message = Observed | Unreadable | Outcome | Lead | Listed | Query[Any]
 
 WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.NAMESPACES: views.Namespace,
@@ -128,6 +130,7 @@ class Core:
         health: HealthPolicy | None = None,
         lists_others: bool = False,
     ) -> None:
+        self._state = state
         self._events = events
         self._clock = clock
         self._settings = settings
@@ -202,6 +205,8 @@ class Core:
                 self._settle(message)
             case Listed():
                 self._fleet.listed(message)
+            case Query():
+                message.run(self)
             case Lead():
                 self._lead()
 
@@ -251,6 +256,16 @@ class Core:
             self._scheduling.changed()
         for name in sorted(self._fleet.take_reworded() | self._prices.take_reworded()):
             self._statuses.mark(writes.QueueLane(resources.CLUSTER_QUEUES.kind, "", name))
+
+    # ------------------------------------------------------------------------------ answering
+
+    def line(self, queue: ClusterQueueName | LocalQueueKey) -> Line | None:
+        """Who waits in a ClusterQueue, or in that of a LocalQueue; None for an unknown one."""
+        return self._state.line(queue)
+
+    def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[views.Workload | None, ...]:
+        """Workloads as last seen, in the order of the keys; None for one that is gone."""
+        return tuple(self._pods.workloads.get(key) for key in keys)
 
     # ------------------------------------------------------------------------------- seeing
 

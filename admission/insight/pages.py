@@ -1,20 +1,24 @@
-"""The controller's read-only pages: health, readiness, metrics."""
+"""The controller's read-only pages: health, readiness, metrics, and who waits."""
 
 from collections.abc import Callable
 
 import flask
 import prometheus_client
 
+from admission.insight.visibility import pages as visibility
+from admission.insight.visibility.lists import Source
+
 Probe = Callable[[], str]
 """Says what is wrong, in a few words; empty when all is well."""
 
 
-def create_app(*, alive: Probe, ready: Probe) -> flask.Flask:
+def create_app(*, alive: Probe, ready: Probe, lists: Source | None = None) -> flask.Flask:
     """The pages as a WSGI application.
 
     Args:
         alive: fails where only a restart helps.
         ready: fails until every watched kind was listed.
+        lists: of pending workloads, for everybody who can reach the pages; None for nobody.
     """
     app = flask.Flask(__name__)
 
@@ -25,6 +29,9 @@ def create_app(*, alive: Probe, ready: Probe) -> flask.Flask:
     @app.get("/readyz")
     def readyz() -> flask.Response:
         return _probed(ready)
+
+    if lists is not None:
+        visibility.add_lists(app, lists)
 
     @app.get("/metrics")
     def metrics() -> flask.Response:

@@ -118,6 +118,15 @@ VALIDATING_POLICY_BINDINGS: Final = Resource(
 SELF_SUBJECT_REVIEWS: Final = Resource(
     "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
 )
+TOKEN_REVIEWS: Final = Resource(
+    "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False
+)
+SUBJECT_ACCESS_REVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+API_SERVICES: Final = Resource(
+    "apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False
+)
 CLUSTER_ROLES: Final = Resource(*_RBAC, "clusterroles", "ClusterRole", namespaced=False)
 CLUSTER_ROLE_BINDINGS: Final = Resource(
     *_RBAC, "clusterrolebindings", "ClusterRoleBinding", namespaced=False
@@ -134,7 +143,7 @@ BUILT_IN: Final = (
     RESOURCE_QUOTAS, VALIDATING_POLICIES, VALIDATING_POLICY_BINDINGS,
     EVENTS, LEASES, PRIORITY_CLASSES, RUNTIME_CLASSES, DEPLOYMENTS, REPLICA_SETS, JOBS,
     POD_DISRUPTION_BUDGETS, CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, CLUSTER_ROLES,
-    CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS,
+    CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS, API_SERVICES,
 )  # fmt: skip
 """What every API server serves."""
 

@@ -9,7 +9,7 @@ Source: kueue pkg/cache/queue/cluster_queue.go.
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, Generic, TypeVar
@@ -109,6 +109,29 @@ class _Class:
 
 Ranking = Callable[[LocalQueueKey], Rank]
 """Where a LocalQueue stands by its past usage; lower goes first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Everybody who waits in a ClusterQueue at one moment, parked or not.
+
+    Values only, so that another thread may sort them.
+
+    Attributes:
+        members: order and identity of each, in no order.
+        first: who goes before all others of the same rank; None when nobody does.
+        ranks: rank of each LocalQueue that has members; None when they are all equal.
+    """
+
+    members: tuple[tuple[OrderKey, Workload], ...]
+    first: WorkloadKey | None
+    ranks: Mapping[LocalQueueKey, Rank] | None
+
+    def place(self, member: tuple[OrderKey, Workload]) -> tuple[Rank, bool, OrderKey]:
+        """What sorts the members as they are tried."""
+        order, workload = member
+        rank = _SAME if self.ranks is None else self.ranks[workload.queue]
+        return rank, workload.key != self.first, order
 
 
 class PendingQueue:
@@ -288,6 +311,15 @@ class PendingQueue:
         """Workloads that wait for an event, in order."""
         found = [item for item in self._items.values() if not self._is_active(item)]
         return sorted(found, key=self._shown_order)
+
+    def line(self) -> Line:
+        """All waiting workloads as they are now."""
+        ranking = self.ranking
+        return Line(
+            members=tuple((item.order, item.workload) for item in self._items.values()),
+            first=self._sticky,
+            ranks=None if ranking is None else {key: ranking(key) for key in +self.by_local},
+        )
 
     def bypassed(self, key: WorkloadKey) -> str:
         """The reason of the class that parks a workload; empty when that is not the cause."""

@@ -36,7 +36,7 @@ from admission.state.fairusage import FairUsage
 from admission.state.grudges import Grudges
 from admission.state.ledger import Ledger
 from admission.state.lines import Lines
-from admission.state.pending import Pending
+from admission.state.pending import Line, Pending
 from admission.state.retries import Retries
 
 __all__ = ["Changed", "ClusterQueueStatus", "LocalQueueStatus", "State"]
@@ -504,6 +504,21 @@ class State:
         if queue is None:
             return ()
         return tuple(i.workload.key for i in (*queue.active(), *queue.parked()))
+
+    def line(self, queue: ClusterQueueName | LocalQueueKey) -> Line | None:
+        """Who waits in a ClusterQueue, or in that of a LocalQueue, at this moment.
+
+        None when there is no such queue, or when the LocalQueue is stopped: its workloads stand
+        in no line. A LocalQueue without ClusterQueue has a line with nobody in it.
+        """
+        if isinstance(queue, LocalQueueKey):
+            local = self._local_queues.get(queue)
+            if local is None or local.stop_policy != StopPolicy.NONE:
+                return None
+            found = self._lines.queues.get(local.cluster_queue)
+            return Line(members=(), first=None, ranks=None) if found is None else found.line()
+        found = self._lines.queues.get(queue)
+        return None if found is None else found.line()
 
     def active_order(self, name: ClusterQueueName, now_us: int) -> tuple[WorkloadKey, ...]:
         """Those of ``pending_order`` that compete now."""

@@ -17,6 +17,7 @@ from admission.base.errors import InvalidValueError
 from admission.engine import model
 from admission.gpu import resources
 from admission.settings import (
+    DEFAULT_VISIBILITY_ADDRESS,
     AdmissionFairSharingSettings,
     ControllerSettings,
     GpuSettings,
@@ -274,6 +275,18 @@ class _Reader:
             ),
             metrics_address=metrics,
             health_address=None if health == metrics else health,
+            visibility_address=self._visibility(),
+        )
+
+    def _visibility(self) -> ListenAddress | None:
+        """Where pending workloads are served; nowhere unless the file says so."""
+        found, default = self._kueue, DEFAULT_VISIBILITY_ADDRESS
+        if isinstance(found, kueue.ConfigurationV1Beta1) or found.visibility_server is None:
+            return None
+        port = found.visibility_server.bind_port
+        return ListenAddress(
+            host=found.visibility_server.bind_address or default.host,
+            port=default.port if port is None else port,
         )
 
     def _leader_election(self) -> LeaderElectionSettings:

@@ -51,8 +51,10 @@ def _kueue_document(settings: Settings) -> dict[str, Any]:
     if webhook.certificates:
         document["webhook"]["certDir"] = webhook.certificates
     if controller.health_address is not None:
-        address = _address_text(controller.health_address)
-        document["health"] = {"healthProbeBindAddress": address}
+        probes = _address_text(controller.health_address)
+        document["health"] = {"healthProbeBindAddress": probes}
+    if (address := controller.visibility_address) is not None:
+        document["visibilityServer"] = {"bindAddress": address.host, "bindPort": address.port}
     if settings.quota.fair_strategies is not None:
         strategies = list(settings.quota.fair_strategies)
         document["fairSharing"] = {"preemptionStrategies": strategies}

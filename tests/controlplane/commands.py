@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.controlplane import build
-from tests.controlplane.credentials import Credentials
+from tests.controlplane.credentials import FRONT_PROXY, Credentials
 from tests.controlplane.processes import StartError
 
 STAGES = Path(__file__).parent / "stages.yaml"
@@ -28,7 +28,7 @@ def etcd(folder: Path) -> list[str]:
 
 
 def apiserver(credentials: Credentials, port: int) -> list[str]:
-    """An API server with RBAC, client certificates, a token file and service account tokens."""
+    """An API server with RBAC, aggregation, client certificates, and tokens of two kinds."""
     return [
         _binary("kube-apiserver"),
         f"--etcd-servers={_ETCD}",
@@ -42,6 +42,14 @@ def apiserver(credentials: Credentials, port: int) -> list[str]:
         f"--tls-private-key-file={credentials.server_key}",
         f"--client-ca-file={credentials.ca_file}",
         f"--token-auth-file={credentials.token_file}",
+        # Requests for aggregated APIs are passed on, as most clusters are set up to do.
+        f"--requestheader-client-ca-file={credentials.proxy_ca_file}",
+        f"--requestheader-allowed-names={FRONT_PROXY}",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        f"--proxy-client-cert-file={credentials.proxy_certificate}",
+        f"--proxy-client-key-file={credentials.proxy_key}",
         "--authorization-mode=RBAC",
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={credentials.account_public}",

@@ -21,6 +21,7 @@ from admission.base.clock import SystemClock
 from certs import authority
 
 ADMIN_GROUP: Final = "system:masters"
+FRONT_PROXY: Final = "front-proxy-client"
 _LIFETIME: Final = timedelta(days=7)
 
 
@@ -32,6 +33,8 @@ class Credentials:
         ca_file: certificate of the authority.
         server_certificate, server_key: what servers on 127.0.0.1 show.
         account_key, account_public: sign and check service account tokens.
+        proxy_ca_file: certificate of a second authority, of the API server as a front proxy.
+        proxy_certificate, proxy_key: what it shows to servers to which it passes requests on.
         token_file: the API server's static tokens.
         admin_token: token of the user ``admin``, who may do everything.
     """
@@ -53,6 +56,12 @@ class Credentials:
                 serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
             ),
         )
+        front = authority.issue_authority(self._now)
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = self._client_certificate(front, key, FRONT_PROXY, ())
+        self.proxy_ca_file = self._write("proxy-ca.crt", front.certificate_pem())
+        self.proxy_certificate = self._write("proxy.crt", certificate)
+        self.proxy_key = self._write("proxy.key", _private_pem(key))
         line = f'{self.admin_token},admin,admin,"{ADMIN_GROUP}"\n'
         self.token_file = self._write("tokens.csv", line.encode())
 
@@ -65,7 +74,7 @@ class Credentials:
     ) -> Path:
         """A kubeconfig that authenticates as any user with any groups."""
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = self._client_certificate(key, user, groups)
+        certificate = self._client_certificate(self._authority, key, user, groups)
         return self._kubeconfig(
             name,
             server,
@@ -76,11 +85,14 @@ class Credentials:
         )
 
     def _client_certificate(
-        self, key: ec.EllipticCurvePrivateKey, user: str, groups: Iterable[str]
+        self,
+        issuer: authority.Pair,
+        key: ec.EllipticCurvePrivateKey,
+        user: str,
+        groups: Iterable[str],
     ) -> bytes:
         names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name([*names, x509.NameAttribute(NameOID.COMMON_NAME, user)])
-        issuer = self._authority
         certificate = (
             x509.CertificateBuilder()
             .subject_name(subject)

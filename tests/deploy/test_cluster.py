@@ -12,8 +12,9 @@ import pytest
 import yaml
 from cryptography import x509
 
-from admission.app import manifests, webhook_secret
+from admission.app import manifests, visibility_manifests, webhook_secret
 from admission.app.connection import Target
+from admission.base import names
 from admission.base.clock import SystemClock
 from admission.kube.api import Api
 from admission.kube.apply import Effect
@@ -134,10 +135,10 @@ def test_the_command_installs_what_the_base_holds_and_the_secret(cluster: Cluste
 def test_the_certificate_names_the_service(cluster: Cluster) -> None:
     install(cluster)
     pem = base64.b64decode(content(cluster)["tls.crt"])
-    names = x509.load_pem_x509_certificate(pem).extensions.get_extension_for_class(
+    hosts = x509.load_pem_x509_certificate(pem).extensions.get_extension_for_class(
         x509.SubjectAlternativeName
     )
-    found = names.value.get_values_for_type(x509.DNSName)
+    found = hosts.value.get_values_for_type(x509.DNSName)
     assert f"gpu-admission-webhook.{SYSTEM}.svc" in found
 
 
@@ -175,6 +176,33 @@ def test_a_secret_without_the_authoritys_key_is_only_read(cluster: Cluster, api:
     cluster.api.delete(SECRET)
 
 
+def test_who_waits_is_passed_on_on_request_only_and_with_our_authority(cluster: Cluster) -> None:
+    install(cluster)
+    path = "/apis/apiregistration.k8s.io/v1/apiservices"
+
+    def ours() -> list[dict[str, Any]]:
+        found = cluster.api.get(path)["items"]
+        return [one for one in found if one["spec"].get("group") == names.VISIBILITY_GROUP]
+
+    assert ours() == []
+    assert install(cluster, "--visibility")[f"APIService/v1beta2.{names.VISIBILITY_GROUP}"] == (
+        "created"
+    )
+    assert set(install(cluster, "--visibility").values()) == {"unchanged"}
+    service = {"name": visibility_manifests.SERVICE, "namespace": SYSTEM, "port": 443}
+    for one in ours():
+        assert one["spec"]["service"] == service
+        assert one["spec"]["caBundle"] == content(cluster)["ca.crt"]
+    assert len(ours()) == 2
+    pem = base64.b64decode(content(cluster)["tls.crt"])
+    hosts = x509.load_pem_x509_certificate(pem).extensions.get_extension_for_class(
+        x509.SubjectAlternativeName
+    )
+    assert visibility_manifests.host(SYSTEM) in hosts.value.get_values_for_type(x509.DNSName)
+    assert install(cluster)[f"APIService/v1beta2.{names.VISIBILITY_GROUP}"] == "deleted"
+    assert ours() == []
+
+
 def test_a_configuration_reaches_the_pods_and_the_webhooks(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -194,7 +222,7 @@ def test_a_configuration_reaches_the_pods_and_the_webhooks(
 
 
 def test_uninstalling_leaves_nothing(cluster: Cluster) -> None:
-    install(cluster)
+    install(cluster, "--visibility")
     kubeconfig = str(cluster.admin_kubeconfig)
     done = run_command("uninstall", "--kubeconfig", kubeconfig, "-o", "json")
     assert done.returncode == 0, done.stderr
@@ -209,3 +237,5 @@ def test_uninstalling_leaves_nothing(cluster: Cluster) -> None:
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     ):
         assert cluster.api.get(path)["items"] == [], path
+    services = cluster.api.get("/apis/apiregistration.k8s.io/v1/apiservices")["items"]
+    assert [one for one in services if one["spec"].get("service")] == []

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from admission.api.config import reading
-from admission.app import manifests, rbac
+from admission.app import manifests, rbac, visibility_manifests
 from admission.cli import main
 from admission.settings import ListenAddress, Settings
 from admission.translate import configuration
@@ -62,7 +62,9 @@ def test_cert_manager_fills_the_secret_that_the_webhook_mounts() -> None:
     found = list(yaml.safe_load_all((CERT_MANAGER / "certificate.yaml").read_text("utf-8")))
     (certificate,) = [one for one in found if one["kind"] == "Certificate"]
     assert certificate["spec"]["secretName"] == manifests.TLS_SECRET
-    assert set(certificate["spec"]["dnsNames"]) <= set(manifests.service_hosts(DEFAULTS))
+    hosts = set(certificate["spec"]["dnsNames"])
+    assert hosts <= set(manifests.service_hosts(DEFAULTS))
+    assert visibility_manifests.host(DEFAULTS.namespace) in hosts
     name = f"{certificate['metadata']['namespace']}/{certificate['metadata']['name']}"
     injected = yaml.safe_load((CERT_MANAGER / "inject.yaml").read_text("utf-8"))
     assert injected["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": name}
@@ -77,8 +79,48 @@ def test_a_selector_finds_the_pods_of_its_deployment(kind: str) -> None:
     for name, document in of_kind(kind).items():
         found = document["spec"]["selector"]
         selector = found.get("matchLabels", found)
-        labels = deployments[name]["spec"]["template"]["metadata"]["labels"]
+        target = manifests.CONTROLLER if name == visibility_manifests.SERVICE else name
+        labels = deployments[target]["spec"]["template"]["metadata"]["labels"]
         assert selector.items() <= labels.items()
+
+
+def test_a_service_leads_to_a_port_of_its_pods() -> None:
+    ports = {
+        name: {port["name"] for port in pod["containers"][0]["ports"]}
+        for name, one in of_kind("Deployment").items()
+        for pod in [one["spec"]["template"]["spec"]]
+    }
+    services = {
+        name: one["spec"]["ports"][0]["targetPort"] for name, one in of_kind("Service").items()
+    }
+    assert services[manifests.WEBHOOK] in ports[manifests.WEBHOOK]
+    assert services[visibility_manifests.SERVICE] in ports[manifests.CONTROLLER]
+
+
+def test_nothing_that_can_hold_up_the_cluster_is_in_the_base() -> None:
+    """An APIService that cannot be reached keeps namespaces from being deleted."""
+    assert of_kind("APIService") == {}
+
+
+def test_an_api_service_trusts_the_authority_or_says_that_it_trusts_anybody() -> None:
+    for authority, trust in (
+        (b"PEM", {"caBundle": "UEVN"}),
+        (b"", {"insecureSkipTLSVerify": True}),
+    ):
+        found = visibility_manifests.api_services("quota", 8082, authority)
+        assert [one["metadata"]["name"] for one in found] == [
+            "v1beta2.visibility.kueue.x-k8s.io", "v1beta1.visibility.kueue.x-k8s.io"
+        ]  # fmt: skip
+        for one in found:
+            spec = one["spec"]
+            assert trust.items() <= spec.items()
+            assert ("caBundle" in spec) != ("insecureSkipTLSVerify" in spec)
+            assert spec["service"] == {
+                "namespace": "quota", "name": visibility_manifests.SERVICE, "port": 8082
+            }  # fmt: skip
+    assert visibility_manifests.host("quota") in manifests.service_hosts(
+        DEFAULTS.model_copy(update={"namespace": "quota"})
+    )
 
 
 def test_every_argument_of_a_pod_is_one_of_its_command() -> None:
@@ -131,9 +173,10 @@ def test_probes_ask_where_the_controller_serves(
     changes = {"metrics_address": metrics, "health_address": health}
     controller = DEFAULTS.controller.model_copy(update=changes)
     settings = DEFAULTS.model_copy(update={"controller": controller})
-    (_, deployment) = manifests.controller(settings, "image")
+    (_, _, deployment) = manifests.controller(settings, "image")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert {one["name"]: one["containerPort"] for one in container["ports"]} == ports
+    found = {one["name"]: one["containerPort"] for one in container["ports"]}
+    assert found == {**ports, "visibility": 8082}
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         assert container[probe]["httpGet"]["port"] == probed
     served = manifests.in_cluster(settings).controller
@@ -168,8 +211,20 @@ def test_pods_keep_to_the_restricted_standard() -> None:
 
 
 def test_the_authoritys_key_stays_out_of_the_pod() -> None:
-    (secret,) = [v["secret"] for pod, _ in containers() for v in pod["volumes"] if "secret" in v]
-    assert [one["key"] for one in secret["items"]] == ["ca.crt", "tls.crt", "tls.key"]
+    secrets = [v["secret"] for pod, _ in containers() for v in pod["volumes"] if "secret" in v]
+    assert len(secrets) == 2
+    for secret in secrets:
+        assert [one["key"] for one in secret["items"]] == ["ca.crt", "tls.crt", "tls.key"]
+
+
+def test_the_controller_starts_without_a_certificate_and_the_webhook_waits_for_it() -> None:
+    optional = {
+        pod["containers"][0]["name"]: v["secret"].get("optional", False)
+        for pod, _ in containers()
+        for v in pod["volumes"]
+        if "secret" in v
+    }
+    assert optional == {"webhook": False, "controller": True}
 
 
 def test_nothing_secret_is_written() -> None:

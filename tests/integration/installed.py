@@ -37,6 +37,7 @@ class Installed:
         self.folder = folder
         self.kubeconfig = str(cluster.admin_kubeconfig)
         self.webhook_port, self.metrics_port = free_port(), free_port()
+        self.visibility_port = free_port()
         self.webhook_url = f"https://127.0.0.1:{self.webhook_port}"
         self.metrics_url = f"http://127.0.0.1:{self.metrics_port}"
         self.certificates = folder / "certs"
@@ -53,12 +54,12 @@ class Installed:
         changes: list[dict[str, Any]] = json.loads(done.stdout)
         return changes
 
-    def start(self) -> None:
-        """Starts webhook and controller and waits until both are ready."""
+    def start(self, *more: str) -> None:
+        """Starts webhook and controller, with more arguments; waits until both are ready."""
         command = [
             *PROGRAM, "run", "--kubeconfig", self.kubeconfig,
             "--bind", f"127.0.0.1:{self.webhook_port}", "--cert-dir", str(self.certificates),
-            "--metrics-bind", f"127.0.0.1:{self.metrics_port}", "--no-leader-election",
+            "--metrics-bind", f"127.0.0.1:{self.metrics_port}", "--no-leader-election", *more,
         ]  # fmt: skip
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)

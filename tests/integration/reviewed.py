@@ -29,10 +29,11 @@ class Reviewed(Installed):
     """An installation in which only the webhook runs, so that nobody else writes."""
 
     @override
-    def start(self) -> None:
+    def start(self, *more: str) -> None:
         command = [
             *PROGRAM, "webhook", "--kubeconfig", self.kubeconfig,
             "--bind", f"127.0.0.1:{self.webhook_port}", "--cert-dir", str(self.certificates),
+            *more,
         ]  # fmt: skip
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)

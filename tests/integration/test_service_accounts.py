@@ -4,8 +4,10 @@ The API server's audit log tells what each account asked for: nothing was forbid
 role grants without anybody asking is in a table with its reason.
 """
 
+import http.client
 import json
 import signal
+import ssl
 import subprocess
 from collections.abc import Iterator
 from functools import partial
@@ -52,12 +54,13 @@ class Separate(Installed):
         self._processes: list[subprocess.Popen[bytes]] = []
 
     @override
-    def start(self) -> None:
+    def start(self, *more: str) -> None:
         file = self.folder / "config.yaml"
         file.write_text(yaml.safe_dump(self._configuration()))
         for name, account in (("webhook", WEBHOOK), ("controller", CONTROLLER)):
             kubeconfig = self.cluster.account_kubeconfig(SYSTEM, account)
-            command = [*PROGRAM, name, "--config", str(file), "--kubeconfig", str(kubeconfig)]
+            command = [*PROGRAM, name, "--config", str(file), "--kubeconfig", str(kubeconfig),
+                       *more]  # fmt: skip
             with self.logs[name].open("ab") as log:
                 self._processes.append(subprocess.Popen(command, stdout=log, stderr=log))
         waiting.until(self.is_ready, what=f"webhook and controller ready, see {self.folder}")
@@ -72,6 +75,7 @@ class Separate(Installed):
                 "certDir": str(self.certificates),
             },
             "metrics": {"bindAddress": f"127.0.0.1:{self.metrics_port}"},
+            "visibilityServer": {"bindAddress": "127.0.0.1", "bindPort": self.visibility_port},
             "clientConnection": {"qps": 300},
         }
 
@@ -175,7 +179,26 @@ def driven(system: Separate) -> Separate:
     )
     run_job(system)
     remove_queue(system, brief)
+    waiting.until(lambda: ask_who_waits(system, team) == 403, what="a refusal to somebody")
     return system
+
+
+def ask_who_waits(system: Separate, queue: str) -> int:
+    """Asks in the name of the webhook's account; the HTTP status."""
+    kubeconfig = yaml.safe_load(
+        system.cluster.account_kubeconfig(SYSTEM, WEBHOOK).read_text("utf-8")
+    )
+    context = ssl.create_default_context(cafile=str(system.certificates / "ca.crt"))
+    connection = http.client.HTTPSConnection(
+        "127.0.0.1", system.visibility_port, context=context, timeout=10
+    )
+    path = f"/apis/{names.VISIBILITY_GROUP}/v1beta2/clusterqueues/{queue}/pendingworkloads"
+    token = kubeconfig["users"][0]["user"]["token"]
+    try:
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
 
 
 def run_job(system: Separate) -> None:
@@ -272,6 +295,13 @@ UNASKED = {
 """What a role grants and an undisturbed run need not ask for."""
 
 
+ELSEWHERE = {
+    CONTROLLER: {Request("get", "", "configmaps"): "extension-apiserver-authentication-reader"},
+    WEBHOOK: {},
+}
+"""What roles of Kubernetes' own grant, to which an account is bound."""
+
+
 @pytest.mark.parametrize("account", [CONTROLLER, WEBHOOK])
 def test_a_role_grants_what_is_asked_for_and_no_more(driven: Separate, account: str) -> None:
     granted = {
@@ -284,6 +314,15 @@ def test_a_role_grants_what_is_asked_for_and_no_more(driven: Separate, account: 
         for verb in rule["verbs"]
     }
     asked = driven.asked(account)
+    bound = {
+        document["roleRef"]["name"]
+        for document in rbac.documents()
+        if document["kind"] == "RoleBinding"
+        and any(one["name"] == account for one in document["subjects"])
+    }
+    assert bound >= set(ELSEWHERE[account].values())
+    assert ELSEWHERE[account].keys() <= asked
+    asked -= ELSEWHERE[account].keys()
     assert asked <= granted
     assert granted - asked - UNASKED[account].keys() == set()
     assert UNASKED[account].keys() <= granted
@@ -332,6 +371,8 @@ NEITHER: list[Case] = [
     ("GET", "/api/v1/secrets", None),
     ("GET", f"/api/v1/namespaces/{SYSTEM}/secrets/gpu-admission-webhook-tls", None),
     ("GET", f"/api/v1/namespaces/{SYSTEM}/configmaps", None),
+    ("GET", "/api/v1/namespaces/kube-system/configmaps", None),
+    ("GET", "/api/v1/namespaces/kube-system/configmaps/kube-root-ca.crt", None),
     ("DELETE", "/api/v1/nodes/any", None),
     ("PATCH", "/api/v1/nodes/any", {"spec": {"unschedulable": True}}),
     ("DELETE", "/api/v1/namespaces/default", None),

@@ -94,9 +94,15 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     calls: list[Any] = []
 
     def controller(
-        _target: object, address: Address | None, settings: Settings, *, leader_election: bool
+        _target: object,
+        address: Address | None,
+        settings: Settings,
+        *,
+        leader_election: bool,
+        visibility: Address | None,
+        certificates: Path | None,
     ) -> None:
-        calls.append((address, settings, leader_election))
+        calls.append((address, settings, leader_election, visibility, certificates))
 
     def webhook(
         _target: object, address: Address, directory: Path, settings: Settings, _level: str
@@ -110,18 +116,34 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def test_the_file_says_how_the_controller_runs(served: list[Any], path: str) -> None:
     assert run("controller", "--config", path).exit_code == 0
-    assert served == [(Address("127.0.0.1", 2), files.settings(*FILE), False)]
+    assert served == [(Address("127.0.0.1", 2), files.settings(*FILE), False, None, None)]
 
 
 def test_arguments_of_the_controller_win_over_the_file(served: list[Any], path: str) -> None:
     arguments = ["--metrics-bind", "127.0.0.1:7", "--leader-election"]
     assert run("controller", "--config", path, *arguments).exit_code == 0
-    assert served == [(Address("127.0.0.1", 7), files.settings(*FILE), True)]
+    assert served == [(Address("127.0.0.1", 7), files.settings(*FILE), True, None, None)]
+
+
+def test_the_controller_serves_pending_workloads_where_it_is_told(
+    served: list[Any], tmp_path: Path
+) -> None:
+    document = files.kueue(visibilityServer={"bindPort": 4}, webhook={"certDir": "/certs"})
+    file = tmp_path / "visible.yaml"
+    file.write_text(yaml.safe_dump(document))
+    assert run("controller", "--config", str(file)).exit_code == 0
+    arguments = ["--visibility-bind", "127.0.0.1:5", "--cert-dir", "here"]
+    assert run("controller", "--config", str(file), *arguments).exit_code == 0
+    assert [one[-2:] for one in served] == [
+        (Address("0.0.0.0", 4), Path("/certs")),
+        (Address("127.0.0.1", 5), Path("here")),
+    ]
+    assert run("controller", "--visibility-bind", ":5").exit_code == 2
 
 
 def test_without_either_the_controller_has_its_defaults(served: list[Any]) -> None:
     assert run("controller").exit_code == 0
-    assert served == [(Address("127.0.0.1", 8080), Settings(), True)]
+    assert served == [(Address("127.0.0.1", 8080), Settings(), True, None, None)]
 
 
 def test_the_file_says_how_the_webhook_runs(served: list[Any], path: str) -> None:

@@ -28,6 +28,7 @@ EVERYTHING = (
         webhook={"host": "::1", "port": 8443, "certDir": "/certs"},
         metrics={"bindAddress": ":9090"},
         health={"healthProbeBindAddress": "[::1]:9091"},
+        visibilityServer={"bindAddress": "::1", "bindPort": 9092},
         leaderElection={"leaderElect": False, "leaseDuration": "1m", "renewDeadline": "40s",
                         "retryPeriod": "1500ms"},
         waitForPodsReady={"requeuingStrategy": {"timestamp": "Creation"}},
@@ -82,6 +83,7 @@ def test_the_whole_of_both_documents_becomes_settings():
         outside_interval_seconds=30,
         metrics_address=ListenAddress(host="0.0.0.0", port=9090),
         health_address=ListenAddress(host="::1", port=9091),
+        visibility_address=ListenAddress(host="::1", port=9092),
     )
     assert settings.leader_election == LeaderElectionSettings(
         enabled=False, lease_seconds=60, renew_seconds=40, retry_seconds=1.5
@@ -228,6 +230,20 @@ def test_an_address_is_read_as_controller_runtime_reads_it(address, found):
 def test_our_namespace_and_kube_system_are_always_excluded():
     settings = files.settings(files.kueue(namespace="quota"), files.gpu(excludedNamespaces=[]))
     assert settings.gpu.excluded_namespaces == ("kube-system", "quota")
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (None, None),
+        ({}, ListenAddress(host="0.0.0.0", port=8082)),
+        ({"bindPort": 9}, ListenAddress(host="0.0.0.0", port=9)),
+        ({"bindAddress": "127.0.0.1"}, ListenAddress(host="127.0.0.1", port=8082)),
+    ],
+)
+def test_pending_workloads_are_served_where_the_file_says_and_else_nowhere(found, expected):
+    document = files.kueue(**({} if found is None else {"visibilityServer": found}))
+    assert files.settings(document).controller.visibility_address == expected
 
 
 def test_health_at_the_address_of_metrics_is_served_once():

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import pytest
 
-from admission.app.serving import ContextCache
+from admission.app.contexts import ContextCache
 from admission.base.clock import SystemClock
 from certs import authority, files
 from certs.files import CertificateFiles

@@ -263,7 +263,7 @@ class VisibilityServer(ConfigModel):
     """The API server of pending workloads."""
 
     bind_address: str | None = None
-    bind_port: int | None = None
+    bind_port: Port | None = None
 
 
 class FairSharing(ConfigModel):
@@ -390,7 +390,7 @@ class ConfigurationV1Beta2(Configuration):
     multi_kueue: Annotated[MultiKueueV1Beta2 | None, _NOT_BUILT] = None
     fair_sharing: FairSharing | None = None
     resources: ResourcesV1Beta2 | None = None
-    visibility_server: Annotated[VisibilityServer | None, _NOT_BUILT] = None
+    visibility_server: VisibilityServer | None = None
 
 
 VERSIONS: Final[dict[str, type[ConfigurationV1Beta1 | ConfigurationV1Beta2]]] = {

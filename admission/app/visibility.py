@@ -1,0 +1,180 @@
+"""Serves pending workloads to API servers, over TLS, beside the controller.
+
+A standby serves, too: it follows the same objects and so keeps the same lines. Only who is tried
+first because its victims are leaving is known to the leader alone.
+"""
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from socketserver import ThreadingMixIn
+from typing import Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+import msgspec
+from typing_extensions import override
+
+from admission.app.contexts import ContextCache
+from admission.app.controller import Address, Controller
+from admission.app.coresource import CoreSource
+from admission.app.pages import Wsgi
+from admission.base.clock import Clock
+from admission.insight.visibility import callers, pages
+from admission.insight.visibility.callers import FrontProxy
+from admission.kube import resources
+from admission.kube.api import Api
+from admission.kube.errors import KubeError
+from admission.obs import logs
+from certs.files import CertificateFiles
+
+MOST_AT_ONCE: Final = 16
+"""Connections at once; further ones are closed."""
+_SILENCE_SECONDS: Final = 10.0
+_FOLLOW_SECONDS: Final = 60.0
+_RETRY_SECONDS: Final = 5.0
+_log = logs.get("visibility")
+
+
+class FrontProxies:
+    """Follows how the API server makes itself known; asks for it from time to time."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._current: FrontProxy | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="front-proxy", daemon=True)
+
+    @property
+    def current(self) -> FrontProxy | None:
+        """As last read; None until then, and where it passes no requests on."""
+        return self._current
+
+    def authority(self) -> str:
+        """PEM text of who signs its client certificate; empty if unknown."""
+        return "" if self._current is None else self._current.authority
+
+    def start(self) -> None:
+        """Reads in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Reads no more."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._stopping.wait(pause):
+            pause = _FOLLOW_SECONDS if self._read() else _RETRY_SECONDS
+
+    def _read(self) -> bool:
+        """Reads once; false where it is to be read again soon. What was known stays."""
+        name, namespace = callers.CONFIG_MAP, callers.CONFIG_MAP_NAMESPACE
+        try:
+            found = self._api.get(resources.CONFIG_MAPS, name, namespace)
+            self._current = FrontProxy.of(found.get("data") or {})
+        except (KubeError, msgspec.DecodeError) as error:
+            _log.warning("front proxy unknown", config_map=f"{namespace}/{name}", error=str(error))
+            return False
+        if self._current is None:
+            _log.warning("API server passes no requests on", config_map=f"{namespace}/{name}")
+        return self._current is not None
+
+
+class VisibilityServer:
+    """The visibility API on one address."""
+
+    def __init__(self, controller: Controller, api: Api, clock: Clock) -> None:
+        self._proxies = FrontProxies(api)
+        self._app = pages.create_app(
+            CoreSource(controller.ask), api, clock, lambda: self._proxies.current
+        )
+        self._server: _TlsServer | None = None
+
+    def start(self, address: Address, directory: Path) -> int:
+        """Serves, from when the directory holds a certificate; returns the port.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        found = CertificateFiles(
+            ca=directory / "ca.crt", certificate=directory / "tls.crt", key=directory / "tls.key"
+        )
+        contexts = ContextCache(found, self._proxies.authority)
+        self._server = _TlsServer((address.host, address.port), self._app, contexts.current)
+        self._proxies.start()
+        threading.Thread(target=self._server.serve_forever, name="visibility", daemon=True).start()
+        return self._server.server_port
+
+    def stop(self) -> None:
+        """Frees the port; requests that are being answered end with the process."""
+        self._proxies.stop()
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+
+
+class _TlsServer(ThreadingMixIn, WSGIServer):
+    """A thread for each connection, which also shakes hands there."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(
+        self, address: tuple[str, int], app: Wsgi, context: Callable[[], ssl.SSLContext]
+    ) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        super().__init__(address, _Handler)
+        self.set_app(app)
+        self._context = context
+        self._room = threading.BoundedSemaphore(MOST_AT_ONCE)
+
+    @override
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._room.acquire(blocking=False):
+            _log.warning("connection refused", connections=MOST_AT_ONCE)
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    @override
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    @override
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        request.settimeout(_SILENCE_SECONDS)
+        with self._context().wrap_socket(request, server_side=True) as secure:
+            super().finish_request(secure, client_address)
+            secure.shutdown(socket.SHUT_WR)
+
+    @override
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that broke off, or that is none of ours, is no news; a bug is."""
+        _log.info("connection failed", exc_info=True)
+
+
+class _Handler(WSGIRequestHandler):
+    @override
+    def get_environ(self) -> dict[str, Any]:
+        environ: dict[str, Any] = super().get_environ()
+        environ[pages.PEER] = _common_name(self.connection)
+        environ[pages.HEADERS] = tuple(self.headers.items())
+        return environ
+
+    @override
+    def log_message(self, format: str, *args: Any) -> None:
+        """API servers ask every few seconds."""
+
+
+def _common_name(connection: Any) -> str | None:
+    """Of the client's certificate, which was verified; None without one."""
+    certificate = connection.getpeercert() or {}
+    subject: Iterable[Iterable[tuple[str, str]]] = certificate.get("subject", ())
+    found = [value for part in subject for key, value in part if key == "commonName"]
+    return found[-1] if found else None

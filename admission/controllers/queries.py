@@ -1,0 +1,57 @@
+"""Questions of other threads to the core, answered on its own thread between two messages.
+
+An answer holds values only, and is made in a single pass over one queue at most: who asks does the
+sorting and the writing.
+"""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from admission.api import views
+from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
+from admission.state.pending import Line
+
+Answer = TypeVar("Answer")
+
+
+class Reader(Protocol):
+    """What may be read on the core's thread."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether every watched kind was listed; before that an unknown name means nothing."""
+        ...
+
+    def line(self, queue: ClusterQueueName | LocalQueueKey) -> Line | None:
+        """Who waits in the ClusterQueue, or in that of the LocalQueue; None for an unknown one."""
+        ...
+
+    def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[views.Workload | None, ...]:
+        """Workloads as last seen, in the order of the keys; None for one that is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Generic[Answer]):
+    """One question; a message of the core's inbox.
+
+    Attributes:
+        ask: reads what it wants and returns it.
+        answer: what it returned or raised; one that was cancelled meanwhile is not worked on.
+    """
+
+    ask: Callable[[Reader], Answer]
+    answer: Future[Answer] = field(default_factory=Future)
+
+    def run(self, reader: Reader) -> None:
+        """Answers; never raises."""
+        if not self.answer.set_running_or_notify_cancel():
+            return
+        try:
+            found = self.ask(reader)
+        except Exception as error:  # noqa: BLE001 - whoever asked gets it
+            self.answer.set_exception(error)
+        else:
+            self.answer.set_result(found)

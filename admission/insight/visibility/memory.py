@@ -1,0 +1,40 @@
+"""Answers of the API server that are good for some seconds."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Final, Generic, TypeVar
+
+from admission.base.clock import Clock
+
+_MOST: Final = 4_096
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class Memory(Generic[Key, Value]):
+    """A bounded number of answers, each for a while; any thread may ask.
+
+    An answer that another thread is waiting for may be fetched twice.
+    """
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._known: OrderedDict[Key, tuple[float, Value]] = OrderedDict()
+
+    def get(self, key: Key, fetch: Callable[[], Value]) -> Value:
+        """The remembered answer, or a new one; what ``fetch`` raises is not remembered."""
+        with self._lock:
+            known = self._known.get(key)
+            if known is not None and self._clock.monotonic() < known[0]:
+                return known[1]
+        value = fetch()
+        with self._lock:
+            self._known[key] = (self._clock.monotonic() + self._seconds, value)
+            self._known.move_to_end(key)
+            while len(self._known) > _MOST:
+                self._known.popitem(last=False)
+        return value

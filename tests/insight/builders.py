@@ -1,0 +1,62 @@
+"""Lines of waiting workloads, and a source of lists that holds them."""
+
+from collections.abc import Iterable, Mapping
+
+from admission.api import views
+from admission.base.names import ClusterQueueName, LocalQueueKey, Uid, WorkloadKey
+from admission.engine.model import Workload
+from admission.state.pending import Line
+
+CREATED = "2026-01-01T00:00:00Z"
+
+
+def waiting(
+    name: str, *, queue: str = "team", namespace: str = "ml", priority: int = 0, at: int = 0
+) -> Workload:
+    """A workload; the earlier ``at``, the earlier its turn."""
+    return Workload(
+        key=WorkloadKey(namespace, name),
+        uid=Uid(name),
+        queue=LocalQueueKey(namespace, queue),
+        priority=priority,
+        created_us=at,
+    )
+
+
+def line(*members: Workload, first: str = "") -> Line:
+    """A line of them."""
+    return Line(
+        members=tuple(((-one.priority, one.created_us, one.uid), one) for one in members),
+        first=WorkloadKey("ml", first) if first else None,
+        ranks=None,
+    )
+
+
+def view(workload: Workload) -> views.Workload:
+    """The object that such a workload is read from."""
+    owner = views.OwnerReference(
+        api_version="v1", kind="Pod", name=workload.key.name, uid="pod-uid", controller=True
+    )
+    metadata = views.ObjectMeta(
+        name=workload.key.name,
+        namespace=workload.key.namespace,
+        creation_timestamp=CREATED,
+        owner_references=(owner,),
+    )
+    spec = views.WorkloadSpec(queue_name=workload.queue.name, priority=workload.priority)
+    return views.Workload(metadata=metadata, spec=spec)
+
+
+class Lines:
+    """A source with the queues that it was given."""
+
+    def __init__(self, found: Mapping[ClusterQueueName | LocalQueueKey, Line]) -> None:
+        self._found = found
+        self.gone: set[WorkloadKey] = set()
+
+    def line(self, queue: ClusterQueueName | LocalQueueKey) -> Line | None:
+        return self._found.get(queue)
+
+    def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[views.Workload | None, ...]:
+        known = {w.key: w for one in self._found.values() for _, w in one.members}
+        return tuple(None if key in self.gone else view(known[key]) for key in keys)
