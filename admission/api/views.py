@@ -9,65 +9,14 @@ from typing import Any
 
 import msgspec
 
-
-class View(msgspec.Struct, rename="camel", frozen=True, kw_only=True, gc=False):
-    """Base of all views."""
-
-
-class OwnerReference(View, frozen=True, kw_only=True):
-    """metav1.OwnerReference."""
-
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool | None = None
-
-
-class ObjectMeta(View, frozen=True, kw_only=True):
-    """metav1.ObjectMeta. ``namespace`` is empty for cluster-scoped objects."""
-
-    name: str = ""
-    generate_name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    finalizers: tuple[str, ...] | None = None
-    owner_references: tuple[OwnerReference, ...] | None = None
-
-    def label(self, key: str) -> str:
-        """Value of a label; empty when absent."""
-        return (self.labels or {}).get(key, "")
-
-    def annotation(self, key: str) -> str:
-        """Value of an annotation; empty when absent."""
-        return (self.annotations or {}).get(key, "")
-
-    def controller(self) -> OwnerReference | None:
-        """The controlling owner, if any."""
-        return next((ref for ref in self.owner_references or () if ref.controller), None)
-
-
-class Object(View, frozen=True, kw_only=True):
-    """What every object has."""
-
-    metadata: ObjectMeta = ObjectMeta()
-
-
-class Condition(View, frozen=True, kw_only=True):
-    """metav1.Condition."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str = ""
-    observed_generation: int = 0
+# The aliases are what makes these names part of this module.
+from admission.api.viewbase import Condition as Condition  # noqa: PLC0414
+from admission.api.viewbase import Object as Object  # noqa: PLC0414
+from admission.api.viewbase import ObjectMeta as ObjectMeta  # noqa: PLC0414
+from admission.api.viewbase import OwnerReference as OwnerReference  # noqa: PLC0414
+from admission.api.viewbase import View as View  # noqa: PLC0414
+from admission.api.viewstatuses import AdmissionCheckStatus, CohortStatus
+from admission.api.viewstatuses import QueueStatus as QueueStatus  # noqa: PLC0414
 
 
 class LabelSelectorRequirement(View, frozen=True, kw_only=True):
@@ -377,12 +326,6 @@ class ClusterQueueSpec(View, frozen=True, kw_only=True):
     admission_scope: AdmissionScope | None = None
 
 
-class QueueStatus(View, frozen=True, kw_only=True):
-    """Status of a ClusterQueue or LocalQueue, as far as conditions go."""
-
-    conditions: tuple[Condition, ...] | None = None
-
-
 class ClusterQueue(Object, frozen=True, kw_only=True):
     """kueue.x-k8s.io/v1beta2 ClusterQueue."""
 
@@ -402,6 +345,7 @@ class Cohort(Object, frozen=True, kw_only=True):
     """kueue.x-k8s.io/v1beta2 Cohort."""
 
     spec: CohortSpec = CohortSpec()
+    status: CohortStatus = CohortStatus()
 
 
 class LocalQueueSpec(View, frozen=True, kw_only=True):
@@ -440,10 +384,21 @@ class WorkloadPriorityClass(Object, frozen=True, kw_only=True):
     value: int = 0
 
 
-class AdmissionCheck(Object, frozen=True, kw_only=True):
-    """kueue.x-k8s.io/v1beta2 AdmissionCheck, as far as its conditions go."""
+class AdmissionCheckSpec(View, frozen=True, kw_only=True):
+    """Who answers an admission check."""
 
-    status: QueueStatus = QueueStatus()
+    controller_name: str = ""
+
+
+class AdmissionCheck(Object, frozen=True, kw_only=True):
+    """kueue.x-k8s.io/v1beta2 AdmissionCheck, without its parameters."""
+
+    spec: AdmissionCheckSpec = AdmissionCheckSpec()
+    status: AdmissionCheckStatus = AdmissionCheckStatus()
+
+
+class Topology(Object, frozen=True, kw_only=True):
+    """kueue.x-k8s.io/v1beta2 Topology, without its levels."""
 
 
 class PodTemplate(View, frozen=True, kw_only=True):

@@ -64,7 +64,7 @@ class Controller:
             events=self._events,
             clock=clock,
             settings=settings.controller,
-            accounting=Accounting("standalone" if leadership.at_once else "leader"),
+            accounting=Accounting("standalone" if leadership.at_once else "follower"),
             products=gpu_settings.catalogue_of(settings.gpu),
             health=gpu_settings.health_policy(settings.gpu.health),
             lists_others=True,

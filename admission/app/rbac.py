@@ -47,11 +47,19 @@ _CONTROLLER_RULES: Final = (
     _Rule("batch", ("jobs/status",), ("patch",)),
     _Rule("batch", ("jobs/finalizers",), ("update",)),
     _Rule("scheduling.k8s.io", ("priorityclasses",), _FOLLOW),
-    _Rule(_KUEUE, ("admissionchecks", "cohorts", "workloadpriorityclasses"), _FOLLOW),
+    _Rule(_KUEUE, ("workloadpriorityclasses",), _FOLLOW),
     # Their finalizers are metadata of the object itself.
-    _Rule(_KUEUE, ("clusterqueues", "resourceflavors"), (*_READ, "patch")),
-    _Rule(_KUEUE, ("localqueues",), _READ),
-    _Rule(_KUEUE, ("clusterqueues/status", "localqueues/status"), ("patch",)),
+    _Rule(
+        _KUEUE,
+        ("admissionchecks", "clusterqueues", "resourceflavors", "topologies"),
+        (*_READ, "patch"),
+    ),
+    _Rule(_KUEUE, ("cohorts", "localqueues"), _READ),
+    _Rule(
+        _KUEUE,
+        ("clusterqueues/status", "cohorts/status", "localqueues/status"),
+        ("patch",),
+    ),
     _Rule(_KUEUE, ("workloads",), ("create", "delete", "get", "list", "patch", "watch")),
     _Rule(_KUEUE, ("workloads/status",), ("patch",)),
     # Asked before a running pod is stopped because its Workload is gone.

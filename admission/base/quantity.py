@@ -116,6 +116,15 @@ def format_milli(value: int) -> str:
     return format_integer(value // 1000)
 
 
+def format_nano(value: int) -> str:
+    """Canonical decimal form of a number of units of 1e-9: 1500000000 is ``1500m``."""
+    for suffix, digits in (("", _NANO), ("m", 6), ("u", 3)):
+        if value % _power(digits) == 0:
+            whole = value // _power(digits)
+            return format_integer(whole) if not suffix else f"{whole}{suffix}"
+    return f"{value}n"
+
+
 def _power(exponent: int) -> int:
     """Ten to a non-negative power, as an integer."""
     return int(10**exponent)

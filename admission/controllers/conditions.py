@@ -17,6 +17,7 @@ EVICTED: Final = "Evicted"
 PREEMPTED: Final = "Preempted"
 REQUEUED: Final = "Requeued"
 FINISHED: Final = "Finished"
+PODS_READY: Final = "PodsReady"
 ACTIVE: Final = "Active"
 DEACTIVATION_TARGET: Final = "DeactivationTarget"
 

@@ -1,9 +1,11 @@
 """Queues, cohorts, flavors, namespaces, priority classes: as watched, passed on to the state."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from admission.api import views
+from admission.base.errors import InvalidValueError
 from admission.base.names import FlavorName, LocalQueueKey
 from admission.controllers import mirrors
 from admission.controllers.guard import Guard
@@ -23,9 +25,14 @@ class Configuration:
     Attributes:
         flavors: ResourceFlavors by name.
         cluster_queues: ClusterQueues by name.
+        cohorts: Cohorts by name.
         local_queues: LocalQueues by key.
+        checks: AdmissionChecks by name.
+        topologies: Topologies by name.
         priority_classes: values of WorkloadPriorityClasses by name.
         namespaces: labels of the namespaces by name.
+        unreadable: what is wrong with a queue that cannot be taken in as it is written now; by
+            resource, namespace and name.
         mirrors: by resource; what a watch of it must be told to.
     """
 
@@ -45,10 +52,22 @@ class Configuration:
         self._changed = changed
         self.flavors: dict[str, views.ResourceFlavor] = {}
         self.cluster_queues: dict[str, views.ClusterQueue] = {}
+        self.cohorts: dict[str, views.Cohort] = {}
         self.local_queues: dict[LocalQueueKey, views.LocalQueue] = {}
+        self._behind: dict[str, dict[LocalQueueKey, None]] = {}
+        self.checks: dict[str, views.AdmissionCheck] = {}
+        self.topologies: dict[str, views.Topology] = {}
         self.priority_classes: dict[str, int] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
-        self._touched: dict[tuple[Resource, str], None] = {}
+        self.unreadable: dict[tuple[Resource, str, str], str] = {}
+        self._touched: dict[tuple[Resource, str, str], None] = {}
+        self._by_kind: Mapping[str, Mapping[str, views.Object]] = {
+            resources.RESOURCE_FLAVORS.kind: self.flavors,
+            resources.CLUSTER_QUEUES.kind: self.cluster_queues,
+            resources.COHORTS.kind: self.cohorts,
+            resources.ADMISSION_CHECKS.kind: self.checks,
+            resources.TOPOLOGIES.kind: self.topologies,
+        }
         self.mirrors: Mapping[Resource, Mirror[Any]] = {
             resource: Mirror(
                 resource.kind, self._telling(resource, put), self._telling(resource, drop)
@@ -61,17 +80,58 @@ class Configuration:
                 (resources.LOCAL_QUEUES, self._see_local_queue, self._lose_local_queue),
                 (resources.WORKLOAD_PRIORITY_CLASSES, self._see_priority, self._lose_priority),
                 (resources.ADMISSION_CHECKS, self._see_check, self._lose_check),
+                (resources.TOPOLOGIES, self._see_topology, self._lose_topology),
             )
         }
 
-    def take_touched(self) -> tuple[tuple[Resource, str], ...]:
-        """Flavors and ClusterQueues that may have to be held or released since the last call.
+    def find(self, kind: str, namespace: str, name: str) -> views.Object | None:
+        """A flavor, queue, cohort, check or topology as last seen."""
+        if kind == resources.LOCAL_QUEUES.kind:
+            return self.local_queues.get(LocalQueueKey(namespace, name))
+        return self._by_kind[kind].get(name)
 
-        Those that were seen, and the flavors that a ClusterQueue listed and lists no more.
+    def behind(self, cluster_queue: str) -> Iterable[LocalQueueKey]:
+        """LocalQueues that point to a ClusterQueue."""
+        return self._behind.get(cluster_queue, {})
+
+    def _repoint(self, key: LocalQueueKey, old: str, new: str) -> None:
+        if old != new:
+            self._behind.get(old, {}).pop(key, None)
+        self._behind.setdefault(new, {})[key] = None
+
+    def take_touched(self) -> tuple[tuple[Resource, str, str], ...]:
+        """Whose status or finalizers may be wrong since the last call; kind, namespace, name.
+
+        Those that were seen or lost, and what was in use by one that names it no more.
         """
         touched = tuple(self._touched)
         self._touched.clear()
         return touched
+
+    def _touch(self, resource: Resource, name: str, namespace: str = "") -> None:
+        self._touched[resource, namespace, name] = None
+
+    def _touch_seen(
+        self, resource: Resource, known: views.Object | None, view: views.Object
+    ) -> None:
+        """Touches what is not just the echo of a version that was seen."""
+        version = view.metadata.resource_version
+        if known is None or known.metadata.resource_version != version:
+            self._touch(resource, view.metadata.name, view.metadata.namespace)
+
+    @contextmanager
+    def _noting(
+        self, resource: Resource, name: str, stop: Callable[[], None], *, namespace: str = ""
+    ) -> Iterator[None]:
+        """Remembers what keeps an object from being taken in, and stops what was known of it."""
+        key = resource, namespace, name
+        self.unreadable.pop(key, None)
+        try:
+            yield
+        except InvalidValueError as error:
+            self.unreadable[key] = str(error)
+            stop()
+            raise
 
     def _telling(
         self, resource: Resource, handle: Callable[[Any], bool | None]
@@ -91,55 +151,88 @@ class Configuration:
         self._state.drop_namespace(view.metadata.name)
 
     def _see_flavor(self, view: views.ResourceFlavor) -> bool:
-        known = self.flavors.get(view.metadata.name)
-        self.flavors[view.metadata.name] = view
-        self._touched[resources.RESOURCE_FLAVORS, view.metadata.name] = None
-        self._guard.set_flavor(view.metadata.name, view.spec.node_labels or {})
+        name = view.metadata.name
+        known = self.flavors.get(name)
+        self.flavors[name] = view
+        self._touch_seen(resources.RESOURCE_FLAVORS, known, view)
+        self._touch_left(resources.TOPOLOGIES, _topology(known), _topology(view))
+        self._guard.set_flavor(name, view.spec.node_labels or {})
         self._state.set_resource_flavor(queues.resource_flavor(view))
         return known is not None and _is_same(known, view) and known.spec == view.spec
 
     def _lose_flavor(self, view: views.Object) -> None:
-        self.flavors.pop(view.metadata.name, None)
+        known = self.flavors.pop(view.metadata.name, None)
+        self._touch_left(resources.TOPOLOGIES, _topology(known), ())
         self._guard.drop_flavor(view.metadata.name)
         self._state.drop_resource_flavor(FlavorName(view.metadata.name))
 
-    def _see_cohort(self, view: views.Cohort) -> None:
+    def _see_cohort(self, view: views.Cohort) -> bool:
+        name = view.metadata.name
+        known = self.cohorts.get(name)
+        self.cohorts[name] = view
+        self._touch_seen(resources.COHORTS, known, view)
+        if known is not None and _is_same(known, view) and known.spec == view.spec:
+            return _SAME
         self._guard.set_cohort(queues.cohort(view))
+        return not _SAME
 
     def _lose_cohort(self, view: views.Object) -> None:
+        self.cohorts.pop(view.metadata.name, None)
+        self._touch(resources.COHORTS, view.metadata.name)
         self._guard.drop_cohort(view.metadata.name)
 
     def _see_cluster_queue(self, view: views.ClusterQueue) -> bool:
-        known = self.cluster_queues.get(view.metadata.name)
-        self.cluster_queues[view.metadata.name] = view
-        self._touched[resources.CLUSTER_QUEUES, view.metadata.name] = None
-        self._touch_flavors(known, view)
-        self._guard.set_queue(view, queues.cluster_queue(view))
-        return known is not None and _is_same(known, view) and known.spec == view.spec
+        name = view.metadata.name
+        known = self.cluster_queues.get(name)
+        self.cluster_queues[name] = view
+        self._touch_seen(resources.CLUSTER_QUEUES, known, view)
+        if known is not None and _is_same(known, view) and known.spec == view.spec:
+            return _SAME
+        self._touch_used(known, view)
+        with self._noting(resources.CLUSTER_QUEUES, name, lambda: self._guard.hold_queue(name)):
+            self._guard.set_queue(view, queues.cluster_queue(view))
+        return not _SAME
 
     def _lose_cluster_queue(self, view: views.Object) -> None:
-        self._touch_flavors(self.cluster_queues.pop(view.metadata.name, None))
+        self._touch(resources.CLUSTER_QUEUES, view.metadata.name)
+        self.unreadable.pop((resources.CLUSTER_QUEUES, "", view.metadata.name), None)
+        self._touch_used(self.cluster_queues.pop(view.metadata.name, None))
         self._guard.drop_queue(view.metadata.name)
 
-    def _touch_flavors(
+    def _touch_used(
         self, before: views.ClusterQueue | None, after: views.ClusterQueue | None = None
     ) -> None:
-        if before is None or (after is not None and before.spec == after.spec):
-            return
-        kept = _flavors(after) if after is not None else set()
-        for name in sorted(_flavors(before) - kept):
-            self._touched[resources.RESOURCE_FLAVORS, name] = None
+        self._touch_left(resources.RESOURCE_FLAVORS, _flavors(before), _flavors(after))
+        self._touch_left(resources.ADMISSION_CHECKS, _checks(before), _checks(after))
+
+    def _touch_left(self, resource: Resource, before: Iterable[str], after: Iterable[str]) -> None:
+        """What was named and is named no more may be free now."""
+        for name in sorted(set(before) - set(after)):
+            self._touch(resource, name)
 
     def _see_local_queue(self, view: views.LocalQueue) -> bool:
         key = LocalQueueKey(*mirrors.key_of(view))
         known = self.local_queues.get(key)
         self.local_queues[key] = view
-        self._state.set_local_queue(queues.local_queue(view))
+        before = view if known is None else known
+        self._repoint(key, before.spec.cluster_queue, view.spec.cluster_queue)
+        self._touch_seen(resources.LOCAL_QUEUES, known, view)
+        with self._noting(
+            resources.LOCAL_QUEUES,
+            key.name,
+            lambda: self._state.drop_local_queue(key),
+            namespace=key.namespace,
+        ):
+            self._state.set_local_queue(queues.local_queue(view))
         return known is not None and _is_same(known, view) and known.spec == view.spec
 
     def _lose_local_queue(self, view: views.Object) -> None:
         key = LocalQueueKey(*mirrors.key_of(view))
-        self.local_queues.pop(key, None)
+        known = self.local_queues.pop(key, None)
+        if known is not None:
+            self._behind[known.spec.cluster_queue].pop(key, None)
+        self._touch(resources.LOCAL_QUEUES, key.name, key.namespace)
+        self.unreadable.pop((resources.LOCAL_QUEUES, *key), None)
         self._state.drop_local_queue(key)
 
     def _see_priority(self, view: views.WorkloadPriorityClass) -> None:
@@ -148,19 +241,48 @@ class Configuration:
     def _lose_priority(self, view: views.Object) -> None:
         self.priority_classes.pop(view.metadata.name, None)
 
-    def _see_check(self, view: views.AdmissionCheck) -> None:
-        active = any(
-            condition.type == "Active" and condition.status == "True"
-            for condition in view.status.conditions or ()
-        )
-        self._state.set_admission_check(view.metadata.name, active=active)
+    def _see_check(self, view: views.AdmissionCheck) -> bool:
+        name = view.metadata.name
+        known = self.checks.get(name)
+        self.checks[name] = view
+        self._touch_seen(resources.ADMISSION_CHECKS, known, view)
+        active, controller = _is_active(view), view.spec.controller_name
+        self._state.set_admission_check(name, active=active, controller=controller)
+        return known is not None and _is_same(known, view) and _is_active(known) == active
 
     def _lose_check(self, view: views.Object) -> None:
+        self.checks.pop(view.metadata.name, None)
         self._state.drop_admission_check(view.metadata.name)
 
+    def _see_topology(self, view: views.Topology) -> bool:
+        name = view.metadata.name
+        known = self.topologies.get(name)
+        self.topologies[name] = view
+        self._touch_seen(resources.TOPOLOGIES, known, view)
+        self._state.set_topology(name)
+        return known is not None
 
-def _flavors(queue: views.ClusterQueue) -> set[str]:
-    groups = queue.spec.resource_groups or ()
+    def _lose_topology(self, view: views.Object) -> None:
+        self.topologies.pop(view.metadata.name, None)
+        self._state.drop_topology(view.metadata.name)
+
+
+def _is_active(check: views.AdmissionCheck) -> bool:
+    found = check.status.conditions or ()
+    return any(one.type == "Active" and one.status == "True" for one in found)
+
+
+def _topology(flavor: views.ResourceFlavor | None) -> tuple[str, ...]:
+    return (flavor.spec.topology_name,) if flavor and flavor.spec.topology_name else ()
+
+
+def _checks(queue: views.ClusterQueue | None) -> set[str]:
+    strategy = queue.spec.admission_checks_strategy if queue is not None else None
+    return {one.name for one in (strategy.admission_checks if strategy else None) or ()}
+
+
+def _flavors(queue: views.ClusterQueue | None) -> set[str]:
+    groups = (queue.spec.resource_groups if queue is not None else None) or ()
     return {flavor.name for group in groups for flavor in group.flavors}
 
 

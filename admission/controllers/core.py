@@ -90,6 +90,7 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.LIMIT_RANGES: views.LimitRange,
     resources.WORKLOAD_PRIORITY_CLASSES: views.WorkloadPriorityClass,
     resources.ADMISSION_CHECKS: views.AdmissionCheck,
+    resources.TOPOLOGIES: views.Topology,
     resources.WORKLOADS: views.Workload,
     resources.PODS: views.PodDocument,
     resources.NODES: views.Node,
@@ -191,6 +192,7 @@ class Core:
             self._mirrors[resource].forget_sync()
         self._taking_over = True
         self._leading = True
+        self._accounting.lead()
 
     def receive(self, message: Message) -> None:
         """Takes one message."""
@@ -233,7 +235,7 @@ class Core:
         self._texts.send(self._may_send_background)
         self._statuses.collect()
         if self._may_send_background():
-            self._statuses.send()
+            self._statuses.send(self._may_send_background)
         metrics.IN_FLIGHT.set(self._lanes.in_flight)
         return self._next_due_in()
 
@@ -285,8 +287,10 @@ class Core:
 
     def _lose_workload(self, view: views.Object) -> None:
         key = WorkloadKey(*mirrors.key_of(view))
+        known = self._pods.workloads.get(key)
         if self._pods.lose_workload(key, view.metadata.uid):
             self._timers.forget(key)
+            self._accounting.lose(key, known, self._clock.now())
             self._scheduling.lose(key)
             self._backlog.add(key)
 
@@ -334,6 +338,7 @@ class Core:
             self._log.warning("reservation taken back", namespace=key.namespace, name=key.name)
             self._backlog.add(key)
         if self._taking_over:
+            self._statuses.restore()
             self._backlog.add_all(self._pods.workloads)
         self._taking_over = self._foreign_reservation = False
 
@@ -366,6 +371,8 @@ class Core:
         self._see_answer(lane, outcome)
         if write.purpose is Purpose.RELEASE_POD and outcome.result is Result.DONE:
             self._released(lane, outcome.object)
+        if write.purpose is Purpose.CREATE_WORKLOAD and outcome.result is Result.DONE:
+            self._created(lane)
         if outcome.result is not Result.DROPPED:
             self._look_again(lane, write.purpose)
 
@@ -429,12 +436,21 @@ class Core:
         elif outcome.write.verb is Verb.DELETE and outcome.result is Result.DONE:
             self._pods.confirm_stopped(key)
 
+    def _created(self, key: WorkloadKey) -> None:
+        pod, job, now = self._pods.pod_of(key), self._jobs.metadata_of(key), self._clock.now()
+        if pod is not None:
+            self._accounting.created("Pod", pod.metadata, now)
+        elif job is not None:
+            self._accounting.created("Job", job, now)
+
     def _released(self, key: WorkloadKey, pod: views.Pod) -> None:
         workload = self._pods.workloads.get(key)
         admission = workload.status.admission if workload else None
-        if admission is None:
+        if workload is None or admission is None:
             return
-        metrics.released(pod, admission.cluster_queue, self._clock.now())
+        now, is_group = self._clock.now(), bool(podworkload.group_name(pod))
+        metrics.released(pod, admission.cluster_queue, now)
+        self._accounting.released(workload, is_group=is_group, now=now)
         self._events.event(
             {
                 "apiVersion": "v1",

@@ -1,10 +1,16 @@
-"""The finalizer that holds ClusterQueues and ResourceFlavors while they are in use.
+"""The finalizer that holds what ClusterQueues are made of, and them, while it is in use.
 
-A new object gets it in the review; here it is added where that was missed, and taken off once a
-deleted object is free. A ResourceFlavor is in use while a ClusterQueue lists it: Cohorts and
-Workloads do not hold it. A ClusterQueue is in use while a Workload reserves quota in it: pending
-Workloads, LocalQueues and its cohort do not hold it. Source: kueue
-pkg/controller/core/resourceflavor_controller.go and clusterqueue_controller.go.
+A new ClusterQueue or ResourceFlavor gets it in the review; here it is added where that was
+missed, and taken off once a deleted object is free. What holds what:
+
+* a ResourceFlavor is in use while a ClusterQueue lists it; Cohorts and Workloads do not hold it;
+* an AdmissionCheck is in use while a ClusterQueue asks for it;
+* a Topology is in use while a ResourceFlavor names it;
+* a ClusterQueue is in use while a Workload reserves quota in it; pending Workloads, LocalQueues
+  and its cohort do not hold it.
+
+Source: kueue pkg/controller/core (resourceflavor_controller.go, admissioncheck_controller.go,
+clusterqueue_controller.go) and pkg/controller/tas/topology_controller.go.
 """
 
 from collections.abc import Iterable
@@ -21,7 +27,13 @@ from admission.kube.resources import Resource
 from admission.state.world import State
 
 RESOURCES: Final = {
-    one.kind: one for one in (resources.CLUSTER_QUEUES, resources.RESOURCE_FLAVORS)
+    one.kind: one
+    for one in (
+        resources.CLUSTER_QUEUES,
+        resources.RESOURCE_FLAVORS,
+        resources.ADMISSION_CHECKS,
+        resources.TOPOLOGIES,
+    )
 }
 """The kinds that are held, by name."""
 
@@ -46,6 +58,14 @@ def lists(queue: views.ClusterQueue, flavor: str) -> bool:
     return any(one.name == flavor for group in groups for one in group.flavors)
 
 
+def asks_for(queue: views.ClusterQueue, check: str) -> bool:
+    """Whether the ClusterQueue lists the admission check."""
+    strategy = queue.spec.admission_checks_strategy
+    return any(
+        one.name == check for one in (strategy.admission_checks if strategy else None) or ()
+    )
+
+
 class Finalizers:
     """Which objects may have the wrong finalizers, and the writes that mend them."""
 
@@ -60,11 +80,6 @@ class Finalizers:
         if lane.kind in RESOURCES:
             self._marked[lane] = None
 
-    def collect(self) -> None:
-        """Asks the configuration what was seen; the flavors of a lost queue may be free now."""
-        for resource, name in self._configuration.take_touched():
-            self.mark(QueueLane(resource.kind, "", name))
-
     def send(self) -> None:
         """Sends the writes that are needed; what is busy stays marked."""
         for lane in tuple(self._marked):
@@ -73,25 +88,27 @@ class Finalizers:
                 self._mend(lane)
 
     def _mend(self, lane: QueueLane) -> None:
-        view = self._view(lane)
+        view = self._configuration.find(*lane)
         if view is None:
             return
         finalizers = wanted(view.metadata, is_in_use=self._is_in_use(lane, view))
         if finalizers is not None:
             self._lanes.submit(_write(lane, RESOURCES[lane.kind], view, finalizers))
 
-    def _view(self, lane: QueueLane) -> views.Object | None:
-        if lane.kind == resources.CLUSTER_QUEUES.kind:
-            return self._configuration.cluster_queues.get(lane.name)
-        return self._configuration.flavors.get(lane.name)
-
     def _is_in_use(self, lane: QueueLane, view: views.Object) -> bool:
         if view.metadata.deletion_timestamp is None:
             return True  # what nobody deletes is not counted
-        if lane.kind == resources.CLUSTER_QUEUES.kind:
-            return self._state.cluster_queue_status(ClusterQueueName(lane.name)).reserving > 0
         queues = self._configuration.cluster_queues.values()
-        return any(lists(queue, lane.name) for queue in queues)
+        match lane.kind:
+            case resources.CLUSTER_QUEUES.kind:
+                return self._state.reserving(ClusterQueueName(lane.name)) > 0
+            case resources.RESOURCE_FLAVORS.kind:
+                return any(lists(queue, lane.name) for queue in queues)
+            case resources.ADMISSION_CHECKS.kind:
+                return any(asks_for(queue, lane.name) for queue in queues)
+            case _:
+                flavors = self._configuration.flavors.values()
+                return any(flavor.spec.topology_name == lane.name for flavor in flavors)
 
 
 def _write(

@@ -97,6 +97,15 @@ class Guard:
         self._promise(key, queue.resource_groups)
         self._state.set_cluster_queue(self._limited(queue, key) if key in self._capped else queue)
 
+    def hold_queue(self, name: str) -> None:
+        """Lets a ClusterQueue admit nothing more, if it is known, and keeps its quota."""
+        known = self._queues.get(name)
+        if known is None:
+            return
+        held = self._queues[name] = replace(known, stop_policy=model.StopPolicy.HOLD)
+        key = _Key(_QUEUE, name)
+        self._state.set_cluster_queue(self._limited(held, key) if key in self._capped else held)
+
     def drop_queue(self, name: str) -> None:
         """Forgets a ClusterQueue."""
         self._queues.pop(name, None)

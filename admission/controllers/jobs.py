@@ -93,6 +93,11 @@ class Jobs:
         """Whether the Workload, present or not, is a Job's."""
         return key in self._jobs or (workload is not None and jobworkload.is_owned(workload))
 
+    def metadata_of(self, key: WorkloadKey) -> views.ObjectMeta | None:
+        """Metadata of the Job of a Workload key, if there is one."""
+        job = self._jobs.get(key)
+        return None if job is None else job.metadata
+
     def is_not_started(self, key: WorkloadKey) -> bool:
         """Whether a Job is here that has no pods and may have none."""
         job = self._jobs.get(key)

@@ -1,6 +1,9 @@
 """Metrics of the controller, in the process's default registry."""
 
+import platform
+import sys
 from datetime import datetime
+from importlib import metadata
 from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -40,6 +43,30 @@ INBOX: Final = Gauge("gpu_admission_inbox_messages", "Watch events and outcomes 
 QUARANTINED: Final = Counter(
     "gpu_admission_undecodable_objects", "Objects of the API server that were skipped.", ["kind"]
 )
+
+
+_BUILD_INFO: Final = Gauge(
+    "kueue_build_info",
+    "1; the labels tell what runs. Members that a program in Go would fill in are empty.",
+    ["git_version", "git_commit", "build_date", "go_version", "compiler", "platform"],
+)
+
+
+def _version() -> str:
+    try:
+        return f"v{metadata.version('gpu-admission')}"
+    except metadata.PackageNotFoundError:  # run from a source tree
+        return ""
+
+
+_BUILD_INFO.labels(
+    _version(),
+    "",
+    "",
+    "",
+    f"{platform.python_implementation()} {platform.python_version()}",
+    f"{sys.platform}/{platform.machine()}",
+).set(1)
 
 
 def observe_write(write: Write, outcome: Outcome, seconds: float) -> None:

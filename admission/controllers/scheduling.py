@@ -238,6 +238,7 @@ class Scheduling:
 
     def _count(self, result: decisions.CycleResult, seconds: float) -> None:
         label = "success" if result.admitted else "inadmissible"
+        self._accounting.cycle(result)
         metrics.CYCLES.labels(label, self._accounting.role).inc()
         metrics.CYCLE_SECONDS.labels(label, self._accounting.role).observe(seconds)
 

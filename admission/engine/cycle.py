@@ -4,12 +4,12 @@ Source: kueue pkg/scheduler/scheduler.go.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from admission.base.names import FlavorResource, WorkloadKey
 from admission.engine import explain, messages, ordering, quota
 from admission.engine.assignment import ScanMemory
-from admission.engine.decisions import Admit, Evict, Mode, Reason, Requeue, Wait
+from admission.engine.decisions import Admit, Evict, Mode, Reason, Recomputation, Requeue, Wait
 from admission.engine.heads import Head, Verdict
 from admission.engine.hierarchy import QueueNode
 from admission.engine.model import PreemptionPolicy
@@ -57,9 +57,11 @@ class _Cycle:
         """
         if nominee.refusal is not None:
             return nominee.refusal
-        if self._overlaps(nominee):
-            nominee = renominate(self.snapshot, nominee, tuple(self.claimed.values()))
-        return self._decide(nominee)
+        if not self._overlaps(nominee):
+            return self._decide(nominee)
+        nominee = renominate(self.snapshot, nominee, tuple(self.claimed.values()))
+        outcome = self._outcome(nominee)
+        return replace(self._decide(nominee), recomputed=outcome)
 
     def _decide(self, nominee: Nominee) -> Verdict:
         match nominee.mode:
@@ -80,6 +82,12 @@ class _Cycle:
             case _:
                 verdict = self._admit(nominee)
         return verdict
+
+    def _outcome(self, nominee: Nominee) -> Recomputation:
+        if nominee.mode is Mode.DEFERRED_FIT:
+            return Recomputation.DEFERRED_FIT
+        found = nominee.mode is Mode.PREEMPT and nominee.targets and not self._overlaps(nominee)
+        return Recomputation.NEW_TARGETS if found else Recomputation.SKIPPED
 
     def _overlaps(self, nominee: Nominee) -> bool:
         return any(target.holding.key in self.claimed for target in nominee.targets)

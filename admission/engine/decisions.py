@@ -25,6 +25,7 @@ __all__ = [
     "PodSetAssignment",
     "PreemptionReason",
     "Reason",
+    "Recomputation",
     "Requeue",
     "Shortage",
     "Wait",
@@ -72,6 +73,14 @@ class Requeue(Enum):
     PREEMPTION_NO_CANDIDATES = "PreemptionNoCandidates"
     NAMESPACE_MISMATCH = "NamespaceMismatch"
     GENERIC = "Generic"
+
+
+class Recomputation(StrEnum):
+    """What came of victims chosen anew because another entry of the cycle had claimed some."""
+
+    NEW_TARGETS = "new_targets"
+    DEFERRED_FIT = "deferred_fit"
+    SKIPPED = "skipped"
 
 
 PREEMPTED: Final = "Preempted"
@@ -169,8 +178,13 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleResult:
-    """Everything that one cycle decided, in the order in which it was decided."""
+    """Everything that one cycle decided, in the order in which it was decided.
+
+    Attributes:
+        recomputed: ClusterQueues of Workloads whose victims were chosen anew, with the outcome.
+    """
 
     admitted: tuple[Admit, ...] = ()
     evicted: tuple[Evict, ...] = ()
     waiting: tuple[Wait, ...] = ()
+    recomputed: tuple[tuple[ClusterQueueName, Recomputation], ...] = ()

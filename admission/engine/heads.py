@@ -1,10 +1,11 @@
 """What a cycle takes in and gives back: heads of queues and verdicts about them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.engine.assignment import ScanMemory
-from admission.engine.decisions import Admit, Evict, Requeue, Wait
+from admission.engine.decisions import Admit, CycleResult, Evict, Recomputation, Requeue, Wait
 from admission.engine.model import Workload
 from admission.engine.podsets import Demand
 
@@ -48,6 +49,7 @@ class Verdict:
         evictions: victims that were told to leave for it.
         requeue: why it returns to its queue; None when it got quota.
         memory: for its next try.
+        recomputed: what came of choosing its victims anew; None when that was not needed.
     """
 
     head: Head
@@ -55,3 +57,26 @@ class Verdict:
     evictions: tuple[Evict, ...] = ()
     requeue: Requeue | None = None
     memory: ScanMemory | None = None
+    recomputed: Recomputation | None = None
+
+
+def result_of(verdicts: Iterable[Verdict]) -> CycleResult:
+    """The verdicts of one cycle, by what was decided."""
+    admitted: list[Admit] = []
+    evicted: list[Evict] = []
+    waiting: list[Wait] = []
+    recomputed: list[tuple[ClusterQueueName, Recomputation]] = []
+    for verdict in verdicts:
+        evicted += verdict.evictions
+        if verdict.recomputed is not None:
+            recomputed.append((verdict.head.cluster_queue, verdict.recomputed))
+        if isinstance(verdict.decision, Admit):
+            admitted.append(verdict.decision)
+        else:
+            waiting.append(verdict.decision)
+    return CycleResult(
+        admitted=tuple(admitted),
+        evicted=tuple(evicted),
+        waiting=tuple(waiting),
+        recomputed=tuple(recomputed),
+    )

@@ -221,17 +221,17 @@ class Forest:
         for node in touched.values():
             top, cyclic = _top(node)
             if id(top) not in done:
-                members = _flood(top)
-                done.update(id(member) for member in members)
-                self._recompute(top, members, cyclic=cyclic)
+                found = members(top)
+                done.update(id(member) for member in found)
+                self._recompute(top, found, cyclic=cyclic)
 
-    def _recompute(self, top: Node, members: list[Node], *, cyclic: bool) -> None:
-        for node in members:
+    def _recompute(self, top: Node, found: list[Node], *, cyclic: bool) -> None:
+        for node in found:
             assert isinstance(node, QueueNode | CohortNode)
             node.parent = None if cyclic else node.declared
             if isinstance(node, QueueNode):
                 (self.cyclic.add if cyclic else self.cyclic.discard)(node.name)
-        for node in members if cyclic else (top,):
+        for node in found if cyclic else (top,):
             _derive(node, deep=not cyclic)
 
     def _cohort(self, name: CohortName) -> CohortNode:
@@ -297,19 +297,6 @@ def _top(node: Node) -> tuple[Node, bool]:
         node = node.declared
 
 
-def _flood(top: Node) -> list[Node]:
-    """Every node below and including the top."""
-    seen = {id(top): top}
-    stack = [top]
-    while stack:
-        node = stack.pop()
-        for child in node.children() if isinstance(node, CohortNode) else ():
-            if id(child) not in seen:
-                seen[id(child)] = child
-                stack.append(child)
-    return list(seen.values())
-
-
 def _derive(node: Node, *, deep: bool) -> None:
     """Computes quota, usage and height of a node, below it first if ``deep``."""
     node.subtree = {fr: own.nominal for fr, own in node.quotas.items()}
@@ -335,6 +322,19 @@ def _merge_used(usage: dict[FlavorResource, int], child: Node) -> None:
     for fr, used in child.usage.items():
         if (beyond := used - child.guaranteed.get(fr, 0)) > 0:
             usage[fr] = usage.get(fr, 0) + beyond
+
+
+def members(top: Node) -> list[Node]:
+    """Every node below and including the top; also where the tree is a cycle."""
+    seen = {id(top): top}
+    stack = [top]
+    while stack:
+        node = stack.pop()
+        for child in node.children() if isinstance(node, CohortNode) else ():
+            if id(child) not in seen:
+                seen[id(child)] = child
+                stack.append(child)
+    return list(seen.values())
 
 
 def over_nominal(node: Node, pairs: Iterable[FlavorResource]) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, Generic, TypeVar
 
-from admission.base.names import LocalQueueKey, WorkloadKey
+from admission.base.names import LocalQueueKey, ResourceName, WorkloadKey
 from admission.engine.assignment import ScanMemory
 from admission.engine.decisions import Requeue
 from admission.engine.fairusage import Rank
@@ -141,12 +141,14 @@ class PendingQueue:
         ranking: orders LocalQueues before everything else; None when they are all equal. With
             a ranking, members of one class belong to one LocalQueue.
         by_local: number of waiting workloads per LocalQueue.
+        requested: what all of them ask for, by resource.
     """
 
     def __init__(self, strategy: QueueingStrategy, ranking: Ranking | None = None) -> None:
         self.strategy = strategy
         self.ranking = ranking
         self.by_local: Counter[LocalQueueKey] = Counter()
+        self.requested: Counter[ResourceName] = Counter()
         self._items: dict[WorkloadKey, Pending] = {}
         self._classes: dict[Hashable, _Class] = {}
         self._heap: list[_Entry[_Class]] = []
@@ -164,6 +166,13 @@ class PendingQueue:
         return grouped + sum(
             self._items[key].equivalence not in self._parked_classes for key in self._parked_items
         )
+
+    def count_classes(self) -> tuple[int, int]:
+        """Groups of equal workloads with somebody to be tried, and the others."""
+        active = sum(
+            not group.reason and group.first() is not None for group in self._classes.values()
+        )
+        return active, sum(bool(group.members) for group in self._classes.values()) - active
 
     def get(self, key: WorkloadKey) -> Pending | None:
         """The waiting workload of that identity."""
@@ -185,6 +194,8 @@ class PendingQueue:
         if item is None:
             return None
         self.by_local[item.workload.queue] -= 1
+        for demand in item.demands:
+            self.requested.subtract(demand.requests)
         self._parked_items.pop(key, None)
         group = self._classes[item.equivalence]
         del group.members[key]
@@ -337,6 +348,8 @@ class PendingQueue:
         key = item.workload.key
         self._items[key] = item
         self.by_local[item.workload.queue] += 1
+        for demand in item.demands:
+            self.requested.update(demand.requests)
         group = self._classes.get(item.equivalence)
         if group is None:
             group = self._classes[item.equivalence] = _Class(item.equivalence)

@@ -3,14 +3,16 @@
 Source: kueue pkg/cache/scheduler (clusterqueue.go, cache.go), pkg/controller/core.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from admission.base.names import FlavorName, FlavorResource
+from admission.base.names import ClusterQueueName, FlavorResource, ResourceName
 from admission.engine import fairshare, quota
-from admission.engine.hierarchy import Node, QueueNode
-from admission.engine.model import ClusterQueue, LocalQueue, ResourceFlavor, StopPolicy
+from admission.engine.hierarchy import CohortNode, Node, QueueNode, members
+from admission.engine.model import LocalQueue, StopPolicy
+from admission.state.activity import Blockers
 from admission.state.ledger import Tally
+from admission.state.pending import PendingQueue
 
 Amounts = Mapping[FlavorResource, int]
 
@@ -23,9 +25,13 @@ class QueueStatus:
         active: whether the condition Active is True; ``reason`` and ``message`` are its texts.
         pending: workloads that wait, parked ones included.
         parked: those of them that are not tried until something changes; ClusterQueues only.
+        active_classes: groups of equal workloads among those that are tried; ClusterQueues only.
+        parked_classes: groups of equal workloads among ``parked``; ClusterQueues only.
+        requested: what ``pending`` ask for, by resource; ClusterQueues only.
         reserving: workloads that hold quota.
         admitted: those of them that may run.
-        reservation: usage of ``reserving``; every flavor in spec order, its resources by name.
+        reservation: usage of ``reserving``; every flavor in spec order, its resources by name,
+            then what is held of flavors that the spec lists no more.
         usage: usage of ``admitted``; same layout.
         borrowed_reservation: part of ``reservation`` above nominal quota; same layout.
         borrowed_usage: part of ``usage`` above nominal quota; same layout.
@@ -37,6 +43,9 @@ class QueueStatus:
     message: str
     pending: int = 0
     parked: int = 0
+    active_classes: int = 0
+    parked_classes: int = 0
+    requested: Mapping[ResourceName, int] = field(default_factory=dict)
     reserving: int = 0
     admitted: int = 0
     reservation: Amounts = field(default_factory=dict)
@@ -46,53 +55,44 @@ class QueueStatus:
     weighted_share: int | None = None
 
 
-Blockers = tuple[tuple[str, str], ...]
-"""Why a ClusterQueue admits nothing: pairs of reason and part of the message."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CohortStatus:
+    """Status of a cohort, and what its metrics show.
 
-
-def blockers(
-    queue: ClusterQueue,
-    flavors: Mapping[FlavorName, ResourceFlavor],
-    checks: Mapping[str, bool],
-) -> Blockers:
-    """Why a ClusterQueue admits nothing, as (reason, part of the message); none if it does.
-
-    Args:
-        queue: the ClusterQueue.
-        flavors: those that exist.
-        checks: admission checks that exist, with whether each is active.
+    Attributes:
+        parent: the cohort above; empty for a root.
+        root: the top of the tree.
+        quota: nominal quota of the whole subtree that can be used here.
+        reservation: what workloads of the subtree hold.
+        admitted: how many of them may run.
+        weighted_share: fair share, rounded up; None unless fair sharing is on.
     """
-    listed = dict.fromkeys(f.name for group in queue.resource_groups for f in group.flavors)
-    required = sorted({rule.name for rule in queue.admission_checks})
-    no_flavor = ",".join(name for name in listed if name not in flavors)
-    no_check = ",".join(name for name in required if name not in checks)
-    idle = ",".join(name for name in required if checks.get(name) is False)
-    found = (
-        ("Terminating", "is terminating" if queue.terminating else ""),
-        ("Stopped", "is stopped" if queue.stop_policy != StopPolicy.NONE else ""),
-        ("FlavorNotFound", no_flavor and f"references missing ResourceFlavor(s): {no_flavor}"),
-        (
-            "AdmissionCheckNotFound",
-            no_check and f"references missing AdmissionCheck(s): {no_check}",
-        ),
-        ("AdmissionCheckInactive", idle and f"references inactive AdmissionCheck(s): {idle}"),
-    )
-    return tuple((reason, part) for reason, part in found if part)
+
+    parent: str
+    root: str
+    quota: Amounts
+    reservation: Amounts
+    admitted: int
+    weighted_share: int | None
 
 
 def of_cluster_queue(
-    node: QueueNode, tally: Tally, *, pending: int, parked: int, blocked: Blockers, fair: bool
+    node: QueueNode, tally: Tally, *, line: PendingQueue, blocked: Blockers, fair: bool
 ) -> QueueStatus:
-    """Status of a ClusterQueue; ``blocked`` as ``blockers`` gave it."""
+    """Status of a ClusterQueue; ``blocked`` as `Supplies` gave it."""
     active, reason, message = _active(blocked)
+    active_classes, parked_classes = line.count_classes()
     reservation = _laid_out(node, tally.reservation)
     usage = _laid_out(node, tally.usage)
     return QueueStatus(
         active=active,
         reason=reason,
         message=message,
-        pending=pending,
-        parked=parked,
+        pending=len(line),
+        parked=line.parked_count,
+        active_classes=active_classes,
+        parked_classes=parked_classes,
+        requested=dict(line.requested),
         reserving=tally.reserving,
         admitted=tally.admitted,
         reservation=reservation,
@@ -143,19 +143,48 @@ def _local_active(*, stopped: bool, missing: bool, blocked: bool) -> tuple[bool,
 
 
 def _laid_out(node: QueueNode, amounts: Amounts) -> Amounts:
-    """Every flavor in spec order, its resources by name, zeros included."""
-    return {
+    """Every flavor in spec order, its resources by name, zeros included.
+
+    Differs: what is still held of a flavor or resource that the spec lists no more comes last,
+    where Kueue shows it nowhere.
+    """
+    listed = {
         fr: amounts.get(fr, 0)
         for group in node.spec.resource_groups
         for flavor in group.flavors
         for fr in (FlavorResource(flavor.name, r) for r in sorted(group.covered_resources))
     }
+    return listed | {fr: amounts[fr] for fr in sorted(amounts.keys() - listed) if amounts[fr]}
 
 
 def _borrowed(node: QueueNode, amounts: Amounts) -> Amounts:
     if node.spec.cohort is None:
         return dict.fromkeys(amounts, 0)
     return {fr: max(0, used - quota.nominal(node, fr)) for fr, used in amounts.items()}
+
+
+def queues_of(cohort: CohortNode) -> Iterator[ClusterQueueName]:
+    """Names of the ClusterQueues of a subtree."""
+    return (node.name for node in members(cohort) if isinstance(node, QueueNode))
+
+
+def of_cohort(node: CohortNode, tallies: Iterable[Tally], *, fair: bool) -> CohortStatus:
+    """Status of a cohort, given the sums of the ClusterQueues of its subtree."""
+    reservation: dict[FlavorResource, int] = {}
+    admitted = 0
+    for tally in tallies:
+        admitted += tally.admitted
+        for fr, value in tally.reservation.items():
+            reservation[fr] = reservation.get(fr, 0) + value
+    root = node.root()
+    return CohortStatus(
+        parent="" if node.parent is None else node.parent.name,
+        root=root.name if isinstance(root, CohortNode) else "",
+        quota=dict(node.subtree),
+        reservation=reservation,
+        admitted=admitted,
+        weighted_share=share_of(node, fair=fair),
+    )
 
 
 def share_of(node: Node, *, fair: bool) -> int | None:

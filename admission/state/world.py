@@ -3,7 +3,8 @@
 One thread owns a State; nothing here locks or does I/O. Objects may arrive in any order.
 """
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from admission.base.names import (
@@ -14,9 +15,9 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.engine import cycle, holding, messages, podsets
-from admission.engine.decisions import Admit, CycleResult, Evict, Wait
+from admission.engine.decisions import Admit, CycleResult, Wait
 from admission.engine.fairusage import Consumption, Rank
-from admission.engine.heads import Head, Verdict
+from admission.engine.heads import Head, Verdict, result_of
 from admission.engine.hierarchy import Forest, QueueNode
 from admission.engine.model import (
     DEFAULT_WEIGHT,
@@ -31,6 +32,7 @@ from admission.engine.model import (
 )
 from admission.engine.snapshot import Snapshot
 from admission.state import blockers, status
+from admission.state.activity import Blockers, Check, Supplies
 from admission.state.changes import Changed, Changes
 from admission.state.fairusage import FairUsage
 from admission.state.grudges import Grudges
@@ -58,8 +60,7 @@ class State:
         self.config = config or Config()
         self.forest = Forest()
         self.cycles = 0
-        self._flavors: dict[FlavorName, ResourceFlavor] = {}
-        self._checks: dict[str, bool] = {}
+        self._supplies = Supplies()
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._local_queues: dict[LocalQueueKey, LocalQueue] = {}
         self._workloads: dict[WorkloadKey, Workload] = {}
@@ -69,18 +70,21 @@ class State:
         self._changes = Changes()
         self._lines = Lines(self.forest, self._changes)
         self._ledger = Ledger(self.forest, self._changes, self._retries)
-        self._fair_usage = FairUsage(self.config.admission_fair_sharing, self._ledger)
+        self._fair_usage = FairUsage(
+            self.config.admission_fair_sharing, self._ledger, self._changes
+        )
         self._grudges = Grudges()
         self._check_activity = False
+        self._blockers: dict[ClusterQueueName, Blockers] = {}
 
     # ---------------------------------------------------------------------- flavors and checks
 
     def set_resource_flavor(self, flavor: ResourceFlavor, now_us: int = 0) -> None:
         """Adds or replaces a flavor."""
-        old = self._flavors.get(flavor.name)
+        old = self._supplies.flavors.get(flavor.name)
         if old == flavor:
             return
-        self._flavors[flavor.name] = flavor
+        self._supplies.flavors[flavor.name] = flavor
         self._check_activity = True
         if old is not None:
             for name, node in self.forest.queues.items():
@@ -89,19 +93,30 @@ class State:
 
     def drop_resource_flavor(self, name: FlavorName) -> None:
         """Forgets a flavor; ClusterQueues that list it become inactive."""
-        if self._flavors.pop(name, None) is not None:
+        if self._supplies.flavors.pop(name, None) is not None:
             self._check_activity = True
 
-    def set_admission_check(self, name: str, *, active: bool) -> None:
+    def set_admission_check(self, name: str, *, active: bool, controller: str = "") -> None:
         """Adds or replaces an admission check."""
-        if self._checks.get(name) != active:
-            self._checks[name] = active
+        check = Check(active, controller)
+        if self._supplies.checks.get(name) != check:
+            self._supplies.checks[name] = check
             self._check_activity = True
 
     def drop_admission_check(self, name: str) -> None:
         """Forgets an admission check; ClusterQueues that need it become inactive."""
-        if self._checks.pop(name, None) is not None:
+        if self._supplies.checks.pop(name, None) is not None:
             self._check_activity = True
+
+    def set_topology(self, name: str) -> None:
+        """Adds a Topology."""
+        self._supplies.topologies.add(name)
+        self._check_activity = True
+
+    def drop_topology(self, name: str) -> None:
+        """Forgets a Topology; ClusterQueues with a flavor that names it become inactive."""
+        self._supplies.topologies.discard(name)
+        self._check_activity = True
 
     # -------------------------------------------------------------------------- queues, cohorts
 
@@ -110,10 +125,10 @@ class State:
         node = self.forest.queues.get(queue.name)
         if node is not None and node.spec == queue:
             return
-        self._changes.tree(node)
+        self._changes.edited(node)
         known = node is not None
         node = self.forest.set_queue(queue)
-        self._changes.tree(node)
+        self._changes.edited(node)
         node.generation += 1
         self._check_activity = True
         ranked = queue.usage_based and self.config.admission_fair_sharing is not None
@@ -131,10 +146,11 @@ class State:
         node = self.forest.queues.get(name)
         if node is None:
             return
-        self._changes.tree(node)
+        self._changes.edited(node)
         self._ledger.detach(node)
         self.forest.drop_queue(name)
         self._lines.close(name)
+        self._blockers.pop(name, None)
         self._check_activity = True
         for local in self._locals_of(name):
             self._changes.local(local.key)
@@ -147,8 +163,8 @@ class State:
         node = self.forest.cohorts.get(cohort.name)
         if node is not None and node.spec == cohort:
             return
-        self._changes.tree(node)
-        self._changes.tree(self.forest.set_cohort(cohort))
+        self._changes.edited(node)
+        self._changes.edited(self.forest.set_cohort(cohort))
         self._check_activity = True
         self._retries.cohort(cohort.name, now_us)
 
@@ -156,7 +172,7 @@ class State:
         """Forgets a Cohort object; it stays as an implicit cohort while it has children."""
         node = self.forest.cohorts.get(name)
         if node is not None and node.spec is not None:
-            self._changes.tree(node)
+            self._changes.edited(node)
             self.forest.drop_cohort(name)
             self._check_activity = True
 
@@ -166,6 +182,7 @@ class State:
         if old == queue:
             return
         self._local_queues[queue.key] = queue
+        self._fair_usage.open()
         self._changes.local(queue.key)
         for name in {
             queue.cluster_queue,
@@ -265,8 +282,12 @@ class State:
         """Counts a reservation as usage."""
         by_eviction = self.config.requeue_by_eviction
         self._ledger.hold(holding.of(workload, reservation, by_eviction=by_eviction), now_us)
-        if reservation.admitted and workload.reservation is not None:
+        if workload.reservation is None:
+            return
+        if reservation.admitted:
             self._fair_usage.admitted(workload, now_us)
+        else:
+            self._fair_usage.reserved(workload, reservation.pod_sets, granted=False)
 
     def _note_left(self, workload: Workload, now_us: int) -> None:
         """A workload left its queue for good: others may try again."""
@@ -325,8 +346,12 @@ class State:
         return self.config.one_at_a_time and self._ledger.unready > 0
 
     def next_wakeup_us(self) -> int | None:
-        """The earliest end of a backoff or retry batch; None when nothing is timed."""
-        times = (self._retries.next_us(), self._lines.next_backoff_us())
+        """The earliest end of a backoff, retry batch or sample; None when nothing is timed."""
+        times = (
+            self._retries.next_us(),
+            self._lines.next_backoff_us(),
+            self._fair_usage.next_us(),
+        )
         return min((time_us for time_us in times if time_us is not None), default=None)
 
     def run_cycle(self, now_us: int) -> CycleResult:
@@ -338,7 +363,7 @@ class State:
         self.cycles += 1
         snapshot = Snapshot(
             forest=self.forest,
-            flavors=self._flavors,
+            flavors=self._supplies.flavors,
             config=self.config,
             cycle=self.cycles,
             now_us=now_us,
@@ -348,7 +373,7 @@ class State:
         verdicts = cycle.run(snapshot, [self._head(name, item) for name, item in chosen])
         for verdict in verdicts:
             self._apply(verdict, now_us)
-        return _result(verdicts)
+        return result_of(verdicts)
 
     def _settle(self, now_us: int) -> None:
         """Brings trees, activity, backoffs, past usage and retries up to date."""
@@ -356,16 +381,18 @@ class State:
         if self._check_activity:
             self._update_activity(now_us)
         self._lines.end_backoffs(now_us)
-        if self.config.admission_fair_sharing is not None:
-            for key in self._local_queues:
-                self._fair_usage.sample(key, now_us)
+        self._fair_usage.sample_due(self._local_queues, now_us)
         for name in self._retries.take(self.forest, now_us):
             self._lines.retry(name, now_us)
 
     def _update_activity(self, now_us: int) -> None:
         self._check_activity = False
         for name, node in self.forest.queues.items():
-            active = not self._blocked(node) and name not in self.forest.cyclic
+            blocked = self._blocked(node)
+            if self._blockers.get(name, ()) != blocked:
+                self._blockers[name] = blocked
+                self._changes.queue(name)
+            active = not blocked and name not in self.forest.cyclic
             if active != node.active:
                 node.active = active
                 self._changes.queue(name)
@@ -415,7 +442,7 @@ class State:
             reserved_us=now_us,
             admitted=not admit.checks,
         )
-        self._fair_usage.reserved(workload, admit.pod_sets)
+        self._fair_usage.reserved(workload, admit.pod_sets, granted=reservation.admitted)
         self._lines.take(admit.workload)
         self._hold(workload, reservation, now_us)
         self._changes.local(workload.queue)
@@ -454,11 +481,14 @@ class State:
         return status.of_cluster_queue(
             node,
             self._ledger.tally_of_queue(name),
-            pending=len(self._lines.queues[name]),
-            parked=self._lines.queues[name].parked_count,
+            line=self._lines.queues[name],
             blocked=self._blocked(node),
             fair=self.config.fair_sharing is not None,
         )
+
+    def reserving(self, name: ClusterQueueName) -> int:
+        """How many workloads hold quota in a ClusterQueue, whether it exists or not."""
+        return self._ledger.tally_of_queue(name).reserving
 
     def local_queue_status(self, key: LocalQueueKey) -> LocalQueueStatus:
         """Status of a LocalQueue.
@@ -476,27 +506,44 @@ class State:
             blocked=node is not None and bool(self._blocked(node)),
         )
 
-    def _blocked(self, node: QueueNode) -> status.Blockers:
-        return status.blockers(node.spec, self._flavors, self._checks)
+    def _blocked(self, node: QueueNode) -> Blockers:
+        return self._supplies.blockers(node.spec)
 
     def consumption(self, key: LocalQueueKey) -> Consumption | None:
         """Past usage of a LocalQueue, for its status; None without admission fair sharing."""
         return self._fair_usage.consumption(key)
 
-    def restore_consumption(self, key: LocalQueueKey, known: Consumption) -> None:
-        """Takes over past usage from a LocalQueue's status after a start."""
-        self._fair_usage.restore(key, known)
+    def restore_consumption(
+        self, key: LocalQueueKey, known: Consumption | None, now_us: int
+    ) -> None:
+        """Takes over past usage from a LocalQueue's status, which may tell of none."""
+        self._fair_usage.restore(key, known, now_us)
 
-    def cohort_share(self, name: CohortName) -> int | None:
-        """Weighted share of a cohort, rounded up; None unless fair sharing is on.
+    @property
+    def sampling_us(self) -> int:
+        """Microseconds between two samples of past usage; 0 without admission fair sharing."""
+        found = self.config.admission_fair_sharing
+        return 0 if found is None else found.sampling_us
 
-        Raises:
-            KeyError: there is no such cohort.
-        """
+    def cohorts_of(self, name: str) -> tuple[CohortName, ...]:
+        """Names of all cohorts above a ClusterQueue, nearest first."""
         self.forest.refresh()
-        return status.share_of(
-            self.forest.cohorts[name], fair=self.config.fair_sharing is not None
-        )
+        node = self.forest.queues.get(ClusterQueueName(name))
+        return () if node is None else tuple(cohort.name for cohort in node.ancestors())
+
+    def fair_usage(self, key: LocalQueueKey) -> float:
+        """Past usage of a LocalQueue, weighted; infinite for one without weight."""
+        endless, value = self._rank(key)
+        return math.inf if endless else float(value)
+
+    def cohort_status(self, name: CohortName) -> status.CohortStatus | None:
+        """Status of a cohort, also of one without an object; None when there is none."""
+        self.forest.refresh()
+        node = self.forest.cohorts.get(name)
+        if node is None:
+            return None
+        tallies = [self._ledger.tally_of_queue(queue) for queue in status.queues_of(node)]
+        return status.of_cohort(node, tallies, fair=self.config.fair_sharing is not None)
 
     def pending_order(self, name: ClusterQueueName) -> tuple[WorkloadKey, ...]:
         """Waiting workloads of a ClusterQueue in the order in which they are tried."""
@@ -527,17 +574,5 @@ class State:
 
     def take_changed(self) -> Changed:
         """What may have changed since the last call."""
-        return self._changes.take()
-
-
-def _result(verdicts: Iterable[Verdict]) -> CycleResult:
-    admitted: list[Admit] = []
-    evicted: list[Evict] = []
-    waiting: list[Wait] = []
-    for verdict in verdicts:
-        evicted += verdict.evictions
-        if isinstance(verdict.decision, Admit):
-            admitted.append(verdict.decision)
-        else:
-            waiting.append(verdict.decision)
-    return CycleResult(admitted=tuple(admitted), evicted=tuple(evicted), waiting=tuple(waiting))
+        self.forest.refresh()
+        return self._changes.take(shares=self.config.fair_sharing is not None)

@@ -14,6 +14,7 @@ from admission.kube.resources import Resource
 from tests.controllers.world import World, cluster_queue, flavor, ready_world
 
 QUEUES, FLAVORS = resources.CLUSTER_QUEUES, resources.RESOURCE_FLAVORS
+CHECKS, TOPOLOGIES = resources.ADMISSION_CHECKS, resources.TOPOLOGIES
 HELD = names.RESOURCE_IN_USE
 NOW = "2026-01-02T03:04:05Z"
 
@@ -125,6 +126,73 @@ def test_a_deleted_queue_admits_nothing_more_and_goes_with_its_last_workload() -
     world.settle()
     assert not exists(world, QUEUES, "gpus")
     assert world.admitted() == {"runs"}
+
+
+def check(name: str = "budget") -> dict[str, Any]:
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "AdmissionCheck",
+        "metadata": {"name": name},
+        "spec": {"controllerName": "example.com/budget"},
+    }
+
+
+def test_a_check_gets_the_finalizer_and_goes_when_no_queue_asks_for_it() -> None:
+    world = ready_world()
+    world.add(check())
+    asking = {"admissionChecksStrategy": {"admissionChecks": [{"name": "budget"}]}}
+    world.store.patch(QUEUES, "gpus", patches.merge({"spec": asking}))
+    world.settle()
+    assert held(world, CHECKS, "budget") == [HELD]
+
+    world.store.delete(CHECKS, "budget")
+    world.pass_time(2)
+    assert exists(world, CHECKS, "budget")
+    assert active(world) == ("False", "AdmissionCheckInactive")  # it still exists
+
+    world.store.patch(QUEUES, "gpus", patches.merge({"spec": {"admissionChecksStrategy": None}}))
+    world.settle()
+    assert not exists(world, CHECKS, "budget")
+
+
+def test_a_check_goes_with_the_last_queue_that_asks_for_it() -> None:
+    world = ready_world()
+    asking = {"admissionChecks": [{"name": "budget"}]}
+    world.add(check(), cluster_queue("other", admissionChecksStrategy=asking))
+    world.settle()
+    world.store.delete(CHECKS, "budget")
+    world.settle()
+    assert exists(world, CHECKS, "budget")
+
+    world.store.delete(QUEUES, "other")
+    world.settle()
+    assert not exists(world, CHECKS, "budget")
+
+
+def test_a_topology_gets_the_finalizer_and_goes_with_the_last_flavor_that_names_it() -> None:
+    world = ready_world()
+    placed = flavor("placed")
+    placed["spec"]["topologyName"] = "racks"
+    levels = [{"nodeLabel": "kubernetes.io/hostname"}]
+    world.add(
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Topology",
+            "metadata": {"name": "racks"},
+            "spec": {"levels": levels},
+        },
+        placed,
+    )
+    world.settle()
+    assert held(world, TOPOLOGIES, "racks") == [HELD]
+
+    world.store.delete(TOPOLOGIES, "racks")
+    world.settle()
+    assert exists(world, TOPOLOGIES, "racks")
+
+    world.store.delete(FLAVORS, "placed")
+    world.settle()
+    assert not exists(world, TOPOLOGIES, "racks")
 
 
 def test_a_queue_that_is_held_by_somebody_else_too_loses_only_our_finalizer() -> None:

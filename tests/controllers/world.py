@@ -13,6 +13,7 @@ from admission.controllers.core import Core
 from admission.controllers.quarantine import Unreadable
 from admission.controllers.writer import Sender
 from admission.controllers.writes import Outcome, Write
+from admission.engine import model
 from admission.kube import patches, resources
 from admission.kube.api import Document
 from admission.kube.reflector import Replaced
@@ -46,7 +47,12 @@ class RecordedEvents:
 class World:
     """Store, core and clock. `settle` lets everything happen that can happen now."""
 
-    def __init__(self, store: Store | None = None, clock: FakeClock | None = None) -> None:
+    def __init__(
+        self,
+        store: Store | None = None,
+        clock: FakeClock | None = None,
+        config: model.Config | None = None,
+    ) -> None:
         self.clock = clock or FakeClock()
         self.store = store or Store(crds=_CRDS, clock=self.clock)
         if store is None:
@@ -56,7 +62,8 @@ class World:
         self.refuse: Any = None
         self._queue: deque[Write] = deque()
         self._sender = Sender(self.store, self.clock, Event())
-        self.state = State()
+        self.config = config
+        self.state = State(config)
         self.core = Core(
             state=self.state,
             writer=self,
@@ -125,7 +132,7 @@ class World:
 
     def restarted(self) -> "World":
         """Another controller on the same store: memory is lost, objects are not."""
-        return World(self.store, self.clock)
+        return World(self.store, self.clock, self.config)
 
     # ------------------------------------------------------------------------------ objects
 

@@ -24,6 +24,7 @@ from tests.engine.worlds import (
 
 MINUTE_US = 60 * SECOND_US
 TEN_MINUTES = model.AdmissionFairSharing(half_life_us=10 * MINUTE_US, sampling_us=5 * MINUTE_US)
+LEFT = LocalQueueKey("default", "left")
 MEMORY = ResourceName("memory")
 
 
@@ -113,15 +114,37 @@ def test_the_charge_becomes_usage_when_the_admission_is_written():
     made = teams(want("l1", "left", 1))
     made.cycle()
     left = LocalQueueKey("default", "left")
-    assert made.state.consumption(left) == Consumption(updated_us=NOW_US)
+    charged = Consumption(consumed={CPU: 292_893_218}, updated_us=NOW_US)
+    assert made.state.consumption(left) == charged
 
     known = made.state.workload(WorkloadKey("default", "l1"))
     assert known is not None
     made.state.set_workload(known, NOW_US)
 
-    assert made.state.consumption(left) == Consumption(
-        consumed={CPU: 292_893_218}, updated_us=NOW_US
-    )
+    assert made.state.consumption(left) == charged
+
+
+def test_what_waits_for_checks_is_charged_after_a_restart_too():
+    made = teams(want("new", "left", 1), want("other", "right", 1), cpu=9)
+    reserved = placed("checked", "left", -10)
+    assert reserved.reservation is not None
+    open_checks = replace(reserved.reservation, admitted=False)
+
+    made.state.set_workload(replace(reserved, reservation=open_checks), NOW_US)
+
+    assert made.active("solo") == ["other", "new"]
+    assert made.state.consumption(LEFT) == Consumption(updated_us=NOW_US)
+
+
+def test_an_idle_team_is_not_sampled_for_its_own_sake():
+    made = teams()
+    made.cycle()
+    assert made.state.next_wakeup_us() is None
+
+    made.state.set_workload(placed("runs", "left", -10), NOW_US)
+    made.cycle()
+
+    assert made.state.next_wakeup_us() == NOW_US + 5 * MINUTE_US
 
 
 def test_a_failed_admission_costs_nothing():
@@ -131,13 +154,14 @@ def test_a_failed_admission_costs_nothing():
     made.state.forget(WorkloadKey("default", "l1"), NOW_US)
 
     assert made.active("solo") == ["l1", "r1"]
+    assert made.state.consumption(LEFT) == Consumption(updated_us=NOW_US)
 
 
 def test_past_usage_comes_back_from_status():
     made = teams(want("l1", "left", 1, p=9), want("r1", "right", 1))
 
     made.state.restore_consumption(
-        LocalQueueKey("default", "left"), Consumption(consumed={CPU: 10**9}, updated_us=NOW_US)
+        LEFT, Consumption(consumed={CPU: 10**9}, updated_us=NOW_US), NOW_US
     )
 
     assert made.active("solo") == ["r1", "l1"]
@@ -147,7 +171,7 @@ def test_the_team_that_used_more_gives_way_first():
     made = teams(*(placed(f"{team}-old", team, r) for team, r in (("left", -50), ("right", -10))))
     left = LocalQueueKey("default", "left")
     used = Consumption(consumed={CPU: 10**9}, updated_us=NOW_US)
-    made.state.restore_consumption(left, used)
+    made.state.restore_consumption(left, used, NOW_US)
 
     made.add(want("new", "right", 1, p=5))
 

@@ -77,6 +77,9 @@ class Separate(Installed):
             "metrics": {"bindAddress": f"127.0.0.1:{self.metrics_port}"},
             "visibilityServer": {"bindAddress": "127.0.0.1", "bindPort": self.visibility_port},
             "clientConnection": {"qps": 300},
+            "fairSharing": {
+                "preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+            },
         }
 
     @override
@@ -142,9 +145,28 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Separate]:
             it.start()
             it.add_flavor("any")
             it.add_cluster_queue("any", quota=1, flavors=("any",))
+            add_rest(it)
             yield it
         finally:
             it.stop()
+
+
+def add_rest(system: Separate) -> None:
+    """Kinds of which something is written that pods do not need: finalizers, shares."""
+    for plural, kind, spec in (
+        ("admissionchecks", "AdmissionCheck", {"controllerName": "example.com/budget"}),
+        ("topologies", "Topology", {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]}),
+        ("cohorts", "Cohort", {}),
+    ):
+        system.api.post(
+            f"{KUEUE}/{plural}",
+            {
+                "apiVersion": "kueue.x-k8s.io/v1beta2",
+                "kind": kind,
+                "metadata": {"name": "any"},
+                "spec": spec,
+            },
+        )
 
 
 @pytest.fixture(scope="module")
@@ -274,7 +296,10 @@ AFTER_CONFLICT = "a write that met a conflict reads the object"
 DEVICES = "scheduling.koordinator.sh"
 UNASKED = {
     CONTROLLER: {
+        Request("get", names.KUEUE_GROUP, "admissionchecks"): AFTER_CONFLICT,
         Request("get", names.KUEUE_GROUP, "clusterqueues"): AFTER_CONFLICT,
+        Request("get", names.KUEUE_GROUP, "cohorts"): AFTER_CONFLICT,
+        Request("get", names.KUEUE_GROUP, "topologies"): AFTER_CONFLICT,
         Request("get", names.KUEUE_GROUP, "localqueues"): AFTER_CONFLICT,
         Request("get", names.KUEUE_GROUP, "workloads"): AFTER_CONFLICT,
         Request("get", "", "pods"): AFTER_CONFLICT,

@@ -78,6 +78,123 @@ def test_why_a_queue_is_inactive(queue, reason, message):
     assert (found.reason, found.message) == (reason, f"Can't admit new workloads: {message}")
 
 
+MULTI, PROVISION = "kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/provisioning-request"
+CHECKS = {"mk-a": MULTI, "mk-b": MULTI, "prov": PROVISION}
+
+
+@pytest.mark.parametrize(
+    ("rules", "reason", "message"),
+    [
+        (
+            {"mk-b": (), "mk-a": ()},
+            "MultipleMultiKueueAdmissionChecks",
+            (
+                "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, "
+                "found: mk-a,mk-b."
+            ),
+        ),
+        (
+            {"mk-a": ("other",)},
+            "MultiKueueAdmissionCheckAppliedPerFlavor",
+            "Cannot specify MultiKueue AdmissionCheck per flavor, found: mk-a.",
+        ),
+        ({"mk-a": (STD_CPU.flavor, "other")}, "Ready", ""),
+        (
+            {"prov": (), "mk-a": ()},
+            "MultiKueueWithProvisioningRequest",
+            (
+                "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, "
+                "found: mk-a, prov."
+            ),
+        ),
+    ],
+    ids=["two of MultiKueue", "for some flavors", "for all flavors", "with provisioning"],
+)
+def test_which_admission_checks_exclude_each_other(rules, reason, message):
+    listed = tuple(
+        model.AdmissionCheckRule(name=name, on_flavors=frozenset(flavors))
+        for name, flavors in rules.items()
+    )
+    made = world(cq("solo", 1, admission_checks=listed))
+    for name, controller in CHECKS.items():
+        made.state.set_admission_check(name, active=True, controller=controller)
+
+    found = made.state.cluster_queue_status(SOLO)
+
+    assert found.reason == reason
+    assert found.message == (
+        f"Can't admit new workloads: {message}" if message else "Can admit new workloads"
+    )
+
+
+def test_a_queue_waits_for_the_topology_of_its_flavor():
+    placed = model.ResourceFlavor(name=STD_CPU.flavor, topology="racks")
+    made = world(cq("solo", 1))
+    made.state.set_resource_flavor(placed)
+    found = made.state.cluster_queue_status(SOLO)
+    assert (found.reason, found.message) == (
+        "TopologyNotFound",
+        (
+            'Can\'t admit new workloads: there is no Topology "racks" for TAS flavor '
+            f'"{STD_CPU.flavor}".'
+        ),
+    )
+
+    made.state.set_topology("racks")
+    assert made.state.cluster_queue_status(SOLO).active
+    made.state.drop_topology("racks")
+    assert not made.state.cluster_queue_status(SOLO).active
+
+
+def test_the_topology_does_not_matter_where_another_cluster_places_the_pods():
+    rules = (model.AdmissionCheckRule(name="mk-a"),)
+    made = world(cq("solo", 1, admission_checks=rules))
+    made.state.set_resource_flavor(model.ResourceFlavor(name=STD_CPU.flavor, topology="racks"))
+    made.state.set_admission_check("mk-a", active=True, controller=MULTI)
+
+    assert made.state.cluster_queue_status(SOLO).active
+
+
+def test_a_change_of_what_blocks_a_queue_is_told_though_it_stays_inactive():
+    made = world(cq("solo", 1, admission_checks=CHECK), flavors=())
+    made.cycle()
+    made.state.take_changed()
+
+    made.state.set_resource_flavor(model.ResourceFlavor(name=STD_CPU.flavor))
+    made.cycle()
+
+    assert made.state.take_changed().cluster_queues == {SOLO}
+
+
+def test_sums_of_a_cohort_count_the_whole_subtree():
+    made = world(
+        cohort("pool", 2),
+        cohort("team", parent="pool"),
+        cq("solo", 4, cohort="team"),
+        cq("other", 3, cohort="pool"),
+        held("a", "solo", 5),
+        held("b", "other", 1),
+    )
+    found = made.state.cohort_status(CohortName("pool"))
+
+    assert found is not None
+    assert (found.parent, found.root, found.admitted) == ("", "pool", 2)
+    assert found.quota == {STD_CPU: 9000}
+    assert found.reservation == {STD_CPU: 6000}
+    team = made.state.cohort_status(CohortName("team"))
+    assert team is not None
+    assert (team.parent, team.root, team.admitted) == ("pool", "pool", 1)
+
+
+def test_a_moved_queue_changes_what_is_above_its_old_and_its_new_place():
+    made = world(cq("solo", 4, cohort="old"), cohort("new", parent="top"), held("a", "solo", 5))
+    made.state.take_changed()
+
+    made.state.set_cluster_queue(cq("solo", 4, cohort="new"))
+
+    assert made.state.take_changed().cohorts == {"old", "new", "top"}
+
+
 def test_a_terminating_queue_says_so_first():
     found = world(cq("solo", 1, stop_policy=HOLD, terminating=True)).state
 
@@ -134,7 +251,9 @@ def test_shares_are_shown_with_fair_sharing_only():
     )
 
     assert made.state.cluster_queue_status(SOLO).weighted_share == 84
-    assert made.state.cohort_share(CohortName("q")) == 0
+    cohort_status = made.state.cohort_status(CohortName("q"))
+    assert cohort_status is not None
+    assert cohort_status.weighted_share == 0
 
 
 def test_a_queue_that_nobody_uses_is_told_of_when_it_is_first_seen():

@@ -1,0 +1,63 @@
+"""What every view has: metadata and conditions. Used as part of `admission.api.views`."""
+
+import msgspec
+
+
+class View(msgspec.Struct, rename="camel", frozen=True, kw_only=True, gc=False):
+    """Base of all views."""
+
+
+class OwnerReference(View, frozen=True, kw_only=True):
+    """metav1.OwnerReference."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class ObjectMeta(View, frozen=True, kw_only=True):
+    """metav1.ObjectMeta. ``namespace`` is empty for cluster-scoped objects."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: tuple[str, ...] | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
+
+    def label(self, key: str) -> str:
+        """Value of a label; empty when absent."""
+        return (self.labels or {}).get(key, "")
+
+    def annotation(self, key: str) -> str:
+        """Value of an annotation; empty when absent."""
+        return (self.annotations or {}).get(key, "")
+
+    def controller(self) -> OwnerReference | None:
+        """The controlling owner, if any."""
+        return next((ref for ref in self.owner_references or () if ref.controller), None)
+
+
+class Object(View, frozen=True, kw_only=True):
+    """What every object has."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class Condition(View, frozen=True, kw_only=True):
+    """metav1.Condition."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+    observed_generation: int = 0
