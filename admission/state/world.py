@@ -18,7 +18,7 @@ from admission.engine import cycle, holding, messages, podsets
 from admission.engine.decisions import Admit, CycleResult, Wait
 from admission.engine.fairusage import Consumption, Rank
 from admission.engine.heads import Head, Verdict, result_of
-from admission.engine.hierarchy import Forest, QueueNode
+from admission.engine.hierarchy import CohortNode, Forest, QueueNode
 from admission.engine.model import (
     DEFAULT_WEIGHT,
     ClusterQueue,
@@ -125,7 +125,7 @@ class State:
         node = self.forest.queues.get(queue.name)
         if node is not None and node.spec == queue:
             return
-        self._changes.edited(node)
+        self._leaves(node, now_us)
         known = node is not None
         node = self.forest.set_queue(queue)
         self._changes.edited(node)
@@ -141,12 +141,18 @@ class State:
                 self._place_all(local.key, now_us)
         self._retries.tree(queue.name, now_us)
 
-    def drop_cluster_queue(self, name: ClusterQueueName) -> None:
+    def _leaves(self, node: QueueNode | CohortNode | None, now_us: int) -> None:
+        """What a node takes with it to its next place is free where it was."""
+        self._changes.edited(node)
+        if node is not None and node.declared is not None:
+            self._retries.cohort(node.declared.name, now_us)
+
+    def drop_cluster_queue(self, name: ClusterQueueName, now_us: int = 0) -> None:
         """Forgets a ClusterQueue; its workloads wait for one of that name."""
         node = self.forest.queues.get(name)
         if node is None:
             return
-        self._changes.edited(node)
+        self._leaves(node, now_us)
         self._ledger.detach(node)
         self.forest.drop_queue(name)
         self._lines.close(name)
@@ -163,16 +169,17 @@ class State:
         node = self.forest.cohorts.get(cohort.name)
         if node is not None and node.spec == cohort:
             return
-        self._changes.edited(node)
+        self._leaves(node, now_us)
         self._changes.edited(self.forest.set_cohort(cohort))
         self._check_activity = True
         self._retries.cohort(cohort.name, now_us)
 
-    def drop_cohort(self, name: CohortName) -> None:
+    def drop_cohort(self, name: CohortName, now_us: int = 0) -> None:
         """Forgets a Cohort object; it stays as an implicit cohort while it has children."""
         node = self.forest.cohorts.get(name)
         if node is not None and node.spec is not None:
-            self._changes.edited(node)
+            self._leaves(node, now_us)
+            self._retries.cohort(name, now_us)
             self.forest.drop_cohort(name)
             self._check_activity = True
 

@@ -4,7 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from admission.base.names import ClusterQueueName, FlavorName, LocalQueueKey, Uid, WorkloadKey
+from admission.base.names import (
+    ClusterQueueName,
+    CohortName,
+    FlavorName,
+    LocalQueueKey,
+    Uid,
+    WorkloadKey,
+)
 from admission.base.selectors import Requirement
 from admission.engine import model
 from admission.engine.decisions import Reason
@@ -129,6 +136,14 @@ EVENTS = {
     "another queue of the tree changes": lambda made: made.state.set_cluster_queue(
         cq("other", 1, cohort="all")
     ),
+    "another queue leaves the tree": lambda made: made.state.set_cluster_queue(cq("other", 0)),
+    "another queue moves to another tree": lambda made: made.state.set_cluster_queue(
+        cq("other", 0, cohort="elsewhere")
+    ),
+    "another queue of the tree is deleted": lambda made: made.state.drop_cluster_queue(
+        ClusterQueueName("other")
+    ),
+    "the cohort is deleted": lambda made: made.state.drop_cohort(CohortName("all")),
     "the cohort changes": lambda made: made.state.set_cohort(cohort("all", 2)),
     "the flavor changes": lambda made: made.state.set_resource_flavor(
         model.ResourceFlavor(name=FlavorName("std"), node_labels={"a": "b"})
@@ -145,6 +160,23 @@ def test_what_lets_a_parked_workload_try_again(event):
     event(made)
 
     assert "new" in made.active("solo")
+
+
+def test_a_cohort_that_moves_lets_those_that_it_leaves_try_again():
+    made = world(
+        cohort("top", 4),
+        cohort("greedy", parent="top"),
+        cq("borrows", 0, cohort="greedy"),
+        cq("solo", 0, cohort="top"),
+        held("running", "borrows", 4),
+        want("new", "solo", 3),
+    )
+    made.cycle()
+    assert made.active("solo") == []
+
+    made.state.set_cohort(cohort("greedy", parent="elsewhere"))
+
+    assert made.active("solo") == ["new"]
 
 
 def test_another_tree_is_left_alone():
