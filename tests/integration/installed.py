@@ -63,7 +63,8 @@ class Installed:
         ]  # fmt: skip
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
-        waiting.until(self.is_ready, what=f"webhook and controller ready, see {self.log}")
+        ready = f"webhook and controller ready, see {self.log}"
+        waiting.until(self.is_ready, what=ready, within_seconds=90)  # a busy machine starts late
 
     def stop(self) -> int:
         """Ends both as a user does; the exit code."""

@@ -46,8 +46,8 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     with Cluster.start() as cluster:
         it = Installed(cluster, folder)
         it.install()
-        start(it)
         try:
+            start(it)
             yield it
         finally:
             it.stop()
