@@ -61,7 +61,7 @@ class Quarantine:
         self._versions[key] = found.resource_version
         held = _held(found)
         if held is not None:
-            self._scheduling.hold(held)
+            self._scheduling.hold(held, stays=True)
         if known == found.resource_version:
             return
         holds = held is not None and held.status.admission is not None

@@ -89,11 +89,16 @@ class Scheduling:
         for view in found:
             self._take(view, None)
 
-    def hold(self, view: views.Workload) -> None:
-        """Takes a Workload of which only what it holds may be read."""
+    def hold(self, view: views.Workload, *, stays: bool) -> None:
+        """Takes a Workload of which only what it holds may be read.
+
+        Args:
+            view: the Workload, or as much of it as can be read.
+            stays: whether nothing can be written about it.
+        """
         key = lifecycle.key(view)
         try:
-            held = translate_workloads.holder(view)
+            held = translate_workloads.holder(view, stays=stays)
         except ValueError as error:
             self._log_unreadable("what a workload holds cannot be read", key, error)
             held = None
@@ -110,7 +115,7 @@ class Scheduling:
             workload = translate_workloads.workload(view, around, known)
         except ValueError as error:
             self._log_unreadable("workload cannot be read", key, error)
-            self.hold(view)
+            self.hold(view, stays=False)
             if lifecycle.is_pending(view):
                 self._explainer.tell(_misconfigured(key, str(error)), self._clock.monotonic())
             return

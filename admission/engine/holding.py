@@ -19,6 +19,7 @@ class Holding:
         evicted: it was told to leave and still holds its quota.
         admitted: its pods may run.
         ready: all of its pods run.
+        stays: nobody can tell it to leave.
     """
 
     key: WorkloadKey
@@ -32,6 +33,7 @@ class Holding:
     admitted: bool
     ready: bool
     usage: dict[FlavorResource, int]
+    stays: bool = False
 
 
 def of(workload: Workload, reservation: Reservation, *, by_eviction: bool = True) -> Holding:
@@ -62,6 +64,7 @@ def of(workload: Workload, reservation: Reservation, *, by_eviction: bool = True
         admitted=reservation.admitted,
         ready=workload.pods_ready,
         usage=usage,
+        stays=workload.stays,
     )
 
 

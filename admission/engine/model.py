@@ -357,6 +357,7 @@ class Workload:
         invalid: why it may not be admitted as specified; empty when it is valid.
         pods_ready: all of its pods run; matters while admission waits for that.
         generation: of the object; a change makes it tried again.
+        stays: nobody can tell it to leave, so it is nobody's victim.
     """
 
     key: WorkloadKey
@@ -377,6 +378,7 @@ class Workload:
     invalid: str = ""
     pods_ready: bool = False
     generation: int = 0
+    stays: bool = False
 
     @property
     def counts(self) -> bool:

@@ -89,10 +89,14 @@ def workload(
     )
 
 
-def holder(view: views.Workload) -> model.Workload | None:
+def holder(view: views.Workload, *, stays: bool) -> model.Workload | None:
     """A Workload reduced to what it holds, where it cannot be told what it asks for.
 
     None if it holds nothing. What its reclaimable pods gave back is not taken off.
+
+    Args:
+        view: the Workload, or as much of it as can be read.
+        stays: whether it cannot be written to, and so not be told to leave.
 
     Raises:
         InvalidValueError: what it holds cannot be read either; the rule names the field.
@@ -108,6 +112,7 @@ def holder(view: views.Workload) -> model.Workload | None:
         finished=status.is_true("Finished"),
         reservation=_reservation(status),
         eviction=_eviction(status),
+        stays=stays,
     )
     return found if found.counts else None
 

@@ -201,6 +201,24 @@ def test_what_was_read_once_stays_as_it_was_when_a_later_version_cannot_be() -> 
     assert world.used() == 0
 
 
+@pytest.mark.parametrize("damaged", ["old", "new"])
+def test_what_cannot_be_told_to_leave_is_nobodys_victim_and_another_one_is(damaged: str) -> None:
+    before = ready_world(quota=4)
+    preemption = {"preemption": {"withinClusterQueue": "LowerPriority"}}
+    change = patches.merge({"spec": preemption})
+    before.store.patch(resources.CLUSTER_QUEUES, "gpus", change)
+    for name in ("old", "new"):
+        before.add_pod(name, gpus=2)
+        before.settle()
+        before.clock.advance(5)
+    world = restarted(before, damaged, spec={"queueName": "team-a", **UNREADABLE})
+    world.add_pod("urgent", gpus=2, spec={"priority": 9})
+    world.pass_time(3)
+
+    assert world.admitted() == {damaged, "urgent"}
+    assert world.used() == 4
+
+
 def test_a_new_leader_knows_what_a_quarantined_workload_holds() -> None:
     world = restarted(holding(), "first", spec=UNREADABLE)
     world.settle()

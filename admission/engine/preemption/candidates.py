@@ -84,6 +84,7 @@ def of_queue(
     for holding in queue.holdings.values():
         if (
             allowed(policy, preemptor, holding)
+            and not holding.stays
             and holding.key not in snapshot.removed
             and (holding.evicted or holding.key not in preemptor.spared)
             and not need.short.isdisjoint(holding.usage)
