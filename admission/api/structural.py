@@ -36,7 +36,7 @@ def prune(schema: Schema, document: dict[str, Any]) -> None:
     for key in document.keys() - _META:
         if key in known:
             _prune(known[key], document[key])
-        else:
+        elif not _is_open(schema):
             del document[key]
 
 

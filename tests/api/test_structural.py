@@ -239,3 +239,10 @@ def test_validation_changes_nothing(spec: dict[str, Any]) -> None:
     before = copy.deepcopy(document)
     structural.errors(schemas.stored()["Workload"], document)
     assert document == before
+
+
+def test_a_kind_that_keeps_unknown_fields_keeps_them_at_the_top_as_well() -> None:
+    document = {"metadata": {"name": "a"}, "spec": {"any": [1]}}
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    structural.prune(schema, document)
+    assert document["spec"] == {"any": [1]}
