@@ -1,5 +1,7 @@
 """A watch that hangs shows in the probes; an API server that is away asks for no restart."""
 
+import copy
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,8 +15,9 @@ from admission.app.leading import Alone
 from admission.app.optional import OptionalWatch
 from admission.app.watches import SILENT_SECONDS, Watches
 from admission.controllers.core import Lead, Message, Observed
+from admission.controllers.quarantine import Unreadable
 from admission.kube import errors, resources
-from admission.kube.reflector import Reflector
+from admission.kube.reflector import Reflector, Replaced
 from admission.kube.resources import Resource
 from admission.kube.store import Store
 from admission.settings import Settings
@@ -44,6 +47,17 @@ class Server(Store):
             raise errors.TransportError("refused")
 
 
+def tolerant() -> list[dict[str, Any]]:
+    """Our kinds, but whatever is stored as a Workload is stored."""
+    documents = copy.deepcopy(crds.documents())
+    for document in documents:
+        if document["spec"]["names"]["kind"] == "Workload":
+            for version in document["spec"]["versions"]:
+                anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                version["schema"] = {"openAPIV3Schema": anything}
+    return documents
+
+
 class Bench:
     """Watches without threads: every one takes a step when it is told to."""
 
@@ -51,7 +65,7 @@ class Bench:
         monkeypatch.setattr(Reflector, "start", lambda _: None)
         monkeypatch.setattr(OptionalWatch, "start", lambda _: None)
         self.clock = FakeClock()
-        self.server = Server(crds=crds.documents(), clock=self.clock)
+        self.server = Server(crds=tolerant(), clock=self.clock)
         self.told: list[Message] = []
         self.watches = Watches(self.server, self.told.append, self.clock)
         self.watches.start()
@@ -111,6 +125,28 @@ def test_what_is_listed_anew_comes_after_the_news_that_this_process_leads(bench:
     bench.turn()
     assert isinstance(bench.told[before], Lead)
     assert bench.watches.unready() == ""
+
+
+def test_a_workload_that_cannot_be_decoded_is_told_with_all_that_came(bench: Bench) -> None:
+    def add(name: str) -> None:
+        document = {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Workload",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"queueName": "team", "podSets": "none"},
+        }
+        bench.server.create(resources.WORKLOADS, document, "default")
+
+    add("listed")
+    bench.turn()
+    add("watched")
+    bench.turn()
+    found = [one.found for one in bench.told if isinstance(one, Unreadable)]
+    assert [one.name for one in found] == ["listed", "watched"]
+    assert [json.loads(one.raw)["spec"]["queueName"] for one in found] == ["team", "team"]
+    lists = [one.change for one in bench.told if isinstance(one, Observed)]
+    left_out = [one.name for it in lists if isinstance(it, Replaced) for one in it.undecodable]
+    assert left_out == ["listed"]
 
 
 @contextmanager
