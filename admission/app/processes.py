@@ -60,7 +60,7 @@ def run_controller(
     for served in _addresses(address, settings):
         port = controller.serve_pages(served)
         log.info("controller serves", host=served.host, port=port, election=leader_election)
-    lists = VisibilityServer(controller, api, clock)
+    lists = VisibilityServer(controller.ask, api, clock)
     if visibility is not None and certificates is not None:
         port = lists.start(visibility, certificates)
         log.info("visibility serves", host=visibility.host, port=port)

@@ -17,8 +17,8 @@ import msgspec
 from typing_extensions import override
 
 from admission.app.contexts import ContextCache
-from admission.app.controller import Address, Controller
-from admission.app.coresource import CoreSource
+from admission.app.controller import Address
+from admission.app.coresource import Ask, CoreSource
 from admission.app.pages import Wsgi
 from admission.base.clock import Clock
 from admission.insight.visibility import callers, pages
@@ -29,9 +29,10 @@ from admission.kube.errors import KubeError
 from admission.obs import logs
 from certs.files import CertificateFiles
 
-MOST_AT_ONCE: Final = 16
-"""Connections at once; further ones are closed."""
-_SILENCE_SECONDS: Final = 10.0
+MOST_AT_ONCE: Final = 256
+"""Connections at once; further ones are closed. Anybody in the network may open one, so it takes
+many silent ones to keep the API server out."""
+_SILENCE_SECONDS: Final = 5.0
 _FOLLOW_SECONDS: Final = 60.0
 _RETRY_SECONDS: Final = 5.0
 _log = logs.get("visibility")
@@ -43,6 +44,7 @@ class FrontProxies:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._current: FrontProxy | None = None
+        self._problem = ""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="front-proxy", daemon=True)
 
@@ -63,33 +65,44 @@ class FrontProxies:
         """Reads no more."""
         self._stopping.set()
 
-    def _run(self) -> None:
-        pause = 0.0
-        while not self._stopping.wait(pause):
-            pause = _FOLLOW_SECONDS if self._read() else _RETRY_SECONDS
-
-    def _read(self) -> bool:
-        """Reads once; false where it is to be read again soon. What was known stays."""
+    def read(self) -> bool:
+        """Reads once; false where it could not be read. What was known stays then."""
         name, namespace = callers.CONFIG_MAP, callers.CONFIG_MAP_NAMESPACE
         try:
             found = self._api.get(resources.CONFIG_MAPS, name, namespace)
             self._current = FrontProxy.of(found.get("data") or {})
         except (KubeError, msgspec.DecodeError) as error:
-            _log.warning("front proxy unknown", config_map=f"{namespace}/{name}", error=str(error))
+            self._tell(str(error))
             return False
-        if self._current is None:
-            _log.warning("API server passes no requests on", config_map=f"{namespace}/{name}")
-        return self._current is not None
+        self._tell("" if self._current else "the API server passes no requests on")
+        return True
+
+    def _tell(self, problem: str) -> None:
+        """Logs a problem that is new."""
+        if problem and problem != self._problem:
+            place = f"{callers.CONFIG_MAP_NAMESPACE}/{callers.CONFIG_MAP}"
+            _log.warning("front proxy unknown", config_map=place, error=problem)
+        self._problem = problem
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._stopping.wait(pause):
+            pause = _FOLLOW_SECONDS if self.read() else _RETRY_SECONDS
 
 
 class VisibilityServer:
     """The visibility API on one address."""
 
-    def __init__(self, controller: Controller, api: Api, clock: Clock) -> None:
-        self._proxies = FrontProxies(api)
-        self._app = pages.create_app(
-            CoreSource(controller.ask), api, clock, lambda: self._proxies.current
-        )
+    def __init__(self, ask: Ask, api: Api, clock: Clock) -> None:
+        """Serves nothing yet.
+
+        Args:
+            ask: has the controller's core answer.
+            api: says who may ask.
+            clock: for how long its answers hold.
+        """
+        self.proxies = FrontProxies(api)
+        self._app = pages.create_app(CoreSource(ask), api, clock, lambda: self.proxies.current)
         self._server: _TlsServer | None = None
 
     def start(self, address: Address, directory: Path) -> int:
@@ -101,15 +114,15 @@ class VisibilityServer:
         found = CertificateFiles(
             ca=directory / "ca.crt", certificate=directory / "tls.crt", key=directory / "tls.key"
         )
-        contexts = ContextCache(found, self._proxies.authority)
+        contexts = ContextCache(found, self.proxies.authority)
         self._server = _TlsServer((address.host, address.port), self._app, contexts.current)
-        self._proxies.start()
+        self.proxies.start()
         threading.Thread(target=self._server.serve_forever, name="visibility", daemon=True).start()
         return self._server.server_port
 
     def stop(self) -> None:
         """Frees the port; requests that are being answered end with the process."""
-        self._proxies.stop()
+        self.proxies.stop()
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()

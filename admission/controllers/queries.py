@@ -1,7 +1,7 @@
 """Questions of other threads to the core, answered on its own thread between two messages.
 
-An answer holds values only, and is made in a single pass over one queue at most: who asks does the
-sorting and the writing.
+An answer holds what never changes, and is made in a single pass over one queue at most: who asks
+does the sorting and the writing.
 """
 
 from collections.abc import Callable, Iterable

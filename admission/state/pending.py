@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final, Generic, TypeVar
+from operator import attrgetter
+from typing import Any, Final, Generic, TypeVar
 
 from admission.base.names import LocalQueueKey, ResourceName, WorkloadKey
 from admission.engine.assignment import ScanMemory
@@ -28,6 +29,7 @@ _IMMEDIATE = (Requeue.FAILED_AFTER_NOMINATION, Requeue.PENDING_PREEMPTION)
 _OF_CLASS = (Requeue.NO_FIT, Requeue.PREEMPTION_NO_CANDIDATES)
 
 _SAME: Final[Rank] = (False, Fraction(0))
+_ORDER: Final = attrgetter("order")
 
 
 _SLACK: Final = 16
@@ -115,23 +117,25 @@ Ranking = Callable[[LocalQueueKey], Rank]
 class Line:
     """Everybody who waits in a ClusterQueue at one moment, parked or not.
 
-    Values only, so that another thread may sort them.
+    Another thread may sort them: the order and the workload of a `Pending` never change.
 
     Attributes:
-        members: order and identity of each, in no order.
+        members: in no order.
         first: who goes before all others of the same rank; None when nobody does.
         ranks: rank of each LocalQueue that has members; None when they are all equal.
     """
 
-    members: tuple[tuple[OrderKey, Workload], ...]
-    first: WorkloadKey | None
-    ranks: Mapping[LocalQueueKey, Rank] | None
+    members: tuple[Pending, ...]
+    first: WorkloadKey | None = None
+    ranks: Mapping[LocalQueueKey, Rank] | None = None
 
-    def place(self, member: tuple[OrderKey, Workload]) -> tuple[Rank, bool, OrderKey]:
+    def sort_key(self) -> Callable[[Pending], Any]:
         """What sorts the members as they are tried."""
-        order, workload = member
-        rank = _SAME if self.ranks is None else self.ranks[workload.queue]
-        return rank, workload.key != self.first, order
+        return _ORDER if self.ranks is None and self.first is None else self._place
+
+    def _place(self, item: Pending) -> tuple[Rank, bool, OrderKey]:
+        rank = _SAME if self.ranks is None else self.ranks[item.workload.queue]
+        return rank, item.workload.key != self.first, item.order
 
 
 class PendingQueue:
@@ -327,7 +331,7 @@ class PendingQueue:
         """All waiting workloads as they are now."""
         ranking = self.ranking
         return Line(
-            members=tuple((item.order, item.workload) for item in self._items.values()),
+            members=tuple(self._items.values()),
             first=self._sticky,
             ranks=None if ranking is None else {key: ranking(key) for key in +self.by_local},
         )

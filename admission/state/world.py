@@ -570,7 +570,7 @@ class State:
             if local is None or local.stop_policy != StopPolicy.NONE:
                 return None
             found = self._lines.queues.get(local.cluster_queue)
-            return Line(members=(), first=None, ranks=None) if found is None else found.line()
+            return Line(members=()) if found is None else found.line()
         found = self._lines.queues.get(queue)
         return None if found is None else found.line()
 

@@ -38,7 +38,7 @@ def ask_line(world: World, queue: ClusterQueueName | LocalQueueKey) -> Line | No
 def order(line: Line | None) -> list[str]:
     """Names of the LocalQueues of those who wait, in order."""
     assert line is not None
-    return [workload.queue.name for _, workload in sorted(line.members, key=line.place)]
+    return [item.workload.queue.name for item in sorted(line.members, key=line.sort_key())]
 
 
 def test_parked_workloads_are_in_line_and_admitted_ones_are_not(world: World) -> None:

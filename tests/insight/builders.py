@@ -1,11 +1,12 @@
 """Lines of waiting workloads, and a source of lists that holds them."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from admission.api import views
 from admission.base.names import ClusterQueueName, LocalQueueKey, Uid, WorkloadKey
 from admission.engine.model import Workload
-from admission.state.pending import Line
+from admission.state.pending import Line, Pending
 
 CREATED = "2026-01-01T00:00:00Z"
 
@@ -23,12 +24,15 @@ def waiting(
     )
 
 
-def line(*members: Workload, first: str = "") -> Line:
+def line(*members: Workload, first: str = "", **more: Any) -> Line:
     """A line of them."""
     return Line(
-        members=tuple(((-one.priority, one.created_us, one.uid), one) for one in members),
+        members=tuple(
+            Pending(workload=one, queue_us=one.created_us, demands=(), equivalence=one.uid)
+            for one in members
+        ),
         first=WorkloadKey("ml", first) if first else None,
-        ranks=None,
+        **more,
     )
 
 
@@ -58,5 +62,5 @@ class Lines:
         return self._found.get(queue)
 
     def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[views.Workload | None, ...]:
-        known = {w.key: w for one in self._found.values() for _, w in one.members}
+        known = {i.workload.key: i.workload for one in self._found.values() for i in one.members}
         return tuple(None if key in self.gone else view(known[key]) for key in keys)

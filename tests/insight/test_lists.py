@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 from typing import Any
-from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,6 @@ from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.insight.visibility import lists
 from admission.insight.visibility.lists import Window
 from admission.insight.visibility.statuses import RefusedError
-from admission.state.pending import Line
 from tests.insight.builders import CREATED, Lines, line, waiting
 
 ALL = Window()
@@ -87,7 +85,7 @@ def test_the_preemptor_that_waits_for_its_victims_comes_first():
 def test_past_usage_of_the_local_queue_goes_before_priority():
     members = (waiting("greedy", priority=9), waiting("modest", queue="other"))
     ranks = {TEAM: (False, Fraction(2)), LocalQueueKey("ml", "other"): (False, Fraction(1))}
-    found = Line(members=line(*members).members, first=None, ranks=ranks)
+    found = line(*members, ranks=ranks)
     document = lists.of_cluster_queue(Lines({CQ: found}), "gpus", ALL, "v1beta2")
     assert names(document) == ["modest", "greedy"]
 
@@ -173,10 +171,19 @@ def test_a_parameter_that_is_no_number_is_a_bad_request(text):
         lists.window(str(2**63), None)
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 50)), max_size=120), st.integers(1, 9))
-def test_sorting_in_pieces_gives_the_order_of_the_whole(found, chunk):
-    members = [waiting(f"w{n}", priority=p, at=at) for n, (p, at) in enumerate(found)]
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 50), st.sampled_from("abc"))))
+def test_a_local_queues_list_is_its_part_of_the_cluster_queues(found):
+    members = [
+        waiting(f"w{n}", priority=priority, at=at, queue=queue)
+        for n, (priority, at, queue) in enumerate(found)
+    ]
     whole = line(*members)
-    with mock.patch.object(lists, "_CHUNK", chunk):
-        got = [place.workload.name for place in lists.places(whole)]
-    assert got == [workload.key.name for _, workload in sorted(whole.members, key=whole.place)]
+    keys = [LocalQueueKey("ml", queue) for queue in "abc"]
+    source = Lines({CQ: whole, **dict.fromkeys(keys, whole)})
+    everybody = lists.of_cluster_queue(source, "gpus", ALL, "v1beta2")["items"]
+    expected = sorted(members, key=lambda one: (-one.priority, one.created_us, one.uid))
+    assert [item["metadata"]["name"] for item in everybody] == [one.uid for one in expected]
+    for key in keys:
+        own = lists.of_local_queue(source, key, ALL, "v1beta2")["items"]
+        assert own == [item for item in everybody if item["localQueueName"] == key.name]
+        assert [item["positionInLocalQueue"] for item in own] == list(range(len(own)))

@@ -4,7 +4,6 @@ Source: kueue pkg/visibility/storage; apis/visibility/v1beta2/types.go. Departur
 places in LocalQueues of one name together, whatever their namespaces.
 """
 
-import heapq
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -22,8 +21,6 @@ KIND: Final = "PendingWorkloadsSummary"
 DEFAULT_LIMIT: Final = 1000
 MOST: Final = 100_000
 
-_CHUNK: Final = 2_000
-"""Members sorted at once; a sort lets no other thread run."""
 _INT64: Final = 2**63
 
 
@@ -115,15 +112,12 @@ def of_local_queue(
 
 
 def places(line: Line) -> Iterator[Place]:
-    """Everybody in line, in the order in which they are tried; sorted in small pieces."""
-    parts = [
-        sorted(line.members[start : start + _CHUNK], key=line.place)
-        for start in range(0, len(line.members), _CHUNK)
-    ]
+    """Everybody in line, in the order in which they are tried."""
     seen: Counter[LocalQueueKey] = Counter()
-    for position, (_, workload) in enumerate(heapq.merge(*parts, key=line.place)):
-        yield Place(workload.key, workload.queue, position, seen[workload.queue])
-        seen[workload.queue] += 1
+    for position, item in enumerate(sorted(line.members, key=line.sort_key())):
+        queue = item.workload.queue
+        yield Place(item.workload.key, queue, position, seen[queue])
+        seen[queue] += 1
 
 
 def _cut(found: Iterable[Place], wanted: Window) -> tuple[Place, ...]:
