@@ -92,7 +92,8 @@ class ControllerSettings(_Frozen):
             server sends a bookmark about every minute.
         waiting_after_seconds: how long a pod waits before its reason is written on it.
         waiting_refresh_seconds: least time between two texts of the same reason on one pod.
-        status_interval_seconds: least time between two status writes of one queue.
+        status_interval_seconds: least time between two status writes of one queue; up to four
+            times as long while many queues change.
         outside_interval_seconds: how often pods are listed that hold GPUs without a queue.
         metrics_address: where metrics, health and readiness are served; None for nowhere.
         health_address: where they are served, too; None for nowhere else.
@@ -104,7 +105,7 @@ class ControllerSettings(_Frozen):
     watch_silence_seconds: float = Field(default=90, gt=0)
     waiting_after_seconds: float = Field(default=1, ge=0)
     waiting_refresh_seconds: float = Field(default=30, ge=0)
-    status_interval_seconds: float = Field(default=1, ge=0)
+    status_interval_seconds: float = Field(default=0.5, ge=0)
     outside_interval_seconds: float = Field(default=60, gt=0)
     metrics_address: ListenAddress | None = ListenAddress(host="127.0.0.1", port=8080)
     health_address: ListenAddress | None = None

@@ -151,8 +151,9 @@ class Core:
         self._prices = Prices(self._configuration, products)
         self._charges = Charges(rules)
         self._scheduling = Scheduling(
-            state, clock, self._explainer, accounting, self._prices, self._charges
-        )
+            state, clock, self._explainer, accounting, self._prices, self._charges,
+            most_open=settings.writers,
+        )  # fmt: skip
         self._quarantine = Quarantine(self._scheduling, self._pods, events)
         self._statuses = QueueStatuses(
             state, self._configuration, self._lanes, clock, settings.status_interval_seconds,
@@ -232,7 +233,7 @@ class Core:
             self._backlog.hurry(key)
         while self._backlog and self._lanes.sending < self._settings.writers * _SENDING_SHARE:
             self._advance(self._backlog.take())
-        self._texts.send(self._may_send_background)
+        self._texts.send(self._may_send_background, self._is_calm)
         self._statuses.collect()
         if self._may_send_background():
             self._statuses.send(self._may_send_background)
@@ -524,10 +525,13 @@ class Core:
 
     # ------------------------------------------------------------------------------- timing
 
+    def _is_calm(self) -> bool:
+        """Whether most writers have nothing to do."""
+        return self._lanes.in_flight * _BACKGROUND_SHARE < self._settings.writers
+
     def _may_send_background(self) -> bool:
         """Whether a write that only tells may go out: one always, more while others are few."""
-        few = self._lanes.in_flight * _BACKGROUND_SHARE < self._settings.writers
-        return few or self._lanes.background == 0
+        return self._is_calm() or self._lanes.background == 0
 
     def _next_due_in(self) -> float | None:
         now = self._clock.monotonic()

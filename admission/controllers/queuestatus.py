@@ -145,14 +145,20 @@ def consumption_of(view: views.LocalQueue) -> Consumption | None:
     )
 
 
+_MANY_A_SECOND: Final = 25
+_LONGEST_STRETCH: Final = 4
+
+
 class Throttle:
     """Which statuses are to be written, each at most once in an interval.
 
+    While more are marked than 25 a second would allow, the interval grows, up to four times.
     Times are seconds of the monotonic clock.
     """
 
     def __init__(self, interval_seconds: float) -> None:
         self._interval = interval_seconds
+        self._stretched = interval_seconds
         self._dirty: dict[QueueLane, None] = {}
         self._next: dict[QueueLane, float] = {}
 
@@ -167,12 +173,14 @@ class Throttle:
 
     def due(self, now: float) -> list[QueueLane]:
         """Marked keys whose interval is over, first marked first."""
+        wanted = max(self._interval, len(self._dirty) / _MANY_A_SECOND)
+        self._stretched = min(wanted, _LONGEST_STRETCH * self._interval)
         return [key for key in self._dirty if self._next.get(key, 0.0) <= now]
 
     def take(self, key: QueueLane, now: float) -> None:
         """Unmarks a key; its next turn is after the interval."""
         del self._dirty[key]
-        self._next[key] = now + self._interval
+        self._next[key] = now + self._stretched
 
     def next_due(self) -> float | None:
         """When something is due; None when nothing is marked."""

@@ -20,6 +20,10 @@ from admission.translate import workloads as translate_workloads
 
 _FIRST_REST_SECONDS: Final = 0.001
 _LONGEST_REST_SECONDS: Final = 1.0
+_PAUSE_PER_CYCLE: Final = 3.0
+"""Cycles take at most a quarter of the time: writes and watches need the rest."""
+_LONGEST_HOLD_SECONDS: Final = 1.0
+"""So long at most the next cycle waits for open decisions to be written."""
 _WAITING: Final = "PendingEvaluation"
 _TAKEN_BACK: Final = "Quota was reserved twice while the leader changed; this one had not started"
 
@@ -30,6 +34,9 @@ class Scheduling:
     After a cycle that gave nobody anything, the next one comes with the next change, or after a
     rest that grows from a millisecond to a second: a head may advance over several cycles without
     any change from outside.
+
+    While as many decisions are open as there are writers, the next cycle waits: what it decided
+    would be old by the time of its writing, and it would evict what has ended by then (ADR 0066).
     """
 
     def __init__(
@@ -40,6 +47,8 @@ class Scheduling:
         accounting: Accounting,
         prices: Prices,
         charges: Charges,
+        *,
+        most_open: int,
     ) -> None:
         """Prepares the loop.
 
@@ -50,6 +59,7 @@ class Scheduling:
             accounting: counts preemptions.
             prices: count GPUs in the currency of each queue.
             charges: say what besides itself decides what a Workload is charged for.
+            most_open: so many decisions may wait to be written before the next cycle.
         """
         self._log = logs.get("scheduling")
         self._state = state
@@ -64,11 +74,14 @@ class Scheduling:
         self._take_backs: set[WorkloadKey] = set()
         self._rest = 0.0
         self._not_before = 0.0
+        self._paused_until = 0.0
+        self._held_until = 0.0
+        self._most_open = most_open
 
     def changed(self) -> None:
         """Something that cycles depend on has changed."""
         self._rest = 0.0
-        self._not_before = 0.0
+        self._not_before = self._paused_until
 
     def see(self, view: views.Workload) -> None:
         """Takes a Workload as it is now."""
@@ -174,10 +187,13 @@ class Scheduling:
     def run(self) -> tuple[WorkloadKey, ...]:
         """Runs one cycle if it is time; returns the Workloads it decided something about."""
         now = self._clock.monotonic()
-        if now < self._not_before or not self._state.has_work(self._now_us()):
+        if now < self._earliest() or not self._state.has_work(self._now_us()):
             return ()
         result = self._state.run_cycle(self._now_us())
-        self._count(result, self._clock.monotonic() - now)
+        ended = self._clock.monotonic()
+        self._count(result, ended - now)
+        self._paused_until = ended + _PAUSE_PER_CYCLE * (ended - now)
+        self._held_until = ended + _LONGEST_HOLD_SECONDS
         for admit in result.admitted:
             self._admits[admit.workload] = admit
             self._explainer.forget(admit.workload)
@@ -189,15 +205,21 @@ class Scheduling:
             self.changed()
         else:
             self._rest = min(max(self._rest * 2, _FIRST_REST_SECONDS), _LONGEST_REST_SECONDS)
-            self._not_before = now + self._rest
+            self._not_before = max(self._paused_until, now + self._rest)
         admitted = tuple(admit.workload for admit in result.admitted)
         return admitted + tuple(evict.workload for evict in result.evicted)
+
+    def _earliest(self) -> float:
+        """Moment of the monotonic clock before which no cycle runs."""
+        if len(self._admits) + len(self._evicts) < self._most_open:
+            return self._not_before
+        return max(self._not_before, self._held_until)
 
     def next_due_in(self) -> float | None:
         """Seconds until the next cycle may have work; None when only a change brings any."""
         now_us = self._now_us()
         if self._state.has_work(now_us):
-            return max(0.0, self._not_before - self._clock.monotonic())
+            return max(0.0, self._earliest() - self._clock.monotonic())
         wakeup = self._state.next_wakeup_us()
         return None if wakeup is None else max(0.0, (wakeup - now_us) / 1e6)
 

@@ -13,6 +13,8 @@ from admission.state.world import State
 
 _OF_BLOCKERS: Final = frozenset({Reason.MISCONFIGURED, Reason.SUSPENDED, Reason.DEACTIVATED})
 """Reasons that are over as soon as nothing blocks, even before a cycle has judged."""
+_PAUSE_SECONDS: Final = 0.2
+"""Between two texts while writers are busy."""
 _PENDING_MESSAGE: Final = "Workload is pending evaluation in the scheduling queue"
 
 
@@ -42,6 +44,7 @@ class Texts:
         self._lanes = lanes
         self._clock = clock
         self._due: dict[WorkloadKey, None] = {}
+        self._not_before = 0.0
 
     def note(self, key: WorkloadKey) -> None:
         """Notes why a Workload waits, as far as that is known without a cycle."""
@@ -56,18 +59,19 @@ class Texts:
             if workload is not None and workload.wants_quota:
                 self._explainer.tell(_unjudged(key), now)
 
-    def send(self, may_send: Callable[[], bool]) -> None:
+    def send(self, may_send: Callable[[], bool], is_calm: Callable[[], bool]) -> None:
         """Sends what is due; what may not be sent yet stays due.
 
         Args:
             may_send: asked before each write.
+            is_calm: whether most writers have nothing to do; else there is a pause between texts.
         """
         now = self._clock.monotonic()
         while (due := self._explainer.take_due(now)) is not None:
             self._due[due.workload] = None
         said = []
         for key in self._due:
-            if not may_send():
+            if not may_send() or (now < self._not_before and not is_calm()):
                 break
             if self._lanes.is_busy(key):
                 continue
@@ -75,6 +79,7 @@ class Texts:
             write = wait and pods.explain(key, wait, self._index, self._clock.now())
             if write:
                 self._lanes.submit(write)
+                self._not_before = now + _PAUSE_SECONDS
             else:
                 said.append(key)
         for key in said:

@@ -349,7 +349,7 @@ def _wait(answer: Answer, method: str) -> float | None:
 
 def _warnings(headers: Mapping[str, str]) -> Iterator[str]:
     """Texts of the ``Warning`` headers: ``299 - "text"``, several joined by a comma."""
-    text = headers.get("Warning")
+    text = headers.get("warning")
     if not text:
         return
     for part in text.split("299 - ")[1:]:

@@ -1,11 +1,13 @@
 """Where the API server is and who we are: from a kubeconfig or from the pod that we run in."""
 
+import functools
 import os
+import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import kubernetes.config
 import urllib3
@@ -22,6 +24,11 @@ _HEADER_SECONDS: Final = 5.0
 _DEFAULT_NAMESPACE: Final = "default"
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _UNUSABLE: Final = (ConfigException, OSError, ValueError, KeyError, TypeError, yaml.YAMLError)
+_TLS: Final = (
+    "assert_fingerprint", "assert_hostname", "ca_cert_dir", "ca_certs", "cert_file", "cert_reqs",
+    "key_file", "key_password", "ssl_maximum_version", "ssl_minimum_version", "ssl_version",
+)  # fmt: skip
+"""What a pool of TLS connections gives each of them besides its own arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -30,12 +37,17 @@ class Endpoint:
 
     Attributes:
         pool: connections to the server, with its CA and our client certificate.
+        connect: makes a connection of its own like those of the pool, within so many seconds;
+            None where a proxy stands between.
+        connections: how many are to be kept open.
         prefix: path before every request's own, empty for most servers.
         authorization: gives the current ``Authorization`` header, refreshed as needed; None where
             the client certificate suffices. Never log what it returns.
     """
 
     pool: urllib3.HTTPConnectionPool
+    connect: Callable[[float], socket.socket] | None
+    connections: int
     prefix: str
     authorization: Callable[[], str | None]
 
@@ -111,9 +123,28 @@ def _endpoint(configuration: Configuration, connections: int) -> Endpoint:
     pool = manager.connection_from_url(configuration.host)
     return Endpoint(
         pool=pool,
+        connect=functools.partial(_connected, pool) if pool.proxy is None else None,
+        connections=connections,
         prefix=(url.path or "").rstrip("/"),
         authorization=_Authorization(configuration, SystemClock()),
     )
+
+
+def _connected(pool: urllib3.HTTPConnectionPool, seconds: float) -> socket.socket:
+    """A new connection as the pool would make it: verified, with our client certificate.
+
+    Files are read anew each time, so a rotated certificate is taken up.
+
+    Raises:
+        HTTPError, OSError: no connection; nothing was sent on it.
+    """
+    given: dict[str, Any] = {"host": pool.host, "port": pool.port, **pool.conn_kw}
+    if isinstance(pool, urllib3.HTTPSConnectionPool):
+        given |= {name: getattr(pool, name) for name in _TLS}
+    connection = pool.ConnectionCls(timeout=seconds, **given)
+    assert isinstance(connection, urllib3.connection.HTTPConnection)
+    connection.connect()
+    return connection.sock
 
 
 class _Authorization:

@@ -12,7 +12,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from admission.base.names import (
 from admission.engine import model
 from admission.engine.decisions import CycleResult
 from admission.state.world import State
+from tests.bench import shape
 
 CPU: Final = ResourceName("cpu")
 MEMORY: Final = ResourceName("memory")
@@ -173,12 +174,6 @@ class Meter:
 
 # ---------------------------------------------------------------------------------------- cases
 
-SHAPES: Final = (  # count, interval, runtime, priority, cpu: Kueue's baseline generator
-    (350, 100_000, 200_000, 50, 1000),
-    (100, 500_000, 500_000, 100, 5000),
-    (50, 1_200_000, 1_000_000, 200, 20_000),
-)
-
 
 def baseline() -> dict[str, Any]:
     """(a) 5 cohorts of 6 queues, 500 workloads each, run to their end in simulated time."""
@@ -187,16 +182,22 @@ def baseline() -> dict[str, Any]:
         within_cluster_queue=model.PreemptionPolicy.LOWER_PRIORITY,
         reclaim_within_cohort=model.PreemptionPolicy.ANY,
     )
-    own = model.ResourceQuota(nominal=20_000, borrowing_limit=100_000)
-    names = [(f"cohort-{i}", f"queue-{i}-{j}") for i in range(5) for j in range(6)]
+    own = model.ResourceQuota(
+        nominal=shape.NOMINAL_CPU * 1000, borrowing_limit=shape.BORROWING_CPU * 1000
+    )
+    names = list(shape.queues())
     for cohort, name in names:
         add_queue(state, queue(name, cohort=cohort, quota=own, preemption=policies))
     meter = Meter(state)
     runtime: dict[WorkloadKey, int] = {}
     events: list[tuple[int, int, str, Any]] = []
-    for created_us, one, length in _baseline_workloads(name for _, name in names):
-        runtime[one.key] = length
-        heapq.heappush(events, (created_us, len(events), "create", one))
+    for arrival in shape.arrivals([name for _, name in names]):
+        of, at = arrival.of, arrival.due_ms * 1000
+        one = workload(
+            arrival.name, arrival.queue, of.cpu * 1000, priority=of.priority, created_us=at
+        )
+        runtime[one.key] = of.runtime_ms * 1000
+        heapq.heappush(events, (at, len(events), "create", one))
     serial = len(events)
     now_us = 0
     while events:
@@ -217,15 +218,6 @@ def baseline() -> dict[str, Any]:
             if not result.admitted and not result.evicted:
                 break
     return meter.figures(simulated_seconds=round(now_us / SECOND_US))
-
-
-def _baseline_workloads(names: Iterator[str]) -> Iterator[tuple[int, model.Workload, int]]:
-    for name in names:
-        for kind, (count, interval, length, priority, cpu) in enumerate(SHAPES):
-            for index in range(count):
-                at = index * interval
-                key = f"{name}-{kind}-{index}"
-                yield at, workload(key, name, cpu, priority=priority, created_us=at), length
 
 
 def _happen(meter: Meter, kind: str, what: Any, now_us: int) -> None:

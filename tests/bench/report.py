@@ -11,6 +11,7 @@ TITLES: Final = {
     "c": "(c) yardstick: the same writes, no quota, no webhook",
     "bc": "(b) many pods at once, and (c) the yardstick",
     "d": "(d) reviews over TLS",
+    "e": "(e) Workloads made by hand, 5 cohorts of 6 queues",
     "engine": "(engine) scheduling cycles alone",
 }
 _NAME_WIDTH: Final = 44

@@ -38,13 +38,23 @@ class Stage:
         namespace: where the load goes; has a LocalQueue for each of `QUEUES`.
     """
 
-    def __init__(self, cluster: Cluster, folder: Path, profile: Path | None) -> None:
+    def __init__(
+        self, cluster: Cluster, folder: Path, profile: Path | None, *options: str
+    ) -> None:
+        """Installs the system.
+
+        Args:
+            cluster: where.
+            folder: for certificates and logs.
+            profile: directory for profiles; None for none.
+            options: of the command ``install``.
+        """
         self.cluster = cluster
         self.installed = Installed(cluster, folder)
         self._profile = profile
         self._folder = folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self.installed.install()
+        self.installed.install(*options)
         self.namespace = cluster.create_namespace("bench")
         self.remove_webhooks()
         self._add_queues()
@@ -61,8 +71,7 @@ class Stage:
     def system(self) -> Iterator[None]:
         """Webhook and controller run, and reviews reach them, inside the block."""
         self._start("webhook", *self._webhook_arguments())
-        address = f"127.0.0.1:{self.installed.metrics_port}"
-        self._start("controller", "--metrics-bind", address)
+        self._start_controller()
         try:
             waiting.until(self.installed.is_ready, what="webhook and controller ready")
             for name in QUEUES:
@@ -84,6 +93,23 @@ class Stage:
             lines.append(f"{name}: {'running' if code is None else f'ended with {code}'}")
             lines += (self._folder / f"{name}.log").read_text().splitlines()[-_TAIL_LINES:]
         return "\n".join(lines)
+
+    @contextmanager
+    def controller_alone(self) -> Iterator[None]:
+        """The controller runs and nothing is reviewed inside the block."""
+        self._start_controller()
+        url = self.installed.metrics_url
+        try:
+            waiting.until(lambda: self.installed.probe(url, "/readyz") == 200, what="controller")
+            yield
+        except RuntimeError as failure:
+            raise RuntimeError(f"{failure}\n{self._what_was_said()}") from failure
+        finally:
+            self._stop_all()
+
+    def _start_controller(self) -> None:
+        address = f"127.0.0.1:{self.installed.metrics_port}"
+        self._start("controller", "--metrics-bind", address)
 
     @contextmanager
     def webhook_alone(self) -> Iterator[None]:

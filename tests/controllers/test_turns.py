@@ -1,9 +1,15 @@
 """Whose write goes out next when there are more than the writers can send."""
 
+from typing import Any
+
+import pytest
+
+from admission.base import names
 from admission.base.names import WorkloadKey
 from admission.controllers import writes
 from admission.controllers.lanes import Lanes
-from admission.controllers.writes import Outcome, Purpose, Result, Write
+from admission.controllers.queuestatus import Throttle
+from admission.controllers.writes import Outcome, Purpose, QueueLane, Result, Write
 from admission.settings import ControllerSettings
 from tests.clocks import FakeClock
 from tests.controllers.world import World, ready_world
@@ -85,3 +91,114 @@ def test_a_write_that_waits_to_be_sent_again_does_not_count_as_handed_over() -> 
 
     lanes.settle(Outcome(write=write, result=Result.DONE))
     assert (lanes.sending, lanes.in_flight) == (0, 0)
+
+
+_WRITERS = ControllerSettings().writers
+
+
+def by_hand(name: str) -> dict[str, Any]:
+    """A Workload without a pod."""
+    resources = {"requests": {names.GPU_RESOURCE: "1"}}
+    spec = {"containers": [{"name": "main", "image": "none", "resources": resources}]}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": "ml"},
+        "spec": {
+            "queueName": "team-a",
+            "podSets": [{"name": "main", "count": 1, "template": {"spec": spec}}],
+        },
+    }
+
+
+def undecided_world() -> World:
+    """Many Workloads of which each fits, before the first cycle."""
+    world = ready_world(quota=_PODS)
+    world.add(*(by_hand(f"train-{number:03}") for number in range(_PODS)))
+    world.observe()
+    return world
+
+
+def reserved(world: World) -> int:
+    """Writes of reservations that were handed over and not sent."""
+    return sum(write.purpose is Purpose.RESERVE_QUOTA for write in world._queue)
+
+
+def turn(world: World, times: int = 100) -> None:
+    for _ in range(times):
+        world.core.step()
+
+
+def test_no_cycle_runs_while_as_many_decisions_are_open_as_there_are_writers() -> None:
+    world = undecided_world()
+    turn(world)
+    assert reserved(world) == _WRITERS
+
+    world.send_one()
+    turn(world)
+    assert reserved(world) == _WRITERS
+
+
+def test_decisions_that_are_never_written_hold_the_next_cycle_for_a_second_only() -> None:
+    world = undecided_world()
+    turn(world)
+    assert 0 < (world.core.step() or 0) <= 1
+    world.clock.advance(1)
+    turn(world)
+    assert reserved(world) == _WRITERS + 1
+
+
+def test_while_writers_are_busy_texts_are_sent_one_by_one_and_far_between() -> None:
+    world = ready_world(quota=_WRITERS)
+    world.add(*(by_hand(f"train-{number:03}") for number in range(_PODS)))
+    world.observe()
+    turn(world)
+    assert reserved(world) == _WRITERS
+    world.clock.advance(ControllerSettings().waiting_after_seconds)
+    turn(world)
+
+    assert len(texts(world)) == 1
+    send_what_tells(world)
+    turn(world)
+    assert texts(world) == []
+    send_what_tells(world)
+    world.clock.advance(0.2)
+    turn(world)
+    assert len(texts(world)) == 1
+
+
+def send_what_tells(world: World) -> None:
+    for write in list(world._queue):
+        if write.purpose in writes.TELLING:
+            world.send(write)
+
+
+def texts(world: World) -> list[Write]:
+    """Texts that were handed over and not sent."""
+    return [write for write in world._queue if write.purpose is Purpose.EXPLAIN_WORKLOAD]
+
+
+@pytest.mark.parametrize(
+    ("marked", "seconds"), [(1, 0.5), (12, 0.5), (25, 1.0), (1000, 2.0)],
+    ids=["one", "few", "many", "at most four times as long"],
+)  # fmt: skip
+def test_a_status_rests_longer_while_many_queues_change(marked: int, seconds: float) -> None:
+    throttle = Throttle(0.5)
+    lanes = [QueueLane("ClusterQueue", "", f"q{number}") for number in range(marked)]
+    for lane in lanes:
+        throttle.mark(lane)
+    assert throttle.due(10.0) == lanes
+    throttle.take(lanes[0], 10.0)
+    throttle.mark(lanes[0])
+    assert lanes[0] not in throttle.due(10.0 + seconds - 0.01)
+    assert lanes[0] in throttle.due(10.0 + seconds)
+
+
+def test_statuses_wait_in_the_order_in_which_they_were_marked() -> None:
+    throttle = Throttle(0.5)
+    first, second = lanes = [QueueLane("ClusterQueue", "", name) for name in "ab"]
+    for lane in lanes:
+        throttle.mark(lane)
+    throttle.take(first, 10.0)
+    throttle.mark(first)
+    assert throttle.due(10.6) == [second, first]

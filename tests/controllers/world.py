@@ -93,7 +93,11 @@ class World:
         """Sends the oldest open write and reports it."""
         if not self._queue:
             return None
-        write = self._queue.popleft()
+        return self.send(self._queue[0])
+
+    def send(self, write: Write) -> Outcome:
+        """Sends an open write and reports it."""
+        self._queue.remove(write)
         self.sent.append(write)
         outcome = self._sender.send(write)
         self.core.receive(outcome)

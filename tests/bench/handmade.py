@@ -1,0 +1,167 @@
+"""(e) Workloads made by hand, in the shape of Kueue's own scalability run; see `shape`."""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from tests.bench import figures, metrics, processes, runner, shape
+from tests.bench.figures import Figures
+from tests.bench.stage import Stage, helper
+from tests.controlplane import waiting
+
+_KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2"
+_FLAVOR: Final = "shape"
+_PROBE: Final = "probe"
+_IDLE_SECONDS: Final = 10.0
+_DELETED_SECONDS: Final = 300
+
+
+class Handmade:
+    """Measures the part on a stage without webhooks.
+
+    Args:
+        stage: where; it serves no older version of Workloads.
+        scale: multiplies the number of Workloads.
+        say: tells of progress.
+    """
+
+    def __init__(self, stage: Stage, scale: float, say: Callable[[str], None]) -> None:
+        self._stage = stage
+        self._scale = scale
+        self._say = say
+        self._queues = tuple(name for _, name in shape.queues())
+        stage.installed.add_flavor(_FLAVOR)
+        for cohort, name in shape.queues():
+            self._add_cluster_queue(shape.cluster_queue(cohort, name, _FLAVOR))
+        probe = shape.cluster_queue("", _PROBE, _FLAVOR)
+        probe["spec"] |= {"stopPolicy": "Hold"}
+        del probe["spec"]["cohortName"]
+        del probe["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["borrowingLimit"]
+        self._add_cluster_queue(probe)
+
+    def run(self, runs: int) -> Figures:
+        """The medians of all runs."""
+        found = []
+        for number in range(1, runs + 1):
+            self._say(f"(e) run {number} of {runs}")
+            found.append(self._once())
+            self._say(f"(e) {found[-1]['wall_seconds']} s, {found[-1]['workloads_per_second']}/s")
+        return figures.median(found)
+
+    def _add_cluster_queue(self, document: dict[str, Any]) -> None:
+        self._stage.cluster.api.post(f"{_KUEUE}/clusterqueues", document)
+
+    def _once(self) -> Figures:
+        """One run in a namespace of its own."""
+        namespace = self._stage.cluster.create_namespace("handmade")
+        for name in (*self._queues, _PROBE):
+            self._stage.installed.add_local_queue(namespace, name, name)
+        try:
+            with self._stage.controller_alone():
+                for name in self._queues:
+                    self._stage.installed.wait_for_queue(namespace, name)
+                return self._measured(namespace)
+        finally:
+            self._remove(namespace)
+
+    def _measured(self, namespace: str) -> Figures:
+        stage, cluster = self._stage, self._stage.cluster
+        load = runner.Load(
+            port=cluster.port,
+            ca_file=str(cluster.ca_file),
+            token=cluster.admin_token,
+            namespace=namespace,
+            queues=self._queues,
+            scale=self._scale,
+            idle_seconds=_IDLE_SECONDS,
+            probe=_PROBE,
+        )
+        before, controller = stage.settle(), stage.controller_metrics()
+        pids = stage.pids()
+        cpu = {name: processes.cpu_seconds(found) for name, found in pids.items()}
+        answer = helper("tests.bench.runner", msgspec.json.encode(load))
+        report = msgspec.convert(answer, runner.Report)
+        used = {
+            name: round(processes.cpu_seconds(found) - cpu[name], 1)
+            for name, found in pids.items()
+        }
+        after = stage.settle()
+        counted = metrics.writes(before, after, report.writes)
+        return {
+            **summary(report),
+            "cpu_seconds": {**used, "driver": round(report.cpu_seconds, 1)},
+            "peak_mib": {name: processes.peak_mib(found) for name, found in pids.items()},
+            **_writes(counted, finished(report)),
+            "controller_writes": _purposes(controller, stage.controller_metrics(), report),
+        }
+
+    def _remove(self, namespace: str) -> None:
+        """Leaves nothing behind that a later run would have to carry along."""
+        path = f"{_KUEUE}/namespaces/{namespace}"
+        for kind in ("workloads", "localqueues"):
+            waiting.until(
+                partial(self._is_empty, f"{path}/{kind}"),
+                what=f"no {kind} left",
+                within_seconds=_DELETED_SECONDS,
+            )
+
+    def _is_empty(self, path: str) -> bool:
+        self._stage.cluster.api.delete(path)
+        return not self._stage.cluster.api.get(f"{path}?limit=1")["items"]
+
+
+def finished(report: runner.Report) -> int:
+    """Workloads of the load; all of them finished."""
+    return sum(len(values) for values in report.admission_seconds.values())
+
+
+def summary(report: runner.Report) -> Figures:
+    """What the driver saw."""
+    count = finished(report)
+    quota = shape.COHORTS * shape.QUEUES_PER_COHORT * shape.NOMINAL_CPU
+    return {
+        "workloads": count,
+        "wall_seconds": round(report.wall_seconds, 1),
+        "workloads_per_second": round(count / report.wall_seconds, 1),
+        "all_created_seconds": round(report.created_seconds, 1),
+        "mean_seconds_to_admission": {
+            name: round(statistics.mean(values), 2)
+            for name, values in sorted(report.admission_seconds.items())
+        },
+        "average_use_of_quota_percent": round(
+            100 * report.held_cpu_seconds / quota / report.wall_seconds, 1
+        ),
+        "evictions": report.evictions,
+        "queue_status_age": {
+            "idle": _ages(report.idle_ages),
+            "under load": _ages(report.loaded_ages),
+        },
+    }
+
+
+def _ages(found: Mapping[str, Sequence[float]]) -> Figures:
+    """Median and greatest age by kind, in seconds; a kind that was never written has none."""
+    return {
+        f"{kind} {name}": round(figures.percentile(values, percent), 2)
+        for kind, values in sorted(found.items())
+        if values
+        for name, percent in (("p50_s", 50), ("max_s", 100))
+    }
+
+
+def _writes(counted: Mapping[str, int], workloads: int) -> Figures:
+    shares = figures.per(counted, workloads)
+    return {"writes_per_workload": {"total": round(sum(counted.values()) / workloads, 2)} | shares}
+
+
+def _purposes(before: str, after: str, report: runner.Report) -> Figures:
+    return {
+        purpose: {
+            "per_workload": round(count / finished(report), 3),
+            "mean_ms": round(1e3 * seconds / count, 1),
+        }
+        for purpose, count, seconds in metrics.purposes(before, after)
+    }

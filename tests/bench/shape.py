@@ -1,0 +1,120 @@
+"""The load of Kueue's own scalability run: 15,000 Workloads over 5 cohorts of 6 queues.
+
+Source: kueue test/performance/scheduler/configs/baseline/generator.yaml.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+COHORTS: Final = 5
+QUEUES_PER_COHORT: Final = 6
+NOMINAL_CPU: Final = 20
+BORROWING_CPU: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Class:
+    """Equal Workloads of each queue.
+
+    Attributes:
+        name: of the class.
+        count: Workloads per queue.
+        interval_ms: between two of them.
+        runtime_ms: from admission to end.
+        priority: of the Workload.
+        cpu: that its pod asks for.
+    """
+
+    name: str
+    count: int
+    interval_ms: int
+    runtime_ms: int
+    priority: int
+    cpu: int
+
+
+CLASSES: Final = (
+    Class(name="small", count=350, interval_ms=100, runtime_ms=200, priority=50, cpu=1),
+    Class(name="medium", count=100, interval_ms=500, runtime_ms=500, priority=100, cpu=5),
+    Class(name="large", count=50, interval_ms=1200, runtime_ms=1000, priority=200, cpu=20),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A Workload that is to come.
+
+    Attributes:
+        due_ms: after the start.
+        name: unique.
+        queue: its LocalQueue.
+        of: its class.
+    """
+
+    due_ms: int
+    name: str
+    queue: str
+    of: Class
+
+
+def queues() -> Iterator[tuple[str, str]]:
+    """Cohort and name of each queue."""
+    for cohort in range(COHORTS):
+        for number in range(QUEUES_PER_COHORT):
+            yield f"cohort-{cohort}", f"shape-{cohort}-{number}"
+
+
+def arrivals(names: Sequence[str], scale: float = 1.0) -> list[Arrival]:
+    """All Workloads in the order in which they come.
+
+    Args:
+        names: of the queues.
+        scale: multiplies the count of every class.
+    """
+    found = [
+        Arrival(index * one.interval_ms, f"{name}-{one.name}-{index}", name, one)
+        for name in names
+        for one in CLASSES
+        for index in range(max(1, round(one.count * scale)))
+    ]
+    return sorted(found, key=lambda arrival: (arrival.due_ms, arrival.name))
+
+
+def cluster_queue(cohort: str, name: str, flavor: str) -> dict[str, Any]:
+    """A ClusterQueue of the shape."""
+    quota = {"name": "cpu", "nominalQuota": NOMINAL_CPU, "borrowingLimit": BORROWING_CPU}
+    group = {
+        "coveredResources": ["cpu"],
+        "flavors": [{"name": flavor, "resources": [quota]}],
+    }
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ClusterQueue",
+        "metadata": {"name": name},
+        "spec": {
+            "cohortName": cohort,
+            "namespaceSelector": {},
+            "resourceGroups": [group],
+            "preemption": {
+                "reclaimWithinCohort": "Any",
+                "withinClusterQueue": "LowerPriority",
+            },
+        },
+    }
+
+
+def workload(name: str, queue: str, cpu: int, priority: int) -> dict[str, Any]:
+    """A Workload of one pod, as somebody makes it by hand."""
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": str(cpu)}}}
+    spec = {"containers": [container], "restartPolicy": "Never"}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": name},
+        "spec": {
+            "queueName": queue,
+            "priority": priority,
+            "podSets": [{"name": "main", "count": 1, "template": {"spec": spec}}],
+        },
+    }

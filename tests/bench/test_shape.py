@@ -1,0 +1,34 @@
+"""The load of part (e)."""
+
+from collections import Counter
+
+from tests.bench import shape
+
+NAMES = [name for _, name in shape.queues()]
+
+
+def test_fifteen_thousand_workloads_come_over_thirty_queues():
+    found = shape.arrivals(NAMES)
+    assert len(found) == len({arrival.name for arrival in found}) == 15_000
+    assert set(Counter(arrival.queue for arrival in found).values()) == {500}
+    assert Counter(arrival.of.name for arrival in found) == {
+        "small": 10_500, "medium": 3_000, "large": 1_500,
+    }  # fmt: skip
+
+
+def test_workloads_of_a_class_come_at_their_interval():
+    for one in shape.CLASSES:
+        due = [a.due_ms for a in shape.arrivals(["q"]) if a.of is one]
+        assert due == [index * one.interval_ms for index in range(one.count)]
+
+
+def test_arrivals_are_in_the_order_in_which_they_are_due():
+    due = [arrival.due_ms for arrival in shape.arrivals(NAMES)]
+    assert due == sorted(due)
+
+
+def test_a_scale_keeps_at_least_one_workload_of_each_class():
+    assert len(shape.arrivals(NAMES, 0.1)) == 1_500
+    assert Counter(a.of.name for a in shape.arrivals(["q"], 0.001)) == dict.fromkeys(
+        ("small", "medium", "large"), 1
+    )
