@@ -164,6 +164,8 @@ class QuotaSettings(_Frozen):
     Attributes:
         excluded_prefixes: resources whose names start so are not counted.
         transformations: one for an input at most.
+        device_classes: the resource that each DeviceClass is counted as, by its name; NVIDIA's
+            own need no entry.
         ignore_undeclared: resources that a ClusterQueue does not list are free there, instead of
             keeping a workload out.
         requeue_by_eviction: a workload whose pods were not ready in time queues by the time of
@@ -174,6 +176,7 @@ class QuotaSettings(_Frozen):
 
     excluded_prefixes: tuple[str, ...] = ()
     transformations: tuple[TransformationSettings, ...] = ()
+    device_classes: Mapping[str, str] = {}
     ignore_undeclared: bool = False
     requeue_by_eviction: bool = True
     fair_strategies: tuple[str, ...] | None = None

@@ -111,6 +111,14 @@ class SchedulingGate(View, frozen=True, kw_only=True):
     name: str
 
 
+class PodResourceClaim(View, frozen=True, kw_only=True):
+    """corev1.PodResourceClaim: a claim by name, or one made from a template for this pod."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class PodSpec(View, frozen=True, kw_only=True):
     """What quota depends on in a pod spec."""
 
@@ -127,7 +135,7 @@ class PodSpec(View, frozen=True, kw_only=True):
     priority: int | None = None
     priority_class_name: str = ""
     runtime_class_name: str | None = None
-    resource_claims: tuple[Any, ...] | None = None
+    resource_claims: tuple[PodResourceClaim, ...] | None = None
     topology_spread_constraints: tuple[Any, ...] | None = None
 
 

@@ -1,7 +1,7 @@
 """Follows kinds that a cluster may or may not serve."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from admission.kube import errors
@@ -21,22 +21,25 @@ class OptionalWatch:
         is_absent: the server said that the kind is not to be had, and has not said otherwise.
     """
 
-    def __init__(self, api: Api, reflector: Reflector[Any], absent: Callable[[], None]) -> None:
+    def __init__(
+        self, api: Api, reflectors: Sequence[Reflector[Any]], absent: Callable[[], None]
+    ) -> None:
         """Prepares it; `start` starts it.
 
         Args:
             api: where the kind may be.
-            reflector: follows it.
+            reflectors: follow it, each in one version; the first that is served is started.
             absent: told once when the kind is not served, or may not be read.
         """
         self._api = api
-        self.reflector: Final = reflector
+        self._versions = tuple(reflectors)
+        self.reflector = self._versions[0]
         self.is_absent = False
         self._absent = absent
         self._stopping = threading.Event()
-        name = f"optional-{reflector.resource.plural}"
+        name = f"optional-{self.reflector.resource.plural}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._log = logs.get("optional").bind(resource=reflector.resource.qualified)
+        self._log = logs.get("optional").bind(resource=self.reflector.resource.qualified)
 
     @property
     def is_settled(self) -> bool:
@@ -50,21 +53,27 @@ class OptionalWatch:
     def stop(self) -> None:
         """Ends it at once."""
         self._stopping.set()
-        self.reflector.stop()
+        for one in self._versions:
+            one.stop()
 
     def ask(self) -> float | None:
         """Asks whether the kind can be listed; seconds until the next time, None if it can."""
-        try:
-            self._api.list(self.reflector.resource, limit=1)
-        except (errors.NotFoundError, errors.ForbiddenError) as error:
-            if not self.is_absent:
-                self._log.info("kind not followed", error=str(error))
-                self._absent()
-            self.is_absent = True
-            return _ASK_AGAIN_SECONDS
-        except errors.KubeError:
-            return _TRY_AGAIN_SECONDS
-        return None
+        refusals = []
+        for one in self._versions:
+            try:
+                self._api.list(one.resource, limit=1)
+            except (errors.NotFoundError, errors.ForbiddenError) as error:
+                refusals.append(str(error))
+            except errors.KubeError:
+                return _TRY_AGAIN_SECONDS
+            else:
+                self.reflector = one
+                return None
+        if not self.is_absent:
+            self._log.info("kind not followed", error="; ".join(refusals))
+            self._absent()
+        self.is_absent = True
+        return _ASK_AGAIN_SECONDS
 
     def _run(self) -> None:
         while (pause := self.ask()) is not None:

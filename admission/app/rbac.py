@@ -37,6 +37,9 @@ _CONTROLLER_RULES: Final = (
     _Rule("", ("limitranges", "namespaces", "nodes"), _FOLLOW),
     _Rule("node.k8s.io", ("runtimeclasses",), _FOLLOW),
     _Rule("scheduling.koordinator.sh", ("devices",), _FOLLOW),
+    _Rule(
+        "resource.k8s.io", ("deviceclasses", "resourceclaims", "resourceclaimtemplates"), _FOLLOW
+    ),
     _Rule("", ("pods",), ("delete", "get", "list", "patch", "watch")),
     _Rule("", ("pods/status",), ("patch",)),
     # A Workload blocks the deletion of the pod that owns it, which the admission plugin

@@ -91,9 +91,15 @@ class Watches:
         def absent() -> None:
             self._put(core.Observed(resource, Replaced(())))
 
-        return OptionalWatch(self._api, self._reflector(resource, into), absent)
+        versions = resources.versions(resource)
+        reflectors = [self._reflector(resource, into, one) for one in versions]
+        return OptionalWatch(self._api, reflectors, absent)
 
-    def _reflector(self, resource: Resource, into: type[Any]) -> Reflector[Any]:
+    def _reflector(
+        self, resource: Resource, into: type[Any], version: Resource | None = None
+    ) -> Reflector[Any]:
+        """Follows a resource, read in another version where one is given."""
+
         def quarantine(found: Undecodable) -> None:
             metrics.QUARANTINED.labels(resource.kind).inc()
             if resource is resources.WORKLOADS:
@@ -101,7 +107,7 @@ class Watches:
 
         return Reflector(
             self._api,
-            resource,
+            version or resource,
             into,
             lambda change: self._put(core.Observed(resource, change)),
             clock=self._clock,

@@ -15,6 +15,7 @@ from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.controllers import (
     adoption,
+    claims,
     concerns,
     jobs,
     lifecycle,
@@ -28,6 +29,7 @@ from admission.controllers import (
 from admission.controllers.accounting import Accounting
 from admission.controllers.backlog import Backlog
 from admission.controllers.capacity import Capacities
+from admission.controllers.claims import Claims
 from admission.controllers.configuration import Configuration
 from admission.controllers.events import Events
 from admission.controllers.explaining import Explainer
@@ -101,10 +103,11 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
 OPTIONAL: Final[Mapping[Resource, type[views.Object]]] = {
     resources.DEVICES: koordinator.Device,
     resources.RUNTIME_CLASSES: views.RuntimeClass,
+    **claims.WATCHED,
 }
 """What it wants to be told about where that is served."""
 
-_AWAITED: Final = (*WATCHED, resources.RUNTIME_CLASSES)
+_AWAITED: Final = (*WATCHED, resources.RUNTIME_CLASSES, *claims.WATCHED)
 """What must be listed, or said not to be served, before anything is decided."""
 
 SELECTORS: Final[Mapping[Resource, str]] = {
@@ -149,7 +152,8 @@ class Core:
         self._fleet = Fleet(capacities, guard, clock)
         self._configuration = Configuration(state, guard, self._configuration_changed)
         self._prices = Prices(self._configuration, products)
-        self._charges = Charges(rules)
+        self._claims = Claims(rules.device_classes)
+        self._charges = Charges(rules, self._claims)
         self._scheduling = Scheduling(
             state, clock, self._explainer, accounting, self._prices, self._charges,
             most_open=settings.writers,
@@ -174,6 +178,7 @@ class Core:
             **self._fleet.mirrors,
             **self._jobs.mirrors,
             **self._charges.mirrors,
+            **self._claims.mirrors,
             resources.WORKLOADS: Mirror("Workload", self._see_workload, self._lose_workload),
             resources.PODS: Mirror("Pod", self._see_pod, self._lose_pod),
         }
@@ -241,12 +246,13 @@ class Core:
         return self._next_due_in()
 
     def _recharge(self) -> None:
-        """Counts Workloads anew whose LimitRanges or RuntimeClass are others than before."""
-        is_stale = self._charges.take_stale()
-        if is_stale is None:
+        """Counts Workloads anew that are charged for other things than before."""
+        is_stale, keys = self._charges.take_stale(), self._claims.take_stale()
+        if is_stale is None and not keys:
             return
-        known = filter(None, map(self._pods.workloads.get, self._pods.workloads))
-        stale = [workload for workload in known if is_stale(workload)]
+        looked_at = keys if is_stale is None else self._pods.workloads
+        known = filter(None, map(self._pods.workloads.get, looked_at))
+        stale = [w for w in known if lifecycle.key(w) in keys or (is_stale and is_stale(w))]
         self._scheduling.translate_again(stale)
         for workload in stale:
             if lifecycle.is_pending(workload):
@@ -282,6 +288,7 @@ class Core:
         self._backlog.add(key)
         if self._scheduling.is_foreign_reservation(view):
             self._foreign_reservation = True
+        self._claims.see_workload(view)
         self._scheduling.see(view)
         if lifecycle.is_pending(view):
             self._texts.note(key)
@@ -293,6 +300,7 @@ class Core:
             self._timers.forget(key)
             self._accounting.lose(key, known, self._clock.now())
             self._scheduling.lose(key)
+            self._claims.lose_workload(key)
             self._backlog.add(key)
 
     def _see_pod(self, document: views.PodDocument) -> None:

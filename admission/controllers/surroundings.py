@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from admission.api import views
+from admission.controllers.claims import Claims
 from admission.controllers.mirrors import Mirror
 from admission.engine.limits import NO_LIMITS, Limits
 from admission.engine.requests import Nanos, Rules
@@ -24,13 +25,15 @@ class Charges:
         mirrors: by resource; what a watch of it must be told to.
     """
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, claims: Claims) -> None:
         """Knows no LimitRange and no RuntimeClass.
 
         Args:
             rules: settings that change what is counted.
+            claims: on devices, as they exist.
         """
         self._rules = rules
+        self._claims = claims
         self._ranges: dict[str, dict[str, views.LimitRange]] = {}
         self._limits: dict[str, Limits] = {}
         self._overheads: dict[str, Nanos] = {}
@@ -49,6 +52,7 @@ class Charges:
             rules=self._rules,
             limits=self._limits.get(namespace, NO_LIMITS),
             overheads=self._overheads,
+            devices=self._claims.known,
         )
 
     def take_stale(self) -> Callable[[views.Workload], bool] | None:

@@ -1,11 +1,12 @@
 """A workload that holds quota, reduced to what counting and preemption need."""
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from admission.base import amount
 from admission.base.names import ClusterQueueName, FlavorResource, LocalQueueKey, Uid, WorkloadKey
 from admission.engine import podsets
-from admission.engine.model import PodSetAssignment, Reservation, Workload
+from admission.engine.model import PodSet, PodSetAssignment, Reservation, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,22 +37,29 @@ class Holding:
     stays: bool = False
 
 
-def of(workload: Workload, reservation: Reservation, *, by_eviction: bool = True) -> Holding:
+def of(
+    workload: Workload,
+    reservation: Reservation,
+    *,
+    by_eviction: bool = True,
+    waived: Container[str] = (),
+) -> Holding:
     """The holding of a workload with a reservation.
 
     Usage comes from the reservation, never from the spec: a pod set with reclaimable pods uses
-    ``floor(usage / count)`` for each pod that still needs quota.
+    ``floor(usage / count)`` for each pod that still needs quota. What all its pods need together
+    is used until the last of them gives back its quota.
 
     Args:
         workload: the workload as last told.
         reservation: what it holds; may be newer than the workload's own.
+        waived: keys of what it shares with others and is not charged for.
         by_eviction: as ``Config.requeue_by_eviction``.
     """
-    still = {pod_set.name: pod_set.effective_count for pod_set in workload.pod_sets}
+    known = {pod_set.name: pod_set for pod_set in workload.pod_sets}
     usage: dict[FlavorResource, int] = {}
     for assigned in reservation.pod_sets:
-        count = still.get(assigned.name, assigned.count)
-        _add(usage, assigned, min(count, assigned.count))
+        _add(usage, assigned, known.get(assigned.name), waived)
     return Holding(
         key=workload.key,
         uid=workload.uid,
@@ -68,10 +76,21 @@ def of(workload: Workload, reservation: Reservation, *, by_eviction: bool = True
     )
 
 
-def _add(usage: dict[FlavorResource, int], assigned: PodSetAssignment, count: int) -> None:
+def _add(
+    usage: dict[FlavorResource, int],
+    assigned: PodSetAssignment,
+    pod_set: PodSet | None,
+    waived: Container[str],
+) -> None:
+    count = assigned.count if pod_set is None else min(pod_set.effective_count, assigned.count)
+    shared = () if pod_set is None else pod_set.together
     for resource, flavor in assigned.flavors.items():
         used = assigned.usage.get(resource, 0)
+        together = min(sum(one.in_flavor(flavor, resource) for one in shared), used)
+        charged = sum(one.in_flavor(flavor, resource) for one in shared if one.key not in waived)
+        used -= together
         if count < assigned.count:
             used = amount.scale_down(used, assigned.count, count)
+        used += min(charged, together) if count else 0
         fr = FlavorResource(flavor, resource)
         usage[fr] = usage.get(fr, 0) + used

@@ -256,6 +256,28 @@ class LocalQueue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Together:
+    """Something that pods share, so that it is needed once.
+
+    Attributes:
+        key: its identity; of several workloads that share it one is charged.
+        requests: amounts, canonical units.
+        requests_by_flavor: amounts of ``requests`` that differ in a flavor.
+    """
+
+    key: str
+    requests: Mapping[ResourceName, int] = field(default_factory=dict)
+    requests_by_flavor: Mapping[FlavorName, Mapping[ResourceName, int]] = field(
+        default_factory=dict
+    )
+
+    def in_flavor(self, flavor: FlavorName, resource: ResourceName) -> int:
+        """The amount of a resource, were the pods to run in a flavor."""
+        differing = self.requests_by_flavor.get(flavor, {})
+        return differing.get(resource, self.requests.get(resource, 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodSet:
     """Equal pods of a workload.
 
@@ -266,6 +288,7 @@ class PodSet:
         requests_by_flavor: amounts of ``requests`` that differ in a flavor (resources whose
             amount depends on the flavor's product); a missing flavor or resource means the
             amount in ``requests``.
+        together: what all pods together need besides, however many they are.
         unsuited: flavors that cannot serve the pods whatever the quota, and why.
         node_selector: labels that the nodes must have.
         affinity: alternatives of required node affinity, each a conjunction; None when there is
@@ -282,6 +305,7 @@ class PodSet:
     requests_by_flavor: Mapping[FlavorName, Mapping[ResourceName, int]] = field(
         default_factory=dict
     )
+    together: tuple[Together, ...] = ()
     unsuited: Mapping[FlavorName, str] = field(default_factory=dict)
     node_selector: Mapping[str, str] = field(default_factory=dict)
     affinity: tuple[tuple[Requirement, ...], ...] | None = None

@@ -45,12 +45,7 @@ class Demand:
 
     def scaled(self, count: int) -> "Demand":
         """The demand of fewer pods."""
-
-        def share(totals: Mapping[ResourceName, int]) -> dict[ResourceName, int]:
-            return {r: amount.scale_down(value, self.count, count) for r, value in totals.items()}
-
-        by_flavor = {flavor: share(totals) for flavor, totals in self.by_flavor.items()}
-        return Demand(self.pod_set, count, share(self.requests), by_flavor)
+        return _of(self.pod_set, count)
 
     def with_pods(self) -> "Demand":
         """The demand with the number of pods as a resource."""
@@ -64,15 +59,41 @@ def demands(workload: Workload) -> tuple[Demand, ...]:
 
 
 def _demand(pod_set: PodSet) -> Demand:
-    count = pod_set.effective_count
+    return _of(pod_set, pod_set.effective_count)
 
-    def total(requests: Mapping[ResourceName, int]) -> dict[ResourceName, int]:
-        return {r: amount.multiply(max(0, value), count) for r, value in requests.items()}
 
+def _of(pod_set: PodSet, count: int) -> Demand:
+    """The demand of so many of a pod set's pods."""
+    requests = _total(pod_set.requests, count)
     by_flavor = {
-        flavor: total(requests) for flavor, requests in pod_set.requests_by_flavor.items()
+        flavor: _total(amounts, count) for flavor, amounts in pod_set.requests_by_flavor.items()
     }
-    return Demand(pod_set, count, total(pod_set.requests), by_flavor)
+    if pod_set.together:
+        flavors = dict.fromkeys(
+            (*by_flavor, *(f for one in pod_set.together for f in one.requests_by_flavor))
+        )
+        by_flavor = {
+            flavor: _with_shared(pod_set, {**requests, **by_flavor.get(flavor, {})}, flavor)
+            for flavor in flavors
+        }
+        requests = _with_shared(pod_set, requests, None)
+    return Demand(pod_set, count, requests, by_flavor)
+
+
+def _with_shared(
+    pod_set: PodSet, totals: dict[ResourceName, int], flavor: FlavorName | None
+) -> dict[ResourceName, int]:
+    """Totals with what the pods need together; in no flavor the amounts that hold in most."""
+    result = dict(totals)
+    for one in pod_set.together:
+        for resource, most in one.requests.items():
+            more = most if flavor is None else one.in_flavor(flavor, resource)
+            result[resource] = amount.add(result.get(resource, 0), more)
+    return result
+
+
+def _total(requests: Mapping[ResourceName, int], count: int) -> dict[ResourceName, int]:
+    return {r: amount.multiply(max(0, value), count) for r, value in requests.items()}
 
 
 def reduced(demanded: Sequence[Demand], step: int) -> tuple[Demand, ...]:
@@ -141,6 +162,14 @@ def _pod_set_key(pod_set: PodSet) -> Hashable:
             (flavor, _frozen(amounts)) for flavor, amounts in pod_set.requests_by_flavor.items()
         ),
         tuple(pod_set.unsuited),
+        tuple(
+            (
+                one.key,
+                _frozen(one.requests),
+                tuple((f, _frozen(amounts)) for f, amounts in one.requests_by_flavor.items()),
+            )
+            for one in pod_set.together
+        ),
     )
 
 

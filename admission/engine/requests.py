@@ -68,10 +68,12 @@ class Rules:
     Attributes:
         excluded_prefixes: resources whose names start so are not counted.
         transformations: by input resource.
+        device_classes: the resource as which the devices of a DeviceClass are counted.
     """
 
     excluded_prefixes: tuple[str, ...] = ()
     transformations: Mapping[str, Transformation] = field(default_factory=dict)
+    device_classes: Mapping[str, str] = field(default_factory=dict)
 
 
 NO_RULES: Final = Rules()

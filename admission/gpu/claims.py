@@ -1,38 +1,66 @@
-"""GPUs asked for through DRA claims, in the same currency as device plugin names.
+"""GPUs asked for through DRA claims, as the names under which quota counts them.
+
+A request of a claim is counted as the device plugin's name of what it gets: a whole GPU as
+``nvidia.com/gpu``, a slice as ``nvidia.com/mig-<profile>``. So the price of a claim, per flavor,
+is that of the name, and both ways to ask for the same device draw on one budget.
 
 Source: Kubernetes resource.k8s.io (ResourceClaim device requests); KEP-4815 and the NVIDIA
-driver's counter sets (``memory-slice-N``); KEP-5004 (implicit and explicit resource names).
+driver's counter sets (``memory-slice-N``); KEP-5004 (implicit and explicit resource names); kueue
+keps/2941-DRA (deviceClassMappings).
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from admission.base import names
 from admission.base.errors import InvalidValueError
+from admission.gpu import names as profiles
 from admission.gpu import placement, resources
-from admission.gpu.catalogue import Catalogue
-from admission.gpu.equivalents import NOTHING, dearest
 from admission.gpu.placement import Occupancy, Placed
-from admission.gpu.products import Cost, Product
+from admission.gpu.products import Product
 
+DRIVER: Final = "gpu.nvidia.com"
 GPU_CLASS: Final = "gpu.nvidia.com"
 MIG_CLASS: Final = "mig.nvidia.com"
+VFIO_CLASS: Final = "vfio.gpu.nvidia.com"
 _SLICE_COUNTER: Final = "memory-slice-"
+
+_QUOTED: Final = r"\s*==\s*(['\"])(?P<value>[^'\"]*)\1"
+_OF_DRIVER: Final = re.compile(rf"device\.driver{_QUOTED}")
+_PROFILE: Final = re.compile(rf"(?:\.|\[\s*['\"])profile(?:['\"]\s*\])?{_QUOTED}")
+_TYPE: Final = re.compile(rf"(?:\.|\[\s*['\"])type(?:['\"]\s*\])?{_QUOTED}")
+_UNCERTAIN: Final = re.compile(r"\|\||\?|!(?!=)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceClass:
-    """A DeviceClass that hands out GPUs.
+    """A DeviceClass that hands out GPUs, or that the configuration counts as something.
 
     Attributes:
         name: of the class.
-        profile: the MIG profile its selector names; empty = whole GPUs, or any slice.
+        profile: the MIG profile its selectors name; empty = whole GPUs, or any slice.
         extended_resource: the device plugin's name that it also answers; empty if none.
+        is_sliced: whether it hands out MIG slices only.
+        counted_as: the resource that the configuration maps it to; empty if none.
+        unclear: why its selectors do not tell what it hands out; empty if they do.
     """
 
     name: str
     profile: str = ""
     extended_resource: str = ""
+    is_sliced: bool = False
+    counted_as: str = ""
+    unclear: str = ""
+
+
+BUILT_IN: Final = {
+    GPU_CLASS: DeviceClass(name=GPU_CLASS),
+    MIG_CLASS: DeviceClass(name=MIG_CLASS, is_sliced=True),
+    VFIO_CLASS: DeviceClass(name=VFIO_CLASS),
+}
+"""The classes that NVIDIA's driver installs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,91 +70,144 @@ class DeviceRequest:
     Attributes:
         device_class: name of the class.
         count: devices.
-        profile: the MIG profile that the request's own selector names; empty if none.
+        selectors: CEL expressions of the request itself.
         admin_access: whether it only watches devices that others hold: costs nothing.
     """
 
     device_class: str
     count: int = 1
-    profile: str = ""
+    selectors: tuple[str, ...] = ()
     admin_access: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """A claim as a pod refers to it.
+def device_class(
+    name: str, selectors: Iterable[str], extended_resource: str
+) -> DeviceClass | None:
+    """A DeviceClass as its object says; None if it says nothing of GPUs.
 
-    Attributes:
-        key: ``namespace/name`` of a ResourceClaim that pods share; empty for one made from a
-            template, which every pod gets anew.
-        requests: of the claim.
+    Args:
+        name: of the class.
+        selectors: its CEL expressions.
+        extended_resource: the resource name that it answers; empty if none.
     """
+    known, expressions = BUILT_IN.get(name), tuple(selectors)
+    answers = extended_resource if resources.is_device(extended_resource) else ""
+    of_driver = any(
+        found["value"] == DRIVER for text in expressions for found in _OF_DRIVER.finditer(text)
+    )
+    if known is None and not answers and not of_driver:
+        return None
+    profile = unclear = ""
+    try:
+        profile = profile_of(expressions) or _profile_in(answers)
+    except InvalidValueError as error:
+        unclear = str(error)
+    types = {found["value"] for text in expressions for found in _TYPE.finditer(text)}
+    return DeviceClass(
+        name=name,
+        profile=profile,
+        extended_resource=answers,
+        is_sliced=types == {"mig"} or (known is not None and known.is_sliced),
+        unclear=unclear,
+    )
 
-    key: str = ""
-    requests: tuple[DeviceRequest, ...] = ()
+
+def known_classes(
+    seen: Iterable[DeviceClass], mappings: Mapping[str, str]
+) -> Mapping[str, DeviceClass]:
+    """The classes that are counted, by name: NVIDIA's own, those seen, and those mapped.
+
+    Args:
+        seen: classes that exist.
+        mappings: resources by the name of the class that is counted as such; they win.
+    """
+    found = dict(BUILT_IN) | {one.name: one for one in seen}
+    for name, resource in mappings.items():
+        found[name] = DeviceClass(name=name, counted_as=resource)
+    return found
 
 
-def device_cost(
-    request: DeviceRequest,
-    classes: Mapping[str, DeviceClass],
-    product: Product | None,
-    catalogue: Catalogue,
-) -> Cost:
-    """What a request costs; 0 for classes that hand out no GPUs, and for admin access.
+def resource_of(request: DeviceRequest, classes: Mapping[str, DeviceClass]) -> str:
+    """The resource that quota counts the devices of a request as.
 
     Raises:
-        InvalidValueError: a MIG class without a profile, an unknown profile, or a whole GPU
-            of unknown product.
+        InvalidValueError: an unknown class, selectors that do not tell the MIG profile, or a
+            profile whose name cannot be read.
     """
     known = classes.get(request.device_class)
-    if known is None or request.admin_access:
-        return NOTHING
-    profile = request.profile or known.profile or _profile_of(known)
+    if known is None:
+        raise InvalidValueError(
+            f"DeviceClass {request.device_class}",
+            "is not known to hand out GPUs and is not counted as anything: list it in the"
+            " configuration under resources.deviceClassMappings",
+        )
+    if known.counted_as:
+        return known.counted_as
+    profile = profile_of(request.selectors)
+    if not profile and known.unclear:
+        raise InvalidValueError(f"DeviceClass {known.name}", known.unclear)
+    profile = profile or known.profile
     if profile:
-        if product is None:
-            return dearest(catalogue, profile)[0].times(request.count)
-        return catalogue.profile(product, profile).cost.times(request.count)
-    if known.name == MIG_CLASS:
+        return profiles.parse(profile).resource
+    if known.is_sliced:
         rule = "a MIG request needs a selector for device.attributes.profile to be counted"
         raise InvalidValueError(request.device_class, rule)
-    if product is None:
-        raise InvalidValueError(request.device_class, "the flavor names no known GPU product")
-    return product.whole.times(request.count)
+    return known.extended_resource or names.GPU_RESOURCE
 
 
-def demand(
-    pods: Iterable[Iterable[Claim]],
-    classes: Mapping[str, DeviceClass],
-    product: Product | None,
-    catalogue: Catalogue,
-) -> Cost:
-    """What the claims of several pods cost together: shared claims once, templates per pod.
+def amounts(
+    requests: Iterable[DeviceRequest], classes: Mapping[str, DeviceClass]
+) -> dict[str, int]:
+    """What a claim takes, by resource; admin access takes nothing.
 
     Raises:
-        InvalidValueError: as ``device_cost``.
+        InvalidValueError: as ``resource_of``.
     """
-    seen: set[str] = set()
-    total = NOTHING
-    for claims in pods:
-        for claim in claims:
-            if claim.key in seen:
-                continue
-            if claim.key:
-                seen.add(claim.key)
-            for request in claim.requests:
-                total = total.plus(device_cost(request, classes, product, catalogue))
+    total: dict[str, int] = {}
+    for request in requests:
+        if not request.admin_access:
+            resource = resource_of(request, classes)
+            total[resource] = total.get(resource, 0) + request.count
     return total
 
 
-def class_of(resource: str, classes: Mapping[str, DeviceClass]) -> DeviceClass | None:
-    """The class behind an implicit name, or behind a plugin's name that a class answers.
+def counted_name(resource: str, classes: Mapping[str, DeviceClass]) -> str:
+    """The name that quota counts a container's resource as: of an implicit class name, its own.
 
-    Of several classes the first by name; either way the cost is that of the plugin's name.
+    A plugin's name that a class answers, too, stays: it costs the same either way.
+
+    Raises:
+        InvalidValueError: as ``resource_of``.
     """
-    if resource.startswith(resources.IMPLICIT_CLASS_PREFIX):
-        return classes.get(resource.removeprefix(resources.IMPLICIT_CLASS_PREFIX))
-    answering = (classes[name] for name in sorted(classes))
-    return next((known for known in answering if known.extended_resource == resource), None)
+    if not resource.startswith(resources.IMPLICIT_CLASS_PREFIX):
+        return resource
+    name = resource.removeprefix(resources.IMPLICIT_CLASS_PREFIX)
+    return resource_of(DeviceRequest(device_class=name), classes)
+
+
+def profile_of(expressions: Iterable[str]) -> str:
+    """The MIG profile that selectors demand, all of which must hold; empty if they name none.
+
+    Raises:
+        InvalidValueError: they name a profile in a way that is not understood.
+    """
+    named = [text for text in expressions if "profile" in text]
+    found = {match["value"] for text in named for match in _PROFILE.finditer(text)}
+    if not named:
+        return ""
+    if len(found) != 1 or any(_UNCERTAIN.search(text) for text in named):
+        rule = (
+            "a selector for a MIG profile must be one comparison such as"
+            f" device.attributes['{DRIVER}'].profile == '1g.10gb', with && only"
+        )
+        raise InvalidValueError(named[0], rule)
+    return found.pop()
+
+
+def _profile_in(resource: str) -> str:
+    """The profile in a device plugin's name; empty if it names none."""
+    device = resources.parse(resource) if resource else None
+    return device.profile.text if device is not None and device.profile is not None else ""
 
 
 def occupancy(product: Product, devices: Iterable[tuple[str, Mapping[str, int]]]) -> Occupancy:
@@ -154,9 +235,3 @@ def occupancy(product: Product, devices: Iterable[tuple[str, Mapping[str, int]]]
             raise InvalidValueError(profile, "the device consumes no memory-slice counter")
         placed.append(Placed(profile, min(taken) * unit))
     return placement.occupancy(product, placed)
-
-
-def _profile_of(known: DeviceClass) -> str:
-    """The profile in the plugin's name that a class answers."""
-    device = resources.parse(known.extended_resource) if known.extended_resource else None
-    return device.profile.text if device is not None and device.profile is not None else ""

@@ -1,6 +1,6 @@
 """The kinds of objects that the program reads or writes, and where they live on an API server."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from admission.base import names
@@ -47,6 +47,8 @@ class Resource:
 
 _KUEUE: Final = (names.KUEUE_GROUP, "v1beta2")
 _RBAC: Final = ("rbac.authorization.k8s.io", "v1")
+_DEVICES: Final = ("resource.k8s.io", "v1")
+_EARLIER: Final = {_DEVICES: ("v1beta2", "v1beta1")}
 _WEBHOOKS: Final = ("admissionregistration.k8s.io", "v1")
 
 PODS: Final = Resource("", "v1", "pods", "Pod")
@@ -138,14 +140,22 @@ DEVICES: Final = Resource(
 """A node agent's list of devices; served where Koordinator is installed."""
 ROLE_BINDINGS: Final = Resource(*_RBAC, "rolebindings", "RoleBinding")
 
+DEVICE_CLASSES: Final = Resource(*_DEVICES, "deviceclasses", "DeviceClass", namespaced=False)
+RESOURCE_CLAIMS: Final = Resource(*_DEVICES, "resourceclaims", "ResourceClaim")
+RESOURCE_CLAIM_TEMPLATES: Final = Resource(
+    *_DEVICES, "resourceclaimtemplates", "ResourceClaimTemplate"
+)
+RESOURCE_SLICES: Final = Resource(*_DEVICES, "resourceslices", "ResourceSlice", namespaced=False)
+
 BUILT_IN: Final = (
     PODS, NAMESPACES, NODES, LIMIT_RANGES, SERVICES, SERVICE_ACCOUNTS, SECRETS, CONFIG_MAPS,
     RESOURCE_QUOTAS, VALIDATING_POLICIES, VALIDATING_POLICY_BINDINGS,
     EVENTS, LEASES, PRIORITY_CLASSES, RUNTIME_CLASSES, DEPLOYMENTS, REPLICA_SETS, JOBS,
     POD_DISRUPTION_BUDGETS, CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, CLUSTER_ROLES,
-    CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS, API_SERVICES,
+    CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS, API_SERVICES, DEVICE_CLASSES, RESOURCE_CLAIMS,
+    RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES,
 )  # fmt: skip
-"""What every API server serves."""
+"""What a present API server serves."""
 
 CUSTOM: Final = (
     CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS, WORKLOAD_PRIORITY_CLASSES,
@@ -154,6 +164,12 @@ CUSTOM: Final = (
 """What is served once its CustomResourceDefinition is installed."""
 
 _BY_KIND: Final = {(known.api_version, known.kind): known for known in BUILT_IN + CUSTOM}
+
+
+def versions(resource: Resource) -> tuple[Resource, ...]:
+    """The resource, and as what earlier API servers serve it; the first that is served is read."""
+    earlier = _EARLIER.get((resource.group, resource.version), ())
+    return (resource, *(replace(resource, version=version) for version in earlier))
 
 
 def of_kind(api_version: str, kind: str) -> Resource | None:

@@ -14,7 +14,7 @@ from admission.base.names import (
     LocalQueueKey,
     WorkloadKey,
 )
-from admission.engine import cycle, holding, messages, podsets
+from admission.engine import cycle, holding, messages, podsets, sharing
 from admission.engine.decisions import Admit, CycleResult, Wait
 from admission.engine.fairusage import Consumption, Rank
 from admission.engine.heads import Head, Verdict, result_of
@@ -40,6 +40,7 @@ from admission.state.ledger import Ledger
 from admission.state.lines import Lines
 from admission.state.pending import Line, Pending
 from admission.state.retries import Retries
+from admission.state.sharing import Sharing
 
 __all__ = ["Changed", "ClusterQueueStatus", "LocalQueueStatus", "State"]
 
@@ -74,6 +75,7 @@ class State:
             self.config.admission_fair_sharing, self._ledger, self._changes
         )
         self._grudges = Grudges()
+        self._sharing = Sharing()
         self._check_activity = False
         self._blockers: dict[ClusterQueueName, Blockers] = {}
 
@@ -257,6 +259,7 @@ class State:
         self._lines.take(key)
         self._ledger.release(key, now_us)
         self._note_left(workload, now_us)
+        self._stand_all(self._sharing.drop(key), now_us)
 
     def forget(self, key: WorkloadKey, now_us: int = 0) -> None:
         """Undoes the assumption of an admission that was certainly not written."""
@@ -271,11 +274,27 @@ class State:
         return workload
 
     def _place(self, workload: Workload, now_us: int, old: Workload | None = None) -> None:
+        """Puts a workload where it belongs, and those that share something with it."""
+        others = self._sharing.note(workload, self._held_by(workload))
+        self._stand(workload, now_us, old)
+        self._stand_all(others, now_us)
+
+    def _held_by(self, workload: Workload) -> Reservation | None:
+        """The reservation that counts as usage."""
+        if not workload.active or workload.finished:
+            return None
+        return workload.reservation or self._assumed.get(workload.key)
+
+    def _stand_all(self, keys: Iterable[WorkloadKey], now_us: int) -> None:
+        for key in keys:
+            self._stand(self._workloads[key], now_us)
+
+    def _stand(self, workload: Workload, now_us: int, old: Workload | None = None) -> None:
         """Puts a workload where it belongs: usage, queue or neither."""
         key = workload.key
-        reservation = workload.reservation or self._assumed.get(key)
+        reservation = self._held_by(workload)
         self._changes.local(workload.queue)
-        if reservation is not None and workload.active and not workload.finished:
+        if reservation is not None:
             self._lines.take(key)
             self._hold(workload, reservation, now_us)
             return
@@ -287,8 +306,13 @@ class State:
 
     def _hold(self, workload: Workload, reservation: Reservation, now_us: int) -> None:
         """Counts a reservation as usage."""
-        by_eviction = self.config.requeue_by_eviction
-        self._ledger.hold(holding.of(workload, reservation, by_eviction=by_eviction), now_us)
+        found = holding.of(
+            workload,
+            reservation,
+            by_eviction=self.config.requeue_by_eviction,
+            waived=self._sharing.waived(workload.key),
+        )
+        self._ledger.hold(found, now_us)
         if workload.reservation is None:
             return
         if reservation.admitted:
@@ -325,6 +349,10 @@ class State:
         self._lines.put(self._pending(workload, local), local.cluster_queue, now_us)
 
     def _pending(self, workload: Workload, local: LocalQueue) -> Pending:
+        held = self._sharing.waived(workload.key)
+        if held:
+            groups = self.forest.queues[local.cluster_queue].spec.resource_groups
+            workload = sharing.relieved(workload, held, groups)
         key = podsets.equivalence_key(workload)
         ranked = self._lines.queues[local.cluster_queue].ranking is not None
         return Pending(
@@ -377,10 +405,13 @@ class State:
             unready=self._ledger.unready,
             past_usage=self._rank if self.config.admission_fair_sharing is not None else None,
         )
-        verdicts = cycle.run(snapshot, [self._head(name, item) for name, item in chosen])
-        for verdict in verdicts:
-            self._apply(verdict, now_us)
-        return result_of(verdicts)
+        now = self._sharing.one_of_each(item.workload.key for _, item in chosen)
+        heads = [self._head(name, item) for name, item in chosen if item.workload.key in now]
+        verdicts = cycle.run(snapshot, heads)
+        sharers: dict[WorkloadKey, None] = {}
+        decided = [self._apply(verdict, sharers, now_us) for verdict in verdicts]
+        self._stand_all(sharers, now_us)
+        return result_of(decided)
 
     def _settle(self, now_us: int) -> None:
         """Brings trees, activity, backoffs, past usage and retries up to date."""
@@ -425,12 +456,23 @@ class State:
             spared=self._grudges.spared(workload.key),
         )
 
-    def _apply(self, verdict: Verdict, now_us: int) -> None:
-        """Assumes a winner; puts a loser back into its queue."""
+    def _apply(self, verdict: Verdict, sharers: dict[WorkloadKey, None], now_us: int) -> Verdict:
+        """Assumes a winner; puts a loser back into its queue.
+
+        Args:
+            verdict: of one head.
+            sharers: takes those that are counted otherwise because of a winner.
+            now_us: the present.
+
+        Returns:
+            The verdict, with an admission that states all that is used.
+        """
         decision = verdict.decision
         if isinstance(decision, Admit):
-            self._assume(decision, now_us)
-            return
+            asked = self._workloads[decision.workload]
+            admit = sharing.in_full(decision, verdict.head.workload, asked)
+            sharers |= dict.fromkeys(self._assume(admit, now_us))
+            return replace(verdict, decision=admit)
         assert verdict.requeue is not None
         for evict in verdict.evictions:
             self._grudges.note(evict.preemptor, evict.workload)
@@ -439,9 +481,10 @@ class State:
         assert item is not None
         item.memory = verdict.memory
         queue.settle(item, verdict.requeue, decision.reason, now_us)
+        return verdict
 
-    def _assume(self, admit: Admit, now_us: int) -> None:
-        """Counts an admission before it is written."""
+    def _assume(self, admit: Admit, now_us: int) -> tuple[WorkloadKey, ...]:
+        """Counts an admission before it is written; others that are counted otherwise then."""
         workload = self._workloads[admit.workload]
         reservation = self._assumed[admit.workload] = Reservation(
             cluster_queue=admit.cluster_queue,
@@ -451,8 +494,10 @@ class State:
         )
         self._fair_usage.reserved(workload, admit.pod_sets, granted=reservation.admitted)
         self._lines.take(admit.workload)
+        others = self._sharing.note(workload, reservation)
         self._hold(workload, reservation, now_us)
         self._changes.local(workload.queue)
+        return others
 
     # ----------------------------------------------------------------------------------- readers
 

@@ -191,6 +191,7 @@ class _Reader:
         return QuotaSettings(
             excluded_prefixes=tuple(found.exclude_resource_prefixes or ()),
             transformations=self._transformations(found.transformations or ()),
+            device_classes=self._device_classes(found.device_class_mappings or ()),
             ignore_undeclared=ignored,
             requeue_by_eviction=requeuing.timestamp != "Creation",
             fair_strategies=self._fair_strategies(),
@@ -214,6 +215,19 @@ class _Reader:
                 multiply_by=one.multiply_by or "",
             )
         return tuple(made.values())
+
+    def _device_classes(self, found: Iterable[kueue.DeviceClassMapping]) -> dict[str, str]:
+        made: dict[str, str] = {}
+        for index, one in enumerate(found):
+            path = f"resources.deviceClassMappings[{index}]"
+            for place, name in enumerate(one.device_class_names):
+                if name in made:
+                    self.problems.append(
+                        f"{path}.deviceClassNames[{place}]: {name!r} is counted as {made[name]}"
+                        " already"
+                    )
+                made[name] = one.name
+        return made
 
     def _check_quantity(self, path: str, text: str, least: int | None = None) -> None:
         try:

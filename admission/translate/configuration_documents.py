@@ -1,5 +1,6 @@
 """Settings as the documents of a configuration file."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from admission.api.config import durations, gpu, kueue
@@ -78,7 +79,17 @@ def _resources_document(quota: QuotaSettings) -> dict[str, Any]:
         document["excludeResourcePrefixes"] = list(quota.excluded_prefixes)
     if quota.transformations:
         document["transformations"] = [_transformation(one) for one in quota.transformations]
+    if quota.device_classes:
+        document["deviceClassMappings"] = _device_classes(quota.device_classes)
     return document
+
+
+def _device_classes(found: Mapping[str, str]) -> list[dict[str, Any]]:
+    """One mapping a resource, in the order of first use."""
+    classes: dict[str, list[str]] = {}
+    for name, resource in found.items():
+        classes.setdefault(resource, []).append(name)
+    return [{"name": name, "deviceClassNames": listed} for name, listed in classes.items()]
 
 
 def _transformation(found: TransformationSettings) -> dict[str, Any]:

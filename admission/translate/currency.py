@@ -146,7 +146,12 @@ def pricing(
 
 def asks_for_devices(workload: model.Workload) -> bool:
     """Whether a Workload requests GPUs by name, so that it can have a price."""
-    return any(resources.is_device(name) for one in workload.pod_sets for name in one.requests)
+    return any(
+        resources.is_device(name)
+        for one in workload.pod_sets
+        for listed in (one.requests, *(each.requests for each in one.together))
+        for name in listed
+    )
 
 
 def priced(workload: model.Workload, prices: Pricing | None) -> model.Workload:
@@ -159,9 +164,9 @@ def priced(workload: model.Workload, prices: Pricing | None) -> model.Workload:
         workload: as its object says.
         prices: of the ClusterQueue; None where device names are counted as they are.
     """
-    if prices is None or not asks_for_devices(workload):
-        return workload
     held = workload.reservation
+    if prices is None or (held is None and not asks_for_devices(workload)):
+        return workload
     if held is not None:
         held = replace(held, pod_sets=tuple(_held(one, prices) for one in held.pod_sets))
     return replace(
@@ -175,38 +180,69 @@ def _held(assigned: model.PodSetAssignment, prices: Pricing) -> model.PodSetAssi
     usage, flavors = dict(assigned.usage), dict(assigned.flavors)
     for flavor in dict.fromkeys(assigned.flavors.values()):
         missing = [name for name in prices.counted.get(flavor, ()) if name not in assigned.usage]
-        devices: dict[str, int] = {
-            name: assigned.usage.get(name, 0) // max(assigned.count, 1)
-            for name, given in assigned.flavors.items()
-            if given == flavor and resources.is_device(name)
-        }
-        amounts = prices.cost(flavor, devices) if missing and any(devices.values()) else {}
-        for name in missing:
-            if name in amounts:
-                usage[name] = amount.multiply(amounts[name], assigned.count)
-                flavors[name] = flavor
+        if missing:
+            amounts = _cost_of_held(assigned, flavor, prices)
+            for name in missing:
+                if name in amounts:
+                    usage[name] = amounts[name]
+                    flavors[name] = flavor
     if len(usage) == len(assigned.usage):
         return assigned
     return replace(assigned, usage=usage, flavors=flavors)
 
 
+def _cost_of_held(
+    assigned: model.PodSetAssignment, flavor: FlavorName, prices: Pricing
+) -> dict[ResourceName, int]:
+    """What the devices cost that a pod set holds in a flavor: pod by pod, and what remains."""
+    held = {
+        name: assigned.usage.get(name, 0)
+        for name, given in assigned.flavors.items()
+        if given == flavor and resources.is_device(name)
+    }
+    count = max(assigned.count, 1)
+    each: dict[str, int] = {name: total // count for name, total in held.items()}
+    rest: dict[str, int] = {name: total % count for name, total in held.items()}
+    total: dict[ResourceName, int] = {}
+    for devices, times in ((each, assigned.count), (rest, 1)):
+        if any(devices.values()):
+            for name, cost in prices.cost(flavor, devices).items():
+                total[name] = amount.add(total.get(name, 0), amount.multiply(cost, times))
+    return total
+
+
 def _pod_set(pod_set: model.PodSet, prices: Pricing) -> model.PodSet:
+    requests, quote = _priced(pod_set.requests, prices)
+    quotes = [quote]
+    together = []
+    for one in pod_set.together:
+        amounts, quote = _priced(one.requests, prices)
+        quotes.append(quote)
+        by_flavor = {} if quote is None else quote.by_flavor
+        together.append(replace(one, requests=amounts, requests_by_flavor=by_flavor))
+    given = [quote for quote in quotes if quote is not None]
+    if not given:
+        return pod_set
+    return replace(
+        pod_set,
+        requests=requests,
+        requests_by_flavor={} if quotes[0] is None else quotes[0].by_flavor,
+        together=tuple(together),
+        unsuited={flavor: why for one in reversed(given) for flavor, why in one.unsuited.items()},
+    )
+
+
+def _priced(amounts: Amounts, prices: Pricing) -> tuple[Amounts, Quote | None]:
+    """Amounts with what their devices cost; no quote where there are no devices."""
     devices: dict[str, int] = {
-        name: count
-        for name, count in pod_set.requests.items()
-        if count and resources.is_device(name)
+        name: count for name, count in amounts.items() if count and resources.is_device(name)
     }
     if not devices:
-        return pod_set
+        return amounts, None
     kept = {
         name: count
-        for name, count in pod_set.requests.items()
+        for name, count in amounts.items()
         if not (prices.hides_devices and resources.is_device(name))
     }
     quote = prices.quote(devices)
-    return replace(
-        pod_set,
-        requests={**kept, **quote.most},
-        requests_by_flavor=quote.by_flavor,
-        unsuited=quote.unsuited,
-    )
+    return {**kept, **quote.most}, quote

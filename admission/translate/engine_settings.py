@@ -46,4 +46,5 @@ def rules(quota: QuotaSettings) -> requests.Rules:
             )
             for one in quota.transformations
         },
+        device_classes=quota.device_classes,
     )

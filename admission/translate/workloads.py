@@ -1,6 +1,7 @@
 """Views of Workloads to the engine's values."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Final
@@ -22,7 +23,8 @@ from admission.base.names import (
 from admission.base.selectors import Requirement
 from admission.engine import limits, model, requests
 from admission.engine.limits import NO_LIMITS, Limits
-from admission.translate import queues, times
+from admission.translate import claims, queues, times
+from admission.translate.claims import NO_DEVICES, Claimed, Devices
 from admission.translate.limits import nanos
 
 _FAILED: Final = ("Retry", "Rejected")
@@ -37,11 +39,13 @@ class Surroundings:
         rules: settings that change what is counted.
         limits: of its namespace.
         overheads: of each RuntimeClass that exists, in units of 1e-9.
+        devices: claims and DeviceClasses that exist.
     """
 
     rules: requests.Rules = requests.NO_RULES
     limits: Limits = NO_LIMITS
     overheads: Mapping[str, requests.Nanos] = field(default_factory=dict)
+    devices: Devices = NO_DEVICES
 
 
 PLAIN: Final = Surroundings()
@@ -62,7 +66,7 @@ def workload(
         InvalidValueError: a quantity, time or selector cannot be read; the rule names the field.
     """
     meta, spec, status = view.metadata, view.spec, view.status
-    asked = _asked(spec, around) if known is None or _is_newer(meta, known) else _said(known)
+    asked = _asked(view, around) if known is None or _is_newer(meta, known) else _said(known)
     requeue = status.requeue_state
     requeued = status.condition("Requeued")
     return model.Workload(
@@ -125,15 +129,18 @@ class _Asked:
     invalid: str
 
 
-def _asked(spec: views.WorkloadSpec, around: Surroundings) -> _Asked:
-    found = spec.pod_sets or ()
+def _asked(view: views.Workload, around: Surroundings) -> _Asked:
+    found = view.spec.pod_sets or ()
     pods = [_adjusted(one.template.spec, around, _path(i)) for i, one in enumerate(found)]
+    taken = _taken(view, pods, around)
     return _Asked(
         tuple(
-            _pod_set(one, pod, around.rules, _path(index))
-            for index, (one, pod) in enumerate(zip(found, pods, strict=True))
+            _pod_set(one, what, group, _path(index))
+            for index, (one, what, group) in enumerate(
+                zip(found, taken, _groups(found), strict=True)
+            )
         ),
-        _invalid(pods, around.limits),
+        next((one.problem for one in taken if one.problem), "") or _invalid(pods, around.limits),
     )
 
 
@@ -168,6 +175,47 @@ def _adjusted(spec: views.PodSpec, around: Surroundings, path: str) -> requests.
     if spec.runtime_class_name and not pod.overhead:
         pod = replace(pod, overhead=around.overheads.get(spec.runtime_class_name, {}))
     return limits.adjusted(pod, around.limits)
+
+
+def _taken(
+    view: views.Workload, pods: Iterable[requests.Pod], around: Surroundings
+) -> list[Claimed]:
+    """What the pods of each pod set take; a ResourceClaim counts in the first that names it."""
+    found: list[Claimed] = []
+    counted: set[str] = set()
+    for index, (one, pod) in enumerate(zip(view.spec.pod_sets or (), pods, strict=True)):
+        amounts = requests.counted(requests.of_pod(pod), around.rules)
+        spec = one.template.spec
+        if not claims.concerned(spec):
+            found.append(Claimed(requests=amounts))
+            continue
+        taken = claims.claimed(
+            amounts, spec, view.metadata.namespace, around.devices, _path(index)
+        )
+        found.append(replace(taken, shared=tuple(s for s in taken.shared if s.key not in counted)))
+        counted |= {one.key for one in taken.shared}
+    return found
+
+
+def _groups(pod_sets: Sequence[views.PodSet]) -> list[str]:
+    """The group of each pod set: its own, else that of those that name the same ResourceClaim.
+
+    The devices of a claim are in one place, so all its pods need the same flavors.
+    """
+    named = [claims.named(one.template.spec) for one in pod_sets]
+    counts = Counter(name for one in named for name in one)
+    groups: dict[str, str] = {}
+    found = []
+    for one, listed in zip(pod_sets, named, strict=True):
+        shared = [name for name in listed if counts[name] > 1]
+        topology = one.topology_request
+        group = "" if topology is None else topology.pod_set_group_name or ""
+        if shared and not group:
+            group = groups.get(shared[0], f"ResourceClaim {shared[0]}")
+        for name in shared:
+            groups.setdefault(name, group)
+        found.append(group)
+    return found
 
 
 def _invalid(pods: list[requests.Pod], bounds: Limits) -> str:
@@ -227,20 +275,18 @@ def _eviction(status: views.WorkloadStatus) -> model.Eviction | None:
     return model.Eviction(reason=found.reason, since_us=since_us)
 
 
-def _pod_set(
-    view: views.PodSet, pod: requests.Pod, rules: requests.Rules, path: str
-) -> model.PodSet:
+def _pod_set(view: views.PodSet, taken: Claimed, group: str, path: str) -> model.PodSet:
     spec = view.template.spec
-    topology = view.topology_request
     return model.PodSet(
         name=PodSetName(view.name),
         count=view.count,
         min_count=view.min_count,
-        requests=requests.counted(requests.of_pod(pod), rules),
+        requests=taken.requests,
+        together=taken.shared,
         node_selector=dict(spec.node_selector or {}),
         affinity=_affinity(spec, path),
         tolerations=queues.tolerations(spec.tolerations or ()),
-        group="" if topology is None else topology.pod_set_group_name or "",
+        group=group,
         shape=_shape(spec),
     )
 

@@ -1,6 +1,7 @@
 """A kind that a cluster does not serve is asked for quietly, and followed once it is there."""
 
 import queue
+from dataclasses import replace
 from typing import Any
 
 from typing_extensions import override
@@ -41,7 +42,7 @@ def watch_of(store: Store, seen: "queue.Queue[Any]") -> OptionalWatch:
     reflector = Reflector(
         store, resources.DEVICES, koordinator.Device, seen.put, clock=SystemClock()
     )
-    return OptionalWatch(store, reflector, lambda: seen.put(ABSENT))
+    return OptionalWatch(store, [reflector], lambda: seen.put(ABSENT))
 
 
 def test_of_a_kind_that_is_not_served_it_is_said_once_that_there_is_none() -> None:
@@ -75,6 +76,25 @@ def test_a_served_kind_is_followed() -> None:
     seen: queue.Queue[Any] = queue.Queue()
     watch = watch_of(Store(crds=[DEVICES], clock=SystemClock()), seen)
     assert watch.ask() is None
+    watch.start()
+    assert seen.get(timeout=10).items == ()
+    watch.stop()
+
+
+def test_the_first_version_that_is_served_is_followed() -> None:
+    seen: queue.Queue[Any] = queue.Queue()
+    store = Store(crds=[DEVICES], clock=SystemClock())
+    versions = [replace(resources.DEVICES, version=name) for name in ("v1", "v1alpha1")]
+    watch = OptionalWatch(
+        store,
+        [
+            Reflector(store, one, koordinator.Device, seen.put, clock=SystemClock())
+            for one in versions
+        ],
+        lambda: seen.put(ABSENT),
+    )
+    assert watch.ask() is None
+    assert watch.reflector.resource == resources.DEVICES
     watch.start()
     assert seen.get(timeout=10).items == ()
     watch.stop()

@@ -10,7 +10,7 @@ import pytest
 
 from admission.api import views
 from admission.base import names
-from admission.controllers import core
+from admission.controllers import claims, core
 from admission.controllers.writes import Purpose
 from admission.kube import patches, resources
 from admission.kube.reflector import Replaced
@@ -264,7 +264,9 @@ def test_nothing_is_decided_before_it_is_known_which_limits_there_are() -> None:
         other.core.receive(core.Observed(resource, Replaced(page.items)))
     assert not other.core.synced
 
-    other.core.receive(core.Observed(resources.RUNTIME_CLASSES, Replaced(())))
+    for resource in (resources.RUNTIME_CLASSES, *claims.WATCHED):
+        assert not other.core.synced
+        other.core.receive(core.Observed(resource, Replaced(())))
     assert other.core.synced
 
 

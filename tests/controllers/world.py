@@ -14,6 +14,7 @@ from admission.controllers.quarantine import Unreadable
 from admission.controllers.writer import Sender
 from admission.controllers.writes import Outcome, Write
 from admission.engine import model
+from admission.engine.requests import Rules
 from admission.kube import patches, resources
 from admission.kube.api import Document
 from admission.kube.reflector import Replaced
@@ -27,7 +28,7 @@ from tests.clocks import FakeClock
 _CRDS = crds.documents()
 WATCHED: dict[Resource, Any] = {
     **core.WATCHED,
-    resources.RUNTIME_CLASSES: core.OPTIONAL[resources.RUNTIME_CLASSES],
+    **{one: into for one, into in core.OPTIONAL.items() if one in resources.BUILT_IN},
 }
 
 
@@ -52,6 +53,7 @@ class World:
         store: Store | None = None,
         clock: FakeClock | None = None,
         config: model.Config | None = None,
+        device_classes: Mapping[str, str] | None = None,
     ) -> None:
         self.clock = clock or FakeClock()
         self.store = store or Store(crds=_CRDS, clock=self.clock)
@@ -71,6 +73,7 @@ class World:
             clock=self.clock,
             settings=ControllerSettings(),
             accounting=Accounting(),
+            rules=Rules(device_classes=device_classes or {}),
         )
         self.core.receive(core.Lead())
 

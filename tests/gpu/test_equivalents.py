@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from admission.base.errors import InvalidValueError
 from admission.gpu import claims, equivalents, placement
 from admission.gpu.catalogue import UnknownProductError, UnknownProfileError
-from admission.gpu.claims import Claim, DeviceClass, DeviceRequest
+from admission.gpu.claims import DeviceClass, DeviceRequest
 from admission.gpu.equivalents import Tariff, Unit
 from admission.gpu.products import Cost
 from tests.gpu.builders import CATALOGUE, GIB, GPU, MEMORY, SHARED, SLICES, make_flavor, mig
@@ -136,46 +136,106 @@ def test_shares_never_cost_less_than_their_part(count, replicas):
     assert A100.whole.times(replicas, replicas) == A100.whole
 
 
-CLASSES = {
-    "gpu.nvidia.com": DeviceClass(name="gpu.nvidia.com", extended_resource=GPU),
-    "mig.nvidia.com": DeviceClass(name="mig.nvidia.com"),
-    "small": DeviceClass(name="small", extended_resource=mig("1g.10gb")),
-}
+PROFILE = "device.attributes['gpu.nvidia.com'].profile == '3g.40gb'"
+CLASSES = claims.known_classes(
+    [
+        DeviceClass(name="small", profile="1g.10gb"),
+        DeviceClass(name="answers", extended_resource=GPU),
+    ],
+    {"fpga.example.com": "example.com/fpga"},
+)
 
 
-def claim(device_class: str, key: str = "", **kwargs: Any) -> Claim:
-    return Claim(key=key, requests=(DeviceRequest(device_class=device_class, **kwargs),))
+def request(device_class: str, **kwargs: Any) -> DeviceRequest:
+    return DeviceRequest(device_class=device_class, **kwargs)
 
 
 @pytest.mark.parametrize(
-    ("pods", "cost"),
+    ("asked", "amounts", "cost"),
     [
-        ([[claim("gpu.nvidia.com")], [claim("gpu.nvidia.com")]], gib(14, 160)),
-        ([[claim("gpu.nvidia.com", "ns/a")], [claim("gpu.nvidia.com", "ns/a")]], gib(7, 80)),
-        ([[claim("gpu.nvidia.com", count=8, admin_access=True)]], gib(0, 0)),
-        ([[claim("mig.nvidia.com", profile="3g.40gb", count=2)]], gib(6, 80)),
-        ([[claim("small")]], gib(1, 10)),
-        ([[claim("fpga.example.com")]], gib(0, 0)),
+        ([request("gpu.nvidia.com"), request("answers")], {GPU: 2}, gib(14, 160)),
+        ([request("gpu.nvidia.com", count=8, admin_access=True)], {}, gib(0, 0)),
+        (
+            [request("mig.nvidia.com", selectors=(PROFILE,), count=2)],
+            {mig("3g.40gb"): 2},
+            gib(6, 80),
+        ),
+        ([request("small")], {mig("1g.10gb"): 1}, gib(1, 10)),
+        ([request("small", selectors=(PROFILE,))], {mig("3g.40gb"): 1}, gib(3, 40)),
+        ([request("fpga.example.com", count=3)], {"example.com/fpga": 3}, gib(0, 0)),
     ],
 )
-def test_req_27_claims_cost_as_much_as_device_names(pods, cost):
-    assert claims.demand(pods, CLASSES, A100, CATALOGUE) == cost
+def test_req_27_claims_cost_as_much_as_device_names(asked, amounts, cost):
+    assert claims.amounts(asked, CLASSES) == amounts
+    assert prices(A100.name, MEMORY).demand(amounts) == cost
 
 
-def test_req_27_a_slice_without_profile_and_a_gpu_without_product_are_errors():
-    with pytest.raises(InvalidValueError, match="needs a selector"):
-        claims.demand([[claim("mig.nvidia.com")]], CLASSES, A100, CATALOGUE)
-    with pytest.raises(InvalidValueError, match="no known GPU product"):
-        claims.demand([[claim("gpu.nvidia.com")]], CLASSES, None, CATALOGUE)
-    cheap = claims.demand([[claim("small")]], CLASSES, None, CATALOGUE)
-    assert cheap == gib(1, 10)
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (request("mig.nvidia.com"), "needs a selector"),
+        (request("nic.example.com"), "resources.deviceClassMappings"),
+        (request("mig.nvidia.com", selectors=(f"!({PROFILE})",)), "must be one comparison"),
+        (request("mig.nvidia.com", selectors=(PROFILE, PROFILE.replace("3", "4"))), "one compar"),
+        (request("mig.nvidia.com", selectors=(PROFILE.replace("3g.40gb", "big"),)), "MIG profile"),
+    ],
+)
+def test_req_27_what_a_claim_takes_is_never_guessed(asked, said):
+    with pytest.raises(InvalidValueError, match=said):
+        claims.amounts([asked], CLASSES)
 
 
-def test_req_27_the_class_behind_a_resource_name():
-    implicit = "deviceclass.resource.kubernetes.io/small"
-    assert claims.class_of(implicit, CLASSES) == CLASSES["small"]
-    assert claims.class_of(mig("1g.10gb"), CLASSES) == CLASSES["small"]
-    assert claims.class_of("cpu", CLASSES) is None
+@pytest.mark.parametrize(
+    "text",
+    [
+        "device.attributes['gpu.nvidia.com'].profile == '2g.20gb'",
+        'device.attributes["gpu.nvidia.com"].profile == "2g.20gb" && device.driver == "x"',
+        "device.attributes['gpu.nvidia.com']['profile']=='2g.20gb'",
+        "device.attributes['gpu.nvidia.com'].profile == '2g.20gb' && a.type != 'gpu'",
+    ],
+)
+def test_req_27_a_profile_is_read_from_a_selector(text):
+    assert claims.profile_of([text, "device.driver == 'gpu.nvidia.com'"]) == "2g.20gb"
+
+
+@pytest.mark.parametrize(
+    ("selectors", "answers", "found"),
+    [
+        ((), "", None),
+        (("device.driver == 'nic.example.com'",), "", None),
+        ((), "nvidia.com/mig-1g.10gb", {"profile": "1g.10gb"}),
+        (("device.driver == 'gpu.nvidia.com'",), "", {"profile": "", "is_sliced": False}),
+        (
+            ("device.driver == 'gpu.nvidia.com' && device.attributes['x'].type == 'mig'",),
+            "",
+            {"is_sliced": True},
+        ),
+    ],
+)
+def test_req_27_a_class_of_gpus_is_known_by_its_driver_or_the_name_it_answers(
+    selectors, answers, found
+):
+    made = claims.device_class("ours", selectors, answers)
+    if found is None:
+        assert made is None
+    else:
+        assert {name: getattr(made, name) for name in found} == found
+
+
+def test_req_27_a_class_whose_selector_is_not_understood_says_so_when_it_is_used():
+    unclear = claims.device_class("ours", [f"{PROFILE} || true"], GPU)
+    assert unclear is not None
+    classes = claims.known_classes([unclear], {})
+    with pytest.raises(InvalidValueError, match="must be one comparison"):
+        claims.amounts([request("ours")], classes)
+    assert claims.amounts([request("ours", selectors=(PROFILE,))], classes) == {mig("3g.40gb"): 1}
+
+
+def test_req_27_an_implicit_name_is_counted_as_its_class_and_others_stay():
+    implicit = "deviceclass.resource.kubernetes.io/"
+    assert claims.counted_name(implicit + "small", CLASSES) == mig("1g.10gb")
+    assert claims.counted_name(implicit + "gpu.nvidia.com", CLASSES) == GPU
+    assert claims.counted_name("cpu", CLASSES) == "cpu"
 
 
 def test_req_28_counters_are_the_truth_of_placement():

@@ -42,6 +42,10 @@ EVERYTHING = (
                  "outputs": {"memory": "10Gi", "slices": 1}},
                 {"input": "nvidia.com/gpu"},
             ],
+            "deviceClassMappings": [
+                {"name": "example.com/nics", "deviceClassNames": ["nic.example.com", "fast"]},
+                {"name": "nvidia.com/gpu", "deviceClassNames": ["gpu.example.com"]},
+            ],
         },
     ),
     files.gpu(
@@ -147,6 +151,11 @@ def test_requests_are_counted_by_the_transformations():
             ),
             "nvidia.com/gpu": Transformation(),
         },
+        device_classes={
+            "nic.example.com": "example.com/nics",
+            "fast": "example.com/nics",
+            "gpu.example.com": "nvidia.com/gpu",
+        },
     )
     assert engine_settings.rules(QuotaSettings()) == Rules()
 
@@ -187,6 +196,10 @@ def test_fair_sharing_is_on_where_the_version_says_so(version, sharing, strategi
          "resources.transformations[1].input: 'a' has a transformation already"),
         (files.kueue(resources={"transformations": [{"input": "a", "outputs": {"b": "5x"}}]}),
          "resources.transformations[0].outputs[b]: '5x': must be a Kubernetes quantity"),
+        (files.kueue(resources={"deviceClassMappings": [
+            {"name": "a", "deviceClassNames": ["x"]},
+            {"name": "b", "deviceClassNames": ["y", "x"]},
+        ]}), "resources.deviceClassMappings[1].deviceClassNames[1]: 'x' is counted as a already"),
         (files.kueue(fairSharing={"preemptionStrategies": [BOTH[1], BOTH[0]]}),
          "fairSharing.preemptionStrategies: must be [LessThanOrEqualToFinalShare, "),
         (files.kueue(admissionFairSharing={"usageHalfLifeTime": "-1s"}),

@@ -50,6 +50,10 @@ def test_kueues_own_file_is_accepted_and_says_what_has_no_effect():
         (V1BETA2, {"fairSharing": {"preemptionStrategies": ["LessThanInitialShare"]}}, []),
         (V1BETA1, {"queueVisibility": {"clusterQueues": {"maxCount": 3}}},
          ["queueVisibility.clusterQueues.maxCount"]),
+        (V1BETA2, {"resources": {"deviceClassMappings": [
+            {"name": "a", "deviceClassNames": ["b"]},
+            {"name": "c", "deviceClassNames": ["d"], "sources": [{"counter": {}}]},
+        ]}}, ["resources.deviceClassMappings[1].sources"]),
         (V1BETA2, {"tls": {}, "controller": {}}, ["tls"]),
         (V1BETA2, {"clientConnection": None}, []),
     ],

@@ -29,7 +29,7 @@ _CERTIFICATES: Final = Unused(
     "certificates are those in the webhook's directory; `gpu-admission install` makes them"
 )
 _LIBRARY: Final = Unused("fixed here")
-_DRA: Final = Unused("not supported: which DeviceClasses are GPUs is built in")
+_COUNTED: Final = Unused("devices are counted; the product of a flavor tells memory and slices")
 
 
 def _number(value: Any) -> Any:
@@ -313,7 +313,7 @@ class DeviceSource(ConfigModel):
 class DeviceClassMappingV1Beta2(DeviceClassMapping):
     """DeviceClasses that are counted as a resource."""
 
-    sources: list[DeviceSource] | None = None
+    sources: Annotated[list[DeviceSource] | None, _COUNTED] = None
 
 
 class Resources(ConfigModel):
@@ -321,7 +321,7 @@ class Resources(ConfigModel):
 
     exclude_resource_prefixes: list[str] | None = None
     transformations: list[Transformation] | None = None
-    device_class_mappings: Annotated[list[DeviceClassMapping] | None, _DRA] = None
+    device_class_mappings: list[DeviceClassMapping] | None = None
 
 
 class ResourcesV1Beta2(ConfigModel):
@@ -330,7 +330,7 @@ class ResourcesV1Beta2(ConfigModel):
     quota_check_strategy: Literal["BlockUndeclared", "IgnoreUndeclared"] | None = None
     exclude_resource_prefixes: list[str] | None = None
     transformations: list[Transformation] | None = None
-    device_class_mappings: Annotated[list[DeviceClassMappingV1Beta2] | None, _DRA] = None
+    device_class_mappings: list[DeviceClassMappingV1Beta2] | None = None
 
 
 class WorkloadRetention(ConfigModel):

@@ -208,6 +208,10 @@ def _unused(value: ConfigModel, path: str) -> Iterator[UnusedField]:
             yield from (UnusedField(path=one, why=mark.why) for one in _leaves(content, below))
         elif isinstance(content, ConfigModel):
             yield from _unused(content, below)
+        elif isinstance(content, list):
+            for index, one in enumerate(content):
+                if isinstance(one, ConfigModel):
+                    yield from _unused(one, f"{below}[{index}]")
 
 
 def _leaves(content: Any, path: str) -> Iterator[str]:

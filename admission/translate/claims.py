@@ -1,0 +1,184 @@
+"""Claims on devices to what quota counts.
+
+Templates are counted for each pod. A ResourceClaim by name is counted once for all pods of a
+Workload that name it; how often over several Workloads is decided where those are known.
+
+Source: kubernetes resource.k8s.io (ResourceClaim); kueue keps/2941-DRA.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from admission.api import devices, views
+from admission.base.errors import InvalidValueError
+from admission.base.names import ResourceName
+from admission.engine.model import Together
+from admission.gpu import claims, resources
+from admission.gpu.claims import BUILT_IN, DeviceClass, DeviceRequest
+
+Amounts = Mapping[ResourceName, int]
+ObjectKey = tuple[str, str]
+"""Namespace and name."""
+
+_EXACT: Final = "ExactCount"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """What is known of devices and of claims on them; its mappings may change.
+
+    Attributes:
+        classes: that are counted, by name.
+        claims: what each ResourceClaim asks for.
+        templates: what each ResourceClaimTemplate asks for.
+    """
+
+    classes: Mapping[str, DeviceClass] = field(default_factory=lambda: BUILT_IN)
+    claims: Mapping[ObjectKey, devices.ClaimSpec] = field(default_factory=dict)
+    templates: Mapping[ObjectKey, devices.ClaimSpec] = field(default_factory=dict)
+
+
+NO_DEVICES: Final = Devices()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """What the pods of a pod set take.
+
+    Attributes:
+        requests: of each pod, with the claims that are made for it.
+        shared: ResourceClaims that all pods name.
+        problem: why claims cannot be counted; empty where they can.
+    """
+
+    requests: Amounts
+    shared: tuple[Together, ...] = ()
+    problem: str = ""
+
+
+def device_class(view: devices.DeviceClass) -> DeviceClass | None:
+    """A DeviceClass; None if it says nothing of GPUs."""
+    expressions = (one.cel.expression for one in view.spec.selectors or ())
+    answers = view.spec.extended_resource_name or ""
+    return claims.device_class(view.metadata.name, expressions, answers)
+
+
+def concerned(spec: views.PodSpec) -> bool:
+    """Whether what pods take depends on claims or on DeviceClasses."""
+    return bool(spec.resource_claims) or any(
+        _is_implicit(name)
+        for one in (*spec.containers, *(spec.init_containers or ()))
+        for listed in (one.resources.requests, one.resources.limits)
+        for name in listed or ()
+    )
+
+
+def names_in(spec: views.PodSpec) -> frozenset[str]:
+    """Names of the claims and templates that pods name."""
+    named = (
+        one.resource_claim_template_name or one.resource_claim_name
+        for one in spec.resource_claims or ()
+    )
+    return frozenset(name for name in named if name)
+
+
+def named(spec: views.PodSpec) -> tuple[str, ...]:
+    """ResourceClaims that pods name, sorted; all pods of the spec share them."""
+    found = {one.resource_claim_name for one in spec.resource_claims or ()}
+    return tuple(sorted(name for name in found if name))
+
+
+def claimed(
+    requests: Amounts, spec: views.PodSpec, namespace: str, known: Devices, path: str
+) -> Claimed:
+    """What pods take by request and by claim.
+
+    Args:
+        requests: of the containers of one pod.
+        spec: of the pods.
+        namespace: of the pods.
+        known: claims and classes.
+        path: of the spec, for problems.
+    """
+    total: dict[ResourceName, int] = {}
+    shared: dict[str, Together] = {}
+    where = f"{path}.containers"
+    try:
+        for resource, count in requests.items():
+            _add(total, {claims.counted_name(resource, known.classes): count})
+        for index, one in enumerate(spec.resource_claims or ()):
+            where = f"{path}.resourceClaims[{index}]"
+            if one.resource_claim_template_name is not None:
+                template = one.resource_claim_template_name
+                found = _find(known.templates, namespace, "ResourceClaimTemplate", template)
+                _add(total, amounts(found, known.classes))
+            elif one.resource_claim_name is not None:
+                name = one.resource_claim_name
+                found = _find(known.claims, namespace, "ResourceClaim", name)
+                taken = _named(amounts(found, known.classes))
+                shared[name] = Together(key=f"{namespace}/{name}", requests=taken)
+    except InvalidValueError as error:
+        return Claimed(requests=requests, problem=f"{where}: {error.value} {error.rule}")
+    return Claimed(requests=total, shared=tuple(shared.values()))
+
+
+def amounts(spec: devices.ClaimSpec, classes: Mapping[str, DeviceClass]) -> dict[str, int]:
+    """What a claim takes, by resource.
+
+    Raises:
+        InvalidValueError: what it takes is not known before devices are allocated, or a class is
+            not counted.
+    """
+    total: dict[str, int] = {}
+    for one in spec.devices.requests or ():
+        for resource, count in _request(one, classes).items():
+            total[resource] = total.get(resource, 0) + count
+    return total
+
+
+def _request(one: devices.DeviceRequest, classes: Mapping[str, DeviceClass]) -> dict[str, int]:
+    if not one.first_available:
+        return claims.amounts((_exact(one.exactly or one, one.name),), classes)
+    alternatives = [
+        claims.amounts((_exact(each, one.name),), classes) for each in one.first_available
+    ]
+    if any(other != alternatives[0] for other in alternatives):
+        rule = "has alternatives that are counted differently; which one is given is not known yet"
+        raise InvalidValueError(f"request {one.name}", rule)
+    return alternatives[0]
+
+
+def _exact(one: devices.Demanded, name: str) -> DeviceRequest:
+    if one.allocation_mode != _EXACT and not one.admin_access:
+        rule = f"asks for allocationMode {one.allocation_mode}; only {_EXACT} can be counted"
+        raise InvalidValueError(f"request {name}", rule)
+    return DeviceRequest(
+        device_class=one.device_class_name,
+        count=one.count,
+        selectors=tuple(each.cel.expression for each in one.selectors or ()),
+        admin_access=bool(one.admin_access),
+    )
+
+
+def _find(
+    known: Mapping[ObjectKey, devices.ClaimSpec], namespace: str, kind: str, name: str
+) -> devices.ClaimSpec:
+    found = known.get((namespace, name))
+    if found is None:
+        raise InvalidValueError(f"{kind} {name}", f"not found in namespace {namespace}")
+    return found
+
+
+def _named(found: Mapping[str, int]) -> Amounts:
+    return {ResourceName(name): count for name, count in found.items()}
+
+
+def _add(total: dict[ResourceName, int], more: Mapping[str, int]) -> None:
+    for name, count in more.items():
+        resource = ResourceName(name)
+        total[resource] = total.get(resource, 0) + count
+
+
+def _is_implicit(name: str) -> bool:
+    return name.startswith(resources.IMPLICIT_CLASS_PREFIX)
