@@ -149,12 +149,20 @@ class PodCondition(View, frozen=True, kw_only=True):
     last_transition_time: str | None = None
 
 
+class PodClaimStatus(View, frozen=True, kw_only=True):
+    """The ResourceClaim that was made for a pod."""
+
+    resource_claim_name: str | None = None
+
+
 class PodStatus(View, frozen=True, kw_only=True):
-    """Phase and conditions."""
+    """Phase and conditions, and the claims that were made for the pod."""
 
     phase: str = ""
     message: str = ""
     conditions: tuple[PodCondition, ...] | None = None
+    resource_claim_statuses: tuple[PodClaimStatus, ...] | None = None
+    extended_resource_claim_status: PodClaimStatus | None = None
 
 
 class Pod(Object, frozen=True, kw_only=True):

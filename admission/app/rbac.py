@@ -38,7 +38,9 @@ _CONTROLLER_RULES: Final = (
     _Rule("node.k8s.io", ("runtimeclasses",), _FOLLOW),
     _Rule("scheduling.koordinator.sh", ("devices",), _FOLLOW),
     _Rule(
-        "resource.k8s.io", ("deviceclasses", "resourceclaims", "resourceclaimtemplates"), _FOLLOW
+        "resource.k8s.io",
+        ("deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"),
+        _FOLLOW,
     ),
     _Rule("", ("pods",), ("delete", "get", "list", "patch", "watch")),
     _Rule("", ("pods/status",), ("patch",)),

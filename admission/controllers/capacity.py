@@ -15,6 +15,7 @@ from admission.gpu.capacity import Fragmentation, NodeCapacity
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import DeviceReading, HealthPolicy, Settled
 from admission.gpu.nodes import NodeFacts, devices_of
+from admission.gpu.published import Published
 
 Amounts = Mapping[str, int]
 
@@ -71,6 +72,17 @@ class _Node:
     stock: Stock = _EMPTY
 
 
+@dataclass(frozen=True, slots=True)
+class _Allocated:
+    """Published GPUs of a node that claims hold, by name."""
+
+    ours: frozenset[str] = frozenset()
+    outside: frozenset[str] = frozenset()
+
+
+_NOT_ALLOCATED: Final = _Allocated()
+
+
 class _Sum:
     """Stock of a flavor, kept up to date node by node."""
 
@@ -122,6 +134,7 @@ class Capacities:
         self._held: dict[str, dict[str, int]] = {}
         self._outside: Mapping[str, Amounts] = {}
         self._unwatched: Mapping[str, Amounts] = {}
+        self._allocated: dict[str, _Allocated] = {}
         self._unsettled: set[str] = set()
         self._changed: set[str] = set()
 
@@ -154,7 +167,10 @@ class Capacities:
         settled = _settle(known.settled if known else None, seen, now_us, self._policy)
         counted = facts
         if known is not None and settled.amount != seen:
-            counted = replace(facts, allocatable=known.facts.allocatable)
+            before_loss = known.facts
+            counted = replace(
+                facts, allocatable=before_loss.allocatable, published=before_loss.published
+            )
             self._unsettled.add(facts.name)
         else:
             self._unsettled.discard(facts.name)
@@ -174,6 +190,29 @@ class Capacities:
         known = self._nodes.get(name)
         if known is not None:
             self.set_node(replace(known.reported, devices=devices), now_us)
+
+    def set_published(self, name: str, published: Published | None, now_us: int) -> None:
+        """Takes what a node's DRA driver publishes; None if there is none any more."""
+        known = self._nodes.get(name)
+        if known is not None:
+            self.set_node(replace(known.reported, published=published), now_us)
+
+    def set_allocated(self, name: str, ours: frozenset[str], outside: frozenset[str]) -> None:
+        """Takes which published GPUs of a node are held by claims.
+
+        Args:
+            name: of the node.
+            ours: held for admitted pods.
+            outside: held for pods that no queue admitted.
+        """
+        found = _Allocated(ours, outside) if ours or outside else None
+        if self._allocated.get(name) == found:
+            return
+        if found is None:
+            del self._allocated[name]
+        else:
+            self._allocated[name] = found
+        self._restock(name)
 
     def drop_node(self, name: str) -> None:
         """Forgets a node."""
@@ -332,6 +371,8 @@ class Capacities:
 
     def _stock_of(self, entry: _Node) -> Stock:
         facts, part = entry.facts, entry.part
+        if facts.published is not None:
+            return self._stock_of_published(facts, facts.published, part)
         healthy = _with_worth(part.units, equivalents.virtual(part.worth))
         outside = self._valued(facts, self._outside.get(facts.name, _NOTHING))
         held = self._valued(facts, self._held_on(facts.name))
@@ -345,6 +386,31 @@ class Capacities:
             mismatched=part.mismatched,
             stranded={names.GPU_SLICES: part.stranded} if part.stranded else _NOTHING,
             cards={names.GPU_RESOURCE: part.physical} if part.physical else _NOTHING,
+        )
+
+    def _stock_of_published(self, facts: NodeFacts, found: Published, part: NodeCapacity) -> Stock:
+        """The counters tell what still fits; claims tell who holds it, whatever pods say."""
+        allocated = self._allocated.get(facts.name, _NOT_ALLOCATED)
+        healthy = _with_worth(part.units, equivalents.virtual(part.worth))
+        outside = self._valued(facts, found.counted(allocated.outside))
+        held = self._valued(facts, found.counted(allocated.ours))
+
+        def left(taken: frozenset[str], *gone: Amounts) -> dict[str, int]:
+            devices = found.most(taken) if part.units else {}
+            worth = {
+                r: max(n - sum(one.get(r, 0) for one in gone), 0)
+                for r, n in healthy.items()
+                if resources.is_virtual(r)
+            }
+            return dict.fromkeys(healthy, 0) | devices | worth
+
+        usable = left(allocated.outside, outside)
+        return Stock(
+            healthy=healthy,
+            sick=part.sick,
+            outside=outside,
+            real={r: max(usable.get(r, 0), held.get(r, 0)) for r in usable.keys() | held.keys()},
+            free=left(allocated.outside | allocated.ours, outside, held),
         )
 
     def _held_on(self, node: str) -> Amounts:

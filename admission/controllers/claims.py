@@ -4,7 +4,7 @@ What a Workload already holds is recorded in its status, and stays, whatever bec
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from admission.api import devices, views
 from admission.base.names import WorkloadKey
@@ -27,6 +27,18 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
 Specs = dict[ObjectKey, devices.ClaimSpec]
 
 
+class Allocations(Protocol):
+    """Whoever counts what claims were given."""
+
+    def see_claim(self, claim: devices.ResourceClaim) -> None:
+        """Takes a ResourceClaim as it is now."""
+        ...
+
+    def lose_claim(self, claim: views.Object) -> None:
+        """A ResourceClaim is gone."""
+        ...
+
+
 class Claims:
     """Claims and classes, and which Workloads depend on each.
 
@@ -34,12 +46,14 @@ class Claims:
         mirrors: by resource; what a watch of it must be told to.
     """
 
-    def __init__(self, mappings: Mapping[str, str]) -> None:
+    def __init__(self, mappings: Mapping[str, str], allocations: Allocations) -> None:
         """Knows no object, and the classes that are built in or mapped.
 
         Args:
             mappings: resources by the name of the DeviceClass that is counted as such.
+            allocations: is told of ResourceClaims, too.
         """
+        self._allocations = allocations
         self._mappings = mappings
         self._claims: Specs = {}
         self._templates: Specs = {}
@@ -51,10 +65,7 @@ class Claims:
         self.mirrors: Mapping[Resource, Mirror[Any]] = {
             resources.DEVICE_CLASSES: Mirror("DeviceClass", self._see_class, self._lose_class),
             resources.RESOURCE_CLAIMS: Mirror(
-                "ResourceClaim",
-                lambda view: self._put(self._claims, view, view.spec),
-                lambda view: self._drop(self._claims, view),
-                slim=True,
+                "ResourceClaim", self._see_claim, self._lose_claim, slim=True
             ),
             resources.RESOURCE_CLAIM_TEMPLATES: Mirror(
                 "ResourceClaimTemplate",
@@ -97,6 +108,14 @@ class Claims:
         """Workloads that must be translated again for what has changed since, oldest first."""
         stale, self._stale = self._stale, {}
         return stale
+
+    def _see_claim(self, view: devices.ResourceClaim) -> None:
+        self._allocations.see_claim(view)
+        self._put(self._claims, view, view.spec)
+
+    def _lose_claim(self, view: views.Object) -> None:
+        self._allocations.lose_claim(view)
+        self._drop(self._claims, view)
 
     def _see_class(self, view: devices.DeviceClass) -> None:
         self._set_class(view.metadata.name, translate_claims.device_class(view))

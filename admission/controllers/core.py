@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.api import batch, koordinator, views
+from admission.api import batch, devices, koordinator, views
 from admission.base import names
 from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
@@ -104,6 +104,7 @@ OPTIONAL: Final[Mapping[Resource, type[views.Object]]] = {
     resources.DEVICES: koordinator.Device,
     resources.RUNTIME_CLASSES: views.RuntimeClass,
     **claims.WATCHED,
+    resources.RESOURCE_SLICES: devices.ResourceSlice,
 }
 """What it wants to be told about where that is served."""
 
@@ -152,7 +153,7 @@ class Core:
         self._fleet = Fleet(capacities, guard, clock)
         self._configuration = Configuration(state, guard, self._configuration_changed)
         self._prices = Prices(self._configuration, products)
-        self._claims = Claims(rules.device_classes)
+        self._claims = Claims(rules.device_classes, self._fleet)
         self._charges = Charges(rules, self._claims)
         self._scheduling = Scheduling(
             state, clock, self._explainer, accounting, self._prices, self._charges,

@@ -1,23 +1,26 @@
 """The GPUs of the cluster as the controller sees them: nodes, their agents, and pods on them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from admission.api import koordinator, views
+from admission.api import devices, koordinator, views
 from admission.base import names
 from admission.base.clock import Clock
-from admission.controllers import capacitymetrics, conditions
+from admission.controllers import capacitymetrics, conditions, mirrors
 from admission.controllers.capacity import Amounts, Capacities
 from admission.controllers.guard import Guard
 from admission.controllers.mirrors import Mirror
+from admission.controllers.shelf import Shelf
 from admission.gpu.capacity import Fragmentation
 from admission.gpu.health import DeviceReading
+from admission.gpu.nodes import NodeFacts
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.translate import nodes
+from admission.translate import nodes, slices
+from admission.translate.claims import ObjectKey
 
 _PUBLISH_SECONDS: Final = 5.0
 _REASONS: Final = 3
@@ -31,10 +34,12 @@ class Listed:
     Attributes:
         outside: of pods that no queue admitted.
         admitted: of pods of admitted jobs.
+        claims: ResourceClaims of the pods that no queue admitted, by namespace and name.
     """
 
     outside: Mapping[str, Amounts]
     admitted: Mapping[str, Amounts]
+    claims: frozenset[ObjectKey] = frozenset()
 
 
 class _Seen(NamedTuple):
@@ -66,11 +71,16 @@ class Fleet:
         self._devices: dict[str, tuple[DeviceReading, ...]] = {}
         self._seen: dict[str, _Seen] = {}
         self._reworded: set[str] = set()
+        self._bare: dict[str, NodeFacts] = {}
+        self._shelf = Shelf()
         self._publisher = capacitymetrics.Publisher()
         self._published, self._published_version = -_PUBLISH_SECONDS, 0
         self.mirrors: Mapping[Resource, Mirror[Any]] = {
             resources.NODES: Mirror("Node", self._see_node, self._lose_node, slim=True),
             resources.DEVICES: Mirror("Device", self._see_device, self._lose_device, slim=True),
+            resources.RESOURCE_SLICES: Mirror(
+                "ResourceSlice", self._see_slice, self._lose_slice, slim=True
+            ),
         }
 
     def see_pod(self, pod: views.Pod) -> None:
@@ -90,6 +100,18 @@ class Fleet:
     def listed(self, found: Listed) -> None:
         """Takes what pods that are not watched hold."""
         self._capacities.set_listed(found.outside, found.admitted)
+        for node in self._shelf.set_outside(found.claims):
+            self._set_allocated(node)
+
+    def see_claim(self, claim: devices.ResourceClaim) -> None:
+        """Takes a ResourceClaim, which may have been given GPUs."""
+        for node in self._shelf.set_claim(mirrors.key_of(claim), slices.given(claim)):
+            self._set_allocated(node)
+
+    def lose_claim(self, claim: views.Object) -> None:
+        """A ResourceClaim is gone, and what it held is free."""
+        for node in self._shelf.set_claim(mirrors.key_of(claim), ()):
+            self._set_allocated(node)
 
     def settle(self) -> frozenset[str]:
         """Draws the consequences of what was seen; ClusterQueues whose condition may differ."""
@@ -167,12 +189,38 @@ class Fleet:
 
     def _see_node(self, view: views.Node) -> None:
         name = view.metadata.name
-        facts = nodes.node_facts(view, self._devices.get(name))
-        if nodes.has_gpus(facts) or self._capacities.has_node(name):
+        found = nodes.node_facts(view, self._devices.get(name), self._shelf.published(name))
+        self._set_facts(found)
+
+    def _set_facts(self, facts: NodeFacts) -> None:
+        """Takes a node; of one without GPUs it is remembered that it may get some."""
+        if nodes.has_gpus(facts) or self._capacities.has_node(facts.name):
+            self._bare.pop(facts.name, None)
             self._capacities.set_node(facts, self._now_us())
+        else:
+            self._bare[facts.name] = facts
 
     def _lose_node(self, view: views.Object) -> None:
+        self._bare.pop(view.metadata.name, None)
         self._capacities.drop_node(view.metadata.name)
+
+    def _see_slice(self, view: devices.ResourceSlice) -> None:
+        self._set_published(self._shelf.put(view))
+
+    def _lose_slice(self, view: views.Object) -> None:
+        self._set_published(self._shelf.drop(view.metadata.name))
+
+    def _set_published(self, names_: Iterable[str]) -> None:
+        """Takes what the slices of nodes say now."""
+        for name in names_:
+            bare = self._bare.get(name)
+            if bare is not None:
+                self._set_facts(replace(bare, published=self._shelf.published(name)))
+            self._capacities.set_published(name, self._shelf.published(name), self._now_us())
+            self._set_allocated(name)
+
+    def _set_allocated(self, node: str) -> None:
+        self._capacities.set_allocated(node, *self._shelf.allocated(node))
 
     def _see_device(self, view: koordinator.Device) -> None:
         name = view.metadata.name

@@ -19,6 +19,7 @@ from admission.kube.api import Api
 from admission.kube.errors import KubeError
 from admission.obs import logs
 from admission.translate import nodes
+from admission.translate.claims import ObjectKey
 
 _PAGE: Final = 500
 _RETRY_SECONDS: Final = 5.0
@@ -32,6 +33,7 @@ def look(api: Api, page_size: int = _PAGE) -> Listed:
     Raises:
         KubeError: a page could not be had.
     """
+    claims: set[ObjectKey] = set()
     outside: dict[str, dict[str, int]] = {}
     admitted: dict[str, dict[str, int]] = {}
     token = ""
@@ -45,10 +47,12 @@ def look(api: Api, page_size: int = _PAGE) -> Listed:
             into=views.Pod,
         )
         for pod in page.items:
-            _add(admitted if pod.metadata.label(names.PODSET_LABEL) else outside, pod)
+            is_admitted = bool(pod.metadata.label(names.PODSET_LABEL))
+            _add(admitted if is_admitted else outside, pod)
+            claims.update(() if is_admitted else nodes.claims_of(pod))
         token = page.continue_
         if not token:
-            return Listed(outside, admitted)
+            return Listed(outside, admitted, frozenset(claims))
 
 
 def _add(held: dict[str, dict[str, int]], pod: views.Pod) -> None:

@@ -4,7 +4,7 @@ Capacity comes from allocatable amounts, never from ``status.capacity``. A node 
 counts in full; where something is unknown the lower amount is taken.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
@@ -17,6 +17,7 @@ from admission.gpu.health import HealthPolicy
 from admission.gpu.nodes import Layout, NodeFacts
 from admission.gpu.placement import Vector
 from admission.gpu.products import DEFAULT_SLICES, Cost, Product
+from admission.gpu.published import Published
 
 _COUNT_LABEL: Final = names.GPU_RESOURCE + ".count"
 
@@ -62,8 +63,10 @@ def of_node(
         sick_before: ids of devices that were judged sick last time, for hysteresis.
     """
     shape = nodes.layout(node, catalogue)
-    offered = nodes.devices_of(node)
     blocked = _blocked(node, shape, policy)
+    if node.published is not None:
+        return _of_published(node, node.published, shape, blocked, catalogue)
+    offered = nodes.devices_of(node)
     healthy, total, notes = _devices(node, policy, sick_before)
     units = {} if blocked else _healthy_units(node, offered, healthy, total)
     whole = {name: max(amount, node.capacity.get(name, 0)) for name, amount in offered.items()}
@@ -84,6 +87,29 @@ def of_node(
         mismatched={name: abs(said - has) for name, (said, has) in mismatched.items()},
         stranded=_stranded(shape, whole, physical) if units else 0,
         reasons=(*blocked, *notes, *doubts, *unknown, *map(_mismatch, mismatched.items())),
+    )
+
+
+def _of_published(
+    node: NodeFacts,
+    found: Published,
+    shape: Layout,
+    blocked: Sequence[str],
+    catalogue: Catalogue,
+) -> NodeCapacity:
+    """The capacity of a node whose GPUs a DRA driver publishes."""
+    units = {} if blocked else found.most()
+    whole = found.most(with_sick=True)
+    worth, unknown = (NOTHING, ()) if blocked else found.worth(catalogue)
+    notes = [f"GPU {one.name} sick: {one.sick}" for one in found.devices if one.sick]
+    doubts = [shape.ambiguous] if shape.ambiguous else []
+    return NodeCapacity(
+        node=node.name,
+        units=units,
+        worth=worth,
+        physical=found.gpus,
+        sick={name: n - units.get(name, 0) for name, n in whole.items() if n > units.get(name, 0)},
+        reasons=(*blocked, *notes, *doubts, *unknown),
     )
 
 

@@ -11,10 +11,11 @@ from typing import Final
 from admission.base import names
 from admission.base.errors import InvalidValueError
 from admission.gpu import catalogue as catalogues
-from admission.gpu import offers, resources
+from admission.gpu import offers, published, resources
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import DeviceReading
 from admission.gpu.products import Product
+from admission.gpu.published import Published
 
 STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
 CONFIG_STATE_LABEL: Final = "nvidia.com/mig.config.state"
@@ -36,6 +37,8 @@ class NodeFacts:
         unschedulable: whether it is cordoned.
         conditions: (type, status) of all conditions.
         devices: a node agent's list of its GPUs; None if there is none.
+        published: what a DRA driver says; None if there is none. It stands for the amounts, as no
+            node offers the same GPUs by a device plugin, too.
     """
 
     name: str
@@ -46,6 +49,7 @@ class NodeFacts:
     unschedulable: bool = False
     conditions: tuple[tuple[str, str], ...] = ()
     devices: tuple[DeviceReading, ...] | None = None
+    published: Published | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +83,7 @@ def layout(node: NodeFacts, catalogue: Catalogue) -> Layout:
     """Reads a node's labels, and its agent's device list against them."""
     labels = node.labels
     reading = catalogues.read_label(labels.get(names.GPU_PRODUCT_LABEL, ""))
-    product = catalogue.product_of_labels(labels)
+    product = _product(node, catalogue)
     ambiguous = _mixed_models(node)
     replicas = _replicas(labels)
     return Layout(
@@ -94,7 +98,12 @@ def layout(node: NodeFacts, catalogue: Catalogue) -> Layout:
 
 
 def devices_of(node: NodeFacts) -> dict[str, int]:
-    """GPU units by name in the order of names; zero amounts are left out."""
+    """GPU units by name in the order of names; zero amounts are left out.
+
+    Published units that exclude each other are each counted in full.
+    """
+    if node.published is not None:
+        return node.published.most()
     return {
         name: node.allocatable[name]
         for name in sorted(node.allocatable)
@@ -152,9 +161,19 @@ def _sharing(labels: Mapping[str, str], replicas: Mapping[str, int]) -> str:
     return next((name for text in said if (name := offers.normal_sharing(text))), "")
 
 
+def _product(node: NodeFacts, catalogue: Catalogue) -> Product | None:
+    """As the driver names it, which knows the GPUs themselves, else as the labels do."""
+    named = node.published.products() if node.published is not None else ()
+    known = published.product_of(named[0], catalogue) if len(named) == 1 else None
+    return known or catalogue.product_of_labels(node.labels)
+
+
 def _mixed_models(node: NodeFacts) -> str:
     """Why the product label cannot be trusted: the agent lists GPUs of different kinds."""
-    kinds = {(device.model, device.memory_bytes) for device in node.devices or ()}
-    if len(kinds) <= 1:
+    if node.published is not None:
+        kinds = len(node.published.products())
+    else:
+        kinds = len({(device.model, device.memory_bytes) for device in node.devices or ()})
+    if kinds <= 1:
         return ""
-    return f"node {node.name} has GPUs of {len(kinds)} kinds; its product label names only one"
+    return f"node {node.name} has GPUs of {kinds} kinds; its product label names only one"

@@ -14,7 +14,9 @@ from admission.engine import requests
 from admission.gpu import resources
 from admission.gpu.health import DeviceReading
 from admission.gpu.nodes import NodeFacts
+from admission.gpu.published import Published
 from admission.translate import workloads
+from admission.translate.claims import ObjectKey
 
 _GPU: Final = "gpu"
 _MEMORY: Final = "koordinator.sh/gpu-memory"
@@ -25,10 +27,15 @@ _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 def has_gpus(facts: NodeFacts) -> bool:
     """Whether a node offers GPUs, or has some that nobody can use now."""
-    return bool(facts.allocatable or facts.capacity)
+    found = facts.published
+    return bool(facts.allocatable or facts.capacity or (found is not None and found.devices))
 
 
-def node_facts(view: views.Node, devices: tuple[DeviceReading, ...] | None = None) -> NodeFacts:
+def node_facts(
+    view: views.Node,
+    devices: tuple[DeviceReading, ...] | None = None,
+    published: Published | None = None,
+) -> NodeFacts:
     """What a Node says about its GPUs.
 
     Texts are shared between nodes: thousands of them say the same.
@@ -46,6 +53,7 @@ def node_facts(view: views.Node, devices: tuple[DeviceReading, ...] | None = Non
         unschedulable=view.spec.unschedulable,
         conditions=conditions,
         devices=devices,
+        published=published,
     )
 
 
@@ -75,6 +83,13 @@ def held_gpus(pod: views.Pod) -> dict[str, int]:
     if not pod.spec.node_name or has_ended(pod):
         return {}
     return gpus_of(pod.spec)
+
+
+def claims_of(pod: views.Pod) -> frozenset[ObjectKey]:
+    """ResourceClaims of a pod: those it names, and those that were made for it."""
+    made = (*(pod.status.resource_claim_statuses or ()), pod.status.extended_resource_claim_status)
+    found = {one.resource_claim_name for one in (*(pod.spec.resource_claims or ()), *made) if one}
+    return frozenset((pod.metadata.namespace, name) for name in found if name)
 
 
 def has_ended(pod: views.Pod) -> bool:

@@ -62,16 +62,13 @@ def device_class(name: str, selector: str = "", **spec: Any) -> dict[str, Any]:
     }
 
 
-def add_pod(made: World, name: str, *, gpus: int = 0, resource: str = GPU, **claims: str) -> None:
-    """A pod with claims: ``from_template=NAME`` or ``by_name=NAME``."""
+def add_pod(made: World, name: str, **changes: Any) -> None:
+    """A pod with claims ``from_template`` or ``by_name``."""
     fields = {"from_template": "resourceClaimTemplateName", "by_name": "resourceClaimName"}
-    spec = {
-        "resourceClaims": [
-            {"name": f"c{index}", fields[how]: one}
-            for index, (how, one) in enumerate(claims.items())
-        ]
-    }
-    made.add_pod(name, gpus=gpus, resource=resource, spec=spec)
+    named = [(fields[how], changes.pop(how)) for how in fields if how in changes]
+    claims = [{"name": f"c{index}", field: one} for index, (field, one) in enumerate(named)]
+    spec = {"resourceClaims": claims}
+    made.add_pod(name, **{"gpus": 0, **changes, "spec": spec})
     made.settle()
 
 
@@ -183,24 +180,17 @@ def test_req_27_what_cannot_be_counted_waits_and_says_why(asked: dict[str, Any],
 
 
 @pytest.mark.parametrize(
-    ("how", "document", "said"),
-    [
-        (
-            "from_template",
-            template("late"),
-            "ResourceClaimTemplate late not found in namespace ml",
-        ),
-        ("by_name", claim("late"), "ResourceClaim late not found in namespace ml"),
-    ],
+    ("reference", "document"),
+    [({"from_template": "late"}, template("late")), ({"by_name": "late"}, claim("late"))],
 )
 def test_a_claim_that_is_missing_is_named_and_its_arrival_repairs_it(
-    how: str, document: dict[str, Any], said: str
+    reference: dict[str, str], document: dict[str, Any]
 ):
     made = make_world(
         flavor("a100", "A100-80GB"), queue("gpus", "a100", gpu=1), world.local_queue()
     )
-    add_pod(made, "a", **{how: "late"})
-    assert said in why(made, "a")
+    add_pod(made, "a", **reference)
+    assert f"{document['kind']} late not found in namespace ml" in why(made, "a")
     made.add(document)
     made.settle()
     assert made.admitted() == {"a"}

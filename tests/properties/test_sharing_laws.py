@@ -42,7 +42,7 @@ def queue(name: ClusterQueueName) -> model.ClusterQueue:
         ),
     )
     return model.ClusterQueue(
-        name=name, resource_groups=(group,), namespace_selector=lambda _labels: True
+        name=name, resource_groups=(group,), namespace_selector=model.Selector()
     )
 
 

@@ -1,0 +1,109 @@
+"""What DRA drivers publish of each node, and which of it claims hold."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from admission.api import devices
+from admission.gpu.published import Published
+from admission.translate import slices
+from admission.translate.claims import ObjectKey
+from admission.translate.slices import Part
+
+_MOST_KEPT: Final = 4096
+"""Different contents that are kept for the sake of equal ones: most nodes are alike."""
+
+
+class Shelf:
+    """ResourceSlices by node, and the devices of ResourceClaims."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, dict[str, Part]] = {}
+        self._kept: dict[Published, Published] = {}
+        self._node_of_slice: dict[str, str] = {}
+        self._published: dict[str, Published] = {}
+        self._node_of_pool: dict[str, str] = {}
+        self._given: dict[ObjectKey, tuple[tuple[str, str], ...]] = {}
+        self._takers: dict[str, dict[ObjectKey, None]] = {}
+        self._outside: frozenset[ObjectKey] = frozenset()
+
+    def put(self, view: devices.ResourceSlice) -> tuple[str, ...]:
+        """Takes a slice; nodes that have other devices than before."""
+        name, part = view.metadata.name, slices.part(view)
+        node = (view.spec.node_name or "") if part is not None else ""
+        left = self.drop(name) if self._node_of_slice.get(name, node) != node else ()
+        if part is None or not node:
+            return left
+        self._node_of_slice[name] = node
+        part = replace(part, content=self._same(part.content))
+        self._parts.setdefault(node, {})[name] = part
+        return (*left, *self._look_at(node))
+
+    def drop(self, name: str) -> tuple[str, ...]:
+        """A slice is gone; nodes that have other devices than before."""
+        node = self._node_of_slice.pop(name, "")
+        if not node:
+            return ()
+        del self._parts[node][name]
+        if not self._parts[node]:
+            del self._parts[node]
+        return self._look_at(node)
+
+    def published(self, node: str) -> Published | None:
+        """The GPUs of a node; None where no driver publishes any."""
+        return self._published.get(node)
+
+    def set_claim(self, key: ObjectKey, given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+        """Takes what a claim holds now, by pool and device; nodes where that has changed."""
+        before = self._given.get(key, ())
+        if before == given:
+            return ()
+        for pool, _ in before:
+            self._takers.get(pool, {}).pop(key, None)
+            if not self._takers.get(pool, True):
+                del self._takers[pool]
+        for pool, _ in given:
+            self._takers.setdefault(pool, {})[key] = None
+        if given:
+            self._given[key] = given
+        else:
+            self._given.pop(key, None)
+        return self._nodes_of(pool for pool, _ in (*before, *given))
+
+    def set_outside(self, claims: frozenset[ObjectKey]) -> tuple[str, ...]:
+        """Takes the claims of pods that no queue admitted; nodes where that changes anything."""
+        changed, self._outside = self._outside ^ claims, claims
+        return self._nodes_of(pool for key in changed for pool, _ in self._given.get(key, ()))
+
+    def allocated(self, node: str) -> tuple[frozenset[str], frozenset[str]]:
+        """Devices of a node that claims hold: for admitted pods, and for others."""
+        ours: set[str] = set()
+        outside: set[str] = set()
+        for pool in sorted({part.pool for part in self._parts.get(node, {}).values()}):
+            for key in self._takers.get(pool, ()):
+                into = outside if key in self._outside else ours
+                into.update(device for of, device in self._given[key] if of == pool)
+        return frozenset(ours), frozenset(outside)
+
+    def _look_at(self, node: str) -> tuple[str, ...]:
+        """Reads a node's slices; a part of them alone says nothing."""
+        found = tuple(self._parts.get(node, {}).values())
+        self._node_of_pool |= {part.pool: node for part in found}
+        published = slices.published(found)
+        if published is None or published == self._published.get(node, Published()):
+            return ()
+        if found:
+            self._published[node] = self._same(published)
+        else:
+            del self._published[node]
+        return (node,)
+
+    def _same(self, value: Published) -> Published:
+        """An equal value that is kept already, else this one."""
+        if len(self._kept) >= _MOST_KEPT:
+            self._kept.clear()
+        return self._kept.setdefault(value, value)
+
+    def _nodes_of(self, pools: Iterable[str]) -> tuple[str, ...]:
+        nodes = (self._node_of_pool.get(pool) for pool in pools)
+        return tuple(sorted({node for node in nodes if node is not None}))
