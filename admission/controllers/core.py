@@ -164,9 +164,7 @@ class Core:
             state, self._configuration, self._lanes, clock, settings.status_interval_seconds,
             accounting, (self._fleet.condition, self._prices.condition),
         )  # fmt: skip
-        self._leading = False
-        self._taking_over = False
-        self._foreign_reservation = False
+        self._leading = self._taking_over = self._foreign_reservation = False
         self._timers = Timers(clock)
         self._accounting = accounting
         self._backlog = Backlog()
