@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from admission.base import amount
 from admission.base.names import FlavorName, ResourceName
-from admission.engine.decisions import Admit, PodSetAssignment
+from admission.engine.decisions import Admit, PodSetAssignment, Wait
+from admission.engine.heads import Verdict
 from admission.engine.model import PodSet, Reservation, ResourceGroup, Together, Workload
 
 
@@ -68,14 +69,20 @@ def _relieved(
     return replace(pod_set, together=tuple(together), unsuited=unsuited)
 
 
-def in_full(admit: Admit, decided: Workload, asked: Workload) -> Admit:
+def in_full(verdict: Verdict, asked: Workload) -> Verdict:
     """An admission that states what the pods use, where it was decided without a charge.
 
     Args:
-        admit: the decision.
-        decided: the workload for which it was made.
+        verdict: of the workload as it was relieved.
         asked: the workload as it asks.
     """
+    decision = verdict.decision
+    if isinstance(decision, Wait):
+        return verdict
+    return replace(verdict, decision=_admit_in_full(decision, verdict.head.workload, asked))
+
+
+def _admit_in_full(admit: Admit, decided: Workload, asked: Workload) -> Admit:
     if decided.pod_sets == asked.pod_sets:
         return admit
     before = {one.name: one for one in decided.pod_sets}

@@ -3,6 +3,8 @@
 import heapq
 
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
+from admission.engine import messages
+from admission.engine.decisions import Wait
 from admission.engine.hierarchy import Forest
 from admission.engine.model import ClusterQueue
 from admission.state.changes import Changes
@@ -39,10 +41,6 @@ class Lines:
             del self._where[item.workload.key]
         self._busy.pop(name, None)
 
-    def where(self, key: WorkloadKey) -> ClusterQueueName | None:
-        """The ClusterQueue in whose line a workload stands."""
-        return self._where.get(key)
-
     def get(self, key: WorkloadKey) -> Pending | None:
         """The waiting workload of that identity."""
         name = self._where.get(key)
@@ -52,6 +50,16 @@ class Lines:
         """How many workloads of a LocalQueue wait in a ClusterQueue."""
         queue = self.queues.get(name)
         return 0 if queue is None else queue.by_local[local]
+
+    def bypassed(self, key: WorkloadKey) -> Wait | None:
+        """Why a workload is parked because an equal one did not fit; None if it is not."""
+        name = self._where.get(key)
+        reason = "" if name is None else self.queues[name].bypassed(key)
+        if name is None or not reason:
+            return None
+        return Wait(
+            workload=key, cluster_queue=name, reason=reason, message=messages.EQUIVALENT_FAILED
+        )
 
     def put(self, item: Pending, name: ClusterQueueName, now_us: int) -> None:
         """Queues a workload, instead of an earlier form of it."""

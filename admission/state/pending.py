@@ -15,11 +15,13 @@ from fractions import Fraction
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
-from admission.base.names import LocalQueueKey, ResourceName, WorkloadKey
+from admission.base.names import ClusterQueueName, LocalQueueKey, ResourceName, WorkloadKey
+from admission.base.selectors import Labels
 from admission.engine.assignment import ScanMemory
 from admission.engine.decisions import Requeue
 from admission.engine.fairusage import Rank
-from admission.engine.model import QueueingStrategy, Workload
+from admission.engine.heads import Head
+from admission.engine.model import QueueingStrategy, Selector, Workload
 from admission.engine.podsets import Demand
 
 OrderKey = tuple[int, int, str]
@@ -73,6 +75,34 @@ class Pending:
         if not self.workload.requeued:
             return None
         return self.workload.requeue_at_us or 0
+
+    def head(
+        self,
+        cluster_queue: ClusterQueueName,
+        selector: Selector | None,
+        labels: Labels | None,
+        *,
+        spared: frozenset[WorkloadKey],
+    ) -> Head:
+        """What a cycle decides about.
+
+        Args:
+            cluster_queue: in which it waits.
+            selector: of the namespaces that the ClusterQueue serves.
+            labels: of its namespace; None where there is no such namespace.
+            spared: workloads that it may not preempt again.
+        """
+        return Head(
+            workload=self.workload,
+            cluster_queue=cluster_queue,
+            queue_us=self.queue_us,
+            demands=self.demands,
+            memory=self.memory,
+            misconfigured=self.workload.invalid,
+            namespace_exists=labels is not None,
+            namespace_matches=selector is not None and labels is not None and selector(labels),
+            spared=spared,
+        )
 
 
 @dataclass(slots=True)

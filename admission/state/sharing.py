@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from admission.base.names import FlavorName, Uid, WorkloadKey
+from admission.base.names import ClusterQueueName, FlavorName, Uid, WorkloadKey
 from admission.engine import sharing
+from admission.engine.hierarchy import QueueNode
 from admission.engine.model import Reservation, Workload
+from admission.state.pending import Pending
 
 _Rank = tuple[int, Uid]
 _Value = TypeVar("_Value")
@@ -19,9 +21,10 @@ class Sharing:
         self._users: dict[str, dict[WorkloadKey, None]] = {}
         self._holders: dict[str, dict[WorkloadKey, _Rank]] = {}
         self._flavors: dict[tuple[str, WorkloadKey], FlavorName | None] = {}
+        self._concerned: dict[WorkloadKey, None] = {}
 
-    def note(self, workload: Workload, reservation: Reservation | None) -> tuple[WorkloadKey, ...]:
-        """Takes a workload as it is now; others that are counted otherwise than before.
+    def note(self, workload: Workload, reservation: Reservation | None) -> None:
+        """Takes a workload as it is now, for good or as it is assumed to be.
 
         Args:
             workload: as it asks.
@@ -29,7 +32,7 @@ class Sharing:
         """
         key, keys = workload.key, sharing.keys(workload)
         if not keys and key not in self._keys:
-            return ()
+            return
         concerned = keys | self._keys.get(key, frozenset())
         before = {one: self._charged(one) for one in concerned}
         self._forget(key)
@@ -41,13 +44,20 @@ class Sharing:
                 rank = (reservation.reserved_us, workload.uid)
                 self._holders.setdefault(one, {})[key] = rank
                 self._flavors[one, key] = sharing.flavor_of(one, workload, reservation)
-        return self._others(before, key)
+        self._concern_others(before, key)
 
-    def drop(self, key: WorkloadKey) -> tuple[WorkloadKey, ...]:
-        """Forgets a workload; others that are counted otherwise than before."""
+    def drop(self, key: WorkloadKey) -> None:
+        """Forgets a workload."""
         before = {one: self._charged(one) for one in self._keys.get(key, ())}
         self._forget(key)
-        return self._others(before, key)
+        self._concerned.pop(key, None)
+        self._concern_others(before, key)
+
+    def take_concerned(self) -> tuple[WorkloadKey, ...]:
+        """Workloads that are counted otherwise for what was noted since the last call."""
+        found = tuple(self._concerned)
+        self._concerned.clear()
+        return found
 
     def waived(self, key: WorkloadKey) -> Mapping[str, FlavorName | None]:
         """What a workload is not charged for, and the flavor in which it is held."""
@@ -58,31 +68,38 @@ class Sharing:
                 found[one] = self._flavors[one, charged]
         return found
 
-    def one_of_each(self, keys: Iterable[WorkloadKey]) -> frozenset[WorkloadKey]:
-        """Workloads of which no two share anything, the first ones first.
+    def relieved(self, workload: Workload, queue: QueueNode) -> Workload:
+        """A waiting workload as it is counted in a ClusterQueue."""
+        held = self.waived(workload.key)
+        if not held:
+            return workload
+        return sharing.relieved(workload, held, queue.spec.resource_groups)
+
+    def apart(
+        self, chosen: Iterable[tuple[ClusterQueueName, Pending]]
+    ) -> list[tuple[ClusterQueueName, Pending]]:
+        """Those of which no two share anything, the first ones first.
 
         Where one of two is given quota, the other has to go where that is.
         """
-        found: list[WorkloadKey] = []
+        found: list[tuple[ClusterQueueName, Pending]] = []
         taken: set[str] = set()
-        for key in keys:
-            shared = self._keys.get(key, frozenset())
+        for name, item in chosen:
+            shared = self._keys.get(item.workload.key, frozenset())
             if taken.isdisjoint(shared):
-                found.append(key)
+                found.append((name, item))
                 taken |= shared
-        return frozenset(found)
+        return found
 
     def _charged(self, key: str) -> WorkloadKey | None:
         holders = self._holders.get(key)
         return min(holders, key=lambda one: holders[one]) if holders else None
 
-    def _others(
-        self, before: Mapping[str, WorkloadKey | None], key: WorkloadKey
-    ) -> tuple[WorkloadKey, ...]:
+    def _concern_others(self, before: Mapping[str, WorkloadKey | None], key: WorkloadKey) -> None:
         changed = (one for one in sorted(before) if self._charged(one) != before[one])
-        users = dict.fromkeys(user for one in changed for user in self._users.get(one, ()))
-        users.pop(key, None)
-        return tuple(users)
+        for user in (user for one in changed for user in self._users.get(one, ())):
+            if user != key:
+                self._concerned[user] = None
 
     def _forget(self, key: WorkloadKey) -> None:
         for one in self._keys.pop(key, ()):

@@ -14,7 +14,7 @@ from admission.base.names import (
     LocalQueueKey,
     WorkloadKey,
 )
-from admission.engine import cycle, holding, messages, podsets, sharing
+from admission.engine import cycle, holding, podsets, sharing
 from admission.engine.decisions import Admit, CycleResult, Wait
 from admission.engine.fairusage import Consumption, Rank
 from admission.engine.heads import Head, Verdict, result_of
@@ -259,7 +259,8 @@ class State:
         self._lines.take(key)
         self._ledger.release(key, now_us)
         self._note_left(workload, now_us)
-        self._stand_all(self._sharing.drop(key), now_us)
+        self._sharing.drop(key)
+        self._stand_sharers(now_us)
 
     def forget(self, key: WorkloadKey, now_us: int = 0) -> None:
         """Undoes the assumption of an admission that was certainly not written."""
@@ -275,9 +276,9 @@ class State:
 
     def _place(self, workload: Workload, now_us: int, old: Workload | None = None) -> None:
         """Puts a workload where it belongs, and those that share something with it."""
-        others = self._sharing.note(workload, self._held_by(workload))
+        self._sharing.note(workload, self._held_by(workload))
         self._stand(workload, now_us, old)
-        self._stand_all(others, now_us)
+        self._stand_sharers(now_us)
 
     def _held_by(self, workload: Workload) -> Reservation | None:
         """The reservation that counts as usage."""
@@ -285,8 +286,8 @@ class State:
             return None
         return workload.reservation or self._assumed.get(workload.key)
 
-    def _stand_all(self, keys: Iterable[WorkloadKey], now_us: int) -> None:
-        for key in keys:
+    def _stand_sharers(self, now_us: int) -> None:
+        for key in self._sharing.take_concerned():
             self._stand(self._workloads[key], now_us)
 
     def _stand(self, workload: Workload, now_us: int, old: Workload | None = None) -> None:
@@ -306,12 +307,8 @@ class State:
 
     def _hold(self, workload: Workload, reservation: Reservation, now_us: int) -> None:
         """Counts a reservation as usage."""
-        found = holding.of(
-            workload,
-            reservation,
-            by_eviction=self.config.requeue_by_eviction,
-            waived=self._sharing.waived(workload.key),
-        )
+        by_eviction, waived = self.config.requeue_by_eviction, self._sharing.waived(workload.key)
+        found = holding.of(workload, reservation, by_eviction=by_eviction, waived=waived)
         self._ledger.hold(found, now_us)
         if workload.reservation is None:
             return
@@ -349,10 +346,7 @@ class State:
         self._lines.put(self._pending(workload, local), local.cluster_queue, now_us)
 
     def _pending(self, workload: Workload, local: LocalQueue) -> Pending:
-        held = self._sharing.waived(workload.key)
-        if held:
-            groups = self.forest.queues[local.cluster_queue].spec.resource_groups
-            workload = sharing.relieved(workload, held, groups)
+        workload = self._sharing.relieved(workload, self.forest.queues[local.cluster_queue])
         key = podsets.equivalence_key(workload)
         ranked = self._lines.queues[local.cluster_queue].ranking is not None
         return Pending(
@@ -405,13 +399,13 @@ class State:
             unready=self._ledger.unready,
             past_usage=self._rank if self.config.admission_fair_sharing is not None else None,
         )
-        now = self._sharing.one_of_each(item.workload.key for _, item in chosen)
-        heads = [self._head(name, item) for name, item in chosen if item.workload.key in now]
-        verdicts = cycle.run(snapshot, heads)
-        sharers: dict[WorkloadKey, None] = {}
-        decided = [self._apply(verdict, sharers, now_us) for verdict in verdicts]
-        self._stand_all(sharers, now_us)
-        return result_of(decided)
+        heads = [self._head(name, item) for name, item in self._sharing.apart(chosen)]
+        decided = cycle.run(snapshot, heads)
+        verdicts = [sharing.in_full(v, self._workloads[v.head.workload.key]) for v in decided]
+        for verdict in verdicts:
+            self._apply(verdict, now_us)
+        self._stand_sharers(now_us)
+        return result_of(verdicts)
 
     def _settle(self, now_us: int) -> None:
         """Brings trees, activity, backoffs, past usage and retries up to date."""
@@ -441,38 +435,17 @@ class State:
                     self._retries.queue(name, now_us)
 
     def _head(self, name: ClusterQueueName, item: Pending) -> Head:
-        workload = item.workload
+        key = item.workload.key
         selector = self.forest.queues[name].spec.namespace_selector
-        labels = self._namespaces.get(workload.key.namespace)
-        return Head(
-            workload=workload,
-            cluster_queue=name,
-            queue_us=item.queue_us,
-            demands=item.demands,
-            memory=item.memory,
-            misconfigured=workload.invalid,
-            namespace_exists=labels is not None,
-            namespace_matches=selector is not None and labels is not None and selector(labels),
-            spared=self._grudges.spared(workload.key),
-        )
+        labels = self._namespaces.get(key.namespace)
+        return item.head(name, selector, labels, spared=self._grudges.spared(key))
 
-    def _apply(self, verdict: Verdict, sharers: dict[WorkloadKey, None], now_us: int) -> Verdict:
-        """Assumes a winner; puts a loser back into its queue.
-
-        Args:
-            verdict: of one head.
-            sharers: takes those that are counted otherwise because of a winner.
-            now_us: the present.
-
-        Returns:
-            The verdict, with an admission that states all that is used.
-        """
+    def _apply(self, verdict: Verdict, now_us: int) -> None:
+        """Assumes a winner; puts a loser back into its queue."""
         decision = verdict.decision
         if isinstance(decision, Admit):
-            asked = self._workloads[decision.workload]
-            admit = sharing.in_full(decision, verdict.head.workload, asked)
-            sharers |= dict.fromkeys(self._assume(admit, now_us))
-            return replace(verdict, decision=admit)
+            self._assume(decision, now_us)
+            return
         assert verdict.requeue is not None
         for evict in verdict.evictions:
             self._grudges.note(evict.preemptor, evict.workload)
@@ -481,10 +454,9 @@ class State:
         assert item is not None
         item.memory = verdict.memory
         queue.settle(item, verdict.requeue, decision.reason, now_us)
-        return verdict
 
-    def _assume(self, admit: Admit, now_us: int) -> tuple[WorkloadKey, ...]:
-        """Counts an admission before it is written; others that are counted otherwise then."""
+    def _assume(self, admit: Admit, now_us: int) -> None:
+        """Counts an admission before it is written."""
         workload = self._workloads[admit.workload]
         reservation = self._assumed[admit.workload] = Reservation(
             cluster_queue=admit.cluster_queue,
@@ -494,10 +466,9 @@ class State:
         )
         self._fair_usage.reserved(workload, admit.pod_sets, granted=reservation.admitted)
         self._lines.take(admit.workload)
-        others = self._sharing.note(workload, reservation)
+        self._sharing.note(workload, reservation)
         self._hold(workload, reservation, now_us)
         self._changes.local(workload.queue)
-        return others
 
     # ----------------------------------------------------------------------------------- readers
 
@@ -514,13 +485,7 @@ class State:
 
     def bypassed(self, key: WorkloadKey) -> Wait | None:
         """Set for a workload that is parked because an equal one did not fit."""
-        name = self._lines.where(key)
-        reason = "" if name is None else self._lines.queues[name].bypassed(key)
-        if name is None or not reason:
-            return None
-        return Wait(
-            workload=key, cluster_queue=name, reason=reason, message=messages.EQUIVALENT_FAILED
-        )
+        return self._lines.bypassed(key)
 
     def cluster_queue_status(self, name: ClusterQueueName) -> ClusterQueueStatus:
         """Status of a ClusterQueue.
