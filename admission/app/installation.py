@@ -19,6 +19,7 @@ from admission.app import (
 from admission.base import names
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
+from admission.controllers import finalizers
 from admission.kube import apply, errors, patches, resources
 from admission.kube.api import Api, Document
 from admission.kube.apply import Applied, Effect
@@ -33,8 +34,7 @@ _KUEUE_CONFIGURATIONS: Final = (
 _FINALIZED: Final = (
     resources.WORKLOADS,
     resources.LOCAL_QUEUES,
-    resources.CLUSTER_QUEUES,
-    resources.RESOURCE_FLAVORS,
+    *finalizers.RESOURCES.values(),
 )
 _CRD_SECONDS: Final = 200.0
 _GUARD_SECONDS: Final = 10.0

@@ -1,19 +1,20 @@
 """What the controller may not do although its role lets it: roles know no fields.
 
-It holds ClusterQueues and ResourceFlavors by a finalizer, for which it may patch them. A policy in
-the API server keeps it to that: their spec belongs to administrators.
+It holds ClusterQueues and what they are made of by a finalizer, for which it may patch them. A
+policy in the API server keeps it to that: their spec belongs to administrators.
 """
 
 from typing import Any, Final
 
 from admission.app import rbac
 from admission.base import names
+from admission.controllers import finalizers
 from admission.settings import Settings
 from admission.webhook.configuration import quote
 
 _API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _NAME: Final = "gpu-admission-controller"
-_HELD: Final = ("clusterqueues", "resourceflavors")
+_HELD: Final = sorted(one.plural for one in finalizers.RESOURCES.values())
 _SAME: Final = (
     "has(object.spec) == has(oldObject.spec) && "
     "(!has(object.spec) || object.spec == oldObject.spec)"
@@ -27,7 +28,7 @@ def documents(settings: Settings) -> list[dict[str, Any]]:
         "apiGroups": [names.KUEUE_GROUP],
         "apiVersions": ["*"],
         "operations": ["UPDATE"],
-        "resources": list(_HELD),
+        "resources": _HELD,
         "scope": "Cluster",
     }
     policy = {

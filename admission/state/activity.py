@@ -58,6 +58,8 @@ class Supplies:
         return _listed("references missing ResourceFlavor(s): ", missing)
 
     def _about_checks(self, queue: ClusterQueue) -> Iterator[tuple[str, str]]:
+        if not queue.admission_checks:
+            return
         required = sorted({rule.name for rule in queue.admission_checks})
         missing = [name for name in required if name not in self.checks]
         yield (

@@ -11,6 +11,7 @@ from admission.base import names
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
+from tests.integration import queued
 from tests.integration.installed import KUEUE, Installed, installed, run_command
 
 pytestmark = pytest.mark.controlplane
@@ -187,6 +188,25 @@ def run_kubectl(*arguments: str) -> str:
     return done.stdout
 
 
+def add_team_of_everything(system: Installed) -> str:
+    """A team whose queue refers to all that is held by a finalizer while it is referred to."""
+    name = system.cluster.create_namespace("team")
+    levels = {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]}
+    queued.create(system, "topologies", "Topology", name, levels)
+    spec = {"nodeLabels": {"pool": name}, "topologyName": name}
+    queued.create(system, "resourceflavors", "ResourceFlavor", name, spec)
+    other = queued.asking_for(f"{name}-other")["admissionChecksStrategy"]
+    queued.add_check(system, f"{name}-other")
+    system.add_flavor(f"{name}-other")
+    system.add_cluster_queue(
+        f"{name}-other", quota=1, flavors=(f"{name}-other",), admissionChecksStrategy=other
+    )
+    system.add_cluster_queue(name, quota=1, flavors=(name,))
+    system.add_local_queue(name, name)
+    system.wait_for_queue(name)
+    return name
+
+
 def test_uninstalling_under_a_running_controller_stops_no_pod(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
@@ -194,7 +214,7 @@ def test_uninstalling_under_a_running_controller_stops_no_pod(
         Cluster.start() as cluster,
         installed(cluster, tmp_path_factory.mktemp("uninstalled")) as it,
     ):
-        team = it.add_team(quota=1)
+        team = add_team_of_everything(it)
         it.create_pod(team, "train")
         it.wait_released(team, "train")
         removed = run_command("uninstall", "--kubeconfig", it.kubeconfig)
@@ -210,7 +230,7 @@ def test_uninstalling_under_a_running_controller_stops_no_pod(
 def test_with_everything_stopped_other_pods_are_created_and_uninstall_leaves_a_working_cluster(
     system: Installed,
 ) -> None:
-    team = system.add_team(quota=1)
+    team = add_team_of_everything(system)
     assert system.stop() == 0
     started = time.perf_counter()
     system.create_pod(team, "web", gpus=None)

@@ -387,6 +387,8 @@ def test_creating_a_workload_needs_the_finalizers_of_its_pod(driven: Separate) -
 
 POD = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
 QUEUE = f"{KUEUE}/clusterqueues/any"
+LEVELS = [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
+PARAMETERS = {"apiGroup": "example.com", "kind": "Budget", "name": "small"}
 Case = tuple[str, str, Any]
 NEITHER: list[Case] = [
     ("POST", "/api/v1/namespaces/default/pods", POD),
@@ -404,6 +406,9 @@ NEITHER: list[Case] = [
     ("PATCH", "/api/v1/namespaces/default", {"metadata": {"labels": {"a": "b"}}}),
     ("PATCH", f"{QUEUE}?dryRun=All", {"spec": {"stopPolicy": "Hold"}}),
     ("DELETE", QUEUE, None),
+    ("PATCH", f"{KUEUE}/admissionchecks/any?dryRun=All", {"spec": {"parameters": PARAMETERS}}),
+    ("PATCH", f"{KUEUE}/topologies/any?dryRun=All", {"spec": {"levels": LEVELS}}),
+    ("DELETE", f"{KUEUE}/topologies/any", None),
     ("POST", f"{KUEUE}/clusterqueues", {"metadata": {"name": "mine"}}),
     ("PATCH", f"{KUEUE}/namespaces/default/localqueues/any", {"spec": {}}),
     ("PATCH", MUTATING, {"webhooks": []}),
