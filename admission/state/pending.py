@@ -113,11 +113,13 @@ class _Class:
         equivalence: what they have in common.
         members: all members by key, individually parked ones too.
         reason: why the class is parked; empty when it is not.
+        entry: the one by which it competes with other classes; older ones in their heap are stale.
     """
 
     equivalence: Hashable
     members: dict[WorkloadKey, Pending] = field(default_factory=dict)
     reason: str = ""
+    entry: "_Entry[_Class] | None" = None
     _heap: list[_Entry[WorkloadKey]] = field(default_factory=list)
 
     def enter(self, item: Pending) -> None:
@@ -248,12 +250,14 @@ class PendingQueue:
         while self._heap:
             entry = self._heap[0]
             group = entry.what
-            first = None if group.reason else group.first()
+            first = None if group.reason or group.entry is not entry else group.first()
             if first is not None and first.order == entry.order:
                 return first
             heapq.heappop(self._heap)
+            if group.entry is entry:
+                group.entry = None
             if first is not None:
-                heapq.heappush(self._heap, _Entry(first.order, group))
+                self._push(first, group)
         return None
 
     def _ranked_head(self) -> Pending | None:
@@ -330,14 +334,16 @@ class PendingQueue:
 
     def _compete(self, item: Pending, group: _Class) -> None:
         """Enters a class by one of its members; stale entries go when they are too many."""
+        if group.entry is not None and group.entry.order <= item.order:
+            return
         if len(self._heap) > 2 * len(self._items) + _SLACK:
-            self._heap = [
-                _Entry(first.order, one)
-                for one in self._classes.values()
-                if not one.reason and (first := one.first()) is not None
-            ]
+            self._heap = [entry for entry in self._heap if entry.what.entry is entry]
             heapq.heapify(self._heap)
-        heapq.heappush(self._heap, _Entry(item.order, group))
+        self._push(item, group)
+
+    def _push(self, item: Pending, group: _Class) -> None:
+        group.entry = _Entry(item.order, group)
+        heapq.heappush(self._heap, group.entry)
 
     def wake(self, key: WorkloadKey, now_us: int) -> None:
         """Frees one workload whose backoff is over."""
