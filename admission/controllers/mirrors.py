@@ -57,7 +57,7 @@ class Mirror(Generic[Value]):
         """Takes a change."""
         if isinstance(change, Replaced):
             unreadable = {(one.namespace, one.name) for one in change.undecodable}
-            self._replace(change.items, unreadable)
+            self._replace(change.items, unreadable, change.version)
             self.synced = True
         elif isinstance(change, Upserted):
             self._set(change.object)
@@ -72,13 +72,19 @@ class Mirror(Generic[Value]):
         """Takes an object from the answer to a request, as if it had been watched."""
         self._set(value)
 
-    def _replace(self, items: Iterable[Value], unreadable: Container[tuple[str, str]]) -> None:
-        """Takes a whole list; what cannot be read stays as it was last seen."""
+    def _replace(
+        self, items: Iterable[Value], unreadable: Container[tuple[str, str]], version: str
+    ) -> None:
+        """Takes a whole list; what cannot be read stays as it was last seen.
+
+        What was seen as the answer to a request may be newer than a list that arrives after it;
+        then its absence says nothing, and the watch from that list on tells of it.
+        """
         listed = {key_of(value): value for value in items}
         gone = [
             value
             for key, value in self._known.items()
-            if key not in listed and key not in unreadable
+            if key not in listed and key not in unreadable and not _is_newer(value, version)
         ]
         for value in gone:
             self._remove(value)
@@ -109,3 +115,9 @@ class Mirror(Generic[Value]):
         known = self._known.pop(key_of(value), None)
         if known is not None:
             self._drop(known)
+
+
+def _is_newer(value: views.Object, version: str) -> bool:
+    """Whether an object was seen in a state later than that of a list."""
+    known = value.metadata.resource_version
+    return known.isdecimal() and version.isdecimal() and int(known) > int(version)

@@ -31,10 +31,13 @@ class Replaced(Generic[T]):
     Attributes:
         items: the objects.
         undecodable: objects that exist but could not be read; these are not gone.
+        version: resourceVersion of the list; what is newer may be missing from it. Empty when
+            there is no such list, as of a kind that is not served.
     """
 
     items: tuple[T, ...]
     undecodable: tuple[Undecodable, ...] = ()
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,20 +213,20 @@ class Reflector(Generic[T]):
 
     def _list(self) -> None:
         try:
-            listed, version = self._pages(self._page_size if self._paged else 0)
+            listed = self._pages(self._page_size if self._paged else 0)
         except errors.GoneError:
             # The list took longer than the server remembers: once without pages.
             self._paged = False
-            listed, version = self._pages(0)
+            listed = self._pages(0)
         self._paged = True
         for undecodable in listed.undecodable:
             self._report(undecodable)
         self._emit(listed)
         self.lists += 1
         self.has_synced = True
-        self._version = version
+        self._version = listed.version
 
-    def _pages(self, limit: int) -> tuple[Replaced[T], str]:
+    def _pages(self, limit: int) -> Replaced[T]:
         items: list[T] = []
         undecodable: list[Undecodable] = []
         token = ""
@@ -242,7 +245,7 @@ class Reflector(Generic[T]):
             undecodable.extend(page.undecodable)
             token = page.continue_
             if not token or self._stopping.is_set():
-                return Replaced(tuple(items), tuple(undecodable)), page.resource_version
+                return Replaced(tuple(items), tuple(undecodable), page.resource_version)
 
     # -------------------------------------------------------------------------------- watching
 

@@ -7,8 +7,8 @@ from admission.kube.api import Undecodable
 from admission.kube.reflector import Deleted, Replaced, Upserted
 
 
-def thing(name: str) -> views.Object:
-    return views.Object(metadata=views.ObjectMeta(name=name, uid=name))
+def thing(name: str, version: str = "") -> views.Object:
+    return views.Object(metadata=views.ObjectMeta(name=name, uid=name, resource_version=version))
 
 
 class Log:
@@ -28,6 +28,31 @@ def test_what_a_relist_leaves_out_is_gone() -> None:
 
     assert log.said == ["put a", "put b", "drop a", "put b"]
     assert log.mirror.synced
+
+
+def test_what_was_seen_after_a_list_was_taken_is_not_gone_for_want_of_it() -> None:
+    log = Log()
+    log.mirror.apply(Replaced(items=(thing("old", "8"),), version="9"))
+    log.mirror.see(thing("new", "11"))
+    log.mirror.apply(Replaced(items=(), version="10"))
+
+    assert log.said == ["put old", "put new", "drop old"]
+
+
+def test_a_later_list_tells_that_it_is_gone() -> None:
+    log = Log()
+    log.mirror.see(thing("new", "9"))
+    log.mirror.apply(Replaced(items=(), version="10"))
+
+    assert log.said == ["put new", "drop new"]
+
+
+def test_of_a_kind_that_is_not_served_nothing_is_left() -> None:
+    log = Log()
+    log.mirror.apply(Replaced(items=(thing("a", "8"),), version="9"))
+    log.mirror.apply(Replaced(items=()))
+
+    assert log.said == ["put a", "drop a"]
 
 
 def test_what_cannot_be_read_any_more_stays() -> None:

@@ -118,7 +118,7 @@ class World:
         """Everything of a kind that is watched."""
         selector = core.SELECTORS.get(resource, "")
         page = self.store.list(resource, label_selector=selector, into=into)
-        return Replaced(page.items, page.undecodable)
+        return Replaced(page.items, page.undecodable, page.resource_version)
 
     def settle(self) -> None:
         """Lets everything happen that can happen without time passing."""
