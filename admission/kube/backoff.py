@@ -4,7 +4,7 @@ import random
 from typing import Final
 
 FIRST_SECONDS: Final = 0.8
-LONGEST_SECONDS: Final = 30.0
+LONGEST_SECONDS: Final = 10.0
 _HEALTHY_SECONDS: Final = 60.0
 _JITTER: Final = 0.5
 
@@ -12,7 +12,8 @@ _JITTER: Final = 0.5
 class Backoff:
     """Exponential waits with jitter, from the start again after a healthy minute.
 
-    Source: the figures are those of client-go's reflector.
+    Source: the figures are those of client-go's reflector, but for the longest wait, which is 30 s
+    there: pods wait for what these watches bring, and there are few of them.
     """
 
     def __init__(
