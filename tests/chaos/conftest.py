@@ -44,4 +44,5 @@ def stage(system: System, controller: ControllerProcess) -> Iterator[Stage]:
     """A running controller, and a namespace whose queue has four GPUs."""
     team = system.add_team(4, preemption={"withinClusterQueue": "LowerPriority"})
     yield Stage(system, controller, team)
+    print(controller.tail())  # shown where the test failed
     system.empty(team)
