@@ -4,8 +4,8 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.controlplane.plugin"]
 
-# The same examples each time and no look at the clock, so that a busy machine fails nothing. Others
-# are drawn by `pytest --hypothesis-profile=search`.
+# The same examples each time and no look at the clock: a busy machine fails nothing. Others are
+# drawn by `pytest --hypothesis-profile=search`.
 settings.register_profile(
     "guard", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
