@@ -163,7 +163,8 @@ def _labels(pod: Pod, placement: Placement, knowledge: Knowledge) -> dict[str, s
         labels[names.QUEUE_LABEL] = placement.queue
     has_class = bool(pod.metadata.label(names.PRIORITY_CLASS_LABEL))
     is_default = knowledge.workload_priority_class(DEFAULT_PRIORITY_CLASS) is not None
-    if placement.standing is Standing.QUEUED and is_default and not has_class:
+    is_alone = placement.standing is Standing.QUEUED and not pod.is_of_job
+    if is_alone and is_default and not has_class:
         labels[names.PRIORITY_CLASS_LABEL] = DEFAULT_PRIORITY_CLASS
     source = (pod.metadata.annotations or {}).get(POD_INDEX_SOURCE)
     if source is not None:

@@ -135,3 +135,27 @@ def lists(schema: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:
     for key in ("items", "additionalProperties"):
         if isinstance(schema.get(key), dict):
             yield from lists(schema[key], f"{path}[]")
+
+
+MAPS = {
+    "ClusterQueue": {".spec.namespaceSelector"},
+    "ResourceFlavor": {".spec.nodeLabels"},
+}
+"""Objects and maps that are replaced as a whole."""
+
+
+@pytest.mark.parametrize("kind", sorted(LISTS))
+def test_every_map_says_how_it_is_merged(kind: str) -> None:
+    assert set(atomic_maps(schemas.stored()[kind], "")) == MAPS.get(kind, set())
+
+
+def atomic_maps(schema: dict[str, Any], path: str) -> Iterator[str]:
+    if "x-kubernetes-map-type" in schema:
+        assert schema["x-kubernetes-map-type"] == "atomic"
+        yield path
+    for name, child in schema.get("properties", {}).items():
+        if name != "template":
+            yield from atomic_maps(child, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield from atomic_maps(schema[key], f"{path}[]")

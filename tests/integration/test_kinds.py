@@ -186,6 +186,27 @@ def test_the_controllers_account_writes_workloads_without_a_review(system: Revie
     cluster.client(account).post(path, document)
 
 
+JUDGED = ["ClusterQueue", "Cohort", "ResourceFlavor", "Workload"]
+
+
+def test_while_nobody_judges_only_kinds_without_rules_are_written(system: Reviewed) -> None:
+    system.stop()
+    try:
+        for kind in KINDS:
+            document = identified(kind, LEAST.get(kind, {"spec": {}}))
+            path = f"{collection(kind)}?dryRun=All"
+            if kind not in JUDGED:
+                system.api.post(path, document)
+                continue
+            with pytest.raises(RestError) as caught:
+                system.api.post(path, document)
+            told = json.loads(caught.value.body)
+            assert (caught.value.status, told["reason"]) == (500, "InternalError")
+            assert f"{kind.lower()}.kb.io" in told["message"]
+    finally:
+        system.start()
+
+
 def test_what_is_in_use_is_held_and_then_let_go(system: Reviewed) -> None:
     """The last test: the controller runs, too, from here on."""
     system.stop()

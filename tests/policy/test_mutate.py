@@ -146,6 +146,16 @@ def test_a_default_priority_class_is_given_to_queued_pods_without_one():
     assert mutate(make_pod(), cluster).operations == ()
 
 
+def test_a_pod_of_a_job_gets_no_default_priority_class():
+    """Its Job is where a class belongs."""
+    cluster = make_cluster("default", priority_classes=frozenset({"default"}))
+    pod = make_pod(gpus=1)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+    pod["metadata"]["ownerReferences"] = [owner]
+    labels = apply(mutate(pod, cluster), pod)["metadata"]["labels"]
+    assert labels == {QUEUE: "default", names.MANAGED_LABEL: "true"}
+
+
 def test_a_pod_of_a_group_is_gated_and_gets_its_index_and_role():
     pod = make_pod(
         labels={QUEUE: "batch", "kueue.x-k8s.io/pod-group-name": "g", "idx": "3"},
