@@ -56,7 +56,8 @@ def _cluster_queue_up(spec: Document, status: Document) -> None:
     _rename(spec, "cohort", "cohortName")
     checks = spec.pop("admissionChecks", None)
     if checks:
-        rules = [{"name": name} for name in checks]
+        # Differs: v1beta2 tells its rules apart by name, so one that stands twice is one rule.
+        rules = [{"name": name} for name in dict.fromkeys(checks)]
         spec["admissionChecksStrategy"] = {"admissionChecks": rules}
     elif not (spec.get("admissionChecksStrategy") or {}).get("admissionChecks"):
         # Differs: an empty strategy means no checks, and v1beta2 refuses it on the next write.

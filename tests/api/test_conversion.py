@@ -48,6 +48,11 @@ def changed(kind: str, source: str, target: str, parts: dict[str, Any]) -> dict[
             id="the plain list replaces the strategy and keeps its order",
         ),
         pytest.param(
+            {"admissionChecks": ["b", "a", "b"]},
+            {"admissionChecksStrategy": {"admissionChecks": [{"name": "b"}, {"name": "a"}]}},
+            id="a check that stands twice becomes one rule",
+        ),
+        pytest.param(
             {
                 "admissionChecks": [],
                 "admissionChecksStrategy": {

@@ -148,12 +148,16 @@ def documented(schema: Document, path: str = "") -> Iterator[tuple[str, str]]:
             yield from documented(inner, here)
 
 
+@pytest.mark.parametrize("version", [kinds.DEPRECATED, kinds.STORED])
 @pytest.mark.parametrize("kind", sorted(ROWS))
-def test_explain_documents_the_kind_and_its_fields(system: Reviewed, kind: str) -> None:
-    schema = schemas.stored()[kind]
-    text = said(system, "explain", KINDS[kind].plural)
+def test_explain_documents_the_kind_and_its_fields(
+    system: Reviewed, kind: str, version: str
+) -> None:
+    schema = schemas.of_version(version)[kind]
+    api_version = f"--api-version=kueue.x-k8s.io/{version}"
+    text = said(system, "explain", KINDS[kind].plural, api_version)
     assert "GROUP:      kueue.x-k8s.io" in text
-    assert "VERSION:    v1beta2" in text
+    assert f"VERSION:    {version}" in text
     assert words(schema["description"]) in words(text)
     fields = [name for name in schema["properties"] if name not in {"apiVersion", "kind"}]
     assert all(f"  {name}\t" in text for name in fields)
