@@ -226,8 +226,8 @@ class Core:
         if not self._leading or not self.synced:
             return None
         self._recharge()
-        self._scheduling.reprice()
         self._weigh()
+        self._scheduling.reprice()
         if self._taking_over or self._foreign_reservation:
             self._take_back()
         for lane in self._lanes.due():
@@ -262,6 +262,8 @@ class Core:
         for name in sorted(self._fleet.settle()):
             self._statuses.mark(writes.QueueLane(resources.CLUSTER_QUEUES.kind, "", name))
             self._scheduling.changed()
+        for name, present in self._fleet.take_present().items():
+            self._prices.hold_to(name, present)
         for name in sorted(self._fleet.take_reworded() | self._prices.take_reworded()):
             self._statuses.mark(writes.QueueLane(resources.CLUSTER_QUEUES.kind, "", name))
 

@@ -11,7 +11,7 @@ from admission.base import names
 from admission.base.clock import Clock
 from admission.controllers import capacitymetrics, conditions, mirrors
 from admission.controllers.capacity import Amounts, Capacities
-from admission.controllers.guard import Guard
+from admission.controllers.guard import Guard, Present
 from admission.controllers.mirrors import Mirror
 from admission.controllers.shelf import Shelf
 from admission.gpu.capacity import Fragmentation
@@ -120,6 +120,10 @@ class Fleet:
             self._capacities.settle(self._now_us())
         self._publish()
         return self._guard.settle()
+
+    def take_present(self) -> dict[str, Present | None]:
+        """ClusterQueues that are held to other devices than before; None: to none any more."""
+        return self._guard.take_present()
 
     def take_reworded(self) -> frozenset[str]:
         """ClusterQueues whose condition reads otherwise though no amount of theirs has changed."""

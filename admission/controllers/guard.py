@@ -7,6 +7,7 @@ quota counts only as far as the share goes, see docs/adr/0030.
 """
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
@@ -15,6 +16,7 @@ from admission.base import amount, names, quantity
 from admission.base.names import ClusterQueueName, CohortName, FlavorResource
 from admission.controllers.capacity import Amounts, Capacities, Stock, is_gpu
 from admission.engine import model
+from admission.gpu import resources
 from admission.state.world import State
 
 
@@ -24,6 +26,9 @@ class _Key(NamedTuple):
     kind: str
     name: str
 
+
+Present = Mapping[str, frozenset[str]]
+"""Device names by flavor of which its nodes have any."""
 
 _Owner = TypeVar("_Owner", model.ClusterQueue, model.Cohort)
 
@@ -83,6 +88,8 @@ class Guard:
         self._capped: set[_Key] = set()
         self._shares: dict[_Key, dict[FlavorResource, int]] = {}
         self._real: dict[str, tuple[Amounts, ...]] = {}
+        self._present: dict[str, Present] = {}
+        self._present_changed: set[str] = set()
         self._knows = False, False
         self._dirty = False
 
@@ -146,12 +153,18 @@ class Guard:
         for key in sorted(self._capped | guarded):
             self._pass_on(key, limited=key in guarded)
         self._capped = guarded
+        self._note_present(guarded)
         return frozenset(
             key.name
             for key, shares in self._shares.items()
             if key.kind == _QUEUE
             and (first or shares != before.get(key) or not flavors.isdisjoint(_flavors(shares)))
         )
+
+    def take_present(self) -> dict[str, Present | None]:
+        """ClusterQueues that are held to other devices than before; None: to none any more."""
+        changed, self._present_changed = sorted(self._present_changed), set()
+        return {name: self._present.get(name) for name in changed}
 
     def shortages(self, queue: str) -> tuple[Shortage, ...] | None:
         """Quota of a ClusterQueue without GPUs behind it; None where nothing can be said.
@@ -232,6 +245,20 @@ class Guard:
         found = {_Key(_QUEUE, n) for n, node in queues.items() if id(node.root()) in roots}
         found |= {_Key(_COHORT, n) for n, node in cohorts.items() if id(node.root()) in roots}
         return found & self._promises.keys()
+
+    def _note_present(self, guarded: AbstractSet[_Key]) -> None:
+        found: dict[str, Present] = {}
+        for key in guarded if all(self._knows) else ():
+            if key.kind == _QUEUE:
+                flavors = sorted(_flavors(self._promises[key]))
+                found[key.name] = {flavor: self._devices(flavor) for flavor in flavors}
+        known = self._present.keys() | found.keys()
+        self._present_changed |= {n for n in known if self._present.get(n) != found.get(n)}
+        self._present = found
+
+    def _devices(self, flavor: str) -> frozenset[str]:
+        real = self._real.get(flavor, ({},))[0]
+        return frozenset(name for name, n in real.items() if n and resources.is_device(name))
 
     def _share_out(self, guarded: set[_Key]) -> None:
         left: dict[FlavorResource, int] = {}

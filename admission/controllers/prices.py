@@ -8,6 +8,7 @@ from admission.base import names
 from admission.base.names import LocalQueueKey
 from admission.controllers import conditions, mirrors
 from admission.controllers.configuration import Configuration
+from admission.controllers.guard import Present
 from admission.engine import model
 from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
@@ -24,6 +25,7 @@ class Prices:
         self._configuration = configuration
         self._catalogue = catalogue
         self._by_queue: dict[str, Pricing] = {}
+        self._present: dict[str, Present] = {}
         self._stale_queues: set[str] = set()
         self._stale_locals: set[LocalQueueKey] = set()
         self._reworded: set[str] = set()
@@ -52,6 +54,14 @@ class Prices:
         """ClusterQueues whose condition may have changed since the last call."""
         found, self._reworded = frozenset(self._reworded), set()
         return found
+
+    def hold_to(self, queue: str, present: Present | None) -> None:
+        """Takes which devices a guarded ClusterQueue's nodes have; None for one without guard."""
+        if present is None:
+            self._present.pop(queue, None)
+        else:
+            self._present[queue] = present
+        self._update(queue)
 
     def changed(self, resource: Resource, view: views.Object) -> None:
         """Takes a change of what admins set; notes whose Workloads are counted otherwise."""
@@ -86,7 +96,8 @@ class Prices:
         queue = self._configuration.cluster_queues.get(name)
         found = None
         if queue is not None:
-            found = currency.pricing(queue, self._configuration.flavors, self._catalogue)
+            flavors, present = self._configuration.flavors, self._present.get(name)
+            found = currency.pricing(queue, flavors, self._catalogue, present)
         if found == self._by_queue.get(name):
             return
         self._stale_queues.add(name)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from admission.api import views
-from admission.base import amount
+from admission.base import amount, names
 from admission.base.errors import InvalidValueError
 from admission.base.names import FlavorName, ResourceName
 from admission.engine import model
@@ -49,11 +49,14 @@ class Pricing:
         tariffs: of the flavors that are given virtual resources, in the order of the queue.
         counted: virtual resources that the queue covers in each of them.
         hides_devices: whether device names are counted by the virtual resources alone.
+        present: device names that a flavor's nodes have now, where others must not be admitted;
+            a missing flavor may have any.
     """
 
     tariffs: Mapping[FlavorName, Tariff]
     counted: Mapping[FlavorName, tuple[ResourceName, ...]]
     hides_devices: bool
+    present: Mapping[FlavorName, frozenset[str]] = field(default_factory=dict)
     _quotes: dict[tuple[tuple[str, int], ...], Quote] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -85,12 +88,24 @@ class Pricing:
             return {}
         return {name: cost[name] for name in self.counted[flavor]}
 
+    def _absent(self, flavor: FlavorName, devices: Mapping[str, int]) -> str:
+        """Why the nodes that there are cannot serve a request; empty if they can."""
+        present = self.present.get(flavor)
+        missing = sorted(set(devices) - present) if present is not None else []
+        if not missing or not present:  # of a flavor without any GPU its quota tells
+            return ""
+        return (
+            f"flavor {flavor} has no {', '.join(missing)} now, only {', '.join(sorted(present))}:"
+            f" {names.CAPACITY_GUARD} admits what exists"
+        )
+
     def _computed(self, devices: Mapping[str, int]) -> Quote:
         costs: dict[FlavorName, Amounts] = {}
         unsuited = {}
         for flavor, tariff in self.tariffs.items():
             try:
-                unsuited[flavor] = next(filter(None, map(tariff.lacks, devices)), "")
+                lacks = next(filter(None, map(tariff.lacks, devices)), "")
+                unsuited[flavor] = lacks or self._absent(flavor, devices)
                 amounts = equivalents.virtual(tariff.demand(devices))
             except InvalidValueError as error:
                 unsuited[flavor] = f"flavor {flavor}: {error}"
@@ -117,6 +132,7 @@ def pricing(
     queue: views.ClusterQueue,
     flavors: Mapping[str, views.ResourceFlavor],
     catalogue: Catalogue,
+    present: Mapping[str, frozenset[str]] | None = None,
 ) -> Pricing | None:
     """How a ClusterQueue counts GPUs; None where it lists no virtual resource.
 
@@ -124,6 +140,7 @@ def pricing(
         queue: the ClusterQueue.
         flavors: those that exist; others are left out, as the queue is inactive without them.
         catalogue: of GPU products.
+        present: device names that each flavor's nodes have, for a queue that is held to them.
     """
     tariffs: dict[FlavorName, Tariff] = {}
     counted: dict[FlavorName, tuple[ResourceName, ...]] = {}
@@ -141,7 +158,9 @@ def pricing(
     if not tariffs:
         return None
     hides = equivalents.counts_devices(covered)
-    return Pricing(tariffs=tariffs, counted=counted, hides_devices=hides)
+    known = present or {}
+    held_to = {flavor: known[flavor] for flavor in tariffs if flavor in known}
+    return Pricing(tariffs=tariffs, counted=counted, hides_devices=hides, present=held_to)
 
 
 def asks_for_devices(workload: model.Workload) -> bool:

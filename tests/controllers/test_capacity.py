@@ -459,3 +459,35 @@ def test_one_currency_is_guarded_too():
     made.settle()
     assert made.admitted() == {"whole"}
     assert MEMORY in condition(made)[1]
+
+
+def test_the_guard_admits_no_slice_where_the_nodes_are_not_cut():
+    made = make_world(
+        node("n0", gpu=2), guarded(queue("gpus", "a100", memory="800Gi")), world.local_queue()
+    )
+    made.add_pod("slice", gpus=1, resource=MIG)
+    made.settle()
+    made.add_pod("whole", gpus=1)
+    made.settle()
+    assert made.admitted() == {"whole"}
+    made.pass_time(3)
+    told = made.condition("slice")
+    assert told is not None
+    assert f"flavor a100 has no {MIG} now, only {GPU}: {names.CAPACITY_GUARD}" in told.message
+
+    made.store.create(resources.NODES, node("n1", mig=7))
+    made.settle()
+    assert made.admitted() == {"slice", "whole"}
+
+
+def test_without_the_guard_nodes_that_are_not_there_yet_may_bring_the_slices():
+    made = make_world(
+        node("n0", gpu=2), guarded(queue("gpus", "a100", memory="800Gi")), world.local_queue()
+    )
+    made.add_pod("slice", gpus=1, resource=MIG)
+    made.settle()
+    assert made.is_gated("slice")
+    off = patches.merge({"metadata": {"annotations": {names.CAPACITY_GUARD: None}}})
+    made.store.patch(resources.CLUSTER_QUEUES, "gpus", off)
+    made.settle()
+    assert not made.is_gated("slice")
