@@ -150,6 +150,12 @@ def test_the_index_of_a_group_is_copied_from_the_label_that_the_annotation_names
     assert pod["metadata"]["labels"][names.POD_GROUP_POD_INDEX_LABEL] == "3"
 
 
+def test_the_queue_label_alone_makes_a_pod_wait(system: Reviewed) -> None:
+    pod = made(system, PLAIN, labels={names.QUEUE_LABEL: "anywhere"})
+    assert pod["spec"]["schedulingGates"] == [GATE]
+    assert pod["metadata"]["labels"][names.MANAGED_LABEL] == "true"
+
+
 def test_a_pod_that_wants_no_gpu_gets_nothing(system: Reviewed) -> None:
     pod = made(system)
     assert "schedulingGates" not in pod["spec"]
