@@ -1,8 +1,9 @@
 """Gated pods that have no Workload: those in doubt, and those for which none can be made.
 
-The webhook gates a GPU pod when it cannot know yet whether its namespace has a queue: a gate can
-be taken off later, but not put on. Such a pod carries our label and no queue. It is given to the
-namespace's default queue, or let go, a second after its creation.
+The webhook gates a GPU pod when it cannot know yet whether its namespace has a queue, and one with
+claims where GPUs go through a queue, as it knows no claims: a gate can be taken off later, but not
+put on. Such a pod carries our label and no queue. It is given to the namespace's default queue, or
+let go: at once if its claims are for other devices, else a second after its creation.
 """
 
 from dataclasses import dataclass
@@ -16,9 +17,13 @@ from admission.controllers import podworkload, release, writes
 from admission.controllers.configuration import Configuration
 from admission.controllers.writes import Purpose, Write
 from admission.kube import patches
+from admission.translate import nodes
+from admission.translate.claims import Sought
 
 MISSING_PRIORITY_CLASS: Final = "WorkloadPriorityClassNotFound"
 GROUPS_UNSUPPORTED: Final = "PodGroupsUnsupported"
+CLAIM_UNKNOWN: Final = "ResourceClaimUnknown"
+NOTHING_SOUGHT: Final = Sought(counted=False)
 QUEUE_REQUIRED: Final = "QueueRequired"
 _GRACE: Final = timedelta(seconds=1)
 
@@ -50,20 +55,39 @@ def decided_at(pod: views.Pod, now: datetime) -> datetime:
     return clock.from_wire(created) + _GRACE if created else now
 
 
-def settle(key: WorkloadKey, pod: views.Pod, configuration: Configuration) -> Write | None:
-    """Gives a pod in doubt its queue, or lets it go; None where it must wait for a queue."""
+def settle(
+    key: WorkloadKey, pod: views.Pod, configuration: Configuration, sought: Sought, *, due: bool
+) -> Write | None:
+    """Gives a pod in doubt its queue, or lets it go; None where it must wait for either.
+
+    Args:
+        key: of its Workload.
+        pod: the pod.
+        configuration: queues and namespaces.
+        sought: whether it asks for anything by claim that is counted.
+        due: whether a queue that is not there now is not waited for.
+    """
     namespace = pod.metadata.namespace
+    by_claim_only = pod.spec.resource_claims and not nodes.gpus_of(pod.spec)
+    if by_claim_only and sought.problem:
+        return None
+    if by_claim_only and not sought.counted:
+        return writes.patch_pod(key, pod, Purpose.LET_GO, release.let_go(pod))
     if LocalQueueKey(namespace, names.DEFAULT_LOCAL_QUEUE) in configuration.local_queues:
         labels = {names.QUEUE_LABEL: names.DEFAULT_LOCAL_QUEUE}
         change = patches.merge({"metadata": _precondition(pod) | {"labels": labels}})
         return writes.patch_pod(key, pod, Purpose.ADOPT_POD, change)
-    if _is_enforced(namespace, configuration):
+    if not due or _is_enforced(namespace, configuration):
         return None
     return writes.patch_pod(key, pod, Purpose.LET_GO, release.let_go(pod))
 
 
-def hint_for(pod: views.Pod, configuration: Configuration) -> Hint | None:
+def hint_for(
+    pod: views.Pod, configuration: Configuration, sought: Sought = NOTHING_SOUGHT
+) -> Hint | None:
     """Why no Workload can be made for a gated pod; None when one can."""
+    if is_in_doubt(pod) and sought.problem:
+        return Hint(CLAIM_UNKNOWN, sought.problem)
     if podworkload.group_name(pod):
         return Hint(
             GROUPS_UNSUPPORTED,

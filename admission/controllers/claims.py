@@ -15,7 +15,7 @@ from admission.gpu.claims import DeviceClass
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.translate import claims as translate_claims
-from admission.translate.claims import Devices, ObjectKey
+from admission.translate.claims import Devices, ObjectKey, Sought
 
 WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.DEVICE_CLASSES: devices.DeviceClass,
@@ -58,10 +58,12 @@ class Claims:
         self._claims: Specs = {}
         self._templates: Specs = {}
         self._classes: dict[str, DeviceClass] = {}
+        self._others: dict[str, None] = {}
         self._known = self._gathered()
         self._names: dict[WorkloadKey, frozenset[ObjectKey]] = {}
         self._users: dict[ObjectKey, dict[WorkloadKey, None]] = {}
         self._stale: dict[WorkloadKey, None] = {}
+        self._changed = False
         self.mirrors: Mapping[Resource, Mirror[Any]] = {
             resources.DEVICE_CLASSES: Mirror("DeviceClass", self._see_class, self._lose_class),
             resources.RESOURCE_CLAIMS: Mirror(
@@ -104,6 +106,15 @@ class Claims:
             if not users:
                 del self._users[name]
 
+    def sought(self, pod: views.Pod) -> Sought:
+        """Whether a pod asks by claim for anything that is counted."""
+        return translate_claims.sought(pod.spec, pod.metadata.namespace, self._known)
+
+    def take_changed(self) -> bool:
+        """Whether anything is other than at the last call."""
+        changed, self._changed = self._changed, False
+        return changed
+
     def take_stale(self) -> Mapping[WorkloadKey, None]:
         """Workloads that must be translated again for what has changed since, oldest first."""
         stale, self._stale = self._stale, {}
@@ -118,9 +129,14 @@ class Claims:
         self._drop(self._claims, view)
 
     def _see_class(self, view: devices.DeviceClass) -> None:
-        self._set_class(view.metadata.name, translate_claims.device_class(view))
+        name, found = view.metadata.name, translate_claims.device_class(view)
+        if found is None and name not in self._others:
+            self._others[name] = None
+            self._changed = True
+        self._set_class(name, found)
 
     def _lose_class(self, view: views.Object) -> None:
+        self._others.pop(view.metadata.name, None)
         self._set_class(view.metadata.name, None)
 
     def _set_class(self, name: str, found: DeviceClass | None) -> None:
@@ -130,6 +146,7 @@ class Claims:
             del self._classes[name]
         else:
             self._classes[name] = found
+        self._changed = True
         self._known = self._gathered()
         self._stale.update(dict.fromkeys(self._names))
 
@@ -137,6 +154,7 @@ class Claims:
         return Devices(
             classes=claims.known_classes(self._classes.values(), self._mappings),
             claims=self._claims,
+            others=self._others,
             templates=self._templates,
         )
 
@@ -154,3 +172,4 @@ class Claims:
     def _touch(self, key: ObjectKey) -> None:
         """A claim and a template of one name are not told apart: one more look does no harm."""
         self._stale.update(self._users.get(key, {}))
+        self._changed = True

@@ -246,6 +246,9 @@ class Core:
 
     def _recharge(self) -> None:
         """Counts Workloads anew that are charged for other things than before."""
+        if self._claims.take_changed():
+            self._backlog.add_all(self._hinted)
+            self._hinted.clear()
         is_stale, keys = self._charges.take_stale(), self._claims.take_stale()
         if is_stale is None and not keys:
             return
@@ -518,15 +521,16 @@ class Core:
     def _without_workload(self, key: WorkloadKey, pod: views.Pod) -> writes.Write | None:
         """A gated pod for which no Workload can be made: adopted, let go, or told why."""
         now = self._clock.now()
+        sought = self._claims.sought(pod)
         if adoption.is_in_doubt(pod):
             due = adoption.decided_at(pod, now)
+            write = adoption.settle(key, pod, self._configuration, sought, due=now >= due)
+            if write is not None:
+                return write
             if now < due:
                 self._timers.set(key, due, now)
                 return None
-            write = adoption.settle(key, pod, self._configuration)
-            if write is not None:
-                return write
-        hint = adoption.hint_for(pod, self._configuration)
+        hint = adoption.hint_for(pod, self._configuration, sought)
         if hint is None:
             return None
         self._hinted.add(key)

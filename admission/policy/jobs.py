@@ -168,9 +168,11 @@ def validate(old: Job | None, new: Job, context: Context, knowledge: Knowledge) 
 
 
 def _leaves_it_to_us(template: Pod, wants: tuple[str, ...]) -> bool:
-    """Whether the pods ask for devices and name no queue of their own."""
-    asks = bool(wants or template.spec.resource_claims)
-    return asks and not template.metadata.label(names.QUEUE_LABEL)
+    """Whether the pods ask for devices by name and name no queue of their own.
+
+    Pods that ask by claim alone are looked at one by one: only then it is known for what.
+    """
+    return bool(wants) and not template.metadata.label(names.QUEUE_LABEL)
 
 
 def _labels(job: Job, placement: Placement, knowledge: Knowledge) -> dict[str, str]:

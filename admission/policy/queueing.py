@@ -83,12 +83,14 @@ def _place(pod: Pod, wants: tuple[str, ...], context: Context, knowledge: Knowle
         return Placement(standing=Standing.QUEUED, queue=queue, wants=wants)
     if _may_want_devices(pod, wants) and _may_lag(context, knowledge):
         return Placement(standing=Standing.IN_DOUBT, wants=wants)
+    if pod.spec.resource_claims and not wants and _keeps_devices(context.namespace, knowledge):
+        return Placement(standing=Standing.IN_DOUBT)
     return _outside(wants, context, knowledge)
 
 
 def _queue(pod: Pod, wants: tuple[str, ...], context: Context, knowledge: Knowledge) -> str:
     label = pod.metadata.label(names.QUEUE_LABEL)
-    if label or not _may_want_devices(pod, wants):
+    if label or not wants:
         return label
     return names.DEFAULT_LOCAL_QUEUE if has_default_queue(context.namespace, knowledge) else ""
 
@@ -96,6 +98,11 @@ def _queue(pod: Pod, wants: tuple[str, ...], context: Context, knowledge: Knowle
 def _may_want_devices(pod: Pod, wants: tuple[str, ...]) -> bool:
     """A ResourceClaim may be for a GPU: only the controller can tell."""
     return bool(wants or pod.spec.resource_claims)
+
+
+def _keeps_devices(namespace: str, knowledge: Knowledge) -> bool:
+    """Whether the namespace lets pods have GPUs only through a queue."""
+    return has_default_queue(namespace, knowledge) or is_enforced(namespace, knowledge)
 
 
 def is_of_admitted_job(pod: Pod, context: Context) -> bool:

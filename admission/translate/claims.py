@@ -6,7 +6,7 @@ Workload that name it; how often over several Workloads is decided where those a
 Source: kubernetes resource.k8s.io (ResourceClaim); kueue keps/2941-DRA.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,11 +30,13 @@ class Devices:
 
     Attributes:
         classes: that are counted, by name.
+        others: names of DeviceClasses that exist and are not counted.
         claims: what each ResourceClaim asks for.
         templates: what each ResourceClaimTemplate asks for.
     """
 
     classes: Mapping[str, DeviceClass] = field(default_factory=lambda: BUILT_IN)
+    others: Container[str] = ()
     claims: Mapping[ObjectKey, devices.ClaimSpec] = field(default_factory=dict)
     templates: Mapping[ObjectKey, devices.ClaimSpec] = field(default_factory=dict)
 
@@ -89,6 +91,60 @@ def named(spec: views.PodSpec) -> tuple[str, ...]:
     return tuple(sorted(name for name in found if name))
 
 
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """Whether pods are to be counted for their claims.
+
+    Attributes:
+        counted: whether they ask for anything that is counted.
+        problem: why that cannot be told yet; empty if it can.
+    """
+
+    counted: bool
+    problem: str = ""
+
+
+def sought(spec: views.PodSpec, namespace: str, known: Devices) -> Sought:
+    """Whether pods ask by claim for anything that is counted.
+
+    Whoever only watches devices asks for them, too: that costs nothing, and is a right that not
+    everybody has.
+    """
+    found, problem = False, ""
+    for one in spec.resource_claims or ():
+        try:
+            asked = _spec_of(one, namespace, known)
+            found |= any(_is_counted(each, known) for each in _classes_in(asked))
+        except InvalidValueError as error:
+            problem = problem or f"{error.value} {error.rule}"
+    return Sought(found, "" if found else problem)
+
+
+def _spec_of(
+    one: views.PodResourceClaim, namespace: str, known: Devices
+) -> devices.ClaimSpec | None:
+    if one.resource_claim_template_name is not None:
+        template = one.resource_claim_template_name
+        return _find(known.templates, namespace, "ResourceClaimTemplate", template)
+    if one.resource_claim_name is not None:
+        return _find(known.claims, namespace, "ResourceClaim", one.resource_claim_name)
+    return None
+
+
+def _classes_in(spec: devices.ClaimSpec | None) -> tuple[str, ...]:
+    return tuple(
+        each.device_class_name
+        for one in (spec.devices.requests or () if spec is not None else ())
+        for each in (one.first_available or (one.exactly or one,))
+    )
+
+
+def _is_counted(name: str, known: Devices) -> bool:
+    if name not in known.classes and name not in known.others:
+        raise InvalidValueError(f"DeviceClass {name}", "not found")
+    return name in known.classes
+
+
 def claimed(
     requests: Amounts, spec: views.PodSpec, namespace: str, known: Devices, path: str
 ) -> Claimed:
@@ -109,15 +165,13 @@ def claimed(
             _add(total, {claims.counted_name(resource, known.classes): count})
         for index, one in enumerate(spec.resource_claims or ()):
             where = f"{path}.resourceClaims[{index}]"
-            if one.resource_claim_template_name is not None:
-                template = one.resource_claim_template_name
-                found = _find(known.templates, namespace, "ResourceClaimTemplate", template)
-                _add(total, amounts(found, known.classes))
-            elif one.resource_claim_name is not None:
-                name = one.resource_claim_name
-                found = _find(known.claims, namespace, "ResourceClaim", name)
-                taken = _named(amounts(found, known.classes))
-                shared[name] = Together(key=f"{namespace}/{name}", requests=taken)
+            found = _spec_of(one, namespace, known)
+            taken = {} if found is None else amounts(found, known.classes)
+            name = one.resource_claim_name
+            if name is None:
+                _add(total, taken)
+            else:
+                shared[name] = Together(key=f"{namespace}/{name}", requests=_named(taken))
     except InvalidValueError as error:
         return Claimed(requests=requests, problem=f"{where}: {error.value} {error.rule}")
     return Claimed(requests=total, shared=tuple(shared.values()))

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from admission.base import names
 from admission.kube import resources
 from tests.builders import pod_document
+from tests.controllers.test_claims import device_class, request, template
 from tests.controllers.world import World, cluster_queue, flavor, local_queue, namespace
 
 
@@ -14,8 +17,8 @@ def world_with(*objects: dict[str, Any]) -> World:
     return world
 
 
-def add_pod_in_doubt(world: World, name: str = "train") -> None:
-    document = pod_document(name)
+def add_pod_in_doubt(world: World, name: str = "train", **changes: Any) -> None:
+    document = pod_document(name, **changes)
     del document["metadata"]["labels"][names.QUEUE_LABEL]
     for field in ("uid", "resourceVersion", "creationTimestamp"):
         del document["metadata"][field]
@@ -70,3 +73,63 @@ def test_in_an_enforced_namespace_it_waits_for_a_queue_and_says_so() -> None:
     world.add(local_queue("default"))
     world.pass_time(1)
     assert world.admitted() == {"train"}
+
+
+def add_claiming_pod(world: World) -> None:
+    claims = [{"name": "device", "resourceClaimTemplateName": "one"}]
+    add_pod_in_doubt(world, gpus=0, spec={"resourceClaims": claims})
+    world.settle()
+
+
+ENFORCED = {**namespace(), "metadata": {"name": "ml", "labels": {names.ENFORCE_LABEL: "true"}}}
+
+
+def test_req_27_a_claim_for_a_gpu_is_adopted_by_the_default_queue() -> None:
+    world = world_with(namespace(), local_queue("default"), template("one"))
+    add_claiming_pod(world)
+
+    assert world.pod("train").metadata.label(names.QUEUE_LABEL) == "default"
+    assert world.admitted() == {"train"}
+
+
+def test_req_27_a_claim_for_a_gpu_needs_a_queue_where_that_is_enforced() -> None:
+    world = world_with(ENFORCED, template("one"))
+    add_claiming_pod(world)
+    world.pass_time(2)
+
+    condition = world.condition("train")
+    assert condition is not None
+    assert condition.reason == "QueueRequired"
+
+
+@pytest.mark.parametrize("queues", [(ENFORCED,), (namespace(), local_queue("default"))])
+def test_a_claim_for_another_device_is_let_go_at_once(queues: tuple[dict[str, Any], ...]) -> None:
+    nic = request("nic.example.com", selector="device.driver == 'nic.example.com'")
+    world = world_with(*queues, template("one", nic), device_class("nic.example.com"))
+    add_claiming_pod(world)
+
+    assert not world.is_gated("train")
+    assert not world.workloads()
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        (template("one"), "ResourceClaimTemplate one not found in namespace ml"),
+        (device_class("odd"), "DeviceClass odd not found"),
+    ],
+)
+def test_until_it_is_known_what_is_claimed_the_pod_is_held_and_says_so(
+    missing: dict[str, Any], said: str
+) -> None:
+    there = [template("one", request("odd"))] if missing["kind"] == "DeviceClass" else []
+    world = world_with(namespace(), local_queue("default"), *there)
+    add_claiming_pod(world)
+    world.pass_time(1)
+    condition = world.condition("train")
+
+    assert condition is not None
+    assert (condition.reason, condition.message) == ("ResourceClaimUnknown", said)
+    world.add(missing)
+    world.settle()
+    assert not world.is_gated("train")

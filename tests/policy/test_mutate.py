@@ -82,10 +82,17 @@ def test_an_excluded_namespace_is_never_ours():
     assert (outcome.operations, outcome.standing) == ((), Standing.FREE)
 
 
-def test_a_resource_claim_is_held_where_a_default_queue_exists():
-    pod = make_pod(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
-    assert mutate(pod, make_cluster("default")).standing is Standing.QUEUED
+def test_req_27_a_resource_claim_is_held_in_doubt_where_gpus_go_through_a_queue():
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    pod = make_pod(resourceClaims=claims)
+    assert mutate(pod, make_cluster("default")).standing is Standing.IN_DOUBT
+    assert mutate(pod, make_cluster("other", enforce=True)).standing is Standing.IN_DOUBT
     assert mutate(pod, make_cluster("other")).standing is Standing.FREE
+    labelled = make_pod(resourceClaims=claims, labels={QUEUE: "other"})
+    assert mutate(labelled, make_cluster("other")).standing is Standing.QUEUED
+    both = make_pod(gpus=1, resourceClaims=claims)
+    assert mutate(both, make_cluster("default")).standing is Standing.QUEUED
+    assert mutate(both, make_cluster("other", enforce=True)).standing is Standing.REFUSED
 
 
 @pytest.mark.parametrize(
