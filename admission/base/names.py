@@ -99,6 +99,11 @@ COSTS_EXACT: Final = "gpu-admission.dev/CostsExact"  # condition
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 GPU_SHARED_RESOURCE: Final = "nvidia.com/gpu.shared"
 MIG_RESOURCE_PREFIX: Final = "nvidia.com/mig-"
+IMPLICIT_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+IMPLICIT_GPU_CLASSES: Final = tuple(
+    IMPLICIT_CLASS_PREFIX + name
+    for name in ("gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com")
+)
 GPU_PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 GPU_TAINT_KEY: Final = "nvidia.com/gpu"
 

@@ -19,11 +19,12 @@ DEFAULT_MANAGED: Final = (
     names.GPU_RESOURCE,
     names.GPU_SHARED_RESOURCE,
     names.MIG_RESOURCE_PREFIX + "*",
+    *names.IMPLICIT_GPU_CLASSES,
 )
 VIRTUAL: Final = frozenset({names.GPU_MEMORY, names.GPU_SLICES})
 """Resources that exist in quota only; no node offers them."""
 
-IMPLICIT_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+IMPLICIT_CLASS_PREFIX: Final = names.IMPLICIT_CLASS_PREFIX
 """Kubernetes' own resource name of a DRA DeviceClass; the API checks nothing about it."""
 
 

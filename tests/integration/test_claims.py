@@ -110,11 +110,11 @@ def test_a_missing_template_and_an_unknown_class_are_named_and_repaired(
     team = system.add_team(quota=1)
     create_pod(system, team, "train", resourceClaimTemplateName="late")
     condition = system.wait_condition(team, "train")
-    assert condition["reason"] == "Misconfigured"
+    assert condition["reason"] == "ResourceClaimUnknown"
     assert f"ResourceClaimTemplate late not found in namespace {team}" in condition["message"]
 
     add_template(system, team, "late", request(team))
-    said = f"DeviceClass {team} is not known to hand out GPUs"
+    said = f"DeviceClass {team} not found"
     waiting.until(
         lambda: said in (system.condition(team, "train") or {}).get("message", ""),
         what="the class is named",
@@ -123,3 +123,85 @@ def test_a_missing_template_and_an_unknown_class_are_named_and_repaired(
     body = {"metadata": {"name": team}, "spec": {"selectors": selectors}}
     system.api.post(f"{DRA}/deviceclasses", body)
     system.wait_released(team, "train")
+
+
+def test_req_27_the_implicit_name_of_a_class_is_held_and_counted_as_the_plugins(
+    system: Installed,
+) -> None:
+    team = system.add_team(quota=1)
+    amounts = {f"{names.IMPLICIT_CLASS_PREFIX}gpu.nvidia.com": "1"}
+    resources = {"requests": amounts, "limits": amounts}
+    container = {"name": "main", "image": "train", "resources": resources}
+    system.create_pod(team, "first", gpus=None, spec={"containers": [container]})
+    system.wait_released(team, "first")
+    system.create_pod(team, "second")
+    assert f"{GPU} in flavor {team}, 1 more" in system.wait_condition(team, "second")["message"]
+
+
+def test_a_claim_for_another_device_does_not_hold_a_pod(system: Installed) -> None:
+    team = system.add_team(quota=1)
+    nic = f"{team}-nic"
+    selectors = [{"cel": {"expression": "device.driver == 'nic.example.com'"}}]
+    body = {"metadata": {"name": nic}, "spec": {"selectors": selectors}}
+    system.api.post(f"{DRA}/deviceclasses", body)
+    add_template(system, team, "nic", request(nic))
+    create_pod(system, team, "web", resourceClaimTemplateName="nic")
+    released = system.wait_released(team, "web")
+    assert names.MANAGED_LABEL not in released["metadata"].get("labels", {})
+
+
+def published(gpu: int, name: str, taken: range, profile: str = "") -> dict[str, Any]:
+    """A device as NVIDIA's driver publishes it."""
+    attributes: dict[str, Any] = {
+        "type": {"string": "mig" if profile else "gpu"},
+        "productName": {"string": "NVIDIA A100-SXM4-80GB"},
+        "minor": {"int": gpu},
+    }
+    if profile:
+        attributes["profile"] = {"string": profile}
+    counters = {f"memory-slice-{index}": {"value": "1"} for index in taken}
+    return {
+        "name": name,
+        "attributes": attributes,
+        "capacity": {"memory": {"value": "80Gi"}},
+        "consumesCounters": [{"counterSet": f"gpu-{gpu}", "counters": counters}],
+    }
+
+
+def test_req_28_published_devices_are_the_capacity_of_a_node(system: Installed) -> None:
+    team = system.cluster.create_namespace("team")
+    system.add_flavor(team, product=team)
+    system.add_cluster_queue(team, quota=4, flavors=(team,))
+    system.add_local_queue(team, team)
+    system.api.post(
+        "/api/v1/nodes", {"metadata": {"name": team, "labels": {names.GPU_PRODUCT_LABEL: team}}}
+    )
+    status = {"conditions": [{"type": "Ready", "status": "True"}]}
+    system.api.patch(f"/api/v1/nodes/{team}/status", {"status": status})
+    pool = {"name": team, "generation": 1, "resourceSliceCount": 2}
+    common = {"driver": "gpu.nvidia.com", "nodeName": team, "pool": pool}
+    whole = {f"memory-slice-{index}": {"value": "1"} for index in range(8)}
+    devices = [
+        published(gpu, f"gpu-{gpu}{suffix}", taken, profile)
+        for gpu in range(2)
+        for suffix, taken, profile in (
+            ("", range(8), ""),
+            ("-mig-3g40gb-0", range(4), "3g.40gb"),
+            ("-mig-3g40gb-4", range(4, 8), "3g.40gb"),
+        )
+    ]
+    sets = [{"name": f"gpu-{gpu}", "counters": whole} for gpu in range(2)]
+    for suffix, spec in (
+        ("counters", {"sharedCounters": sets}),
+        ("devices", {"devices": devices}),
+    ):
+        body = {"metadata": {"name": f"{team}-{suffix}"}, "spec": {**common, **spec}}
+        system.api.post(f"{DRA}/resourceslices", body)
+
+    def told() -> str:
+        found = system.api.get(f"{KUEUE}/clusterqueues/{team}").get("status", {})
+        conditions = {c["type"]: c["message"] for c in found.get("conditions", [])}
+        return str(conditions.get(names.CAPACITY_SUFFICIENT, ""))
+
+    said = f"{GPU} in flavor {team}: quota promises 4, 2 exist (2 healthy)"
+    waiting.until(lambda: said in told(), what="two published GPUs in the condition")

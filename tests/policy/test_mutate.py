@@ -95,6 +95,15 @@ def test_req_27_a_resource_claim_is_held_in_doubt_where_gpus_go_through_a_queue(
     assert mutate(both, make_cluster("other", enforce=True)).standing is Standing.REFUSED
 
 
+def test_req_27_the_implicit_name_of_a_class_of_gpus_is_a_wish_for_a_gpu():
+    implicit = f"{names.IMPLICIT_CLASS_PREFIX}gpu.nvidia.com"
+    amounts = {implicit: "1"}
+    pod = make_pod(requests=amounts, limits=amounts)
+    assert mutate(pod, make_cluster("default")).standing is Standing.QUEUED
+    errors = mutate(make_pod(requests=amounts), make_cluster("default")).errors
+    assert "Limit must be set" in fielderrors.aggregate(errors)
+
+
 @pytest.mark.parametrize(
     "cluster",
     [
