@@ -44,8 +44,8 @@ def cluster_queue(
     """
     return {
         **_common(view, view.status, status, now, about_gpus),
-        "flavorsReservation": _flavors(status.reservation, status.borrowed_reservation),
-        "flavorsUsage": _flavors(status.usage, status.borrowed_usage),
+        "flavorsReservation": _flavors(status.reservation, status.borrowed_reservation) or None,
+        "flavorsUsage": _flavors(status.usage, status.borrowed_usage) or None,
         "fairSharing": _share(status.weighted_share),
     }
 
@@ -71,8 +71,8 @@ def local_queue(
     """
     document = {
         **_common(view, view.status, status, now),
-        "flavorsReservation": _flavors(status.reservation, None),
-        "flavorsUsage": _flavors(status.usage, None),
+        "flavorsReservation": _flavors(status.reservation, None) or None,
+        "flavorsUsage": _flavors(status.usage, None) or None,
     }
     if consumption is None:
         return document | {"fairSharing": None}

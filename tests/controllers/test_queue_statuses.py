@@ -8,7 +8,8 @@ from typing import Any, Final
 import pytest
 
 from admission.api import crds
-from admission.base import names
+from admission.base import names, quantity
+from admission.controllers import core
 from admission.controllers.writer import Sender
 from admission.controllers.writes import Purpose
 from admission.engine import model
@@ -292,6 +293,19 @@ def test_a_flavor_taken_out_of_the_spec_is_shown_while_it_is_used() -> None:
     assert usage(world) == {"h100": "0"}
 
 
+def test_a_local_queue_without_cluster_queue_shows_no_flavors_any_more() -> None:
+    world = ready_world()
+    world.pass_time(2)
+    assert status(world, LOCALS, "team-a", "ml")["flavorsUsage"]
+
+    world.store.delete(QUEUES, "gpus")
+    world.pass_time(2)
+
+    found = status(world, LOCALS, "team-a", "ml")
+    assert found.keys() & {"flavorsUsage", "flavorsReservation"} == set()
+    assert (found["pendingWorkloads"], found["admittedWorkloads"]) == (0, 0)
+
+
 def test_of_more_flavors_than_the_schema_allows_those_in_use_are_shown() -> None:
     flavors = tuple(f"flavor-{number:02}" for number in range(70))
     world = World()
@@ -408,6 +422,35 @@ def test_a_local_queue_that_cannot_be_read_says_so_and_admits_nothing() -> None:
     world.store.patch(LOCALS, "team-a", patches.merge({"spec": {"stopPolicy": "None"}}), "ml")
     world.pass_time(2)
     assert world.admitted() == {"before", "after"}
+
+
+def test_a_standby_takes_past_usage_from_the_status_and_not_from_what_it_reckoned() -> None:
+    world = remembering_world()
+    standby = Standby(world.store, world.clock, world.config)
+    world.add_pod("train", gpus=1)
+    for _ in range(4):
+        world.pass_time(6 * 60)
+        standby.observe()
+        assert standby.core.step() is None  # it decides nothing
+    told = past(world)
+
+    standby.core.receive(core.Lead())
+    standby.settle()
+
+    assert past(standby) == told
+    standby.pass_time(3 * 60)
+    assert nanos(past(standby)) > nanos(told)
+    assert status_writes(standby) == ["team-a"]
+
+
+class Standby(World):
+    """A controller that does not lead until it is told to."""
+
+    leads = False
+
+
+def nanos(told: dict[str, Any]) -> int:
+    return quantity.parse_nano(told["consumedResources"][names.GPU_RESOURCE])
 
 
 def test_past_usage_that_cannot_be_read_is_reckoned_anew() -> None:

@@ -48,6 +48,8 @@ class RecordedEvents:
 class World:
     """Store, core and clock. `settle` lets everything happen that can happen now."""
 
+    leads = True
+
     def __init__(
         self,
         store: Store | None = None,
@@ -75,7 +77,8 @@ class World:
             accounting=Accounting(),
             rules=Rules(device_classes=device_classes or {}),
         )
-        self.core.receive(core.Lead())
+        if self.leads:
+            self.core.receive(core.Lead())
 
     def serve_workloads(self) -> None:
         """Installs Workloads as a kind, as far as reads of its definition go."""

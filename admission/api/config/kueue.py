@@ -28,6 +28,7 @@ _OFF: Final = Unused("not supported: nothing waits for pods to become ready")
 _CERTIFICATES: Final = Unused(
     "certificates are those in the webhook's directory; `gpu-admission install` makes them"
 )
+_EXPORTED: Final = Unused("these metrics are always exported")
 _LIBRARY: Final = Unused("fixed here")
 _COUNTED: Final = Unused("devices are counted; the product of a flavor tells memory and slices")
 
@@ -106,18 +107,18 @@ class Metrics(ConfigModel):
     """Metrics, v1beta1."""
 
     bind_address: str | None = None
-    enable_cluster_queue_resources: Annotated[bool | None, _LIBRARY] = None
+    enable_cluster_queue_resources: Annotated[bool | None, _EXPORTED] = None
     custom_labels: Annotated[list[CustomLabel] | None, _NOT_BUILT] = None
-    local_queue_metrics: Annotated[LocalQueueMetrics | None, _NOT_BUILT] = None
+    local_queue_metrics: Annotated[LocalQueueMetrics | None, _EXPORTED] = None
 
 
 class MetricsV1Beta2(ConfigModel):
     """Metrics."""
 
     bind_address: str | None = None
-    enable_cluster_queue_resources: Annotated[bool | None, _LIBRARY] = None
+    enable_cluster_queue_resources: Annotated[bool | None, _EXPORTED] = None
     custom_labels: Annotated[list[CustomLabelV1Beta2] | None, _NOT_BUILT] = None
-    local_queue_metrics: Annotated[LocalQueueMetrics | None, _NOT_BUILT] = None
+    local_queue_metrics: Annotated[LocalQueueMetrics | None, _EXPORTED] = None
 
 
 class Health(ConfigModel):
@@ -362,9 +363,7 @@ class Configuration(ConfigModel):
     managed_jobs_namespace_selector: Selector | None = None
     internal_cert_management: Annotated[InternalCertManagement | None, _CERTIFICATES] = None
     client_connection: Annotated[ClientConnection | None, _NO_LIMIT] = None
-    admission_fair_sharing: Annotated[
-        AdmissionFairSharing | None, Unused("not in effect: past usage does not order LocalQueues")
-    ] = None
+    admission_fair_sharing: AdmissionFairSharing | None = None
     feature_gates: Annotated[dict[str, bool] | None, Unused("there are no feature gates")] = None
     object_retention_policies: Annotated[RetentionPolicies | None, _NOT_BUILT] = None
 
