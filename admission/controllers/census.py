@@ -5,7 +5,7 @@ Source: kueue pkg/metrics/metrics.go (unadmitted_workloads, finished_workloads) 
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from admission.api import views
 from admission.base.names import LocalQueueKey, WorkloadKey
@@ -31,15 +31,17 @@ class Count(NamedTuple):
     unadmitted: Mapping[Unadmitted, int]
 
 
-_FINISHED = Unadmitted("", "finished")
-_NEW = Unadmitted("NoReservation", "PendingEvaluation")
+_Entry = tuple[LocalQueueKey, Unadmitted]
+_FINISHED: Final = Unadmitted("", "finished")
+_NEW: Final = Unadmitted("NoReservation", "PendingEvaluation")
 
 
 class Census:
     """Counts Workloads by LocalQueue as they are seen."""
 
     def __init__(self) -> None:
-        self._entries: dict[WorkloadKey, tuple[LocalQueueKey, Unadmitted]] = {}
+        self._entries: dict[WorkloadKey, _Entry] = {}
+        self._shared: dict[_Entry, _Entry] = {}
         self._counts: dict[LocalQueueKey, Counter[Unadmitted]] = {}
         self._changed: set[LocalQueueKey] = set()
 
@@ -49,7 +51,7 @@ class Census:
         key = WorkloadKey(metadata.namespace, metadata.name)
         kind = _kind_of(workload)
         queue = LocalQueueKey(metadata.namespace, workload.spec.queue_name)
-        entry = None if kind is None else (queue, kind)
+        entry = None if kind is None else self._share((queue, kind))
         if self._entries.get(key) == entry:
             return
         self.lose(key)
@@ -57,6 +59,10 @@ class Census:
             self._entries[key] = entry
             self._counts.setdefault(queue, Counter())[entry[1]] += 1
             self._changed.add(queue)
+
+    def _share(self, entry: _Entry) -> _Entry:
+        """The same object for equal entries: there are many Workloads and few sorts."""
+        return self._shared.setdefault(entry, entry)
 
     def lose(self, key: WorkloadKey) -> None:
         """The Workload is gone."""
