@@ -92,7 +92,7 @@ def of_cluster_queue(
         parked=line.parked_count,
         active_classes=active_classes,
         parked_classes=parked_classes,
-        requested=dict(line.requested),
+        requested=_requested(node, line),
         reserving=tally.reserving,
         admitted=tally.admitted,
         reservation=reservation,
@@ -140,6 +140,13 @@ def _local_active(*, stopped: bool, missing: bool, blocked: bool) -> tuple[bool,
     if blocked:
         return False, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"
     return True, "Ready", "Can submit new workloads to localQueue"
+
+
+def _requested(node: QueueNode, line: PendingQueue) -> Mapping[ResourceName, int]:
+    """What those that wait ask for: each covered resource, and others that somebody asks for."""
+    covered = (r for group in node.spec.resource_groups for r in group.covered_resources)
+    asked = {resource: value for resource, value in line.requested.items() if value}
+    return dict.fromkeys(covered, 0) | asked
 
 
 def _laid_out(node: QueueNode, amounts: Amounts) -> Amounts:
