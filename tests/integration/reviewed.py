@@ -40,6 +40,7 @@ class Reviewed(Installed):
         waiting.until(
             lambda: self.probe(self.webhook_url, "/readyz") == 200,
             what=f"webhook ready, see {self.log}",
+            within_seconds=90,  # a busy machine starts late
         )
 
 
