@@ -21,6 +21,10 @@ DEFAULT_EXCLUDED_NAMESPACES: Final = (
 )
 
 
+LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+"""Hosts at which only this machine, or this pod, is reached."""
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 

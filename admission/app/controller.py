@@ -22,7 +22,7 @@ from admission.insight import pages
 from admission.kube.api import Api
 from admission.kube.events import EventRecorder
 from admission.obs import logs
-from admission.settings import Settings
+from admission.settings import LOOPBACK, Settings
 from admission.state.world import State
 from admission.translate import engine_settings, gpu_settings
 
@@ -32,7 +32,6 @@ _YOUNG_OBJECTS: Final = 20_000
 """New objects between two runs of the garbage collector."""
 _STOP_SECONDS: Final = 5.0
 _COMPONENT: Final = "gpu-admission"
-LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from admission.api import crds
 from admission.app import configuration, guard, rbac, scope, visibility_manifests
 from admission.settings import (
     DEFAULT_VISIBILITY_ADDRESS,
+    LOOPBACK,
     ControllerSettings,
     ListenAddress,
     Settings,
@@ -38,7 +39,6 @@ _CONFIG_FILE: Final = "config.yaml"
 _TLS_FOLDER: Final = "/etc/gpu-admission/tls"
 _TLS_MOUNT: Final = {"name": "tls", "mountPath": _TLS_FOLDER, "readOnly": True}
 _ANY_HOST: Final = "0.0.0.0"  # noqa: S104 - inside a pod
-_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _REPLICAS: Final = 2
 _USER: Final = 65532
 
@@ -76,7 +76,7 @@ def in_cluster(settings: Settings) -> Settings:
 
 
 def _public(address: ListenAddress | None) -> ListenAddress | None:
-    if address is None or address.host not in _LOOPBACK:
+    if address is None or address.host not in LOOPBACK:
         return address
     return ListenAddress(host=_ANY_HOST, port=address.port)
 

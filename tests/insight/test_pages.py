@@ -1,8 +1,11 @@
 """The visibility API over HTTP: who gets an answer, which, and how refusals look."""
 
+import threading
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Any
+from unittest import mock
 
 import pytest
 from flask.testing import FlaskClient
@@ -216,6 +219,27 @@ def test_a_controller_that_does_not_know_yet_says_when_to_ask_again(served):
     answer = served.get(ALL, "alice")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert answer.json["details"] == {"retryAfterSeconds": 1}
+
+
+def test_one_list_is_made_at_a_time(served):
+    asked, go_on = threading.Event(), threading.Event()
+    line_of = served.source.line
+
+    def slowly(queue):
+        asked.set()
+        assert go_on.wait(30)
+        return line_of(queue)
+
+    served.source.line = slowly
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(served.get, ALL, "alice")
+        assert asked.wait(30)
+        with mock.patch.object(pages, "_TURN_SECONDS", 0):
+            second = served.get(OWN, "alice")
+        go_on.set()
+        assert first.result(30).status_code == 200
+    assert (second.status_code, second.headers["Retry-After"]) == (503, "1")
+    assert served.get(OWN, "alice").status_code == 200
 
 
 def test_nothing_is_shown_while_the_api_server_does_not_say_who_may(served):

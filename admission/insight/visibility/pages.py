@@ -1,6 +1,8 @@
 """The visibility API as an application: requests of API servers, and of users with a token."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -24,6 +26,7 @@ HEADERS: Final = "gpu_admission.headers"
 """WSGI key: headers as they came. WSGI's own would take ``X_Remote_User`` for ``X-Remote-User``
 and join several groups with commas, which may be part of a group's name."""
 
+_TURN_SECONDS: Final = 10.0
 _JSON: Final = "application/json"
 _VERSION: Final = f"<any({', '.join(lists.VERSIONS)}):version>"
 _ROOT: Final = f"/apis/{discovery.GROUP}"
@@ -59,14 +62,15 @@ def create_app(
     of_all = f"{_ROOT}/{_VERSION}/{_CLUSTER_QUEUES}/<name>/{tail}"
     of_one = f"{_ROOT}/{_VERSION}/namespaces/<namespace>/{_LOCAL_QUEUES}/<name>/{tail}"
 
+    shown = _Shown(source)
+
     @app.route(of_all, endpoint=_CLUSTER_QUEUES, methods=_METHODS)
     def of_cluster_queue(version: str, name: str) -> flask.Response:
-        return _answer(lists.of_cluster_queue(source, name, _window(), version))
+        return shown.of_cluster_queue(name, version)
 
     @app.route(of_one, endpoint=_LOCAL_QUEUES, methods=_METHODS)
     def of_local_queue(version: str, namespace: str, name: str) -> flask.Response:
-        key = LocalQueueKey(namespace, name)
-        return _answer(lists.of_local_queue(source, key, _window(), version))
+        return shown.of_local_queue(LocalQueueKey(namespace, name), version)
 
     return app
 
@@ -75,15 +79,44 @@ def add_lists(app: flask.Flask, source: Source) -> None:
     """The same lists on our own pages, ``/api/...``, for everybody who can reach them."""
     version = lists.VERSIONS[0]
     app.register_error_handler(RefusedError, _refused)
+    shown = _Shown(source)
 
     @app.get(f"/api/{_CLUSTER_QUEUES}/<name>/{discovery.SUBRESOURCE}")
     def own_of_cluster_queue(name: str) -> flask.Response:
-        return _answer(lists.of_cluster_queue(source, name, _window(), version))
+        return shown.of_cluster_queue(name, version)
 
     @app.get(f"/api/namespaces/<namespace>/{_LOCAL_QUEUES}/<name>/{discovery.SUBRESOURCE}")
     def own_of_local_queue(namespace: str, name: str) -> flask.Response:
-        key = LocalQueueKey(namespace, name)
-        return _answer(lists.of_local_queue(source, key, _window(), version))
+        return shown.of_local_queue(LocalQueueKey(namespace, name), version)
+
+
+class _Shown:
+    """Answers with lists; makes one at a time, so that many who ask leave the core its share."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._making = threading.Lock()
+
+    def of_cluster_queue(self, name: str, version: str) -> flask.Response:
+        """The list of a ClusterQueue, as the request's parameters say."""
+        wanted = _window()
+        with self._turn():
+            return _answer(lists.of_cluster_queue(self._source, name, wanted, version))
+
+    def of_local_queue(self, key: LocalQueueKey, version: str) -> flask.Response:
+        """The list of a LocalQueue, as the request's parameters say."""
+        wanted = _window()
+        with self._turn():
+            return _answer(lists.of_local_queue(self._source, key, wanted, version))
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        if not self._making.acquire(timeout=_TURN_SECONDS):
+            raise statuses.not_ready("too many lists are asked for")
+        try:
+            yield
+        finally:
+            self._making.release()
 
 
 class _Gate:
