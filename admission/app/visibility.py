@@ -6,6 +6,7 @@ first because its victims are leaving is known to the leader alone.
 
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -168,8 +169,12 @@ class _TlsServer(ThreadingMixIn, WSGIServer):
 
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that broke off, or that is none of ours, is no news; a bug is."""
-        _log.info("connection failed", exc_info=True)
+        """A client that broke off, or shows a strange certificate, is no bug."""
+        error = sys.exception()
+        if isinstance(error, OSError):
+            _log.info("connection failed", client=client_address[0], error=str(error))
+        else:
+            _log.error("connection failed", client=client_address[0], exc_info=True)
 
 
 class _Handler(WSGIRequestHandler):
