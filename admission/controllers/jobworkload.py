@@ -1,7 +1,6 @@
 """The Workload of a batch/v1 Job: what it asks for, its name and its document.
 
-Source: kueue pkg/controller/jobs/job/job_controller.go and
-pkg/controller/jobframework/workload_names.go.
+Source: kueue pkg/controller/jobs/job/job_controller.go.
 """
 
 import hashlib
@@ -13,7 +12,7 @@ import msgspec
 
 from admission.api import batch, views
 from admission.base import names
-from admission.controllers import podworkload
+from admission.controllers import podworkload, workloadnames
 from admission.controllers.podworkload import MissingPriorityClassError
 
 API_VERSION: Final = "batch/v1"
@@ -30,8 +29,7 @@ SET_BY_JOB_CONTROLLER: Final = frozenset(
 )
 """Labels of the pod template that belong to one Job, not to what it asks for."""
 
-_MAX_NAME: Final = 253
-_HASH_LENGTH: Final = 5
+_GROUP: Final = "batch"
 _SCHEDULING: Final = ("nodeSelector", "tolerations")
 _TRUE: Final = frozenset(["1", "t", "T", "true", "TRUE", "True"])
 
@@ -49,19 +47,9 @@ class PriorityClasses:
     pod: Mapping[str, views.PriorityClass]
 
 
-def workload_name(job_name: str, job_uid: str) -> str:
-    """``job-<job>-<hash>``, at most 253 characters; the hash makes a re-created Job's name new."""
-    digest = hashlib.sha1(  # noqa: S324 - Kueue's naming rule, no security depends on it
-        f"{KIND}\nbatch\n{job_name}\n{job_uid}".encode()
-    ).hexdigest()[:_HASH_LENGTH]
-    prefix = f"job-{job_name}"[: _MAX_NAME - _HASH_LENGTH - 1]
-    return f"{prefix}-{digest}"
-
-
 def key_of(job: views.Object) -> names.WorkloadKey:
     """Identity of the Job's Workload."""
-    metadata = job.metadata
-    return names.WorkloadKey(metadata.namespace, workload_name(metadata.name, metadata.uid))
+    return workloadnames.key_for(KIND, _GROUP, job)
 
 
 def is_owned(workload: views.Workload) -> bool:
@@ -69,7 +57,7 @@ def is_owned(workload: views.Workload) -> bool:
     owner = workload.metadata.controller()
     if owner is None or (owner.api_version, owner.kind) != (API_VERSION, KIND):
         return False
-    return workload.metadata.name == workload_name(owner.name, owner.uid)
+    return workload.metadata.name == workloadnames.name_for(KIND, _GROUP, owner.name, owner.uid)
 
 
 # ------------------------------------------------------------------------------ what a Job says

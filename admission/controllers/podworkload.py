@@ -1,19 +1,17 @@
 """The Workload of a single pod: its name and its document.
 
-Source: kueue pkg/controller/jobframework/workload_names.go and
-pkg/controller/jobs/pod. Differs: no finalizer on a Workload that a pod owns (ADR 0002).
+Source: kueue pkg/controller/jobs/pod. Differs: no finalizer on a Workload that a pod owns (ADR
+0002).
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.api import views
 from admission.base import names
+from admission.controllers import workloadnames
 
-_MAX_NAME: Final = 253
-_HASH_LENGTH: Final = 5
 _INT32_MAX: Final = 2**31 - 1
 
 
@@ -24,19 +22,9 @@ class MissingPriorityClassError(Exception):
     name: str
 
 
-def workload_name(pod_name: str, pod_uid: str) -> str:
-    """``pod-<pod>-<hash>``, at most 253 characters; the hash makes a re-created pod's name new."""
-    digest = hashlib.sha1(  # noqa: S324 - Kueue's naming rule, no security depends on it
-        f"Pod\n\n{pod_name}\n{pod_uid}".encode()
-    ).hexdigest()[:_HASH_LENGTH]
-    prefix = f"pod-{pod_name}"[: _MAX_NAME - _HASH_LENGTH - 1]
-    return f"{prefix}-{digest}"
-
-
-def key_of(pod: views.Pod) -> names.WorkloadKey:
+def key_of(pod: views.Object) -> names.WorkloadKey:
     """Identity of the pod's Workload."""
-    metadata = pod.metadata
-    return names.WorkloadKey(metadata.namespace, workload_name(metadata.name, metadata.uid))
+    return workloadnames.key_for("Pod", "", pod)
 
 
 def group_name(pod: views.Pod) -> str:

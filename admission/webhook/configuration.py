@@ -14,7 +14,7 @@ import msgspec
 from admission.base import names
 from admission.gpu import resources
 from admission.gpu.resources import ManagedResources
-from admission.webhook import jobs, kindhooks, reviewing
+from admission.webhook import jobs, kindhooks, pods
 
 MUTATING_NAME: Final = "gpu-admission-mutating-webhook-configuration"
 VALIDATING_NAME: Final = "gpu-admission-validating-webhook-configuration"
@@ -56,14 +56,14 @@ def documents(
         return _webhook(name, at_path(client_config, path))
 
     mutating = {
-        **at(MUTATING_WEBHOOK, reviewing.MUTATE_PATH),
+        **at(MUTATING_WEBHOOK, pods.MUTATE_PATH),
         "namespaceSelector": _outside(excluded),
         "rules": [_pods(["CREATE"])],
         "reinvocationPolicy": "IfNeeded",
         "matchConditions": [not_ours, _condition("concerns-us", concerns("object", managed))],
     }
     validating = {
-        **at(VALIDATING_WEBHOOK, reviewing.VALIDATE_PATH),
+        **at(VALIDATING_WEBHOOK, pods.VALIDATE_PATH),
         "namespaceSelector": _outside(excluded),
         "rules": [_pods(["CREATE", "UPDATE"])],
         "matchConditions": [

@@ -3,12 +3,12 @@
 MalformedError   the request is no review that can be decided; carries the answer's status code
 """
 
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from admission.api import views
 from admission.base.errors import AdmissionError
-from admission.policy.documents import Pod
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -44,6 +44,18 @@ class MalformedError(AdmissionError):
 Decoded = TypeVar("Decoded")
 
 
+class Described(Protocol):
+    """An object under review."""
+
+    @property
+    def metadata(self) -> views.ObjectMeta:
+        """Its metadata."""
+        ...
+
+
+Object = TypeVar("Object", bound=Described)
+
+
 class Identified(Protocol):
     """A request that can be answered."""
 
@@ -68,8 +80,8 @@ class UserInfo(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] = ()
 
 
-class Request(msgspec.Struct, frozen=True, rename="camel"):
-    """The question of a review about a pod.
+class Request(msgspec.Struct, Generic[Object], frozen=True, rename="camel"):
+    """The question of a review about an object of one kind.
 
     Attributes:
         uid: repeated in the answer.
@@ -77,8 +89,8 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
         operation: CREATE, UPDATE, DELETE or CONNECT.
         namespace: where the object is; set even where the object leaves it out.
         user_info: who made the request.
-        object: the pod as it would be; None on DELETE.
-        old_object: the pod as stored; None on CREATE.
+        object: as it would be; None on DELETE.
+        old_object: as stored; None on CREATE.
         dry_run: nothing will be stored.
     """
 
@@ -89,15 +101,17 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str = ""
     sub_resource: str = ""
     user_info: UserInfo = UserInfo()
-    object: Pod | None = None
-    old_object: Pod | None = None
+    object: Object | None = None
+    old_object: Object | None = None
     dry_run: bool | None = None
 
 
-class _Review(msgspec.Struct, frozen=True, rename="camel"):
+class Review(msgspec.Struct, Generic[Object], frozen=True, rename="camel"):
+    """An AdmissionReview as posted."""
+
     api_version: str = ""
     kind: str = ""
-    request: Request | None = None
+    request: Request[Object] | None = None
 
 
 class _Identity(msgspec.Struct, frozen=True):
@@ -112,25 +126,38 @@ class _Envelope(msgspec.Struct, frozen=True, rename="camel"):
 
 # Nesting without end exhausts the decoder's stack before it is found to be no review.
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_REVIEW: Final = msgspec.json.Decoder(_Review)
 _ENVELOPE: Final = msgspec.json.Decoder(_Envelope)
-_POD_KIND: Final = GroupVersionKind(group="", version="v1", kind="Pod")
 
 
-def decode(body: bytes, content_type: str, *, max_bytes: int = MAX_BODY_BYTES) -> Request:
-    """The question of a pod review.
+class Questions(Generic[Object]):
+    """Reads reviews about one kind."""
 
-    Args:
-        body: as received, at least what fits the limit.
-        content_type: header of the request; parameters such as a charset are ignored.
-        max_bytes: limit on the body.
+    def __init__(
+        self, kind: GroupVersionKind, decoder: msgspec.json.Decoder[Review[Object]]
+    ) -> None:
+        self._kind = kind
+        self._decoder = decoder
 
-    Raises:
-        MalformedError: the body is too large, no JSON, no AdmissionReview v1, or not about a pod.
-    """
-    review = read(_REVIEW, body, content_type, max_bytes=max_bytes)
-    check_envelope(review.api_version, review.kind, review.request)
-    return _check_pod(review)
+    def read(self, body: bytes, content_type: str, *, max_bytes: int) -> Request[Object]:
+        """The question of a review.
+
+        Args:
+            body: as received, at least what fits the limit.
+            content_type: header of the request; parameters such as a charset are ignored.
+            max_bytes: limit on the body.
+
+        Raises:
+            MalformedError: the body is too large, no JSON, no AdmissionReview v1, or about
+                another kind.
+        """
+        review = read(self._decoder, body, content_type, max_bytes=max_bytes)
+        check_envelope(review.api_version, review.kind, review.request)
+        request = review.request
+        assert request is not None
+        if request.kind != self._kind:
+            rule = f"request is about {_words(request.kind)}, expected {_words(self._kind)}"
+            raise MalformedError(BAD_REQUEST, rule, request.uid)
+        return request
 
 
 def read(
@@ -177,28 +204,22 @@ def too_large(max_bytes: int) -> MalformedError:
     return MalformedError(TOO_LARGE, f"request body is larger than {max_bytes} bytes")
 
 
-def describe(request: Request) -> dict[str, Any]:
+def describe(request: Request[Object]) -> dict[str, Any]:
     """Fields that identify a review in a log line."""
-    metadata = (request.object or request.old_object or Pod()).metadata
+    found = request.object or request.old_object
+    metadata = found.metadata if found is not None else views.ObjectMeta()
     return {
         "request_uid": request.uid,
         "operation": request.operation,
         "namespace": request.namespace,
-        "pod": request.name or metadata.name or f"{metadata.generate_name}*",
+        request.kind.kind.lower(): request.name or metadata.name or f"{metadata.generate_name}*",
         "user": request.user_info.username,
         "dry_run": bool(request.dry_run),
     }
 
 
-def _check_pod(review: _Review) -> Request:
-    request = review.request
-    assert request is not None
-    if request.kind != _POD_KIND:
-        kind = request.kind
-        found = f"{kind.group or 'core'}/{kind.version} {kind.kind}"
-        uid = request.uid
-        raise MalformedError(BAD_REQUEST, f"request is about {found}, expected core/v1 Pod", uid)
-    return request
+def _words(kind: GroupVersionKind) -> str:
+    return f"{kind.group or 'core'}/{kind.version} {kind.kind}"
 
 
 def _uid_of(body: bytes) -> str:

@@ -1,32 +1,26 @@
-"""One review from bytes to bytes: decode, decide, encode, count. Knows nothing of HTTP."""
+"""One review from bytes to bytes: decode, decide, encode, count. Knows nothing of HTTP.
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+What is decided about a kind is told by a subclass, in a module of its own.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Final, Generic
 
 from admission.base.clock import Clock
 from admission.obs import logs
-from admission.policy import fielderrors, pods
-from admission.policy.documents import Pod
+from admission.policy import fielderrors
 from admission.policy.knowledge import Context, Knowledge, Rules
 from admission.policy.pods import Outcome
-from admission.policy.queueing import Standing
 from admission.webhook import decoding, responses
-from admission.webhook.decoding import MalformedError, Request
+from admission.webhook.decoding import MalformedError, Object, Questions, Request
 from admission.webhook.metrics import WebhookMetrics
-
-MUTATE_PATH: Final = "/mutate--v1-pod"
-VALIDATE_PATH: Final = "/validate--v1-pod"
 
 INTERNAL_ERROR: Final = 500
 _log = logs.get("webhook")
 
-Decide = Callable[[Request], Outcome]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reviewer:
-    """Answers reviews; safe to use from several threads.
+class Reviewer(ABC, Generic[Object]):
+    """Answers reviews of one kind; safe to use from several threads.
 
     Attributes:
         knowledge: what was last seen of the cluster.
@@ -36,17 +30,32 @@ class Reviewer:
         max_body_bytes: larger bodies are answered with 413.
     """
 
-    knowledge: Knowledge
-    rules: Rules
-    metrics: WebhookMetrics
-    clock: Clock
-    max_body_bytes: int = decoding.MAX_BODY_BYTES
+    questions: Questions[Object]
+
+    def __init__(
+        self,
+        *,
+        knowledge: Knowledge,
+        rules: Rules,
+        metrics: WebhookMetrics,
+        clock: Clock,
+        max_body_bytes: int = decoding.MAX_BODY_BYTES,
+    ) -> None:
+        self.knowledge = knowledge
+        self.rules = rules
+        self.metrics = metrics
+        self.clock = clock
+        self.max_body_bytes = max_body_bytes
+
+    @abstractmethod
+    def decide(self, path: str, request: Request[Object]) -> Outcome:
+        """What the review comes to; may raise, which is answered as an internal error."""
 
     def review(self, path: str, body: bytes, content_type: str) -> bytes:
-        """The answer to the bytes posted to MUTATE_PATH or VALIDATE_PATH; never raises."""
+        """The answer to the bytes posted to one of the kind's paths; never raises."""
         start = self.clock.monotonic()
         try:
-            request = decoding.decode(body, content_type, max_bytes=self.max_body_bytes)
+            request = self.questions.read(body, content_type, max_bytes=self.max_body_bytes)
         except MalformedError as error:
             return self.refuse(path, error)
         answer, outcome = self._decided(path, request)
@@ -59,38 +68,25 @@ class Reviewer:
         self.metrics.reviewed(path, "malformed", 0)
         return responses.errored(error.uid, error.code, error.message)
 
-    def _decided(self, path: str, request: Request) -> tuple[bytes, str]:
-        decide = self._mutate if path == MUTATE_PATH else self._validate
+    def context(self, request: Request[Object]) -> Context:
+        """What a decision may know of the request."""
+        now_us = int(self.clock.now().timestamp()) * 1_000_000
+        user = request.user_info.username
+        return Context(namespace=request.namespace, now_us=now_us, user=user)
+
+    def _decided(self, path: str, request: Request[Object]) -> tuple[bytes, str]:
         try:
-            return self._encoded(request, decide(request))
+            return _encoded(request, self.decide(path, request))
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller needs an answer
             _log.exception("review_failed", path=path, **decoding.describe(request))
             message = f"internal error of gpu-admission: {type(error).__name__}: {error}"
             return responses.errored(request.uid, INTERNAL_ERROR, message), "failed"
 
-    def _encoded(self, request: Request, outcome: Outcome) -> tuple[bytes, str]:
-        if request.operation == "CREATE":
-            self.metrics.placed(outcome.standing.value)
-        if outcome.errors:
-            message = fielderrors.aggregate(outcome.errors)
-            _log.info("review_denied", message=message, **decoding.describe(request))
-            return responses.denied(request.uid, message, outcome.warnings), "denied"
-        answer = responses.patched(request.uid, outcome.operations, outcome.warnings)
-        return answer, "patched" if outcome.operations else "allowed"
 
-    def _mutate(self, request: Request) -> Outcome:
-        if request.operation != "CREATE" or request.sub_resource or request.object is None:
-            return Outcome(standing=Standing.FREE)
-        return pods.mutate(request.object, self._context(request), self.rules, self.knowledge)
-
-    def _validate(self, request: Request) -> Outcome:
-        if request.sub_resource or request.object is None:
-            return Outcome(standing=Standing.FREE)
-        old: Pod | None = request.old_object if request.operation == "UPDATE" else None
-        context = self._context(request)
-        return pods.validate(old, request.object, context, self.rules, self.knowledge)
-
-    def _context(self, request: Request) -> Context:
-        now_us = int(self.clock.now().timestamp()) * 1_000_000
-        user = request.user_info.username
-        return Context(namespace=request.namespace, now_us=now_us, user=user)
+def _encoded(request: Request[Object], outcome: Outcome) -> tuple[bytes, str]:
+    if outcome.errors:
+        message = fielderrors.aggregate(outcome.errors)
+        _log.info("review_denied", message=message, **decoding.describe(request))
+        return responses.denied(request.uid, message, outcome.warnings), "denied"
+    answer = responses.patched(request.uid, outcome.operations, outcome.warnings)
+    return answer, "patched" if outcome.operations else "allowed"

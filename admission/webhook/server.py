@@ -1,7 +1,7 @@
 """The Flask application: routes and bodies; what a review decides is elsewhere."""
 
 from collections.abc import Iterable
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from flask import Flask, Response, request
 from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
@@ -11,12 +11,13 @@ from admission.gpu import resources
 from admission.policy.knowledge import Rules
 from admission.settings import Settings
 from admission.translate import gpu_settings
-from admission.webhook import convert, decoding, jobs, kinds, metrics, reviewing
+from admission.webhook import convert, decoding, jobs, kinds, metrics, pods
 from admission.webhook.convert import Converter
 from admission.webhook.jobs import JobReviewer
 from admission.webhook.kinds import KindReviewer
 from admission.webhook.knowledge import ClusterKnowledge
 from admission.webhook.metrics import WebhookMetrics
+from admission.webhook.pods import PodReviewer
 from admission.webhook.reviewing import Reviewer
 
 MAX_DISCARDED_BYTES: Final = 64 * 1024 * 1024
@@ -46,14 +47,14 @@ def create_app(
     """
     app = Flask("gpu-admission-webhook", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.webhook.max_body_bytes
-    reviewer = Reviewer(
+    reviewer = PodReviewer(
         knowledge=knowledge,
         rules=rules_of(settings),
         metrics=webhook_metrics,
         clock=clock or SystemClock(),
         max_body_bytes=settings.webhook.max_body_bytes,
     )
-    _add_reviews(app, reviewer, (reviewing.MUTATE_PATH, reviewing.VALIDATE_PATH))
+    _add_reviews(app, reviewer, pods.PATHS)
     job_reviewer = JobReviewer(
         knowledge=knowledge,
         rules=reviewer.rules,
@@ -83,9 +84,7 @@ def rules_of(settings: Settings) -> Rules:
     )
 
 
-def _add_reviews(
-    app: Flask, reviewer: Reviewer | JobReviewer | KindReviewer, paths: Iterable[str]
-) -> None:
+def _add_reviews(app: Flask, reviewer: Reviewer[Any] | KindReviewer, paths: Iterable[str]) -> None:
     def review() -> Response:
         path = request.path
         try:

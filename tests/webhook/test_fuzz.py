@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from admission.settings import Settings
 from admission.webhook import server
 from admission.webhook.metrics import WebhookMetrics
-from admission.webhook.reviewing import Reviewer
+from admission.webhook.pods import PodReviewer
 from tests.policy.builders import make_pod
 from tests.webhook import reviews
 from tests.webhook.reviews import FakeClock, make_review
 
 METRICS = WebhookMetrics()
-REVIEWER = Reviewer(
+REVIEWER = PodReviewer(
     knowledge=reviews.make_knowledge("default"),
     rules=server.rules_of(Settings()),
     metrics=METRICS,

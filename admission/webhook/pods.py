@@ -1,0 +1,44 @@
+"""Reviews of pods."""
+
+from typing import Final
+
+import msgspec
+from typing_extensions import override
+
+from admission.policy import pods
+from admission.policy.documents import Pod
+from admission.policy.pods import Outcome
+from admission.policy.queueing import Standing
+from admission.webhook.decoding import GroupVersionKind, Questions, Request, Review
+from admission.webhook.reviewing import Reviewer
+
+MUTATE_PATH: Final = "/mutate--v1-pod"
+VALIDATE_PATH: Final = "/validate--v1-pod"
+PATHS: Final = (MUTATE_PATH, VALIDATE_PATH)
+
+_KIND: Final = GroupVersionKind("", "v1", "Pod")
+
+
+class PodReviewer(Reviewer[Pod]):
+    """Answers reviews of pods."""
+
+    questions = Questions(_KIND, msgspec.json.Decoder(Review[Pod]))
+
+    @override
+    def decide(self, path: str, request: Request[Pod]) -> Outcome:
+        outcome = self._mutate(request) if path == MUTATE_PATH else self._validate(request)
+        if request.operation == "CREATE":
+            self.metrics.placed(outcome.standing.value)
+        return outcome
+
+    def _mutate(self, request: Request[Pod]) -> Outcome:
+        if request.operation != "CREATE" or request.sub_resource or request.object is None:
+            return Outcome(standing=Standing.FREE)
+        return pods.mutate(request.object, self.context(request), self.rules, self.knowledge)
+
+    def _validate(self, request: Request[Pod]) -> Outcome:
+        if request.sub_resource or request.object is None:
+            return Outcome(standing=Standing.FREE)
+        old = request.old_object if request.operation == "UPDATE" else None
+        context = self.context(request)
+        return pods.validate(old, request.object, context, self.rules, self.knowledge)
