@@ -23,13 +23,13 @@ def _both(field: str) -> str:
 ROOT: Final = (
     workload_rules.SAME_NUMBER_OF_POD_SETS,
     Rule(
-        f"!{WAS_RESERVED} || !({_both(_SOURCE)}) || self.spec.{_SOURCE} == oldSelf.spec.{_SOURCE}",
+        f"!({_both(_SOURCE)}) || self.spec.{_SOURCE} == oldSelf.spec.{_SOURCE} || !{WAS_RESERVED}",
         f"{_SOURCE} {WHILE}",
     ),
     Rule(
-        f"!{WAS_RESERVED} || !({_both(_SOURCE)} && {_both(_NAME)})"
+        f"!({_both(_SOURCE)} && {_both(_NAME)})"
         f" || self.spec.{_SOURCE} == '{KUEUE_SOURCE}'"
-        f" || self.spec.{_NAME} == oldSelf.spec.{_NAME}",
+        f" || self.spec.{_NAME} == oldSelf.spec.{_NAME} || !{WAS_RESERVED}",
         f"{_NAME} {WHILE} and {_SOURCE} is not equal to {KUEUE_SOURCE}",
     ),
     workload_rules.SAME_QUEUE,

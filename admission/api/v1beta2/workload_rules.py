@@ -2,6 +2,9 @@
 
 Source: kueue Workload, rules W1 to W7 of the root. R is the condition QuotaReserved, A the
 condition Admitted.
+
+Every write of a status is held against all of them, so each rule looks first at the fields that
+hardly ever change and at the conditions last: the API server stops at the first part that is true.
 """
 
 from typing import Final
@@ -45,8 +48,8 @@ WHILE: Final = "is immutable while workload quota reserved"
 
 def _reference_part(field: str, only_if: str = "true") -> str:
     return (
-        f"!{WAS_RESERVED} || !{_BOTH_HAVE_REF} || !({only_if})"
-        f" || self.spec.{_REF}.{field} == oldSelf.spec.{_REF}.{field}"
+        f"!{_BOTH_HAVE_REF} || self.spec.{_REF}.{field} == oldSelf.spec.{_REF}.{field}"
+        f" || !({only_if}) || !{WAS_RESERVED}"
     )
 
 
@@ -55,24 +58,25 @@ _IS_POD_PRIORITY = (
 )
 
 SAME_NUMBER_OF_POD_SETS: Final = Rule(
-    f"!{RESERVED} || !has(self.status.admission)"
+    "!has(self.status) || !has(self.status.admission)"
     " || (has(self.status.admission.podSetAssignments)"
     " ? size(self.status.admission.podSetAssignments) : 0)"
-    f" == ({has('self', 'podSets')} ? size(self.spec.podSets) : 0)",
+    f" == ({has('self', 'podSets')} ? size(self.spec.podSets) : 0)"
+    f" || !{RESERVED}",
     "podSetAssignments must have the same number of podSets as the spec",
 )
 SAME_QUEUE: Final = Rule(
-    f"!{WAS_RESERVED} || !{RESERVED} || ({_same('queueName')})", f"queueName {WHILE}"
+    f"({_same('queueName')}) || !{RESERVED} || !{WAS_RESERVED}", f"queueName {WHILE}"
 )
 SAME_EXECUTION_TIME: Final = Rule(
-    f"!{_WAS_ADMITTED} || !{_ADMITTED} || {_seconds('self')} == {_seconds('oldSelf')}",
+    f"{_seconds('self')} == {_seconds('oldSelf')} || !{_ADMITTED} || !{_WAS_ADMITTED}",
     f"maximumExecutionTimeSeconds {WHILE}",
 )
 
 ROOT: Final = (
     SAME_NUMBER_OF_POD_SETS,
     Rule(
-        f"!{WAS_RESERVED} || {has('self', _REF)} == {has('oldSelf', _REF)}",
+        f"{has('self', _REF)} == {has('oldSelf', _REF)} || !{WAS_RESERVED}",
         f"priorityClassRef {WHILE}",
     ),
     Rule(_reference_part("group"), f"priorityClassRef.group {WHILE}"),
