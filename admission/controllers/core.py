@@ -59,8 +59,10 @@ from admission.settings import ControllerSettings
 from admission.state.pending import Line
 from admission.state.world import State
 
-_BACKGROUND_SHARE: Final = 2
-"""Texts and queue statuses are sent while at most 1/n of the writers are busy."""
+_CALM_SHARE: Final = 2
+"""While fewer than 1/n of the writers are busy, texts are sent without pause."""
+_TELLING_PERCENT: Final = 40
+"""So many of the writers at most send texts and queue statuses, one at least."""
 _SENDING_SHARE: Final = 2
 """So many writes per writer are handed over; more would be decided before their time."""
 _ENDS: Final = frozenset({Step.CREATE_WORKLOAD, Step.DELETE_WORKLOAD, Step.FINISH})
@@ -237,10 +239,10 @@ class Core:
             self._backlog.hurry(key)
         while self._backlog and self._lanes.sending < self._settings.writers * _SENDING_SHARE:
             self._advance(self._backlog.take())
-        self._texts.send(self._may_send_background, self._is_calm)
         self._statuses.collect()
-        if self._may_send_background():
-            self._statuses.send(self._may_send_background)
+        if self._may_tell():
+            self._statuses.send(self._may_tell)
+        self._texts.send(self._may_tell, self._is_calm)
         metrics.IN_FLIGHT.set(self._lanes.in_flight)
         return self._next_due_in()
 
@@ -540,11 +542,12 @@ class Core:
 
     def _is_calm(self) -> bool:
         """Whether most writers have nothing to do."""
-        return self._lanes.in_flight * _BACKGROUND_SHARE < self._settings.writers
+        return self._lanes.in_flight * _CALM_SHARE < self._settings.writers
 
-    def _may_send_background(self) -> bool:
-        """Whether a write that only tells may go out: one always, more while others are few."""
-        return self._is_calm() or self._lanes.background == 0
+    def _may_tell(self) -> bool:
+        """Whether a write that only tells may go out."""
+        most = max(1, self._settings.writers * _TELLING_PERCENT // 100)
+        return self._lanes.telling < most
 
     def _next_due_in(self) -> float | None:
         now = self._clock.monotonic()
@@ -552,7 +555,7 @@ class Core:
             self._lanes.next_due_in(), self._scheduling.next_due_in(), self._timers.next_due_in(),
             self._fleet.next_due_in(),
         ]  # fmt: skip
-        if self._may_send_background():
+        if self._may_tell():
             absolute = (self._texts.next_due(), self._statuses.next_due())
             moments += [max(0.0, moment - now) for moment in absolute if moment is not None]
         return min((moment for moment in moments if moment is not None), default=None)

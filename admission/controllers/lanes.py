@@ -24,6 +24,7 @@ class Lanes:
         self._timers: list[tuple[float, int, Lane]] = []
         self._serial = 0
         self._sending = 0
+        self._telling = 0
 
     @property
     def in_flight(self) -> int:
@@ -36,9 +37,9 @@ class Lanes:
         return self._sending
 
     @property
-    def background(self) -> int:
+    def telling(self) -> int:
         """Those of them that only tell how things are."""
-        return sum(write.purpose in writes.TELLING for write in self._busy.values())
+        return self._telling
 
     def is_busy(self, lane: Lane) -> bool:
         """Whether a write of the lane is open or the lane rests after a refusal."""
@@ -48,6 +49,7 @@ class Lanes:
         """Sends a write; the lane must be free."""
         assert write.lane not in self._busy, write
         self._busy[write.lane] = write
+        self._telling += write.purpose in writes.TELLING
         self._send(write)
 
     def settle(self, outcome: Outcome) -> bool:
@@ -57,7 +59,7 @@ class Lanes:
         if outcome.result is Result.UNKNOWN:
             self._wake_at(lane, _UNKNOWN_RETRY_SECONDS)
             return False
-        del self._busy[lane]
+        self._telling -= self._busy.pop(lane).purpose in writes.TELLING
         if outcome.result is Result.REFUSED:
             count = self._refusals.get(lane, 0)
             self._refusals[lane] = count + 1
