@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -47,25 +48,29 @@ class Handmade:
         found = []
         for number in range(1, runs + 1):
             self._say(f"(e) run {number} of {runs}")
-            found.append(self._once())
+            namespace = self._add_namespace()
+            found.append(self._once(namespace))
             self._say(f"(e) {found[-1]['wall_seconds']} s, {found[-1]['workloads_per_second']}/s")
+            if number < runs:
+                self._remove(namespace)
         return figures.median(found)
 
     def _add_cluster_queue(self, document: dict[str, Any]) -> None:
         self._stage.cluster.api.post(f"{_KUEUE}/clusterqueues", document)
 
-    def _once(self) -> Figures:
-        """One run in a namespace of its own."""
+    def _add_namespace(self) -> str:
+        """A namespace with a LocalQueue for each ClusterQueue."""
         namespace = self._stage.cluster.create_namespace("handmade")
         for name in (*self._queues, _PROBE):
             self._stage.installed.add_local_queue(namespace, name, name)
-        try:
-            with self._stage.controller_alone():
-                for name in self._queues:
-                    self._stage.installed.wait_for_queue(namespace, name)
-                return self._measured(namespace)
-        finally:
-            self._remove(namespace)
+        return namespace
+
+    def _once(self, namespace: str) -> Figures:
+        """One run of a fresh controller."""
+        with self._stage.controller_alone():
+            for name in self._queues:
+                self._stage.installed.wait_for_queue(namespace, name)
+            return self._measured(namespace)
 
     def _measured(self, namespace: str) -> Figures:
         stage, cluster = self._stage, self._stage.cluster
@@ -109,7 +114,8 @@ class Handmade:
             )
 
     def _is_empty(self, path: str) -> bool:
-        self._stage.cluster.api.delete(path)
+        with suppress(TimeoutError):  # there may be many; what was begun goes on
+            self._stage.cluster.api.delete(path)
         return not self._stage.cluster.api.get(f"{path}?limit=1")["items"]
 
 
