@@ -1,11 +1,13 @@
 """Command ``demo``: a whole system without a cluster, to look at."""
 
+import textwrap
 from collections.abc import Iterator
 from typing import Final
 
 import click
 import rich.live
 import rich.table
+import rich.text
 
 from admission.app.demo import stage
 from admission.app.demo.sight import Sight, State
@@ -21,6 +23,7 @@ _STYLES: Final = {
     State.DONE: "dim",
 }
 _EVENTS_SHOWN: Final = 3
+_WHY_SHOWN: Final = 160
 
 
 @click.command(
@@ -90,31 +93,37 @@ def _line(sight: Sight) -> str:
 
 
 def _table(moment: Moment) -> rich.table.Table:
-    table = rich.table.Table(title=f"{moment.seconds:.1f} s", title_justify="left", expand=True)
-    table.add_column("pod", no_wrap=True)
-    table.add_column("asks")
-    table.add_column("state", no_wrap=True)
-    table.add_column("flavor", no_wrap=True)
+    """Few lines for each pod: what is higher than the terminal is cut off at its end."""
+    told = [f"kubectl would print: Warning: {text}" for text in moment.warnings[-1:]]
+    lines = [f"{moment.seconds:.1f} s", *moment.events[-_EVENTS_SHOWN:], *told]
+    title = rich.text.Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
+    table = rich.table.Table(title=title, title_justify="left", title_style="", expand=True)
+    for heading in ("pod", "asks", "state", "flavor"):
+        table.add_column(heading, no_wrap=True)
     table.add_column("injected, or why it waits", ratio=1)
     for sight in moment.sights:
-        style = _STYLES[sight.state]
+        given = rich.text.Text(sight.given, no_wrap=True, overflow="ellipsis")
         table.add_row(
             sight.pod,
             sight.asks,
-            f"[{style}]{sight.state}[/{style}]",
+            rich.text.Text(sight.state, style=_STYLES[sight.state]),
             sight.flavor,
-            sight.why or sight.given,
+            _shortened(sight.why) if sight.why else given,
         )
-    told = [f"kubectl would print: Warning: {text}" for text in moment.warnings[-1:]]
-    table.caption = "\n".join([*moment.events[-_EVENTS_SHOWN:], *told])
-    table.caption_justify = "left"
     return table
+
+
+def _shortened(why: str) -> str:
+    """The reason and the numbers; the engine's words for the same stand on the pod."""
+    reason, _, text = why.partition(": ")
+    numbers = text.partition(". ClusterQueue ")[2] or text
+    return textwrap.shorten(f"{reason}: {numbers}", _WHY_SHOWN, placeholder=" ...")
 
 
 def _summarise(moment: Moment) -> None:
     done = [sight for sight in moment.sights if sight.state is State.DONE]
     waiting = [sight for sight in moment.sights if sight.state is State.WAITING]
-    rewritten = [sight for sight in moment.sights if "asked for" in sight.asks]
+    rewritten = [sight for sight in moment.sights if "(asked: " in sight.asks]
     output.console.print(
         f"\n{len(done)} of {len(moment.sights)} pods were admitted, ran and gave their GPUs back "
         f"within {moment.seconds:.0f} s; {len(rewritten)} were rewritten to MIG slices; "

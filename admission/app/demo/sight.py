@@ -86,7 +86,7 @@ def _asks(pod: Document) -> str:
     requests = pod["spec"]["containers"][0].get("resources", {}).get("requests", {})
     text = ", ".join(f"{count} {name}" for name, count in sorted(requests.items()) if count != "0")
     rewritten = names.ORIGINAL_RESOURCES in pod["metadata"].get("annotations", {})
-    return f"{text} (asked for {names.GPU_RESOURCE})" if rewritten else text
+    return f"{text} (asked: {names.GPU_RESOURCE})" if rewritten else text
 
 
 def _flavors(workload: Document | None) -> tuple[str, str]:

@@ -61,7 +61,8 @@ def play(sandbox: Sandbox, clock: Clock) -> Iterator[Moment]:
                 store.create(resources.PODS, _numbered(pod, order), pod.namespace)
             except errors.ForbiddenError as refusal:
                 refused += 1
-                events.append(f"{pod.namespace}/{pod.name} is refused: {refusal}")
+                why = str(refusal).partition(": ")[2]  # behind who refused it
+                events.append(f"{pod.namespace}/{pod.name} is refused: {why}")
             warnings += [f"{pod.namespace}/{pod.name}: {text}" for text in sandbox.warnings]
         while ahead and ahead[0].at_seconds <= seconds:
             events.append(_happen(store, ahead.pop(0)))
