@@ -24,6 +24,9 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
 }
 """What is watched where it is served, and as what."""
 
+_MOST_KEPT: Final = 1024
+"""Different specs that are kept for the sake of equal ones; those of one template are alike."""
+
 Specs = dict[ObjectKey, devices.ClaimSpec]
 
 
@@ -57,6 +60,7 @@ class Claims:
         self._mappings = mappings
         self._claims: Specs = {}
         self._templates: Specs = {}
+        self._kept: dict[devices.ClaimSpec, devices.ClaimSpec] = {}
         self._classes: dict[str, DeviceClass] = {}
         self._others: dict[str, None] = {}
         self._known = self._gathered()
@@ -161,7 +165,9 @@ class Claims:
     def _put(self, into: Specs, view: views.Object, spec: devices.ClaimSpec) -> None:
         key = mirrors.key_of(view)
         if into.get(key) != spec:
-            into[key] = spec
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            into[key] = self._kept.setdefault(spec, spec)
             self._touch(key)
 
     def _drop(self, into: Specs, view: views.Object) -> None:

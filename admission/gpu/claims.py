@@ -4,9 +4,8 @@ A request of a claim is counted as the device plugin's name of what it gets: a w
 ``nvidia.com/gpu``, a slice as ``nvidia.com/mig-<profile>``. So the price of a claim, per flavor,
 is that of the name, and both ways to ask for the same device draw on one budget.
 
-Source: Kubernetes resource.k8s.io (ResourceClaim device requests); KEP-4815 and the NVIDIA
-driver's counter sets (``memory-slice-N``); KEP-5004 (implicit and explicit resource names); kueue
-keps/2941-DRA (deviceClassMappings).
+Source: Kubernetes resource.k8s.io (ResourceClaim device requests); KEP-5004 (implicit and explicit
+resource names); kueue keps/2941-DRA (deviceClassMappings).
 """
 
 import re
@@ -17,15 +16,12 @@ from typing import Final
 from admission.base import names
 from admission.base.errors import InvalidValueError
 from admission.gpu import names as profiles
-from admission.gpu import placement, resources
-from admission.gpu.placement import Occupancy, Placed
-from admission.gpu.products import Product
+from admission.gpu import resources
 
 DRIVER: Final = "gpu.nvidia.com"
 GPU_CLASS: Final = "gpu.nvidia.com"
 MIG_CLASS: Final = "mig.nvidia.com"
 VFIO_CLASS: Final = "vfio.gpu.nvidia.com"
-_SLICE_COUNTER: Final = "memory-slice-"
 
 _QUOTED: Final = r"\s*==\s*(['\"])(?P<value>[^'\"]*)\1"
 _OF_DRIVER: Final = re.compile(rf"device\.driver{_QUOTED}")
@@ -208,30 +204,3 @@ def _profile_in(resource: str) -> str:
     """The profile in a device plugin's name; empty if it names none."""
     device = resources.parse(resource) if resource else None
     return device.profile.text if device is not None and device.profile is not None else ""
-
-
-def occupancy(product: Product, devices: Iterable[tuple[str, Mapping[str, int]]]) -> Occupancy:
-    """What a GPU holds, from the counters that its allocated DRA devices consume.
-
-    Counters are the truth where they exist: they say the slices themselves.
-
-    Args:
-        product: the GPU.
-        devices: (profile, counters consumed) of each allocated device.
-
-    Raises:
-        InvalidValueError: a device consumes no memory slice.
-        ValueError: the devices cannot coexist on this product.
-    """
-    placed = []
-    unit = product.axis // product.memory_slices if product.memory_slices else 1
-    for profile, counters in devices:
-        taken = [
-            int(name.removeprefix(_SLICE_COUNTER))
-            for name, amount in counters.items()
-            if name.startswith(_SLICE_COUNTER) and amount
-        ]
-        if not taken:
-            raise InvalidValueError(profile, "the device consumes no memory-slice counter")
-        placed.append(Placed(profile, min(taken) * unit))
-    return placement.occupancy(product, placed)

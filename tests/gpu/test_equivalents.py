@@ -238,22 +238,6 @@ def test_req_27_an_implicit_name_is_counted_as_its_class_and_others_stay():
     assert claims.counted_name("cpu", CLASSES) == "cpu"
 
 
-def test_req_28_counters_are_the_truth_of_placement():
-    held = claims.occupancy(
-        A100,
-        [
-            ("1g.10gb", {"memory-slice-6": 1, "decoders": 1}),
-            ("2g.20gb", {"memory-slice-2": 1, "memory-slice-3": 1}),
-        ],
-    )
-    assert [tuple(placed) for placed in held] == [("2g.20gb", 2), ("1g.10gb", 6)]
-    quarter = CATALOGUE.product("RTX-PRO-6000-BLACKWELL-96GB")
-    (placed,) = claims.occupancy(quarter, [("1g.24gb", {"memory-slice-3": 1})])
-    assert placed.start == 9
-    with pytest.raises(InvalidValueError, match="no memory-slice"):
-        claims.occupancy(A100, [("1g.10gb", {})])
-
-
 @pytest.mark.parametrize(
     ("flavor", "told"),
     [
