@@ -6,7 +6,7 @@ Dashboards and alerts that were made for Kueue must find what they ask for.
 from typing import Final
 
 import pytest
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, generate_latest
 
 from admission.controllers import core
 from tests.repo import tree
@@ -145,6 +145,14 @@ def test_nothing_is_exported_as_kueues_that_kueue_does_not_have() -> None:
         if name.startswith("kueue_")
     }
     assert found == {f"kueue_{name}" for name in (*COUNTERS, *GAUGES, *HISTOGRAMS)}
+
+
+def test_no_series_tells_when_another_began() -> None:
+    counter = exported("counter")["kueue_admitted_workloads_total"]
+    counter.labels("any", "", "standalone").inc()  # type: ignore[attr-defined]
+
+    assert "kueue_admitted_workloads_total{" in generate_latest().decode()
+    assert "kueue_admitted_workloads_created" not in generate_latest().decode()
 
 
 @pytest.mark.parametrize("name", WITHOUT_MEANING)
