@@ -97,8 +97,8 @@ class ControllerSettings(_Frozen):
             server sends a bookmark about every minute.
         waiting_after_seconds: how long a pod waits before its reason is written on it.
         waiting_refresh_seconds: least time between two texts of the same reason on one pod.
-        status_interval_seconds: least time between two status writes of one queue; up to four
-            times as long while many queues change.
+        status_interval_seconds: least time between two status writes of one queue; up to twice
+            as long while many queues change.
         outside_interval_seconds: how often pods are listed that hold GPUs without a queue.
         metrics_address: where metrics, health and readiness are served; None for nowhere.
         health_address: where they are served, too; None for nowhere else.

@@ -145,14 +145,14 @@ def consumption_of(view: views.LocalQueue) -> Consumption | None:
     )
 
 
-_MANY_A_SECOND: Final = 25
-_LONGEST_STRETCH: Final = 4
+_MANY_A_SECOND: Final = 50
+_LONGEST_STRETCH: Final = 2
 
 
 class Throttle:
     """Which statuses are to be written, each at most once in an interval.
 
-    While more are marked than 25 a second would allow, the interval grows, up to four times.
+    While more are marked than 50 a second would allow, the interval grows, up to twice.
     Times are seconds of the monotonic clock.
     """
 
