@@ -53,6 +53,7 @@ class Reason(StrEnum):
     SUSPENDED = "Suspended"
     PENDING_EVALUATION = "PendingEvaluation"
     DEACTIVATED = "Deactivated"
+    ADMISSION_GATED = "AdmissionGated"
 
 
 class PreemptionReason(StrEnum):

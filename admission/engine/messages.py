@@ -50,6 +50,11 @@ def preempted(
     )
 
 
+def gated(gates: str) -> str:
+    """An annotation keeps the workload out of the queue."""
+    return f"Admission is gated by: {gates}"
+
+
 def pending_preemption(message: str, count: int) -> str:
     """The message of a workload whose victims were told to leave."""
     return f"{message}. Pending the preemption of {count} workload(s)"

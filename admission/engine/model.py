@@ -371,7 +371,10 @@ class Workload:
     Attributes:
         active: False when it was deactivated.
         finished: it ended; holds and wants nothing.
-        held: it may not queue now (on hold, waiting for replacement pods, gated).
+        held: it may not queue now (on hold, waiting for replacement pods, gated, or with an
+            admission that is still to be taken out).
+        on_hold: its owner has said that it is not to queue; the status says so already.
+        gates: names of the gates that keep it from queueing, as annotated; empty for none.
         reservation: quota it holds; None while it waits.
         eviction: set while Evicted is True.
         requeued: the condition Requeued is not False.
@@ -393,6 +396,8 @@ class Workload:
     active: bool = True
     finished: bool = False
     held: bool = False
+    on_hold: bool = False
+    gates: str = ""
     reservation: Reservation | None = None
     eviction: Eviction | None = None
     requeued: bool = True

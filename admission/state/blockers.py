@@ -18,6 +18,8 @@ def find(
     local: LocalQueue | None,
     node: QueueNode | None,
     labels: Mapping[str, str] | None,
+    *,
+    unready: bool = False,
 ) -> Wait | None:
     """The first blocker; None when the workload competes.
 
@@ -26,8 +28,11 @@ def find(
         local: its LocalQueue; None when there is none.
         node: the ClusterQueue of that; None when there is none.
         labels: of its namespace; None when there is none.
+        unready: whether nothing is admitted until the pods of others are ready.
     """
     found = _first(workload, local, node, labels)
+    if found is None and unready and workload.wants_quota:
+        found = Reason.WAITING_FOR_PODS_READY, messages.NOT_ALL_READY
     if found is None:
         return None
     name = ClusterQueueName("") if local is None else local.cluster_queue
@@ -42,6 +47,22 @@ def _first(
 ) -> tuple[Reason, str] | None:
     if not workload.active:
         return Reason.DEACTIVATED, "The workload is deactivated"
+    if workload.on_hold:
+        return None
+    found = _of_queues(workload, local, node)
+    if found is not None or node is None:
+        return found
+    message = _misconfigured(workload, node, labels)
+    if message:
+        return Reason.MISCONFIGURED, message
+    if workload.gates:
+        return Reason.ADMISSION_GATED, messages.gated(workload.gates)
+    return None
+
+
+def _of_queues(
+    workload: Workload, local: LocalQueue | None, node: QueueNode | None
+) -> tuple[Reason, str] | None:
     if local is None:
         return Reason.MISCONFIGURED, f"LocalQueue {workload.queue.name} doesn't exist"
     if local.stop_policy != StopPolicy.NONE:
@@ -50,8 +71,7 @@ def _first(
         return Reason.MISCONFIGURED, f"ClusterQueue {local.cluster_queue} doesn't exist"
     if not node.active:
         return Reason.SUSPENDED, messages.inactive(node.name)
-    message = _misconfigured(workload, node, labels)
-    return (Reason.MISCONFIGURED, message) if message else None
+    return None
 
 
 def _misconfigured(workload: Workload, node: QueueNode, labels: Mapping[str, str] | None) -> str:

@@ -20,12 +20,23 @@ class Grudges:
     def __init__(self) -> None:
         self._counts: dict[WorkloadKey, dict[WorkloadKey, int]] = {}
         self._preemptors: dict[WorkloadKey, set[WorkloadKey]] = {}
+        self._leaving: set[WorkloadKey] = set()
 
     def note(self, preemptor: WorkloadKey, victim: WorkloadKey) -> None:
-        """The victim was told to leave for the preemptor."""
+        """The victim is to leave for the preemptor.
+
+        Until it has left, that is decided again in every cycle, and counts once.
+        """
+        if victim in self._leaving:
+            return
+        self._leaving.add(victim)
         victims = self._counts.setdefault(preemptor, {})
         victims[victim] = victims.get(victim, 0) + 1
         self._preemptors.setdefault(victim, set()).add(preemptor)
+
+    def has_left(self, victim: WorkloadKey) -> None:
+        """The victim's eviction is over; the next one counts again."""
+        self._leaving.discard(victim)
 
     def spared(self, preemptor: WorkloadKey) -> frozenset[WorkloadKey]:
         """Those that the preemptor may not evict again."""
@@ -36,6 +47,7 @@ class Grudges:
 
     def forget(self, key: WorkloadKey) -> None:
         """A workload is gone, as preemptor and as victim."""
+        self._leaving.discard(key)
         for victim in self._counts.pop(key, ()):
             self._preemptors[victim].discard(key)
             if not self._preemptors[victim]:

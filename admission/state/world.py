@@ -240,6 +240,8 @@ class State:
             old = None
         if workload.reservation is not None or not workload.active or workload.finished:
             self._assumed.pop(key, None)
+        if workload.reservation is None or (old and old.eviction and not workload.eviction):
+            self._grudges.has_left(key)
         self._workloads[key] = workload
         if old is not None and old.queue != workload.queue:
             self._of_local[old.queue].pop(key, None)
@@ -481,7 +483,8 @@ class State:
         local = self._local_queues.get(workload.queue)
         node = None if local is None else self.forest.queues.get(local.cluster_queue)
         labels = self._namespaces.get(key.namespace)
-        return blockers.find(workload, local, node, labels)
+        unready = self._blocked_by_pods()
+        return blockers.find(workload, local, node, labels, unready=unready)
 
     def bypassed(self, key: WorkloadKey) -> Wait | None:
         """Set for a workload that is parked because an equal one did not fit."""

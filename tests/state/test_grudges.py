@@ -25,6 +25,7 @@ def test_a_victim_is_spared_after_the_last_chance():
     grudges = Grudges()
     for _ in range(MOST - 1):
         grudges.note(A, B)
+        grudges.has_left(B)
     assert grudges.spared(A) == frozenset()
 
     grudges.note(A, B)
@@ -36,14 +37,21 @@ def test_a_victim_is_spared_after_the_last_chance():
 def test_the_count_goes_with_either_workload():
     grudges = Grudges()
     for _ in range(MOST):
-        grudges.note(A, B)
-        grudges.note(A, C)
+        for victim in (B, C):
+            grudges.note(A, victim)
+            grudges.has_left(victim)
 
     grudges.forget(B)
     assert grudges.spared(A) == {C}
 
     grudges.forget(A)
     assert grudges.spared(A) == frozenset()
+
+
+def test_an_eviction_that_is_decided_again_until_it_is_seen_counts_once():
+    made = world(cq("b", 1, within=LOWER), held("low", "b", 1), want("high", "b", 1, p=1))
+    found = [made.cycle() for _ in range(2 * MOST)]
+    assert [evicted(one) for one in found] == [{"low": "InClusterQueue"}] * (2 * MOST)
 
 
 def test_taking_turns_by_partial_admission_ends():
@@ -64,8 +72,8 @@ def test_taking_turns_by_partial_admission_ends():
         for evict in result.evicted:
             known = made.state.workload(evict.workload)
             assert known is not None
-            released = replace(known, reservation=None)
-            made.state.set_workload(released, NOW_US + second * SECOND_US)
+            for seen in (known, replace(known, reservation=None)):  # admitted, then gone
+                made.state.set_workload(seen, NOW_US + second * SECOND_US)
 
     assert sum("w02" in one for one in rounds) == MOST
     assert rounds[-10:] == [{}] * 10

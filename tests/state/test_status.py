@@ -284,3 +284,13 @@ def test_usage_outlives_its_queue():
     assert made.state.cluster_queue_status(SOLO).reservation == {STD_CPU: 3000}
     made.state.drop_workload(WorkloadKey("default", "a"), NOW_US)
     assert made.state.cluster_queue_status(SOLO).reservation == {STD_CPU: 0}
+
+
+def test_a_queue_that_is_inactive_for_another_reason_has_changed():
+    state = world(cq("solo", 1, admission_checks=CHECK)).state
+    state.has_work(NOW_US)
+    state.take_changed()
+    state.set_admission_check("check", active=False)
+    state.has_work(NOW_US)
+    assert SOLO in state.take_changed().cluster_queues
+    assert state.cluster_queue_status(SOLO).reason == "AdmissionCheckInactive"
