@@ -86,6 +86,50 @@ class GpuSettings(_Frozen):
     health: HealthSettings = HealthSettings()
 
 
+class PodsReadySettings(_Frozen):
+    """What becomes of a workload whose pods are not ready in time.
+
+    Attributes:
+        timeout_us: from admission until all pods are ready, in microseconds.
+        recovery_us: for which pods that were ready may not be so again; 0 for any time.
+        backoff_base_seconds: wait after the first eviction; doubles with each.
+        backoff_max_seconds: longest wait.
+        backoff_limit: evictions after which the next one deactivates; None for no limit.
+    """
+
+    timeout_us: int = Field(default=1_800_000_000, ge=0)
+    recovery_us: int = Field(default=1_800_000_000, ge=0)
+    backoff_base_seconds: int = Field(default=60, ge=0)
+    backoff_max_seconds: int = Field(default=3600, ge=0)
+    backoff_limit: int | None = Field(default=None, ge=0)
+
+
+class RetentionSettings(_Frozen):
+    """When ended objects are deleted, in microseconds after their end; None for never.
+
+    Attributes:
+        after_finished_us: finished Workloads.
+        after_deactivated_us: owners of Workloads that were deactivated by the program.
+    """
+
+    after_finished_us: int | None = Field(default=None, ge=0)
+    after_deactivated_us: int | None = Field(default=None, ge=0)
+
+
+class WorkloadSettings(_Frozen):
+    """What the controller does with Workloads besides giving them quota.
+
+    Attributes:
+        pods_ready: None where nobody waits for pods to become ready.
+        retention: when ended objects are deleted.
+        copied_labels: keys of labels that a Workload takes over from its pod or Job.
+    """
+
+    pods_ready: PodsReadySettings | None = None
+    retention: RetentionSettings = RetentionSettings()
+    copied_labels: tuple[str, ...] = ()
+
+
 class ControllerSettings(_Frozen):
     """How the controller works.
 
@@ -103,6 +147,7 @@ class ControllerSettings(_Frozen):
         metrics_address: where metrics, health and readiness are served; None for nowhere.
         health_address: where they are served, too; None for nowhere else.
         visibility_address: where pending workloads are served, with TLS; None for nowhere.
+        workloads: what is done with Workloads besides.
     """
 
     writers: int = Field(default=8, ge=1, le=256)
@@ -115,6 +160,7 @@ class ControllerSettings(_Frozen):
     metrics_address: ListenAddress | None = ListenAddress(host="127.0.0.1", port=8080)
     health_address: ListenAddress | None = None
     visibility_address: ListenAddress | None = None
+    workloads: WorkloadSettings = WorkloadSettings()
 
 
 class LeaderElectionSettings(_Frozen):
@@ -175,6 +221,7 @@ class QuotaSettings(_Frozen):
             keeping a workload out.
         requeue_by_eviction: a workload whose pods were not ready in time queues by the time of
             its eviction instead of its creation.
+        one_at_a_time: nothing is admitted while a workload with quota has pods that are not ready.
         fair_strategies: names of the preemption strategies of fair sharing; None without it.
         admission_fair_sharing: None without it.
     """
@@ -184,6 +231,7 @@ class QuotaSettings(_Frozen):
     device_classes: Mapping[str, str] = {}
     ignore_undeclared: bool = False
     requeue_by_eviction: bool = True
+    one_at_a_time: bool = False
     fair_strategies: tuple[str, ...] | None = None
     admission_fair_sharing: AdmissionFairSharingSettings | None = None
 

@@ -18,9 +18,10 @@ class JobSpec(View, frozen=True, kw_only=True):
 
 
 class JobStatus(View, frozen=True, kw_only=True):
-    """How many pods run and ended, and how the Job ended."""
+    """How many pods run, are ready and ended, and how the Job ended."""
 
     active: int = 0
+    ready: int = 0
     succeeded: int = 0
     start_time: str | None = None
     conditions: tuple[views.PodCondition, ...] | None = None

@@ -48,7 +48,8 @@ _CONTROLLER_RULES: Final = (
     # OwnerReferencesPermissionEnforcement allows to those who may set the pod's finalizers.
     _Rule("", ("pods/finalizers",), ("update",)),
     _Rule("events.k8s.io", ("events",), ("create", "patch")),
-    _Rule("batch", ("jobs",), (*_READ, "patch")),
+    # "delete" where objectRetentionPolicies say so.
+    _Rule("batch", ("jobs",), ("delete", *_READ, "patch")),
     _Rule("batch", ("jobs/status",), ("patch",)),
     _Rule("batch", ("jobs/finalizers",), ("update",)),
     _Rule("scheduling.k8s.io", ("priorityclasses",), _FOLLOW),

@@ -52,10 +52,13 @@ def required(queue: views.ClusterQueue, workload: views.Workload) -> tuple[str, 
 def synced(
     workload: views.Workload, names: Iterable[str], now: datetime
 ) -> list[dict[str, Any]] | None:
-    """States for exactly the needed checks, new ones Pending; None where they are so already."""
+    """States for exactly the needed checks, new ones Pending; None where they are so already.
+
+    In whatever order: who applies a state may put it elsewhere, and would again.
+    """
     present = {check.name: check for check in workload.status.admission_checks or ()}
     wanted = tuple(names)
-    if tuple(present) == wanted:
+    if present.keys() == set(wanted):
         return None
     fresh = {"state": State.PENDING, "message": "", "lastTransitionTime": clock.to_wire(now)}
     return [

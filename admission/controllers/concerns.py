@@ -6,12 +6,18 @@ from datetime import datetime
 from admission.api import views
 from admission.base.names import LocalQueueKey
 from admission.controllers.configuration import Configuration
-from admission.controllers.upkeep import Surroundings
+from admission.controllers.rules import Surroundings
 from admission.kube import resources
 from admission.kube.resources import Resource
 
 
-def around(workload: views.Workload, configuration: Configuration, now: datetime) -> Surroundings:
+def around(
+    workload: views.Workload,
+    configuration: Configuration,
+    now: datetime,
+    *,
+    pods_ready: bool | None,
+) -> Surroundings:
     """What decides about a Workload besides itself."""
     local = configuration.local_queues.get(_local_queue(workload))
     return Surroundings(
@@ -19,6 +25,8 @@ def around(workload: views.Workload, configuration: Configuration, now: datetime
         cluster_queue=configuration.cluster_queues.get(_cluster_queue(workload, local)),
         priority_classes=configuration.priority_classes,
         now=now,
+        settings=configuration.workloads,
+        pods_ready=pods_ready,
     )
 
 

@@ -12,6 +12,7 @@ from admission.controllers.guard import Guard
 from admission.controllers.mirrors import Mirror
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.settings import WorkloadSettings
 from admission.state.world import State
 from admission.translate import queues
 
@@ -33,11 +34,16 @@ class Configuration:
         namespaces: labels of the namespaces by name.
         unreadable: what is wrong with a queue that cannot be taken in as it is written now; by
             resource, namespace and name.
+        workloads: what is done with Workloads besides giving them quota.
         mirrors: by resource; what a watch of it must be told to.
     """
 
     def __init__(
-        self, state: State, guard: Guard, changed: Callable[[Resource, views.Object], None]
+        self,
+        state: State,
+        guard: Guard,
+        changed: Callable[[Resource, views.Object], None],
+        workloads: WorkloadSettings,
     ) -> None:
         """Prepares the mirrors.
 
@@ -46,7 +52,9 @@ class Configuration:
             guard: tells it of ClusterQueues and Cohorts, as far as GPUs exist.
             changed: is told of each object that is new, gone, or other than before in what
                 matters here; a status that we wrote ourselves does not.
+            workloads: see there.
         """
+        self.workloads = workloads
         self._state = state
         self._guard = guard
         self._changed = changed

@@ -7,6 +7,7 @@ that its present state asks for. A test can turn the loop by hand: `receive`, th
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from admission.api import batch, devices, koordinator, views
@@ -18,6 +19,7 @@ from admission.controllers import (
     claims,
     concerns,
     jobs,
+    keeping,
     lifecycle,
     metrics,
     mirrors,
@@ -69,6 +71,12 @@ _ENDS: Final = frozenset({Step.CREATE_WORKLOAD, Step.DELETE_WORKLOAD, Step.FINIS
 """Steps that no decision and no upkeep may delay."""
 _UNINSTALLED_SECONDS: Final = 30.0
 """Between two looks whether Workloads exist as a kind again."""
+_LEAVING_SECONDS: Final = 1.0
+"""After an owner was deleted, until its Workload is looked at again."""
+_ODD_SECONDS: Final = 60.0
+"""Between two looks at a Workload that cannot be dealt with."""
+_NOT_UNDERSTOOD: Final = "NotUnderstood"
+"""Reason of the event on an object that breaks a rule, though the API server stored it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +161,9 @@ class Core:
         capacities = Capacities(products, health or HealthPolicy(), awaits_list=lists_others)
         guard = Guard(state, capacities)
         self._fleet = Fleet(capacities, guard, clock)
-        self._configuration = Configuration(state, guard, self._configuration_changed)
+        self._configuration = Configuration(
+            state, guard, self._configuration_changed, settings.workloads
+        )
         self._prices = Prices(self._configuration, products)
         self._claims = Claims(rules.device_classes, self._fleet)
         self._charges = Charges(rules, self._claims)
@@ -174,7 +184,11 @@ class Core:
         self._jobs = jobs.Jobs(
             self._pods, self._configuration, events, clock, self._backlog.add_all
         )
-        self._mirrors: dict[Resource, Mirror[Any]] = {
+        self._mirrors = self._make_mirrors()
+
+    def _make_mirrors(self) -> dict[Resource, Mirror[Any]]:
+        """Who takes what is watched, by resource."""
+        made: dict[Resource, Mirror[Any]] = {
             **self._configuration.mirrors,
             **self._fleet.mirrors,
             **self._jobs.mirrors,
@@ -183,6 +197,9 @@ class Core:
             resources.WORKLOADS: Mirror("Workload", self._see_workload, self._lose_workload),
             resources.PODS: Mirror("Pod", self._see_pod, self._lose_pod),
         }
+        for resource, mirror in made.items():
+            mirror.on_left_out = partial(self._tell_left_out, resource)
+        return made
 
     @property
     def synced(self) -> bool:
@@ -299,6 +316,12 @@ class Core:
         if lifecycle.is_pending(view):
             self._texts.note(key)
 
+    def _tell_left_out(self, resource: Resource, view: views.Object, problem: str) -> None:
+        """Says on an object that it is not taken as it is."""
+        if self._leading:
+            regarding = writes.reference(resource, view.metadata)
+            self._events.event(regarding, "Warning", _NOT_UNDERSTOOD, f"Left out: {problem}")
+
     def _lose_workload(self, view: views.Object) -> None:
         key = WorkloadKey(*mirrors.key_of(view))
         known = self._pods.workloads.get(key)
@@ -388,7 +411,9 @@ class Core:
             self._released(lane, outcome.object)
         if write.purpose is Purpose.CREATE_WORKLOAD and outcome.result is Result.DONE:
             self._created(lane)
-        if outcome.result is not Result.DROPPED:
+        if write.purpose is Purpose.DELETE_OWNER:
+            self._lanes.rest(lane, _LEAVING_SECONDS)
+        elif outcome.result is not Result.DROPPED:
             self._look_again(lane, write.purpose)
 
     def _look_again(self, key: WorkloadKey, purpose: Purpose) -> None:
@@ -483,7 +508,12 @@ class Core:
         """Sends the next write of a Workload, if there is one and its lane is free."""
         if self._lanes.is_busy(key) or key in self._quarantine:
             return
-        write = self._next_write(key)
+        try:
+            write = self._next_write(key)
+        except Exception:  # noqa: BLE001  # one odd Workload must not stop all others
+            self._log.exception("workload left alone", namespace=key.namespace, name=key.name)
+            self._lanes.rest(key, _ODD_SECONDS)
+            return
         if write is not None:
             self._lanes.submit(write)
 
@@ -509,16 +539,18 @@ class Core:
         return self._scheduling.write_for(workload) or self._keep_up(key, workload)
 
     def _keep_up(self, key: WorkloadKey, workload: views.Workload) -> writes.Write | None:
-        around = concerns.around(workload, self._configuration, self._clock.now())
+        ready = None
+        if self._settings.workloads.pods_ready is not None:
+            index = self._jobs if key in self._jobs else self._pods
+            ready = index.are_ready(key)
+        now = self._clock.now()
+        around = concerns.around(workload, self._configuration, now, pods_ready=ready)
         change = upkeep.next_change(workload, around)
         if change is None:
-            self._timers.set(key, upkeep.next_due(workload, around.now), around.now)
+            self._timers.set(key, upkeep.next_due(workload, around), now)
             return None
-        if change.event is not None:
-            self._events.event(lifecycle.reference(workload), *change.event)
-        if change.spec is not None:
-            return writes.patch_workload_spec(workload, change.purpose, change.spec)
-        return writes.patch_workload_status(workload, change.purpose, change.status or {})
+        keeping.report(workload, change, self._events)
+        return keeping.write_for(workload, change)
 
     def _without_workload(self, key: WorkloadKey, pod: views.Pod) -> writes.Write | None:
         """A gated pod for which no Workload can be made: adopted, let go, or told why."""

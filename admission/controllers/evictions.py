@@ -16,6 +16,12 @@ from admission.engine import decisions
 
 DEACTIVATED: Final = "Deactivated"
 _DUE_TO: Final = "DueTo"
+BY_PROGRAM: Final = f"{DEACTIVATED}{_DUE_TO}"
+"""How the reason begins where no person has deactivated the Workload."""
+EVENT: Final = "EvictedDueTo"
+"""How the reason of the event begins."""
+_PLACES: Final = ("clusterName", "nominatedClusterNames", "unhealthyNodes")
+"""Members of the status that tell of an admission that is over."""
 _RETRIED_AT_ONCE: Final = frozenset({"Preempted", "NodeFailures"})
 
 
@@ -38,6 +44,7 @@ def evict(
     now: datetime,
     *changes: views.Condition,
     without: str = "",
+    cause: str = "",
 ) -> dict[str, Any]:
     """The Workload must give its quota back; its checks start anew, and the eviction is counted.
 
@@ -48,6 +55,7 @@ def evict(
         now: the present.
         changes: further conditions.
         without: a condition that ends with the eviction.
+        cause: of what is counted, where the reason does not say it.
     """
     evicted = conditions.make(
         conditions.EVICTED,
@@ -59,7 +67,8 @@ def evict(
     )
     status: dict[str, Any] = {
         "conditions": conditions.merged(workload, evicted, *changes, without=without),
-        "schedulingStats": {"evictions": _counted(workload, reason)},
+        "schedulingStats": {"evictions": _counted(workload, reason, cause)},
+        **dict.fromkeys(_PLACES),
     }
     states = checks.reset(workload, now)
     if states is not None:
@@ -128,9 +137,9 @@ def _without_quota(
     return status
 
 
-def _counted(workload: views.Workload, reason: str) -> list[dict[str, Any]]:
+def _counted(workload: views.Workload, reason: str, cause: str) -> list[dict[str, Any]]:
     """Evictions so far with this one; ``DeactivatedDueToX`` is Deactivated with the cause X."""
-    base, cause = reason, ""
+    base = reason
     if reason.startswith(DEACTIVATED):
         base, _, cause = reason.partition(_DUE_TO)
     stats = workload.status.scheduling_stats

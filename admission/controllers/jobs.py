@@ -14,6 +14,7 @@ from admission.base import names
 from admission.base.clock import Clock
 from admission.base.names import WorkloadKey
 from admission.controllers import (
+    conditions,
     evictions,
     joblifecycle,
     jobtemplates,
@@ -97,6 +98,19 @@ class Jobs:
         """Metadata of the Job of a Workload key, if there is one."""
         job = self._jobs.get(key)
         return None if job is None else job.metadata
+
+    def __contains__(self, key: WorkloadKey) -> bool:
+        """Whether a Job of that Workload is here."""
+        return key in self._jobs
+
+    def are_ready(self, key: WorkloadKey) -> bool | None:
+        """Whether all pods of a Job are ready or have succeeded; None while it is to start."""
+        job, workload = self._jobs.get(key), self._index.workloads.get(key)
+        if job is None or workload is None:
+            return None
+        if jobworkload.is_suspended(job) and workload.status.is_true(conditions.ADMITTED):
+            return None
+        return jobworkload.is_ready(job)
 
     def is_not_started(self, key: WorkloadKey) -> bool:
         """Whether a Job is here that has no pods and may have none."""
@@ -199,7 +213,8 @@ class Jobs:
         )
         try:
             if workload is None:
-                return writes.create_workload(key, jobworkload.build(document, classes))
+                copied = self._configuration.workloads.copied_labels
+                return writes.create_workload(key, jobworkload.build(document, classes, copied))
             return _follow(workload, document, jobworkload.spec(document, classes))
         except MissingPriorityClassError as missing:
             if key not in self._stuck:

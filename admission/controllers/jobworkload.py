@@ -4,7 +4,7 @@ Source: kueue pkg/controller/jobs/job/job_controller.go.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -71,6 +71,11 @@ def is_suspended(job: batch.Job) -> bool:
 def is_active(job: batch.Job) -> bool:
     """Whether pods of the Job run, as the Job controller counts them."""
     return job.status.active > 0
+
+
+def is_ready(job: batch.Job) -> bool:
+    """Whether as many pods are ready, or have succeeded, as run at a time."""
+    return job.status.succeeded + job.status.ready >= count(job)
 
 
 def outcome(job: batch.Job) -> views.PodCondition | None:
@@ -145,8 +150,15 @@ def reclaimable(job: batch.Job, workload: views.Workload) -> int:
     return asked.count - min(asked.count, left)
 
 
-def build(document: batch.JobDocument, classes: PriorityClasses) -> dict[str, Any]:
+def build(
+    document: batch.JobDocument, classes: PriorityClasses, copied: Iterable[str] = ()
+) -> dict[str, Any]:
     """Document of the Job's Workload.
+
+    Args:
+        document: the Job.
+        classes: where its priority may come from.
+        copied: keys of labels that the Workload takes over.
 
     Raises:
         MissingPriorityClassError: the Job names a class that does not exist.
@@ -164,7 +176,7 @@ def build(document: batch.JobDocument, classes: PriorityClasses) -> dict[str, An
         "metadata": {
             "name": key.name,
             "namespace": key.namespace,
-            "labels": {names.JOB_UID_LABEL: metadata.uid},
+            "labels": podworkload.labels(metadata, copied),
             "annotations": annotations,
             "finalizers": [names.RESOURCE_IN_USE],
             "ownerReferences": [_owner(metadata)],

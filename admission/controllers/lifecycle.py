@@ -11,7 +11,7 @@ from typing import Final
 
 from admission.api import views
 from admission.base import names
-from admission.controllers import conditions, podworkload
+from admission.controllers import conditions, podworkload, workloadnames
 
 
 class Step(Enum):
@@ -58,9 +58,11 @@ def next_step(pod: views.Pod | None, workload: views.Workload | None) -> Next:
 
 
 def belongs_to_pod(workload: views.Workload) -> bool:
-    """Whether a pod controls the Workload; others are made by hand or by other controllers."""
+    """Whether it is the one that we make for the pod that controls it; others are others'."""
     owner = workload.metadata.controller()
-    return owner is not None and owner.kind == "Pod" and owner.api_version == "v1"
+    if owner is None or (owner.api_version, owner.kind) != ("v1", "Pod"):
+        return False
+    return workload.metadata.name == workloadnames.name_for("Pod", "", owner.name, owner.uid)
 
 
 def is_pending(workload: views.Workload) -> bool:

@@ -15,6 +15,10 @@ Value = TypeVar("Value", bound=views.Object)
 Change: TypeAlias = Replaced[Value] | Upserted[Value] | Deleted[Value]
 
 
+def _ignore(_value: views.Object, _problem: str) -> None:
+    """Only the log tells."""
+
+
 def key_of(value: views.Object) -> tuple[str, str]:
     """Namespace and name."""
     return value.metadata.namespace, value.metadata.name
@@ -26,7 +30,10 @@ class Mirror(Generic[Value]):
     Keeps only the metadata of each, to know what a relist left out.
 
     An object that cannot be taken in (a value that breaks a rule, though the API server stored
-    it) is logged and left out; everything else goes on.
+    it) is logged, told of and left out; everything else goes on.
+
+    Attributes:
+        on_left_out: told of an object that was left out, and why.
     """
 
     def __init__(
@@ -52,6 +59,7 @@ class Mirror(Generic[Value]):
         self._known: dict[tuple[str, str], views.Object] = {}
         self._log = logs.get("mirror")
         self.synced = False
+        self.on_left_out: Callable[[views.Object, str], None] = _ignore
 
     def apply(self, change: Change[Value]) -> None:
         """Takes a change."""
@@ -96,13 +104,15 @@ class Mirror(Generic[Value]):
         try:
             self._put(value)
         except (AdmissionError, msgspec.ValidationError) as error:
-            self._log.error(
-                "object left out",
-                kind=self._kind,
-                namespace=value.metadata.namespace,
-                name=value.metadata.name,
-                error=str(error),
-            )
+            self._log.error("object left out", **self._words(value), error=str(error))
+            self.on_left_out(value, str(error))
+        except Exception:  # noqa: BLE001  # one odd object must not stop what serves all others
+            self._log.exception("object left out", **self._words(value))
+            self.on_left_out(value, "it was not understood; the controller's log says more")
+
+    def _words(self, value: Value) -> dict[str, str]:
+        found = value.metadata
+        return {"kind": self._kind, "namespace": found.namespace, "name": found.name}
 
     def _remembered(self, value: Value) -> views.Object:
         found = value.metadata

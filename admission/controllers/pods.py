@@ -124,6 +124,15 @@ class PodWorkloads:
         pod = self.pods.get(pod_key) if pod_key else None
         return pod if pod is not None and podworkload.key_of(pod) == key else None
 
+    def are_ready(self, key: WorkloadKey) -> bool | None:
+        """Whether the pod of a Workload is ready; None without one, or while it is to start."""
+        pod, workload = self.pod_of(key), self.workloads.get(key)
+        if pod is None or workload is None:
+            return None
+        if podworkload.is_gated(pod) and workload.status.is_true(conditions.ADMITTED):
+            return None
+        return podworkload.is_ready(pod)
+
     def spec_of(self, key: WorkloadKey) -> Mapping[str, Any] | None:
         """Whole spec of a pod whose Workload does not exist yet."""
         return self._specs.get(key)
@@ -175,7 +184,10 @@ def _create(
     if spec is None:
         return writes.read_pod(key, pod)
     return writes.create_workload(
-        key, podworkload.build(pod, spec, configuration.priority_classes)
+        key,
+        podworkload.build(
+            pod, spec, configuration.priority_classes, configuration.workloads.copied_labels
+        ),
     )
 
 

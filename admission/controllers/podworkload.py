@@ -4,7 +4,7 @@ Source: kueue pkg/controller/jobs/pod. Differs: no finalizer on a Workload that 
 0002).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from admission.base import names
 from admission.controllers import workloadnames
 
 _INT32_MAX: Final = 2**31 - 1
+_READY: Final = "Ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,23 @@ def is_terminal(pod: views.Pod) -> bool:
     return pod.status.phase in {"Succeeded", "Failed"}
 
 
+def is_ready(pod: views.Pod) -> bool:
+    """Whether all containers of the pod are ready."""
+    return any(one.type == _READY and one.status == "True" for one in pod.status.conditions or ())
+
+
+def labels(metadata: views.ObjectMeta, copied: Iterable[str]) -> dict[str, str]:
+    """Labels of the Workload of a pod or Job: who it is, and those it takes over."""
+    present = metadata.labels or {}
+    found = {key: present[key] for key in copied if key in present}
+    return {**found, names.JOB_UID_LABEL: metadata.uid}
+
+
 def build(
-    pod: views.Pod, spec: Mapping[str, Any], priority_classes: Mapping[str, int]
+    pod: views.Pod,
+    spec: Mapping[str, Any],
+    priority_classes: Mapping[str, int],
+    copied: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Document of the pod's Workload.
 
@@ -52,6 +68,7 @@ def build(
         pod: the pod.
         spec: its whole spec as stored, which becomes the template of the one pod set.
         priority_classes: values of the WorkloadPriorityClasses by name.
+        copied: keys of labels that the Workload takes over.
 
     Raises:
         MissingPriorityClassError: the pod names a class that is not among them.
@@ -64,7 +81,7 @@ def build(
         "metadata": {
             "name": key.name,
             "namespace": key.namespace,
-            "labels": {names.JOB_UID_LABEL: metadata.uid},
+            "labels": labels(metadata, copied),
             "ownerReferences": [_owner(metadata)],
         },
         "spec": {

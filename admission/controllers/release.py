@@ -4,7 +4,7 @@ Source: kueue pkg/podset/podset.go (Merge) for what is injected and what is a co
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from typing_extensions import override
@@ -25,18 +25,21 @@ class InjectionConflictError(Exception):
         key: the key.
         wanted: value to inject.
         found: value of the pod.
+        check: name of the admission check that wants it; empty for a flavor.
     """
 
     field: str
     key: str
     wanted: str
     found: str
+    check: str = ""
 
     @override
     def __str__(self) -> str:
+        source = f'in admission check "{self.check}": ' if self.check else ""
         return (
-            f"invalid admission check PodSetUpdate: conflict for {self.field}: conflict for "
-            f"key={self.key}, value1={self.found}, value2={self.wanted}"
+            f"{source}invalid admission check PodSetUpdate: conflict for {self.field}: "
+            f"conflict for key={self.key}, value1={self.found}, value2={self.wanted}"
         )
 
 
@@ -90,8 +93,15 @@ def injection(
     for check in workload.status.admission_checks or ():
         for update in check.pod_set_updates or ():
             if update.name == pod_set:
-                given = _with(given, update)
+                given = _with_check(given, check.name, update)
     return given
+
+
+def _with_check(given: Injection, check: str, update: views.PodSetUpdate) -> Injection:
+    try:
+        return _with(given, update)
+    except InjectionConflictError as conflict:
+        raise replace(conflict, check=check) from None
 
 
 def _with(given: Injection, update: views.PodSetUpdate) -> Injection:

@@ -11,7 +11,15 @@ from admission.controllers.lanes import Lanes
 from admission.engine.decisions import Reason, Wait
 from admission.state.world import State
 
-_OF_BLOCKERS: Final = frozenset({Reason.MISCONFIGURED, Reason.SUSPENDED, Reason.DEACTIVATED})
+_OF_BLOCKERS: Final = frozenset(
+    {
+        Reason.MISCONFIGURED,
+        Reason.SUSPENDED,
+        Reason.DEACTIVATED,
+        Reason.ADMISSION_GATED,
+        Reason.WAITING_FOR_PODS_READY,
+    }
+)
 """Reasons that are over as soon as nothing blocks, even before a cycle has judged."""
 _PAUSE_SECONDS: Final = 0.2
 """Between two texts while writers are busy."""

@@ -5,62 +5,35 @@ anything; the next look finds the next rule. Source: kueue
 pkg/controller/core/workload_controller.go, in its order; reasons and messages are Kueue's.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from admission.api import views
 from admission.base import clock, names
-from admission.controllers import checks, conditions, evictions
+from admission.controllers import checks, conditions, evictions, readiness, retention
 from admission.controllers.checks import State
+from admission.controllers.rules import (
+    Change,
+    Rule,
+    Surroundings,
+    eviction,
+    is_active,
+    is_settled,
+    target,
+)
 from admission.controllers.writes import Purpose
 
 _DRAIN: Final = "HoldAndDrain"
 _AFTER_BACKOFF: Final = frozenset({"AdmissionCheck", "PodsReadyTimeout"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What decides about a Workload besides itself.
-
-    Attributes:
-        local_queue: the queue it names; None where there is none.
-        cluster_queue: where it holds quota, else where its LocalQueue points; None likewise.
-        priority_classes: values of the WorkloadPriorityClasses by name.
-        now: the present.
-    """
-
-    local_queue: views.LocalQueue | None
-    cluster_queue: views.ClusterQueue | None
-    priority_classes: Mapping[str, int]
-    now: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What is to be written.
-
-    Attributes:
-        purpose: why.
-        status: members of the status; None to change the spec.
-        spec: members of the spec.
-        event: type, reason and note of an event on the Workload.
-    """
-
-    purpose: Purpose = Purpose.KEEP_UP
-    status: dict[str, Any] | None = None
-    spec: dict[str, Any] | None = None
-    event: tuple[str, str, str] | None = None
-
-
-Rule = Callable[[views.Workload, Surroundings], Change | None]
+_GATED: Final = "AdmissionGated"
+_PENDING: Final = "PendingEvaluation"
+_GATE_GONE: Final = "AdmissionGatedBy cleared, waiting for quota reservation"
 
 
 def next_change(workload: views.Workload, around: Surroundings) -> Change | None:
     """The first change that a rule asks for."""
     if workload.metadata.deletion_timestamp or workload.status.is_true(conditions.FINISHED):
-        return None
+        return retention.end(workload, around)
     for rule in _RULES:
         change = rule(workload, around)
         if change is not None:
@@ -68,9 +41,18 @@ def next_change(workload: views.Workload, around: Surroundings) -> Change | None
     return None
 
 
-def next_due(workload: views.Workload, now: datetime) -> datetime | None:
+def next_due(workload: views.Workload, around: Surroundings) -> datetime | None:
     """When a rule will apply by the mere passing of time; None for never."""
-    moments = [_backoff_end(workload), _execution_end(workload, now)]
+    settings = around.settings
+    kept = retention.due(workload, settings.retention)
+    if workload.metadata.deletion_timestamp or workload.status.is_true(conditions.FINISHED):
+        return kept
+    moments = [
+        _backoff_end(workload),
+        _execution_end(workload, around.now),
+        readiness.due(workload, settings.pods_ready),
+        kept,
+    ]
     return min((moment for moment in moments if moment is not None), default=None)
 
 
@@ -91,17 +73,20 @@ def _follow_priority_class(workload: views.Workload, around: Surroundings) -> Ch
 def _deactivate(workload: views.Workload, _: Surroundings) -> Change | None:
     """A deactivation target becomes ``spec.active: false``."""
     target = workload.status.is_true(conditions.DEACTIVATION_TARGET)
-    return Change(spec={"active": False}) if target and _is_active(workload) else None
+    return Change(spec={"active": False}) if target and is_active(workload) else None
 
 
 def _evict_inactive(workload: views.Workload, around: Surroundings) -> Change | None:
     """An inactive Workload is evicted, whether it holds quota or not."""
-    if _is_active(workload) or _is_evicted(workload):
+    if is_active(workload):
         return None
+    if _is_evicted(workload):
+        return _forget_backoff(workload)
     reason, message = evictions.DEACTIVATED, "The workload is deactivated"
-    target = workload.status.condition(conditions.DEACTIVATION_TARGET)
-    if target is not None and target.status == "True":
-        reason, message = f"{reason}DueTo{target.reason}", f"{message} due to {target.message}"
+    cause = workload.status.condition(conditions.DEACTIVATION_TARGET)
+    if cause is not None and cause.status == "True":
+        reason = f"{evictions.BY_PROGRAM}{cause.reason}"
+        message = f"{message} due to {cause.message}"
     extra = []
     if not _is_reserved(workload):
         extra = [
@@ -112,7 +97,16 @@ def _evict_inactive(workload: views.Workload, around: Surroundings) -> Change | 
     status = evictions.evict(
         workload, reason, message, around.now, *extra, without=conditions.DEACTIVATION_TARGET
     )
-    return _eviction(workload, status | {"requeueState": None}, reason, message)
+    return eviction(workload, status | {"requeueState": None}, reason, message)
+
+
+def _forget_backoff(workload: views.Workload) -> Change | None:
+    """Of a Workload that was evicted before it was deactivated: what led there is over."""
+    found = workload.status
+    if found.condition(conditions.DEACTIVATION_TARGET) is None and found.requeue_state is None:
+        return None
+    kept = conditions.merged(workload, without=conditions.DEACTIVATION_TARGET)
+    return Change(status={"conditions": kept, "requeueState": None})
 
 
 def _reactivate(workload: views.Workload, around: Surroundings) -> Change | None:
@@ -121,7 +115,7 @@ def _reactivate(workload: views.Workload, around: Surroundings) -> Change | None
     Differs: also after ``DeactivatedDueTo<cause>``, where Kueue leaves it parked for ever.
     """
     held = _held_back(workload)
-    if held is None or not _is_active(workload):
+    if held is None or not is_active(workload):
         return None
     if not held.reason.startswith(evictions.DEACTIVATED):
         return None
@@ -131,7 +125,7 @@ def _reactivate(workload: views.Workload, around: Surroundings) -> Change | None
 def _end_backoff(workload: views.Workload, around: Surroundings) -> Change | None:
     """After the backoff of an eviction the Workload may be tried again."""
     held = _held_back(workload)
-    if held is None or held.reason not in _AFTER_BACKOFF or not _is_active(workload):
+    if held is None or held.reason not in _AFTER_BACKOFF or not is_active(workload):
         return None
     end = _backoff_end(workload)
     if end is not None and end > around.now:
@@ -144,7 +138,7 @@ def _end_backoff(workload: views.Workload, around: Surroundings) -> Change | Non
 def _restart(workload: views.Workload, around: Surroundings) -> Change | None:
     """What a stopped queue had evicted may be tried again once the queue is restarted."""
     held = _held_back(workload)
-    if held is None or not _is_active(workload):
+    if held is None or not is_active(workload):
         return None
     for kind, queue in (
         ("LocalQueue", around.local_queue),
@@ -157,9 +151,31 @@ def _restart(workload: views.Workload, around: Surroundings) -> Change | None:
     return None
 
 
+def _end_gate(workload: views.Workload, around: Surroundings) -> Change | None:
+    """A Workload whose admission gates are gone says that it waits for quota only."""
+    found = workload.status.condition(conditions.QUOTA_RESERVED)
+    gated = workload.metadata.annotation(names.ADMISSION_GATED_BY)
+    if gated or found is None or found.status == "True" or found.reason != _GATED:
+        return None
+    generation = workload.metadata.generation
+    open_again = conditions.not_reserved(_PENDING, _GATE_GONE, around.now, generation)
+    return Change(status={"conditions": conditions.merged(workload, open_again)})
+
+
+def _drop_admission(workload: views.Workload, _: Surroundings) -> Change | None:
+    """An admission whose reservation somebody took back is taken out, too.
+
+    Who applies QuotaReserved=False as another field manager cannot take out what we wrote.
+    """
+    found = workload.status.condition(conditions.QUOTA_RESERVED)
+    if workload.status.admission is None or found is None or found.status == "True":
+        return None
+    return Change(purpose=Purpose.CLEAR_RESERVATION, status={"admission": None})
+
+
 def _sync_checks(workload: views.Workload, around: Surroundings) -> Change | None:
     """The Workload lists exactly the checks that its ClusterQueue asks for."""
-    if around.cluster_queue is None or not _is_active(workload):
+    if around.cluster_queue is None or not is_active(workload):
         return None
     needed = checks.required(around.cluster_queue, workload)
     states = checks.synced(workload, needed, around.now)
@@ -168,7 +184,7 @@ def _sync_checks(workload: views.Workload, around: Surroundings) -> Change | Non
 
 def _admit(workload: views.Workload, around: Surroundings) -> Change | None:
     """With all checks ready, a Workload that holds quota is admitted."""
-    if not _is_settled(workload) or around.cluster_queue is None:
+    if not is_settled(workload) or around.cluster_queue is None:
         return None
     if workload.status.is_true(conditions.ADMITTED):
         return None
@@ -192,11 +208,11 @@ def _admit(workload: views.Workload, around: Surroundings) -> Change | None:
 def _obey_rejection(workload: views.Workload, around: Surroundings) -> Change | None:
     """A rejected check ends the Workload's hopes."""
     rejected = checks.in_state(workload, State.REJECTED)
-    if not rejected or not _is_settled(workload):
+    if not rejected or not is_settled(workload):
         return None
     message = checks.summary(rejected, State.REJECTED)
     note = f"Deactivated due to {message}"
-    return _target(
+    return target(
         workload,
         "AdmissionCheck",
         message,
@@ -208,19 +224,21 @@ def _obey_rejection(workload: views.Workload, around: Surroundings) -> Change | 
 def _obey_retry(workload: views.Workload, around: Surroundings) -> Change | None:
     """A check that asks for a retry evicts the Workload, for a while if it says so."""
     retrying = checks.in_state(workload, State.RETRY)
-    if not retrying or not _is_settled(workload):
+    if not retrying or not is_settled(workload):
         return None
     message = f"Evicted due to {checks.summary(retrying, State.RETRY)}"
     status = evictions.evict(workload, "AdmissionCheck", message, around.now)
-    moment = checks.retry_at(retrying)
+    moment, state = checks.retry_at(retrying), workload.status.requeue_state
     if moment is not None:
+        if state is not None and state.requeue_at:
+            moment = max(moment, clock.from_wire(state.requeue_at))
         status["requeueState"] = {"requeueAt": clock.to_wire(moment)}
-    return _eviction(workload, status, "AdmissionCheck", message)
+    return eviction(workload, status, "AdmissionCheck", message)
 
 
 def _obey_queues(workload: views.Workload, around: Surroundings) -> Change | None:
     """A queue that is stopped, going or gone: drained, or reservations withdrawn."""
-    if not _is_settled(workload):
+    if not is_settled(workload):
         return None
     admitted = workload.status.is_true(conditions.ADMITTED)
     admission = workload.status.admission
@@ -239,17 +257,17 @@ def _obey_queues(workload: views.Workload, around: Surroundings) -> Change | Non
         if admitted and policy == _DRAIN:
             reason, message = f"{kind}Stopped", f"The {kind} is stopped"
             status = evictions.evict(workload, reason, message, around.now)
-            return _eviction(workload, status, reason, message)
+            return eviction(workload, status, reason, message)
     return None
 
 
 def _limit_execution(workload: views.Workload, around: Surroundings) -> Change | None:
     """A Workload that ran for its maximum time is deactivated."""
     end = _execution_end(workload, around.now)
-    if end is None or end > around.now or not _is_settled(workload):
+    if end is None or end > around.now or not is_settled(workload):
         return None
     seconds = workload.spec.maximum_execution_time_seconds
-    change = _target(
+    change = target(
         workload,
         "MaximumExecutionTimeExceeded",
         "exceeding the maximum execution time",
@@ -267,26 +285,28 @@ def _limit_execution(workload: views.Workload, around: Surroundings) -> Change |
 
 
 _RULES: Final[tuple[Rule, ...]] = (
+    retention.finish_orphan,
+    _drop_admission,
     _follow_priority_class,
     _deactivate,
     _evict_inactive,
+    retention.delete_owner,
     _reactivate,
     _end_backoff,
     _restart,
+    _end_gate,
     _sync_checks,
     _obey_rejection,
     _obey_retry,
     _obey_queues,
     _admit,
+    readiness.limit,
     _limit_execution,
+    readiness.tell,
 )
 
 
 # --------------------------------------------------------------------------------------- words
-
-
-def _is_active(workload: views.Workload) -> bool:
-    return workload.spec.active is not False
 
 
 def _is_evicted(workload: views.Workload) -> bool:
@@ -295,11 +315,6 @@ def _is_evicted(workload: views.Workload) -> bool:
 
 def _is_reserved(workload: views.Workload) -> bool:
     return workload.status.is_true(conditions.QUOTA_RESERVED)
-
-
-def _is_settled(workload: views.Workload) -> bool:
-    """Whether it holds quota and nobody has told it to leave."""
-    return _is_reserved(workload) and _is_active(workload) and not _is_evicted(workload)
 
 
 def _held_back(workload: views.Workload) -> views.Condition | None:
@@ -331,30 +346,8 @@ def _requeue(workload: views.Workload, reason: str, message: str, now: datetime)
     return Change(status={"conditions": conditions.merged(workload, condition)})
 
 
-def _target(
-    workload: views.Workload, reason: str, message: str, now: datetime, event: tuple[str, str, str]
-) -> Change:
-    condition = conditions.make(
-        conditions.DEACTIVATION_TARGET,
-        status=True,
-        reason=reason,
-        message=message,
-        now=now,
-        generation=workload.metadata.generation,
-    )
-    return Change(status={"conditions": conditions.merged(workload, condition)}, event=event)
-
-
 def _withdraw(workload: views.Workload, reason: str, message: str, now: datetime) -> Change:
     return Change(
         purpose=Purpose.CLEAR_RESERVATION,
         status=evictions.withdraw(workload, reason, message, now),
     )
-
-
-def _eviction(
-    workload: views.Workload, status: dict[str, Any], reason: str, message: str
-) -> Change:
-    """An eviction; one of a Workload without quota is no news."""
-    event = ("Normal", f"EvictedDueTo{reason}", message) if _is_reserved(workload) else None
-    return Change(purpose=Purpose.EVICT, status=status, event=event)

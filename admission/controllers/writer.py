@@ -101,7 +101,10 @@ class Sender:
                     subresource=write.subresource, into=write.into,
                 )  # fmt: skip
             case Verb.DELETE:
-                self._api.delete(write.resource, write.name, write.namespace, uid=write.uid)
+                self._api.delete(
+                    write.resource, write.name, write.namespace,
+                    uid=write.uid, propagation=write.propagation or None,
+                )  # fmt: skip
                 return None
 
     def _after_conflict(self, write: Write) -> Outcome:

@@ -1,5 +1,6 @@
 """Writes as values: what is to be sent to the API server, and what came of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
@@ -39,6 +40,7 @@ class Purpose(Enum):
     STOP_POD = "stop_pod"
     FINISH_WORKLOAD = "finish_workload"
     DELETE_WORKLOAD = "delete_workload"
+    DELETE_OWNER = "delete_owner"
     EXPLAIN_WORKLOAD = "explain_workload"
     EXPLAIN_POD = "explain_pod"
     QUEUE_STATUS = "queue_status"
@@ -81,6 +83,7 @@ class Write:
         patch: for PATCH, the change; it carries its own precondition.
         subresource: for PATCH, empty or ``status``.
         uid: for DELETE, the precondition.
+        propagation: for DELETE, what becomes of dependents; empty for the kind's default.
         into: type that the answer, or the object as read after a conflict, is decoded to.
     """
 
@@ -94,6 +97,7 @@ class Write:
     patch: patches.Patch | None = None
     subresource: str = ""
     uid: str = ""
+    propagation: str = ""
     into: type[Any] = dict
 
 
@@ -133,6 +137,17 @@ class Outcome:
 
 WORKLOAD_VIEW: Final = views.Workload
 """What answers about Workloads are decoded to."""
+
+
+def reference(resource: Resource, metadata: views.ObjectMeta) -> dict[str, str]:
+    """What an event about an object refers to."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "namespace": metadata.namespace,
+        "name": metadata.name,
+        "uid": metadata.uid,
+    }
 
 
 def create_workload(lane: names.WorkloadKey, document: dict[str, Any]) -> Write:
@@ -218,6 +233,43 @@ def patch_workload_spec(workload: views.Workload, purpose: Purpose, spec: dict[s
         name=metadata.name,
         patch=patches.merge({"metadata": precondition, "spec": spec}),
         into=WORKLOAD_VIEW,
+    )
+
+
+def set_finalizers(workload: views.Workload, purpose: Purpose, finalizers: Sequence[str]) -> Write:
+    """Changes the finalizers of exactly this version of the Workload."""
+    metadata = workload.metadata
+    changes = {
+        "resourceVersion": metadata.resource_version,
+        "uid": metadata.uid,
+        "finalizers": list(finalizers) or None,
+    }
+    return Write(
+        lane=names.WorkloadKey(metadata.namespace, metadata.name),
+        purpose=purpose,
+        verb=Verb.PATCH,
+        resource=WORKLOADS,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        patch=patches.merge({"metadata": changes}),
+        into=WORKLOAD_VIEW,
+    )
+
+
+def delete_owner(
+    workload: views.Workload, owner: views.OwnerReference, resource: Resource
+) -> Write:
+    """Deletes exactly the object that controls the Workload; what it made goes after it."""
+    metadata = workload.metadata
+    return Write(
+        lane=names.WorkloadKey(metadata.namespace, metadata.name),
+        purpose=Purpose.DELETE_OWNER,
+        verb=Verb.DELETE,
+        resource=resource,
+        namespace=metadata.namespace,
+        name=owner.name,
+        uid=owner.uid,
+        propagation="Background",
     )
 
 

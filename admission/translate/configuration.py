@@ -28,8 +28,9 @@ from admission.settings import (
     Settings,
     TransformationSettings,
     WebhookSettings,
+    WorkloadSettings,
 )
-from admission.translate import gpu_settings
+from admission.translate import gpu_settings, workload_settings
 
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 _EXCLUDED: Final = ("gpu-operator", "kube-node-lease")
@@ -188,12 +189,14 @@ class _Reader:
             )
         waiting = self._kueue.wait_for_pods_ready or kueue.WaitForPodsReady()
         requeuing = waiting.requeuing_strategy or kueue.RequeuingStrategy()
+        by_creation = requeuing.timestamp == "Creation" and workload_settings.waits(self._kueue)
         return QuotaSettings(
             excluded_prefixes=tuple(found.exclude_resource_prefixes or ()),
             transformations=self._transformations(found.transformations or ()),
             device_classes=self._device_classes(found.device_class_mappings or ()),
             ignore_undeclared=ignored,
-            requeue_by_eviction=requeuing.timestamp != "Creation",
+            requeue_by_eviction=not by_creation,
+            one_at_a_time=workload_settings.is_one_at_a_time(self._kueue),
             fair_strategies=self._fair_strategies(),
             admission_fair_sharing=self._admission_fair_sharing(),
         )
@@ -290,6 +293,7 @@ class _Reader:
             metrics_address=metrics,
             health_address=None if health == metrics else health,
             visibility_address=self._visibility(),
+            workloads=self._workloads(),
         )
 
     def _visibility(self) -> ListenAddress | None:
@@ -302,6 +306,12 @@ class _Reader:
             host=found.visibility_server.bind_address or default.host,
             port=default.port if port is None else port,
         )
+
+    def _workloads(self) -> WorkloadSettings:
+        why = "waitForPodsReady.enable is not true"
+        for path in workload_settings.without_effect(self._kueue):
+            self.unused.append(UnusedField(path=path, why=why))
+        return workload_settings.read(self._kueue, self.problems)
 
     def _leader_election(self) -> LeaderElectionSettings:
         found, default = self._kueue.leader_election or kueue.LeaderElection(), _DEFAULTS

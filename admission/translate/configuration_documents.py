@@ -7,6 +7,7 @@ from admission.api.config import durations, gpu, kueue
 from admission.settings import (
     HealthSettings,
     ListenAddress,
+    PodsReadySettings,
     QuotaSettings,
     Settings,
     TransformationSettings,
@@ -47,7 +48,7 @@ def _kueue_document(settings: Settings) -> dict[str, Any]:
             "retryPeriod": _wire(election.retry_seconds),
         },
         "resources": _resources_document(settings.quota),
-        "waitForPodsReady": {"requeuingStrategy": {"timestamp": _timestamp(settings.quota)}},
+        **_workloads_document(settings),
     }
     if webhook.certificates:
         document["webhook"]["certDir"] = webhook.certificates
@@ -68,8 +69,37 @@ def _kueue_document(settings: Settings) -> dict[str, Any]:
     return document
 
 
-def _timestamp(quota: QuotaSettings) -> str:
-    return "Eviction" if quota.requeue_by_eviction else "Creation"
+def _workloads_document(settings: Settings) -> dict[str, Any]:
+    """What is done with Workloads besides giving them quota; nothing where that is nothing."""
+    found, document = settings.controller.workloads, {}
+    if found.pods_ready is not None:
+        document["waitForPodsReady"] = _waiting(found.pods_ready, settings.quota)
+    times = {
+        "afterFinished": found.retention.after_finished_us,
+        "afterDeactivatedByKueue": found.retention.after_deactivated_us,
+    }
+    said = {name: durations.to_wire(time) for name, time in times.items() if time is not None}
+    if said:
+        document["objectRetentionPolicies"] = {"workloads": said}
+    if found.copied_labels:
+        document["integrations"] = {"labelKeysToCopy": list(found.copied_labels)}
+    return document
+
+
+def _waiting(found: PodsReadySettings, quota: QuotaSettings) -> dict[str, Any]:
+    strategy: dict[str, Any] = {
+        "timestamp": "Eviction" if quota.requeue_by_eviction else "Creation",
+        "backoffBaseSeconds": found.backoff_base_seconds,
+        "backoffMaxSeconds": found.backoff_max_seconds,
+    }
+    if found.backoff_limit is not None:
+        strategy["backoffLimitCount"] = found.backoff_limit
+    return {
+        "timeout": durations.to_wire(found.timeout_us),
+        "recoveryTimeout": durations.to_wire(found.recovery_us),
+        "blockAdmission": quota.one_at_a_time,
+        "requeuingStrategy": strategy,
+    }
 
 
 def _resources_document(quota: QuotaSettings) -> dict[str, Any]:

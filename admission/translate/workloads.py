@@ -79,6 +79,8 @@ def workload(
         active=spec.active is not False,
         finished=status.is_true("Finished"),
         held=_is_held(view),
+        on_hold=_is_on_hold(view.status),
+        gates=meta.annotation(names.ADMISSION_GATED_BY),
         reservation=_reservation(status),
         eviction=_eviction(status),
         requeued=requeued is None or requeued.status != "False",
@@ -236,9 +238,21 @@ def _joined(found: list[str]) -> str:
 
 
 def _is_held(view: views.Workload) -> bool:
-    """Whether a gate or missing replacement pods keep it out of the queue."""
+    """Whether something keeps it out of the queue.
+
+    Gates, its owner, missing replacement pods, or an admission without reservation: that would
+    contradict the next one.
+    """
+    status = view.status
     gates = view.metadata.annotation(names.ADMISSION_GATED_BY)
-    return bool(gates) or view.status.is_true("WaitingForReplacementPods")
+    stale = status.admission is not None and not status.is_true("QuotaReserved")
+    missing_pods = status.is_true("WaitingForReplacementPods")
+    return bool(gates) or missing_pods or _is_on_hold(status) or stale
+
+
+def _is_on_hold(status: views.WorkloadStatus) -> bool:
+    found = status.condition("QuotaReserved")
+    return found is not None and found.status != "True" and found.reason == "OnHold"
 
 
 def _reservation(status: views.WorkloadStatus) -> model.Reservation | None:

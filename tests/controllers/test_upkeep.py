@@ -6,6 +6,7 @@ import pytest
 
 from admission.api import views
 from admission.base import names
+from admission.controllers import conditions
 from admission.kube import patches, resources
 from tests.controllers.world import (
     World,
@@ -32,12 +33,12 @@ def patch_workload(world: World, pod: str, change: dict[str, Any], subresource: 
     )  # fmt: skip
 
 
-def condition(world: World, pod: str, kind: str) -> views.Condition | None:
+def condition_of(world: World, pod: str, kind: str) -> views.Condition | None:
     return world.workloads()[pod].status.condition(kind)
 
 
 def reason(world: World, pod: str, kind: str) -> tuple[str, str] | None:
-    found = condition(world, pod, kind)
+    found = condition_of(world, pod, kind)
     return (found.status, found.reason) if found else None
 
 
@@ -261,3 +262,125 @@ def test_a_higher_priority_evicts_a_running_pod_and_takes_its_quota() -> None:
 
     assert world.admitted() == {"high"}
     assert set(world.workloads()) == {"high"}
+
+
+def foreign(name: str = "other", **changes: Any) -> dict[str, Any]:
+    """A Workload that somebody else made."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {names.GPU_RESOURCE: "1"}}}
+    metadata = {"name": name, "namespace": "ml", **changes.pop("metadata", {})}
+    pod_set = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": metadata,
+        "spec": {"queueName": "team-a", "podSets": [pod_set], **changes},
+    }
+
+
+def workload(world: World, name: str = "other") -> views.Workload:
+    return world.store.get(resources.WORKLOADS, name, "ml", into=views.Workload)
+
+
+def say(world: World, kind: str, status: str, reason: str, name: str = "other") -> None:
+    """Somebody else sets a condition."""
+    found = workload(world, name).status.conditions or ()
+    made = views.Condition(
+        type=kind, status=status, reason=reason, message="m",
+        last_transition_time="2026-01-01T00:00:00Z",
+    )  # fmt: skip
+    kept = [one for one in found if one.type != kind]
+    change = {"status": {"conditions": conditions.to_wire([*kept, made])}}
+    world.store.patch(resources.WORKLOADS, name, patches.merge(change), "ml", subresource="status")
+
+
+def test_a_gated_workload_says_what_gates_it_and_queues_when_the_gates_are_gone() -> None:
+    world = ready_world(quota=0)
+    gates = {names.ADMISSION_GATED_BY: "example.com/budget"}
+    world.add(foreign(metadata={"annotations": gates}))
+    world.pass_time(2)
+    found = workload(world).status.condition("QuotaReserved")
+    assert found is not None
+    assert (found.reason, found.message) == (
+        "AdmissionGated", "Admission is gated by: example.com/budget",
+    )  # fmt: skip
+
+    world.store.patch(
+        resources.WORKLOADS, "other",
+        patches.merge({"metadata": {"annotations": {names.ADMISSION_GATED_BY: None}}}), "ml",
+    )  # fmt: skip
+    world.settle()
+    found = workload(world).status.condition("QuotaReserved")
+    assert found is not None
+    assert found.reason in {"PendingEvaluation", "ExceedsMaxQuota"}
+    world.pass_time(2)
+    found = workload(world).status.condition("QuotaReserved")
+    assert found is not None
+    assert found.reason == "ExceedsMaxQuota"
+
+
+def test_a_workload_on_hold_is_left_as_its_owner_said() -> None:
+    world = ready_world()
+    world.add(foreign(metadata={"annotations": {names.ADMISSION_GATED_BY: "a.b/c"}}))
+    world.settle()
+    say(world, "QuotaReserved", "False", "OnHold")
+    world.store.patch(
+        resources.WORKLOADS, "other",
+        patches.merge({"metadata": {"annotations": {names.ADMISSION_GATED_BY: None}}}), "ml",
+    )  # fmt: skip
+    world.settle()
+    sent = len(world.sent)
+    world.pass_time(40)
+    assert workload(world).status.condition("QuotaReserved").reason == "OnHold"  # type: ignore[union-attr]
+    assert len(world.sent) == sent
+
+    say(world, "QuotaReserved", "False", "PendingEvaluation")
+    world.settle()
+    assert workload(world).status.is_true("Admitted")
+
+
+def test_an_admission_that_outlives_its_reservation_is_taken_out_and_made_anew() -> None:
+    world = ready_world()
+    world.add(foreign())
+    world.settle()
+    assert workload(world).status.is_true("Admitted")
+    say(world, "QuotaReserved", "False", "Pending")
+    world.observe()
+    world.core.step()
+    write = world.send_one()
+
+    assert write is not None
+    assert write.object.status.admission is None
+    world.settle()
+    assert workload(world).status.is_true("QuotaReserved")
+
+
+def test_an_owned_workload_without_owner_is_over() -> None:
+    world = ready_world()
+    world.add(foreign(metadata={
+        "labels": {names.JOB_UID_LABEL: "u"}, "finalizers": [names.RESOURCE_IN_USE],
+    }))  # fmt: skip
+    world.settle()
+    found = workload(world)
+    assert found.status.condition("Finished").reason == "OwnerNotFound"  # type: ignore[union-attr]
+    assert not found.metadata.finalizers
+
+
+def test_a_deleted_workload_that_nobody_owns_is_let_go() -> None:
+    world = ready_world()
+    world.add(foreign(metadata={"finalizers": [names.RESOURCE_IN_USE]}))
+    world.settle()
+    world.store.delete(resources.WORKLOADS, "other", "ml")
+    world.settle()
+    assert not world.store.list(resources.WORKLOADS).items
+
+
+def test_deactivating_an_evicted_workload_forgets_its_backoff() -> None:
+    world = checked_world()
+    world.add_pod("train")
+    world.settle()
+    answer(world, "train", "Retry", requeueAfterSeconds=600)
+    world.settle()
+    assert world.workloads()["train"].status.requeue_state is not None
+    patch_workload(world, "train", {"spec": {"active": False}})
+    world.settle()
+    assert world.workloads()["train"].status.requeue_state is None

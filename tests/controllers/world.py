@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from threading import Event
 from typing import Any
 
@@ -14,13 +15,13 @@ from admission.controllers.quarantine import Unreadable
 from admission.controllers.writer import Sender
 from admission.controllers.writes import Outcome, Write
 from admission.engine import model
-from admission.engine.requests import Rules
+from admission.engine.requests import NO_RULES, Rules
 from admission.kube import patches, resources
 from admission.kube.api import Document
 from admission.kube.reflector import Replaced
 from admission.kube.resources import Resource
 from admission.kube.store import Store
-from admission.settings import ControllerSettings
+from admission.settings import ControllerSettings, WorkloadSettings
 from admission.state.world import State
 from tests.builders import pod_document
 from tests.clocks import FakeClock
@@ -56,6 +57,9 @@ class World:
         clock: FakeClock | None = None,
         config: model.Config | None = None,
         device_classes: Mapping[str, str] | None = None,
+        *,
+        workloads: WorkloadSettings | None = None,
+        rules: Rules = NO_RULES,
     ) -> None:
         self.clock = clock or FakeClock()
         self.store = store or Store(crds=_CRDS, clock=self.clock)
@@ -64,6 +68,8 @@ class World:
         self.events = RecordedEvents()
         self.sent: list[Write] = []
         self.refuse: Any = None
+        self.shown: dict[Resource, tuple[views.Object, ...]] = {}
+        self.unlisted: set[Resource] = set()
         self._queue: deque[Write] = deque()
         self._sender = Sender(self.store, self.clock, Event())
         self.config = config
@@ -73,9 +79,9 @@ class World:
             writer=self,
             events=self.events,
             clock=self.clock,
-            settings=ControllerSettings(),
+            settings=ControllerSettings(workloads=workloads or WorkloadSettings()),
             accounting=Accounting(),
-            rules=Rules(device_classes=device_classes or {}),
+            rules=replace(rules, device_classes=device_classes or {}),
         )
         if self.leads:
             self.core.receive(core.Lead())
@@ -110,8 +116,10 @@ class World:
         return outcome
 
     def observe(self) -> None:
-        """Tells the core what the store holds, as a relist does."""
+        """Tells the core what the store holds, and what else is shown, as a relist does."""
         for resource, into in WATCHED.items():
+            if resource in self.unlisted:
+                continue
             listed = self.listed(resource, into)
             for one in listed.undecodable:
                 self.core.receive(Unreadable(one))
@@ -121,7 +129,8 @@ class World:
         """Everything of a kind that is watched."""
         selector = core.SELECTORS.get(resource, "")
         page = self.store.list(resource, label_selector=selector, into=into)
-        return Replaced(page.items, page.undecodable, page.resource_version)
+        items = (*page.items, *self.shown.get(resource, ()))
+        return Replaced(items, page.undecodable, page.resource_version)
 
     def settle(self) -> None:
         """Lets everything happen that can happen without time passing."""
@@ -254,9 +263,9 @@ def namespace(name: str = "ml") -> Document:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
-def ready_world(quota: int = 4) -> World:
-    """One team, one queue, one flavor."""
-    world = World()
+def ready_world(quota: int = 4, **more: Any) -> World:
+    """One team, one queue, one flavor; ``more`` is for the `World`."""
+    world = World(**more)
     world.add(namespace(), flavor(), cluster_queue(quota=quota), local_queue())
     world.settle()
     return world

@@ -6,7 +6,7 @@ import signal
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,10 +61,22 @@ class Installed:
             "--bind", f"127.0.0.1:{self.webhook_port}", "--cert-dir", str(self.certificates),
             "--metrics-bind", f"127.0.0.1:{self.metrics_port}", "--no-leader-election", *more,
         ]  # fmt: skip
+        self._start(command)
+
+    def _start(self, command: Sequence[str]) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         ready = f"webhook and controller ready, see {self.log}"
         waiting.until(self.is_ready, what=ready, within_seconds=90)  # a busy machine starts late
+
+    @contextmanager
+    def running(self, *command: str) -> Iterator[None]:
+        """Runs a command that serves as `start` does, and stops it at the end."""
+        self._start(command)
+        try:
+            yield
+        finally:
+            self.stop()
 
     def stop(self) -> int:
         """Ends both as a user does; the exit code."""

@@ -305,6 +305,7 @@ UNASKED = {
         Request("get", "", "pods"): AFTER_CONFLICT,
         Request("get", names.KUEUE_GROUP, "resourceflavors"): AFTER_CONFLICT,
         Request("get", "batch", "jobs"): AFTER_CONFLICT,
+        Request("delete", "batch", "jobs"): "where objectRetentionPolicies say so",
         Request("patch", "batch", "jobs/status"): "a stopped Job that had started",
         Request("update", "batch", "jobs/finalizers"): "asked by an admission plugin, not by us",
         Request("patch", "events.k8s.io", "events"): "an event that repeats is counted",

@@ -10,15 +10,19 @@ from admission.settings import (
     HealthSettings,
     LeaderElectionSettings,
     ListenAddress,
+    PodsReadySettings,
     QuotaSettings,
+    RetentionSettings,
     Settings,
     WebhookSettings,
+    WorkloadSettings,
 )
 from admission.translate import configuration_documents, engine_settings
 from tests.settings import files
 from tests.settings.files import V1BETA1, V1BETA2
 
 NAME = "kubernetes.io/metadata.name"
+MINUTE_US = 60_000_000
 EVERYTHING = (
     files.kueue(
         namespace="quota",
@@ -31,7 +35,15 @@ EVERYTHING = (
         visibilityServer={"bindAddress": "::1", "bindPort": 9092},
         leaderElection={"leaderElect": False, "leaseDuration": "1m", "renewDeadline": "40s",
                         "retryPeriod": "1500ms"},
-        waitForPodsReady={"requeuingStrategy": {"timestamp": "Creation"}},
+        waitForPodsReady={
+            "timeout": "5m", "recoveryTimeout": "3m", "blockAdmission": True,
+            "requeuingStrategy": {"timestamp": "Creation", "backoffLimitCount": 4,
+                                  "backoffBaseSeconds": 10, "backoffMaxSeconds": 100},
+        },
+        objectRetentionPolicies={
+            "workloads": {"afterFinished": "0s", "afterDeactivatedByKueue": "1h"}
+        },
+        integrations={"labelKeysToCopy": ["team", "example.com/cost"]},
         fairSharing={"preemptionStrategies": ["LessThanInitialShare"]},
         admissionFairSharing={"usageHalfLifeTime": "168h", "usageSamplingInterval": "1m",
                               "resourceWeights": {"nvidia.com/gpu": 100, "cpu": 0.1}},
@@ -88,7 +100,15 @@ def test_the_whole_of_both_documents_becomes_settings():
         metrics_address=ListenAddress(host="0.0.0.0", port=9090),
         health_address=ListenAddress(host="::1", port=9091),
         visibility_address=ListenAddress(host="::1", port=9092),
-    )
+        workloads=WorkloadSettings(
+            pods_ready=PodsReadySettings(
+                timeout_us=5 * MINUTE_US, recovery_us=3 * MINUTE_US, backoff_limit=4,
+                backoff_base_seconds=10, backoff_max_seconds=100,
+            ),
+            retention=RetentionSettings(after_finished_us=0, after_deactivated_us=60 * MINUTE_US),
+            copied_labels=("team", "example.com/cost"),
+        ),
+    )  # fmt: skip
     assert settings.leader_election == LeaderElectionSettings(
         enabled=False, lease_seconds=60, renew_seconds=40, retry_seconds=1.5
     )
@@ -134,6 +154,7 @@ def test_the_engine_gets_what_changes_its_decisions():
             weights={"nvidia.com/gpu": 100 * 10**9, "cpu": 10**8},  # type: ignore[dict-item]
         ),
         requeue_by_eviction=False,
+        one_at_a_time=True,
         heads_per_cycle=200,
     )
     assert engine_settings.engine_config(QuotaSettings()) == model.Config(heads_per_cycle=200)
@@ -264,3 +285,58 @@ def test_health_at_the_address_of_metrics_is_served_once():
         metrics={"bindAddress": ":8080"}, health={"healthProbeBindAddress": "0.0.0.0:8080"}
     )
     assert files.settings(document).controller.health_address is None
+
+
+# ---------------------------------------------------------------------------- workloads
+
+
+def test_a_file_that_does_not_mention_readiness_does_not_wait():
+    settings = files.settings(files.kueue())
+    assert settings.controller.workloads == WorkloadSettings()
+    assert not settings.quota.one_at_a_time
+
+
+@pytest.mark.parametrize(
+    ("version", "section", "timeout", "recovery", "one_at_a_time"),
+    [
+        (V1BETA2, {}, 30, 30, False),
+        (V1BETA2, {"timeout": "7m"}, 7, 7, False),
+        (V1BETA2, {"timeout": "7m", "recoveryTimeout": "0s"}, 7, 0, False),
+        (V1BETA2, {"blockAdmission": True}, 30, 30, True),
+        (V1BETA1, {"enable": True}, 5, 0, True),
+        (V1BETA1, {"enable": True, "blockAdmission": False}, 5, 0, False),
+    ],
+)
+def test_each_version_has_its_own_defaults_of_readiness(
+    version, section, timeout, recovery, one_at_a_time
+):
+    settings = files.settings(files.kueue(version, waitForPodsReady=section))
+    assert settings.controller.workloads.pods_ready == PodsReadySettings(
+        timeout_us=timeout * MINUTE_US, recovery_us=recovery * MINUTE_US
+    )
+    assert settings.quota.one_at_a_time is one_at_a_time
+
+
+@pytest.mark.parametrize("section", [{"timeout": "1m"}, {"enable": False, "timeout": "1m"}])
+def test_v1beta1_waits_only_when_it_says_so(section):
+    file = files.kueue(V1BETA1, waitForPodsReady=section)
+    assert files.settings(file).controller.workloads.pods_ready is None
+    assert files.unused(file) == ["waitForPodsReady.timeout"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"waitForPodsReady": {"timeout": "-1s", "recoveryTimeout": "1s"}},
+         "waitForPodsReady.timeout: must not be negative"),
+        ({"waitForPodsReady": {"requeuingStrategy": {"backoffLimitCount": -1}}},
+         "waitForPodsReady.requeuingStrategy.backoffLimitCount"),
+        ({"objectRetentionPolicies": {"workloads": {"afterFinished": "-1s"}}},
+         "objectRetentionPolicies.workloads.afterFinished: must not be negative"),
+        ({"integrations": {"labelKeysToCopy": ["a b"]}},
+         "integrations.labelKeysToCopy[0]: 'a b': must be the key of a label"),
+    ],
+)  # fmt: skip
+def test_a_value_that_makes_no_sense_is_named(fields, problem):
+    (found,) = files.problems(files.kueue(**fields))
+    assert found.startswith(problem)

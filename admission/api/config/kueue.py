@@ -18,13 +18,14 @@ _MANAGED: Final = Unused(
     "which pods are managed follows from GpuConfiguration.managedResources, the queue label, and "
     "the namespace label gpu-admission.dev/enforce"
 )
-_PODS_ONLY: Final = Unused("pods are managed, and other objects through their pods")
+_KINDS: Final = Unused(
+    "single pods and batch/v1 Jobs are managed, other kinds through the pods that they make"
+)
 _NO_LIMIT: Final = Unused(
     "writes are bounded by GpuConfiguration.controller.writers, and slow down when told to"
 )
 _OWN_LEASE: Final = Unused("the Lease is called gpu-admission, in the program's own namespace")
 _NOT_BUILT: Final = Unused("not supported")
-_OFF: Final = Unused("not supported: nothing waits for pods to become ready")
 _CERTIFICATES: Final = Unused(
     "certificates are those in the webhook's directory; `gpu-admission install` makes them"
 )
@@ -163,24 +164,24 @@ class RequeuingStrategy(ConfigModel):
     """What becomes of a workload whose pods were not ready in time."""
 
     timestamp: Literal["Creation", "Eviction"] | None = None
-    backoff_limit_count: Annotated[Count | None, _OFF] = None
-    backoff_base_seconds: Annotated[Count | None, _OFF] = None
-    backoff_max_seconds: Annotated[Count | None, _OFF] = None
+    backoff_limit_count: Count | None = None
+    backoff_base_seconds: Count | None = None
+    backoff_max_seconds: Count | None = None
 
 
 class WaitForPodsReady(ConfigModel):
     """Waiting for pods to become ready."""
 
-    timeout: Annotated[Duration | None, _OFF] = None
-    block_admission: Annotated[bool | None, _OFF] = None
-    recovery_timeout: Annotated[Duration | None, _OFF] = None
+    timeout: Duration | None = None
+    block_admission: bool | None = None
+    recovery_timeout: Duration | None = None
     requeuing_strategy: RequeuingStrategy | None = None
 
 
 class WaitForPodsReadyV1Beta1(WaitForPodsReady):
     """Waiting for pods to become ready, v1beta1."""
 
-    enable: Annotated[bool | None, _OFF] = None
+    enable: bool | None = None
 
 
 class ExternalFramework(ConfigModel):
@@ -236,15 +237,15 @@ class PodOptions(ConfigModel):
 class Integrations(ConfigModel):
     """Kinds of jobs."""
 
-    frameworks: list[str] | None = None
-    external_frameworks: list[str] | None = None
+    frameworks: Annotated[list[str] | None, _KINDS] = None
+    external_frameworks: Annotated[list[str] | None, _KINDS] = None
     label_keys_to_copy: list[str] | None = None
 
 
 class IntegrationsV1Beta1(Integrations):
     """Kinds of jobs, v1beta1."""
 
-    pod_options: PodOptions | None = None
+    pod_options: Annotated[PodOptions | None, _MANAGED] = None
 
 
 class VisibilityOfQueues(ConfigModel):
@@ -365,7 +366,7 @@ class Configuration(ConfigModel):
     client_connection: Annotated[ClientConnection | None, _NO_LIMIT] = None
     admission_fair_sharing: AdmissionFairSharing | None = None
     feature_gates: Annotated[dict[str, bool] | None, Unused("there are no feature gates")] = None
-    object_retention_policies: Annotated[RetentionPolicies | None, _NOT_BUILT] = None
+    object_retention_policies: RetentionPolicies | None = None
 
 
 class ConfigurationV1Beta1(Configuration):
@@ -373,7 +374,7 @@ class ConfigurationV1Beta1(Configuration):
 
     metrics: Metrics | None = None
     wait_for_pods_ready: WaitForPodsReadyV1Beta1 | None = None
-    integrations: Annotated[IntegrationsV1Beta1 | None, _PODS_ONLY] = None
+    integrations: IntegrationsV1Beta1 | None = None
     queue_visibility: Annotated[QueueVisibility | None, _NOT_BUILT] = None
     multi_kueue: Annotated[MultiKueue | None, _NOT_BUILT] = None
     fair_sharing: FairSharingV1Beta1 | None = None
@@ -385,7 +386,7 @@ class ConfigurationV1Beta2(Configuration):
 
     metrics: MetricsV1Beta2 | None = None
     wait_for_pods_ready: WaitForPodsReady | None = None
-    integrations: Annotated[Integrations | None, _PODS_ONLY] = None
+    integrations: Integrations | None = None
     multi_kueue: Annotated[MultiKueueV1Beta2 | None, _NOT_BUILT] = None
     fair_sharing: FairSharing | None = None
     resources: ResourcesV1Beta2 | None = None

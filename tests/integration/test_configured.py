@@ -1,0 +1,227 @@
+"""What Kueue's Configuration says holds for the running program, on a real API server."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from admission.base import names
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.processes import free_port
+from tests.integration import applied
+from tests.integration.applied import Workloads, condition
+from tests.integration.installed import PROGRAM, Installed
+
+pytestmark = pytest.mark.controlplane
+
+READY_BY = "kueue-job-controller-PodsReady"
+FINISHED_BY = "kueue-job-controller-Finished"
+
+
+class Configured(Installed):
+    """The program, run with nothing but a kubeconfig and a file."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        super().__init__(cluster, folder)
+        self.health_url = f"http://127.0.0.1:{free_port()}"
+        self.file = folder / "config.yaml"
+
+    @contextmanager
+    def configured(self, **fields: Any) -> Iterator[None]:
+        """Runs with more fields of the document."""
+        document = {
+            "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+            "kind": "Configuration",
+            "webhook": {
+                "host": "127.0.0.1",
+                "port": self.webhook_port,
+                "certDir": str(self.certificates),
+            },
+            "metrics": {"bindAddress": f"127.0.0.1:{self.metrics_port}"},
+            "health": {"healthProbeBindAddress": self.health_url.removeprefix("http://")},
+            "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
+            **fields,
+        }
+        self.file.write_text(yaml.safe_dump(document))
+        command = ("run", "--kubeconfig", self.kubeconfig, "--config", str(self.file))
+        with self.running(*PROGRAM, *command):
+            yield
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Configured]:
+    with Cluster.start() as cluster:
+        made = Configured(cluster, tmp_path_factory.mktemp("configured"))
+        made.install()
+        yield made
+
+
+def make_team(system: Installed, quota: int = 4) -> Workloads:
+    return Workloads(system, system.add_team(quota))
+
+
+def workload_of(workloads: Workloads, owner: str) -> str:
+    """Name of the Workload that an object owns."""
+
+    def look() -> str:
+        return next(
+            (
+                one["metadata"]["name"]
+                for one in workloads.api.get(workloads.path)["items"]
+                if one["metadata"].get("ownerReferences", [{}])[0].get("name") == owner
+            ),
+            "",
+        )
+
+    return waiting.until(look, what=f"the Workload of {owner}")
+
+
+def make_ready(system: Installed, team: str, name: str) -> None:
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    path = f"/api/v1/namespaces/{team}/pods/{name}/status"
+    system.api.patch(path, {"status": status})
+
+
+def test_it_serves_where_the_file_says_leads_and_names_what_it_ignores(
+    system: Configured,
+) -> None:
+    with system.configured(
+        clientConnection={"qps": 300},
+        integrations={"frameworks": ["pod"], "labelKeysToCopy": ["team"]},
+    ):
+        assert system.probe(system.health_url, "/readyz") == 200
+        assert system.probe(system.health_url, "/healthz") == 200
+        assert system.probe(system.metrics_url, "/metrics") == 200
+        lease = f"/apis/coordination.k8s.io/v1/namespaces/{names.SYSTEM_NAMESPACE}/leases"
+        spec = system.api.get(f"{lease}/{names.LEASE_NAME}")["spec"]
+        assert spec["holderIdentity"]
+        assert spec["leaseDurationSeconds"] == 15
+        workloads = make_team(system)
+        system.create_pod(workloads.namespace, "train", metadata={"labels": {"team": "red"}})
+        system.wait_released(workloads.namespace, "train")
+        made = workloads.get(workload_of(workloads, "train"))
+        assert made["metadata"]["labels"]["team"] == "red"
+    log = system.log.read_text()
+    for path in ("clientConnection.qps", "integrations.frameworks", "leaderElection.resourceName"):
+        assert path in log
+    assert "labelKeysToCopy" not in log
+
+
+def test_pods_that_are_not_ready_in_time_are_evicted(system: Configured) -> None:
+    waits = {
+        "timeout": "2s",
+        "recoveryTimeout": "2s",
+        "requeuingStrategy": {"backoffBaseSeconds": 1, "backoffLimitCount": 1},
+    }
+    retention = {"workloads": {"afterFinished": "1s", "afterDeactivatedByKueue": "1s"}}
+    with system.configured(waitForPodsReady=waits, objectRetentionPolicies=retention):
+        workloads = make_team(system)
+        late_pod_is_deleted(system, workloads)
+        ready_pod_stays_until_it_fails(system, workloads)
+        others_say_whether_their_pods_are_ready(workloads)
+        job_is_deactivated_and_deleted_in_the_end(system, workloads)
+        finished_workload_is_deleted(workloads)
+
+
+def late_pod_is_deleted(system: Installed, workloads: Workloads) -> None:
+    team = workloads.namespace
+    system.create_pod(team, "late")
+    workloads.wait(workload_of(workloads, "late"), "PodsReady", "False", "WaitForStart")
+    path = f"/api/v1/namespaces/{team}/pods/late"
+    waiting.until(lambda: not system.api.answers(path), what="the late pod gone")
+
+
+def ready_pod_stays_until_it_fails(system: Installed, workloads: Workloads) -> None:
+    team = workloads.namespace
+    system.create_pod(team, "good")
+    name = workload_of(workloads, "good")
+    system.wait_released(team, "good")
+    make_ready(system, team, "good")
+    workloads.wait(name, "PodsReady", "True", "Started")
+    path = f"/api/v1/namespaces/{team}/pods/good"
+    broken = {"conditions": [{"type": "Ready", "status": "False"}]}
+    system.api.patch(f"{path}/status", {"status": broken})
+    waiting.until(lambda: not system.api.answers(path), what="the broken pod gone")
+
+
+def others_say_whether_their_pods_are_ready(workloads: Workloads) -> None:
+    """Of a Workload made by hand nobody but its controller says that pods are ready."""
+    workloads.create("ready")
+    workloads.wait("ready", "Admitted", "True")
+    workloads.say("ready", READY_BY, condition("PodsReady", "True", "Started"))
+    workloads.create("late")
+    workloads.wait("late", "Admitted", "True")
+    found = workloads.wait("late", "Evicted", "True", "PodsReadyTimeout")
+    assert found["message"] == f"Exceeded the PodsReady timeout {workloads.namespace}/late"
+    assert not workloads.condition("late", "PodsReady")
+    status = workloads.get("late")["status"]
+    assert status["requeueState"]["count"] == 1
+    assert status["schedulingStats"]["evictions"] == [
+        {"reason": "PodsReadyTimeout", "underlyingCause": "WaitForStart", "count": 1}
+    ]
+    workloads.clear("late")
+    workloads.wait("late", "Requeued", "True", "BackoffFinished")
+    workloads.wait("late", "Admitted", "True")
+    found = workloads.wait("late", "Evicted", "True", "DeactivatedDueToRequeuingLimitExceeded")
+    assert found["message"] == (
+        "The workload is deactivated due to exceeding the maximum number of re-queuing retries"
+    )
+    assert workloads.said("ready", "Admitted") == ("True", "Admitted")
+    workloads.delete("ready")
+
+
+def job_is_deactivated_and_deleted_in_the_end(system: Installed, workloads: Workloads) -> None:
+    path = f"/apis/batch/v1/namespaces/{workloads.namespace}/jobs"
+    template = {"spec": {"containers": [applied.container(1)], "restartPolicy": "Never"}}
+    system.api.post(path, {"metadata": {"name": "train"}, "spec": {"template": template}})
+    waiting.until(lambda: not system.api.answers(f"{path}/train"), what="the Job deleted")
+    events = f"/apis/events.k8s.io/v1/namespaces/{workloads.namespace}/events"
+    waiting.until(
+        lambda: [
+            one
+            for one in system.api.get(events)["items"]
+            if (one["regarding"]["kind"], one["reason"]) == ("Job", "Deleted")
+        ],
+        what="an event on the Job",
+    )
+
+
+def finished_workload_is_deleted(workloads: Workloads) -> None:
+    workloads.create("done")
+    workloads.wait("done", "Admitted", "True")
+    workloads.say("done", FINISHED_BY, condition("Finished", "True", "Succeeded"))
+    waiting.until(lambda: not workloads.exists("done"), what="the finished Workload deleted")
+
+
+def test_one_at_a_time_means_in_the_whole_cluster(system: Configured) -> None:
+    with system.configured(waitForPodsReady={"timeout": "10m", "blockAdmission": True}):
+        first, second = make_team(system), make_team(system)
+        first.create("train")
+        first.wait("train", "Admitted", "True")
+        second.create("train")
+        found = second.wait("train", "QuotaReserved", "False", "WaitingForPodsReady")
+        assert found["message"] == (
+            "waiting for all admitted workloads to be in PodsReady condition"
+        )
+        first.say("train", READY_BY, condition("PodsReady", "True", "Started"))
+        second.wait("train", "Admitted", "True")
+
+
+def test_namespaces_that_the_selector_leaves_out_are_left_alone(system: Configured) -> None:
+    workloads_of = system.cluster.create_namespace("lab")
+    key = "kubernetes.io/metadata.name"
+    selector = {"matchExpressions": [{"key": key, "operator": "NotIn", "values": [workloads_of]}]}
+    with system.configured(managedJobsNamespaceSelector=selector):
+        team = make_team(system)
+        system.add_local_queue(workloads_of, team.namespace)
+        system.wait_for_queue(workloads_of)
+        free = system.create_pod(
+            workloads_of, "free", metadata={"labels": {names.QUEUE_LABEL: "default"}}
+        )
+        assert "schedulingGates" not in free["spec"]
+        held = system.create_pod(team.namespace, "held")
+        assert held["spec"]["schedulingGates"]
