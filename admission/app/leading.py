@@ -10,6 +10,7 @@ from typing import Protocol
 from admission.base.clock import Clock
 from admission.kube.api import Api
 from admission.kube.lease import Election, Timing
+from admission.obs import logs
 from admission.settings import Settings
 
 
@@ -82,15 +83,21 @@ class Elected:
             ),
         )
         self._thread: threading.Thread | None = None
+        self._log = logs.get("leading")
 
     def start(self, begin: Callable[[], None]) -> None:
         """Runs for the Lease in a thread of its own."""
 
         def started() -> None:
-            threading.Thread(target=self._begin, args=(begin,), daemon=True).start()
+            threading.Thread(
+                target=self._or_lose, args=(lambda: self._begin(begin),), daemon=True
+            ).start()
+
+        def run() -> None:
+            self._election.run(started, self._lose)
 
         self._thread = threading.Thread(
-            target=self._election.run, args=(started, self._lose), name="lease", daemon=True
+            target=self._or_lose, args=(run,), name="lease", daemon=True
         )
         self._thread.start()
 
@@ -109,6 +116,14 @@ class Elected:
         wait = 0.0 if self._election.is_first else self._timeout
         if not self._stopping.wait(wait):
             begin()
+
+    def _or_lose(self, do: Callable[[], None]) -> None:
+        """A thread that broke would leave a leader that never begins, or never renews."""
+        try:
+            do()
+        except Exception:  # noqa: BLE001 - the process must end, whatever it was
+            self._log.exception("leadership broke down")
+            self._lose()
 
     def _lose(self) -> None:
         self.lost = True

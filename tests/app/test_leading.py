@@ -53,3 +53,26 @@ def test_the_first_leader_waits_for_nobody(store: Store) -> None:
 def test_a_successor_waits_out_the_last_request_of_the_one_before(store: Store) -> None:
     waited(store)
     assert waited(store) == [7]
+
+
+def test_a_lead_that_cannot_begin_ends_the_process(store: Store) -> None:
+    """Else it would renew the Lease for ever and decide nothing."""
+
+    def broken() -> None:
+        raise RuntimeError("can't start new thread")
+
+    elected = Elected(store, SETTINGS, SystemClock())
+    elected.start(broken)
+    waiting.until(lambda: elected.lost, what="the leader gives up")
+    elected.stop()
+
+
+def test_a_broken_election_ends_the_process(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(store, "get", broken)
+    elected = Elected(store, SETTINGS, SystemClock())
+    elected.start(lambda: None)
+    waiting.until(lambda: elected.lost, what="the candidate gives up")
+    elected.stop()
