@@ -18,6 +18,10 @@ class FakeClock:
     def monotonic(self) -> float:
         return self._passed
 
+    def set_back(self, seconds: float) -> None:
+        """Somebody corrects the wall time; monotonic time goes on."""
+        self._start -= timedelta(seconds=seconds)
+
     def advance(self, seconds: float) -> None:
         assert seconds >= 0
         self._passed += seconds

@@ -14,6 +14,8 @@ _Name = TypeVar("_Name", ClusterQueueName, CohortName)
 class Retries:
     """Retries that are due at some time, each once.
 
+    Due is also what lies further ahead than anything is gathered: then the clock was set back.
+
     Args:
         batch_us: how long events are gathered.
     """
@@ -45,16 +47,16 @@ class Retries:
         """Names of the ClusterQueues whose retry is due."""
         if not (self._queues or self._trees or self._cohorts):
             return set()
-        names = set(_due(self._queues, now_us))
+        names = set(self._due(self._queues, now_us))
         roots: dict[int, CohortNode] = {}
-        for name in _due(self._trees, now_us):
+        for name in self._due(self._trees, now_us):
             node = forest.queues.get(name)
             root = None if node is None else node.root()
             if isinstance(root, CohortNode):
                 roots[id(root)] = root
             elif node is not None:
                 names.add(name)
-        for cohort in _due(self._cohorts, now_us):
+        for cohort in self._due(self._cohorts, now_us):
             if cohort in forest.cohorts:
                 root = forest.cohorts[cohort].root()
                 assert isinstance(root, CohortNode)
@@ -64,10 +66,10 @@ class Retries:
             names.update(leaf.name for leaf in root.leaves())
         return names
 
-
-def _due(times: dict[_Name, int], now_us: int) -> list[_Name]:
-    """Takes out the names whose time has come."""
-    found = [name for name, due_us in times.items() if due_us <= now_us]
-    for name in found:
-        del times[name]
-    return found
+    def _due(self, times: dict[_Name, int], now_us: int) -> list[_Name]:
+        """Takes out the names whose time has come."""
+        latest_us = now_us + self._batch_us
+        found = [name for name, due_us in times.items() if not now_us < due_us <= latest_us]
+        for name in found:
+            del times[name]
+        return found
