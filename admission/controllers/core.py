@@ -341,14 +341,16 @@ class Core:
             self._fleet.lose_pod(pod.metadata.uid)
             self._backlog.add(self._pods.lose_pod(pod))
             return
-        self._fleet.see_pod(pod)
         key = self._pods.see_pod(pod, spec)
         if key is not None:
             self._backlog.add(key)
+            self._fleet.see_pod(pod)
 
     def _lose_pod(self, view: views.Object) -> None:
         self._fleet.lose_pod(view.metadata.uid)
-        self._backlog.add(self._pods.lose_pod(views.Pod(metadata=view.metadata)))
+        key = self._pods.lose_pod(views.Pod(metadata=view.metadata))
+        self._hinted.discard(key)
+        self._backlog.add(key)
 
     def _configuration_changed(self, resource: Resource, view: views.Object) -> None:
         """Looks again at every Workload that may be concerned, and at why others wait."""
@@ -454,10 +456,10 @@ class Core:
         held = known is not None and bool(known.metadata.finalizers)
         if outcome.result is not Result.GONE and (not deleted or held):
             return
-        if outcome.write.purpose is Purpose.FIND_WORKLOAD:
+        if known is None and outcome.write.purpose is Purpose.FIND_WORKLOAD:
             self._pods.note_missing(key, missing=True)
-        if known is not None:
-            self._lose_workload(known)
+        if known is not None and known.metadata.uid == outcome.write.uid:
+            self._lose_workload(known)  # else it is another one, made since
 
     def _see_kind(self, key: WorkloadKey, kind: views.Object | None) -> None:
         """With its kind there, a Workload that was not found is gone; else nothing is stopped."""
@@ -472,7 +474,7 @@ class Core:
         if pod is None:
             return
         if outcome.result is Result.GONE:
-            self._pods.lose_pod(pod)
+            self._lose_pod(pod)
         elif outcome.write.verb is Verb.DELETE and outcome.result is Result.DONE:
             self._pods.confirm_stopped(key)
 
@@ -516,6 +518,8 @@ class Core:
             return
         if write is not None:
             self._lanes.submit(write)
+        elif self._pods.is_unknown(key) and not self._jobs.owns(key, None):
+            self._lanes.forget(key)
 
     def _next_write(self, key: WorkloadKey) -> writes.Write | None:
         workload, now = self._pods.workloads.get(key), self._clock.now()

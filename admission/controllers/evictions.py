@@ -37,6 +37,13 @@ def preempt(workload: views.Workload, evicted: decisions.Evict, now: datetime) -
     return evict(workload, evicted.reason, evicted.message, now, preempted)
 
 
+def tells(workload: views.Workload, evicted: decisions.Evict) -> bool:
+    """Whether `preempt` was written for this decision."""
+    found = workload.status.condition(conditions.PREEMPTED)
+    told = found is not None and (found.status, found.message) == ("True", evicted.message)
+    return told and workload.status.is_true(conditions.EVICTED)
+
+
 def evict(
     workload: views.Workload,
     reason: str,

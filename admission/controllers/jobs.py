@@ -142,13 +142,18 @@ class Jobs:
         self._look_at((key,))
 
     def _lose(self, view: views.Object) -> None:
-        """The Job is gone, or its label is; a later version with a label may come again."""
+        """The Job is gone, or its label is; a later version with a label may come again.
+
+        An answer that is older than the news is not one.
+        """
         key = jobworkload.key_of(view)
-        known = self._jobs.pop(key, None)
-        if known is not None:
-            self._lost[known.metadata.uid] = version(known)
-            while len(self._lost) > _REMEMBERED:
-                self._lost.popitem(last=False)
+        known, uid = self._jobs.pop(key, None), view.metadata.uid
+        newest = max(
+            self._lost.pop(uid, -1), version(view), -1 if known is None else version(known)
+        )
+        self._lost[uid] = newest
+        while len(self._lost) > _REMEMBERED:
+            self._lost.popitem(last=False)
         self._documents.pop(key, None)
         self._stopping.pop(key, None)
         self._deleted.pop(key, None)
@@ -336,6 +341,7 @@ def _workload_write(workload: views.Workload, purpose: Purpose, changes: dict[st
         resource=resources.WORKLOADS,
         namespace=metadata.namespace,
         name=metadata.name,
+        uid=metadata.uid,
         patch=patches.merge(changes),
         into=writes.WORKLOAD_VIEW,
     )

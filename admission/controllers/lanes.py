@@ -74,6 +74,10 @@ class Lanes:
         self._resting.add(lane)
         self._wake_at(lane, seconds)
 
+    def forget(self, lane: Lane) -> None:
+        """Forgets how often it was refused something: all that it was about is gone."""
+        self._refusals.pop(lane, None)
+
     def due(self) -> list[Lane]:
         """Lanes whose rest is over; open writes that are due are sent again on the way."""
         now, ended = self._clock.monotonic(), []

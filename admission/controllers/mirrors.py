@@ -95,12 +95,22 @@ class Mirror(Generic[Value]):
             if key not in listed and key not in unreadable and not _is_newer(value, version)
         ]
         for value in gone:
-            self._remove(value)
+            self._drop(self._known.pop(key_of(value)))
         for value in listed.values():
             self._set(value)
 
     def _set(self, value: Value) -> None:
-        self._known[key_of(value)] = self._remembered(value)
+        """Takes a sight of an object; of one that has taken another's place both are told.
+
+        An answer may be older than the object that has its name by now; that one stays.
+        """
+        key = key_of(value)
+        known = self._known.get(key)
+        if known is not None and known.metadata.uid != value.metadata.uid:
+            if _is_newer(known, value.metadata.resource_version):
+                return
+            self._drop(known)
+        self._known[key] = self._remembered(value)
         try:
             self._put(value)
         except (AdmissionError, msgspec.ValidationError) as error:
@@ -114,7 +124,7 @@ class Mirror(Generic[Value]):
         found = value.metadata
         return {"kind": self._kind, "namespace": found.namespace, "name": found.name}
 
-    def _remembered(self, value: Value) -> views.Object:
+    def _remembered(self, value: views.Object) -> views.Object:
         found = value.metadata
         if not self._slim:
             return views.Object(metadata=found)
@@ -122,12 +132,18 @@ class Mirror(Generic[Value]):
         return views.Object(metadata=identity)
 
     def _remove(self, value: views.Object) -> None:
-        known = self._known.pop(key_of(value), None)
-        if known is not None:
-            self._drop(known)
+        """Takes the news that an object is gone; another one may have its name already.
+
+        Its successor is known before the news comes where it was seen in an answer.
+        """
+        key = key_of(value)
+        known = self._known.get(key)
+        if known is not None and known.metadata.uid == value.metadata.uid:
+            del self._known[key]
+            self._drop(self._remembered(value))
 
 
 def _is_newer(value: views.Object, version: str) -> bool:
-    """Whether an object was seen in a state later than that of a list."""
+    """Whether an object was seen in a state later than a version of its kind."""
     known = value.metadata.resource_version
     return known.isdecimal() and version.isdecimal() and int(known) > int(version)

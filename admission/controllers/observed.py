@@ -29,12 +29,14 @@ class Observed(Generic[Key, Value]):
         return self._objects.get(key)
 
     def put(self, key: Key, value: Value) -> bool:
-        """Takes a sight of an object; false if a newer one is known."""
+        """Takes a sight of an object; false if a newer one is known, also another of its key."""
         if value.metadata.uid in self._deleted:
             return False
         known = self._objects.get(key)
         same_object = known is not None and known.metadata.uid == value.metadata.uid
-        if known is not None and same_object and version(value) <= version(known):
+        if known is not None and version(value) < version(known):
+            return False
+        if known is not None and same_object and version(value) == version(known):
             return False
         self._objects[key] = value
         return True

@@ -133,6 +133,10 @@ class PodWorkloads:
             return None
         return podworkload.is_ready(pod)
 
+    def is_unknown(self, key: WorkloadKey) -> bool:
+        """Whether there is neither a Workload nor a pod of that key."""
+        return key not in self._pod_keys and self.workloads.get(key) is None
+
     def spec_of(self, key: WorkloadKey) -> Mapping[str, Any] | None:
         """Whole spec of a pod whose Workload does not exist yet."""
         return self._specs.get(key)

@@ -229,7 +229,7 @@ class Scheduling:
         if key in self._take_backs and not lifecycle.is_pending(workload):
             status = evictions.withdraw(workload, _WAITING, _TAKEN_BACK, now)
             return writes.patch_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
-        evict = self._evicts.get(key)
+        evict = self._open_eviction(key, workload)
         if evict is not None:
             status = evictions.preempt(workload, evict, now)
             return writes.patch_workload_status(workload, Purpose.EVICT, status)
@@ -238,6 +238,16 @@ class Scheduling:
             status = statuses.reserve(workload, admit, now)
             return writes.patch_workload_status(workload, Purpose.RESERVE_QUOTA, status)
         return None
+
+    def _open_eviction(self, key: WorkloadKey, workload: views.Workload) -> decisions.Evict | None:
+        """The eviction that is still to be written; one that is told, or has no quota, needs none.
+
+        Ours is told already where only the answer got lost.
+        """
+        is_over = workload.status.is_true(conditions.EVICTED) or lifecycle.is_pending(workload)
+        if is_over:
+            self._evicts.pop(key, None)
+        return self._evicts.get(key)
 
     def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
         """Takes what came of the write of a decision; call before the answer is seen.
@@ -250,10 +260,8 @@ class Scheduling:
             return
         if purpose is Purpose.CLEAR_RESERVATION and result is not Result.CONFLICT:
             self._take_backs.discard(key)
-        if purpose is Purpose.EVICT and result is not Result.CONFLICT:
-            evict = self._evicts.pop(key, None)
-            if evict is not None and result is Result.DONE:
-                self._accounting.preempted(evict.preemptor_cluster_queue, evict.preemption_reason)
+        if purpose is Purpose.EVICT:
+            self._settle_eviction(key, outcome)
         if purpose is not Purpose.RESERVE_QUOTA or key not in self._admits:
             return
         if result is Result.CONFLICT and lifecycle.is_pending(outcome.object):
@@ -262,6 +270,17 @@ class Scheduling:
         if result is not Result.DONE:
             self._state.forget(key, self._now_us())
             self.changed()
+
+    def _settle_eviction(self, key: WorkloadKey, outcome: Outcome) -> None:
+        evict = self._evicts.get(key)
+        if evict is None:
+            return
+        is_conflict = outcome.result is Result.CONFLICT
+        was_written = is_conflict and evictions.tells(outcome.object, evict)
+        if was_written or outcome.result is Result.DONE:
+            self._accounting.preempted(evict.preemptor_cluster_queue, evict.preemption_reason)
+        if was_written or not is_conflict:
+            del self._evicts[key]
 
     def _count(self, result: decisions.CycleResult, seconds: float) -> None:
         label = "success" if result.admitted else "inadmissible"

@@ -44,9 +44,12 @@ class Shelf:
         node = self._node_of_slice.pop(name, "")
         if not node:
             return ()
-        del self._parts[node][name]
-        if not self._parts[node]:
+        gone = self._parts[node].pop(name)
+        left = {part.pool for part in self._parts[node].values()}
+        if not left:
             del self._parts[node]
+        if gone.pool not in left and self._node_of_pool.get(gone.pool) == node:
+            del self._node_of_pool[gone.pool]
         return self._look_at(node)
 
     def published(self, node: str) -> Published | None:

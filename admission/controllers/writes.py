@@ -82,7 +82,7 @@ class Write:
         document: for CREATE, the object.
         patch: for PATCH, the change; it carries its own precondition.
         subresource: for PATCH, empty or ``status``.
-        uid: for DELETE, the precondition.
+        uid: of the object that it is about, as far as that is known; for DELETE the precondition.
         propagation: for DELETE, what becomes of dependents; empty for the kind's default.
         into: type that the answer, or the object as read after a conflict, is decoded to.
     """
@@ -214,6 +214,7 @@ def patch_workload_status(
         resource=WORKLOADS,
         namespace=metadata.namespace,
         name=metadata.name,
+        uid=metadata.uid,
         patch=patches.merge({"metadata": precondition, "status": status}),
         subresource="status",
         into=WORKLOAD_VIEW,
@@ -231,6 +232,7 @@ def patch_workload_spec(workload: views.Workload, purpose: Purpose, spec: dict[s
         resource=WORKLOADS,
         namespace=metadata.namespace,
         name=metadata.name,
+        uid=metadata.uid,
         patch=patches.merge({"metadata": precondition, "spec": spec}),
         into=WORKLOAD_VIEW,
     )

@@ -244,7 +244,7 @@ class State:
             self._grudges.has_left(key)
         self._workloads[key] = workload
         if old is not None and old.queue != workload.queue:
-            self._of_local[old.queue].pop(key, None)
+            self._leave_local(old)
             self._changes.local(old.queue)
         self._of_local.setdefault(workload.queue, {})[key] = None
         self._place(workload, now_us, old)
@@ -256,13 +256,18 @@ class State:
             return
         self._assumed.pop(key, None)
         self._grudges.forget(key)
-        self._of_local[workload.queue].pop(key, None)
+        self._leave_local(workload)
         self._fair_usage.released(workload)
         self._lines.take(key)
         self._ledger.release(key, now_us)
         self._note_left(workload, now_us)
         self._sharing.drop(key)
         self._stand_sharers(now_us)
+
+    def _leave_local(self, workload: Workload) -> None:
+        del self._of_local[workload.queue][workload.key]
+        if not self._of_local[workload.queue]:
+            del self._of_local[workload.queue]
 
     def forget(self, key: WorkloadKey, now_us: int = 0) -> None:
         """Undoes the assumption of an admission that was certainly not written."""
@@ -378,11 +383,8 @@ class State:
 
     def next_wakeup_us(self) -> int | None:
         """The earliest end of a backoff, retry batch or sample; None when nothing is timed."""
-        times = (
-            self._retries.next_us(),
-            self._lines.next_backoff_us(),
-            self._fair_usage.next_us(),
-        )
+        others = self._lines.next_backoff_us(), self._fair_usage.next_us()
+        times = (self._retries.next_us(), *others)
         return min((time_us for time_us in times if time_us is not None), default=None)
 
     def run_cycle(self, now_us: int) -> CycleResult:

@@ -1,5 +1,7 @@
 """A relist becomes its differences; what cannot be read is not gone."""
 
+import pytest
+
 from admission.api import views
 from admission.base.errors import InvalidValueError
 from admission.controllers.mirrors import Mirror
@@ -7,17 +9,19 @@ from admission.kube.api import Undecodable
 from admission.kube.reflector import Deleted, Replaced, Upserted
 
 
-def thing(name: str, version: str = "") -> views.Object:
-    return views.Object(metadata=views.ObjectMeta(name=name, uid=name, resource_version=version))
+def thing(name: str, version: str = "", uid: str = "") -> views.Object:
+    metadata = views.ObjectMeta(name=name, uid=uid or name, resource_version=version)
+    return views.Object(metadata=metadata)
 
 
 class Log:
-    def __init__(self) -> None:
+    def __init__(self, *, slim: bool = False) -> None:
         self.said: list[str] = []
         self.mirror: Mirror[views.Object] = Mirror(
             "Thing",
-            lambda value: self.said.append(f"put {value.metadata.name}"),
-            lambda value: self.said.append(f"drop {value.metadata.name}"),
+            lambda value: self.said.append(f"put {value.metadata.uid}"),
+            lambda value: self.said.append(f"drop {value.metadata.uid}"),
+            slim=slim,
         )
 
 
@@ -71,6 +75,45 @@ def test_a_deletion_of_something_unknown_is_no_news() -> None:
     log.mirror.apply(Deleted(object=thing("a")))
 
     assert log.said == ["put a", "drop a"]
+
+
+def test_a_late_deletion_does_not_take_the_successor_of_the_same_name_along() -> None:
+    log = Log()
+    log.mirror.apply(Replaced(items=(thing("a", "8", "old"),), version="8"))
+    log.mirror.see(thing("a", "11", "new"))
+    log.mirror.apply(Deleted(object=thing("a", "10", "old")))
+
+    assert log.said == ["put old", "drop old", "put new"]
+    log.mirror.apply(Deleted(object=thing("a", "12", "new")))
+    assert log.said[3:] == ["drop new"]
+
+
+@pytest.mark.parametrize("slim", [True, False])
+def test_what_a_relist_shows_under_the_name_of_another_has_replaced_it(slim: bool) -> None:
+    log = Log(slim=slim)
+    log.mirror.apply(Replaced(items=(thing("a", "8", "old"),), version="9"))
+    log.mirror.apply(Replaced(items=(thing("a", "11", "new"),), version="12"))
+
+    assert log.said == ["put old", "drop old", "put new"]
+
+
+def test_a_late_answer_about_a_predecessor_is_no_news() -> None:
+    log = Log()
+    log.mirror.apply(Replaced(items=(thing("a", "11", "new"),), version="12"))
+    log.mirror.see(thing("a", "10", "old"))
+
+    assert log.said == ["put new"]
+
+
+def test_a_deletion_tells_the_version_of_the_object_at_its_end() -> None:
+    ends: list[str] = []
+    mirror: Mirror[views.Object] = Mirror(
+        "Thing", lambda _: None, lambda value: ends.append(value.metadata.resource_version)
+    )
+    mirror.apply(Upserted(object=thing("a", "8")))
+    mirror.apply(Deleted(object=thing("a", "10")))
+
+    assert ends == ["10"]
 
 
 def test_an_object_that_is_refused_does_not_stop_the_rest() -> None:

@@ -35,6 +35,14 @@ def test_an_object_of_the_same_name_is_another_object() -> None:
     assert observed.get("x") == sight("new", "9")
 
 
+def test_an_answer_about_an_object_whose_name_another_has_by_now_changes_nothing() -> None:
+    observed: Observed[str, views.Object] = Observed()
+    observed.put("x", sight("new", "9"))
+
+    assert not observed.put("x", sight("old", "8"))
+    assert observed.get("x") == sight("new", "9")
+
+
 def test_a_recreated_object_counts_though_the_old_ones_deletion_was_missed() -> None:
     observed: Observed[str, views.Object] = Observed()
     observed.put("x", sight("old", "9"))
