@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -111,8 +112,9 @@ def install(
         api = connection.Target(kubeconfig).connect(
             connections=1, timeout_seconds=_TIMEOUT_SECONDS
         )
-        changes = installation.install(api, plan, settings, SystemClock(), time.sleep)
-        _show(changes, form)
+        with closing(api):
+            changes = installation.install(api, plan, settings, SystemClock(), time.sleep)
+            _show(changes, form)
 
 
 @click.command(
@@ -144,11 +146,12 @@ def uninstall(
         api = connection.Target(kubeconfig).connect(
             connections=1, timeout_seconds=_TIMEOUT_SECONDS
         )
-        changes = installation.uninstall(
-            api, settings, SystemClock(), time.sleep, release_pods=release_pods
-        )
-        _show(changes, form)
-        waiting = len(installation.gated_pods(api))
+        with closing(api):
+            changes = installation.uninstall(
+                api, settings, SystemClock(), time.sleep, release_pods=release_pods
+            )
+            _show(changes, form)
+            waiting = len(installation.gated_pods(api))
     if waiting:
         click.echo(
             f"warning: {waiting} pod(s) still carry the scheduling gate and stay pending; "

@@ -1,5 +1,6 @@
 """``kubectl gpu``: questions about pods, asked beside kubectl."""
 
+from contextlib import closing
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -72,7 +73,8 @@ def why(
         namespace = namespace or target.namespace()
     with output.reported(f"see the pods there are: kubectl get pods -n {namespace}"):
         api = target.connect(connections=1, timeout_seconds=_TIMEOUT_SECONDS)
-        answer = insight_why.explain(api, namespace, pod)
+        with closing(api):
+            answer = insight_why.explain(api, namespace, pod)
     if form == "json":
         output.print_json(asdict(answer))
         return

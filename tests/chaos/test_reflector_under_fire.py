@@ -156,9 +156,11 @@ def test_a_workload_that_goes_while_nobody_can_read_it_gives_its_quota_back(
 ) -> None:
     stage.create("first", 3)
     stage.system.until_released(stage.team, "first")
+    workload = stage.workload("first")
     stage.controller.proxy.rewrite = broken("first")
     stage.system.delete_pod(stage.team, "first")
-    stage.system.api.delete(stage.workload("first"))
+    with suppress(RestError):  # unless the controller was first, which knows it from before
+        stage.system.api.delete(workload)
     stage.create("second", 3)
 
     stage.system.until_released(stage.team, "second")
