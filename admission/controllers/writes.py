@@ -253,6 +253,7 @@ def set_finalizers(workload: views.Workload, purpose: Purpose, finalizers: Seque
         resource=WORKLOADS,
         namespace=metadata.namespace,
         name=metadata.name,
+        uid=metadata.uid,
         patch=patches.merge({"metadata": changes}),
         into=WORKLOAD_VIEW,
     )
