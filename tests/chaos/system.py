@@ -69,7 +69,8 @@ class ControllerProcess:
 
     def is_ready(self) -> bool:
         """Whether everything was listed."""
-        assert self.is_running, self.tail()
+        ended = None if self._process is None else self._process.poll()
+        assert ended is None, f"ended with {ended}: {self.tail()}"
         return self._system.probe(f"http://127.0.0.1:{self._port}", "/readyz") == 200
 
     def metrics(self) -> str:

@@ -229,6 +229,10 @@ def test_a_mark_of_admission_opens_no_way_around_the_queue(system: Installed, te
     assert names.WORKLOAD_ANNOTATION not in made["spec"]["template"]["metadata"]["annotations"]
     path = team.path("jobs", "train", api=BATCH)
     system.api.patch(path, {"spec": {"suspend": True}})
+    # Until the Job controller has taken the start back, the API server itself refuses any change.
+    waiting.until(
+        lambda: "startTime" not in job_of(team, "train")["status"], what="a Job that has not begun"
+    )
     with pytest.raises(RestError, match="is set when the Job is admitted"):
         system.api.patch(path, {"spec": {"template": {"metadata": {"annotations": mark}}}})
 

@@ -5,6 +5,7 @@ import http.client
 import json
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -524,8 +525,11 @@ def test_uninstall_releases_pods_that_the_guard_would_have_kept(tmp_path: Path) 
         alice = cluster.client(kubeconfig)
         waiting.until(lambda: not can_release(alice), what="the guard keeps the gate")
         api = connection.Target(str(kubeconfig)).connect(connections=1, timeout_seconds=30)
-        changes = installation.uninstall(api, SETTINGS, SystemClock(), pause, release_pods=True)
-        released = next(change for change in changes if change.kind == "Pod")
+        with closing(api):
+            changes = installation.uninstall(
+                api, SETTINGS, SystemClock(), pause, release_pods=True
+            )
+            released = next(change for change in changes if change.kind == "Pod")
 
         assert (released.namespace, released.name) == (namespace, "held")
         assert not system.is_gated(namespace, "held")
