@@ -222,5 +222,5 @@ def test_in_a_storm_of_faults_quota_is_never_given_twice(stage: Stage, seed: int
         assert not invariants.unsafe(invariants.read(stage.system.api))
     proxy.heal()
 
-    invariants.await_all(stage.system.api, within_seconds=60)
+    invariants.await_all(stage.system.api, within_seconds=30)
     assert stage.controller.is_running

@@ -264,6 +264,6 @@ def test_a_stop_lets_what_is_in_flight_finish(own_webhook, number):
     (own_webhook.directory / "release").write_text("done")
     answer = connection.getresponse()
     assert (answer.status, answer.read()) == (200, b"done")
-    assert own_webhook.process.wait(60) == 0
+    assert own_webhook.process.wait(8) == 0
     idle.close()
     connection.close()
