@@ -205,47 +205,26 @@ def patch_workload_status(
     workload: views.Workload, purpose: Purpose, status: dict[str, Any]
 ) -> Write:
     """Changes the status of exactly the version of the Workload that was decided on."""
-    metadata = workload.metadata
-    precondition = {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
-    return Write(
-        lane=names.WorkloadKey(metadata.namespace, metadata.name),
-        purpose=purpose,
-        verb=Verb.PATCH,
-        resource=WORKLOADS,
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        patch=patches.merge({"metadata": precondition, "status": status}),
-        subresource="status",
-        into=WORKLOAD_VIEW,
-    )
+    return _patch_workload(workload, purpose, {"status": status}, subresource="status")
 
 
 def patch_workload_spec(workload: views.Workload, purpose: Purpose, spec: dict[str, Any]) -> Write:
     """Changes the spec of exactly this version of the Workload."""
-    metadata = workload.metadata
-    precondition = {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
-    return Write(
-        lane=names.WorkloadKey(metadata.namespace, metadata.name),
-        purpose=purpose,
-        verb=Verb.PATCH,
-        resource=WORKLOADS,
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        patch=patches.merge({"metadata": precondition, "spec": spec}),
-        into=WORKLOAD_VIEW,
-    )
+    return _patch_workload(workload, purpose, {"spec": spec})
 
 
 def set_finalizers(workload: views.Workload, purpose: Purpose, finalizers: Sequence[str]) -> Write:
     """Changes the finalizers of exactly this version of the Workload."""
+    changes = {"metadata": {"finalizers": list(finalizers) or None}}
+    return _patch_workload(workload, purpose, changes)
+
+
+def _patch_workload(
+    workload: views.Workload, purpose: Purpose, changes: dict[str, Any], subresource: str = ""
+) -> Write:
     metadata = workload.metadata
-    changes = {
-        "resourceVersion": metadata.resource_version,
-        "uid": metadata.uid,
-        "finalizers": list(finalizers) or None,
-    }
+    precondition = {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
+    merged = {**changes, "metadata": precondition | changes.get("metadata", {})}
     return Write(
         lane=names.WorkloadKey(metadata.namespace, metadata.name),
         purpose=purpose,
@@ -254,7 +233,8 @@ def set_finalizers(workload: views.Workload, purpose: Purpose, finalizers: Seque
         namespace=metadata.namespace,
         name=metadata.name,
         uid=metadata.uid,
-        patch=patches.merge({"metadata": changes}),
+        patch=patches.merge(merged),
+        subresource=subresource,
         into=WORKLOAD_VIEW,
     )
 
