@@ -81,7 +81,7 @@ def reflector(
 
     def sink(change: Replaced[Any] | Upserted[Any] | Deleted[Any]) -> None:
         if isinstance(change, Replaced):
-            known.replace(resource, change.items)
+            known.replace(resource, change.items, change.version)
         elif isinstance(change, Upserted):
             known.upsert(resource, change.object)
         else:

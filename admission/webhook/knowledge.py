@@ -41,12 +41,13 @@ class ClusterKnowledge:
         self._write = threading.Lock()
         self._kinds: dict[Resource, Mapping[str, _Objects]] = {kind: {} for kind in WATCHED}
         self._missing = frozenset(WATCHED)
+        self._versions: dict[Resource, str] = {}
         self._facts = FactsCache()
 
     # ------------------------------------------------------------------------------- writers
 
-    def replace(self, kind: Resource, items: Iterable[views.Object]) -> None:
-        """Takes a complete list: what is not in it is gone."""
+    def replace(self, kind: Resource, items: Iterable[views.Object], version: str = "") -> None:
+        """Takes a complete list, as of a resourceVersion: what is not in it is gone."""
         grouped: dict[str, dict[str, views.Object]] = {}
         for item in items:
             grouped.setdefault(item.metadata.namespace, {})[item.metadata.name] = item
@@ -54,6 +55,7 @@ class ClusterKnowledge:
             self._check(kind)
             self._kinds[kind] = grouped
             self._missing -= {kind}
+            self._versions[kind] = version
 
     def upsert(self, kind: Resource, item: views.Object) -> None:
         """Takes one object as it is now; a change that no review could notice costs nothing."""
@@ -64,6 +66,7 @@ class ClusterKnowledge:
             known = siblings.get(name)
             if known is None or _content(known) != _content(item):
                 self._put(kind, namespace, {**siblings, name: item})
+            self._versions[kind] = item.metadata.resource_version
 
     def delete(self, kind: Resource, item: views.Object) -> None:
         """Takes the deletion of one object."""
@@ -74,6 +77,7 @@ class ClusterKnowledge:
             if name in siblings:
                 rest = {key: value for key, value in siblings.items() if key != name}
                 self._put(kind, namespace, rest)
+            self._versions[kind] = item.metadata.resource_version
         if kind == resources.CLUSTER_QUEUES:
             self._facts.forget(name)
 
@@ -99,6 +103,10 @@ class ClusterKnowledge:
     def count(self, kind: Resource) -> int:
         """How many objects of a kind are known."""
         return sum(len(objects) for objects in self._kinds[kind].values())
+
+    def version(self, kind: Resource) -> str:
+        """Version of the last list or change of a kind; empty before the first list."""
+        return self._versions.get(kind, "")
 
     def namespace(self, name: str) -> views.Namespace | None:
         """The namespace; None if it was never seen."""

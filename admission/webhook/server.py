@@ -15,7 +15,7 @@ from admission.webhook import convert, decoding, jobs, kinds, metrics, pods
 from admission.webhook.convert import Converter
 from admission.webhook.jobs import JobReviewer
 from admission.webhook.kinds import KindReviewer
-from admission.webhook.knowledge import ClusterKnowledge
+from admission.webhook.knowledge import WATCHED, ClusterKnowledge
 from admission.webhook.metrics import WebhookMetrics
 from admission.webhook.pods import PodReviewer
 from admission.webhook.reviewing import Reviewer
@@ -131,6 +131,15 @@ def _discard(body: IO[bytes]) -> None:
         left -= len(chunk)
 
 
+def _known(knowledge: ClusterKnowledge) -> str:
+    """A line per kind: how much of it reviews look up, and of which moment that is."""
+    lines = (
+        f"[+]{kind.qualified}: {knowledge.count(kind)} known, version {knowledge.version(kind)}\n"
+        for kind in sorted(WATCHED, key=lambda kind: kind.qualified)
+    )
+    return "".join(lines)
+
+
 def _add_probes(app: Flask, knowledge: ClusterKnowledge, webhook_metrics: WebhookMetrics) -> None:
     @app.get("/healthz")
     def healthz() -> Response:
@@ -142,7 +151,8 @@ def _add_probes(app: Flask, knowledge: ClusterKnowledge, webhook_metrics: Webhoo
         if missing:
             text = f"not listed yet: {', '.join(missing)}\n"
             return Response(text, status=503, content_type=_TEXT)
-        return Response("ok\n", content_type=_TEXT)
+        told = _known(knowledge) if "verbose" in request.args else ""
+        return Response(f"{told}ok\n", content_type=_TEXT)
 
     @app.get("/metrics")
     def show_metrics() -> Response:

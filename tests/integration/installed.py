@@ -2,12 +2,14 @@
 
 import http.client
 import json
+import re
 import signal
 import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -176,7 +178,7 @@ class Installed:
         return namespace
 
     def wait_for_queue(self, namespace: str, name: str = "default") -> None:
-        """Waits until the LocalQueue says that it is ready, so that the webhook knows it too."""
+        """Waits until the LocalQueue says that it is ready, and the webhook knows it too."""
         path = f"{KUEUE}/namespaces/{namespace}/localqueues/{name}"
         waiting.until(
             lambda: any(
@@ -185,6 +187,24 @@ class Installed:
             ),
             what=f"LocalQueue {namespace}/{name} active",
         )
+        self.wait_webhook()
+
+    def wait_webhook(self) -> None:
+        """Waits until reviews look up the flavors and queues as they are stored now."""
+        for kind in ("resourceflavors", "clusterqueues", "localqueues"):
+            stored = self.api.get(f"{KUEUE}/{kind}")["items"]
+            versions = (int(item["metadata"]["resourceVersion"]) for item in stored)
+            newest = max(versions, default=0)
+            waiting.until(
+                partial(self._webhook_has, kind, newest),
+                what=f"the webhook has seen version {newest} of {kind}",
+            )
+
+    def _webhook_has(self, kind: str, version: int) -> bool:
+        """Whether the webhook took a change of a kind that is as new as that resourceVersion."""
+        _, page = self.page(self.webhook_url, "/readyz?verbose")
+        found = re.search(rf"^\[\+\]{kind}\.\S+: .* version (\d+)$", page, re.MULTILINE)
+        return found is not None and int(found[1]) >= version
 
     def create_pod(
         self, namespace: str, name: str, *, gpus: int | str | None = 1, **changes: Any

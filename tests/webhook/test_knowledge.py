@@ -118,3 +118,23 @@ def test_facts_about_a_queue_are_kept_until_it_or_a_flavor_changes():
     assert cache.queue_facts(changed).offer.flavors == ()
     cache.delete(resources.CLUSTER_QUEUES, changed)
     assert cache.queue_facts(queue) is not second
+
+
+def test_a_verbose_readiness_says_of_which_moment_each_kind_is():
+    cache = ClusterKnowledge()
+    client = reviews.make_app(cache).test_client()
+    for kind in knowledge.WATCHED:
+        cache.replace(kind, (), "5")
+    flavor = views.ResourceFlavor(metadata=views.ObjectMeta(name="a100", resource_version="7"))
+    cache.upsert(resources.RESOURCE_FLAVORS, flavor)
+    queue = make_queue("a", resource_version="8")
+    cache.upsert(resources.LOCAL_QUEUES, queue)
+    cache.delete(resources.LOCAL_QUEUES, make_queue("a", resource_version="9"))
+
+    assert client.get("/readyz").text == "ok\n"
+    lines = client.get("/readyz?verbose").text.splitlines()
+    assert lines[-1] == "ok"
+    assert "[+]resourceflavors.kueue.x-k8s.io: 1 known, version 7" in lines
+    assert "[+]localqueues.kueue.x-k8s.io: 0 known, version 9" in lines
+    assert "[+]clusterqueues.kueue.x-k8s.io: 0 known, version 5" in lines
+    assert len(lines) == len(knowledge.WATCHED) + 1
