@@ -147,7 +147,7 @@ class Controller:
             timeout = self._core.step()
             if not settled and self._core.synced:
                 settled = True
-                _settle_memory()
+                settle_memory()
 
     def _receive(self, timeout: float | None) -> None:
         """Waits for a message, then takes what has arrived with it."""
@@ -164,7 +164,7 @@ class Controller:
             return
 
 
-def _settle_memory() -> None:
+def settle_memory() -> None:
     """Takes what was listed out of the garbage collector's sight.
 
     It lives as long as the process; walking it again and again would stop all threads for longer

@@ -26,22 +26,32 @@ class Demand:
     Attributes:
         pod_set: the pod set.
         count: pods that are asked for.
-        requests: total over ``count`` pods, canonical units, without ``pods``.
-        by_flavor: totals that differ in a flavor.
+        requests: total over ``count`` pods, canonical units, without ``pods``; the amounts that
+            hold in most flavors.
         counted: resources that stand for the number of pods instead of what pods request.
     """
 
     pod_set: PodSet
     count: int
     requests: Mapping[ResourceName, int]
-    by_flavor: Mapping[FlavorName, Mapping[ResourceName, int]]
     counted: tuple[ResourceName, ...] = ()
 
     def in_flavor(self, flavor: FlavorName, resource: ResourceName) -> int:
-        """The total of a resource, were the pods to run in a flavor."""
-        if self.by_flavor and flavor in self.by_flavor:
-            return self.by_flavor[flavor].get(resource, self.requests[resource])
-        return self.requests[resource]
+        """The total of a resource, were the pods to run in a flavor.
+
+        Counted when asked: few of a queue's flavors are looked at, and most pods cost the same in
+        all of them.
+        """
+        pod_set = self.pod_set
+        each = pod_set.requests_by_flavor.get(flavor, _NOTHING).get(resource)
+        if (each is None and not pod_set.together) or resource in self.counted:
+            return self.requests[resource]
+        if each is None:
+            each = pod_set.requests.get(resource, 0)
+        total = amount.multiply(max(0, each), self.count)
+        for one in pod_set.together:
+            total = amount.add(total, one.in_flavor(flavor, resource))
+        return total
 
     def scaled(self, count: int) -> "Demand":
         """The demand of fewer pods."""
@@ -49,8 +59,10 @@ class Demand:
 
     def with_pods(self) -> "Demand":
         """The demand with the number of pods as a resource."""
-        requests = {**self.requests, PODS: self.count}
-        return Demand(self.pod_set, self.count, requests, self.by_flavor, (PODS,))
+        return Demand(self.pod_set, self.count, {**self.requests, PODS: self.count}, (PODS,))
+
+
+_NOTHING: Final[Mapping[ResourceName, int]] = {}
 
 
 def demands(workload: Workload) -> tuple[Demand, ...]:
@@ -65,31 +77,10 @@ def _demand(pod_set: PodSet) -> Demand:
 def _of(pod_set: PodSet, count: int) -> Demand:
     """The demand of so many of a pod set's pods."""
     requests = _total(pod_set.requests, count)
-    by_flavor = {
-        flavor: _total(amounts, count) for flavor, amounts in pod_set.requests_by_flavor.items()
-    }
-    if pod_set.together:
-        flavors = dict.fromkeys(
-            (*by_flavor, *(f for one in pod_set.together for f in one.requests_by_flavor))
-        )
-        by_flavor = {
-            flavor: _with_shared(pod_set, {**requests, **by_flavor.get(flavor, {})}, flavor)
-            for flavor in flavors
-        }
-        requests = _with_shared(pod_set, requests, None)
-    return Demand(pod_set, count, requests, by_flavor)
-
-
-def _with_shared(
-    pod_set: PodSet, totals: dict[ResourceName, int], flavor: FlavorName | None
-) -> dict[ResourceName, int]:
-    """Totals with what the pods need together; in no flavor the amounts that hold in most."""
-    result = dict(totals)
     for one in pod_set.together:
         for resource, most in one.requests.items():
-            more = most if flavor is None else one.in_flavor(flavor, resource)
-            result[resource] = amount.add(result.get(resource, 0), more)
-    return result
+            requests[resource] = amount.add(requests.get(resource, 0), most)
+    return Demand(pod_set, count, requests)
 
 
 def _total(requests: Mapping[ResourceName, int], count: int) -> dict[ResourceName, int]:

@@ -6,6 +6,7 @@ flavor, so it is counted for each flavor of the queue; whole GPUs, MIG slices an
 on one budget.
 """
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -41,6 +42,19 @@ class Quote:
     unsuited: Mapping[FlavorName, str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What a pod's requests are in a queue.
+
+    Attributes:
+        requests: as the queue counts them.
+        quote: of the devices among them; None where there are none.
+    """
+
+    requests: Amounts
+    quote: Quote | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Pricing:
     """How a ClusterQueue counts GPUs. Equal where everything is counted equally.
@@ -60,6 +74,19 @@ class Pricing:
     _quotes: dict[tuple[tuple[str, int], ...], Quote] = field(
         default_factory=dict, compare=False, repr=False
     )
+    _bills: dict[tuple[tuple[str, int], ...], Bill] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    def bill(self, amounts: Amounts) -> Bill:
+        """Amounts as the queue counts them; pods that ask alike share one answer."""
+        key = tuple(amounts.items())
+        found = self._bills.get(key)
+        if found is None:
+            if len(self._bills) >= _KEPT_QUOTES:
+                self._bills.clear()
+            found = self._bills[key] = self._billed(amounts)
+        return found
 
     def quote(self, devices: Mapping[str, int]) -> Quote:
         """What devices by name cost; amounts of 0 are left out by the caller."""
@@ -87,6 +114,20 @@ class Pricing:
         except InvalidValueError:
             return {}
         return {name: cost[name] for name in self.counted[flavor]}
+
+    def _billed(self, amounts: Amounts) -> Bill:
+        devices: dict[str, int] = {
+            name: count for name, count in amounts.items() if count and resources.is_device(name)
+        }
+        if not devices:
+            return Bill(requests=amounts, quote=None)
+        kept = {
+            name: count
+            for name, count in amounts.items()
+            if not (self.hides_devices and resources.is_device(name))
+        }
+        quote = self.quote(devices)
+        return Bill(requests={**kept, **quote.most}, quote=quote)
 
     def _absent(self, flavor: FlavorName, devices: Mapping[str, int]) -> str:
         """Why the nodes that there are cannot serve a request; empty if they can."""
@@ -163,16 +204,6 @@ def pricing(
     return Pricing(tariffs=tariffs, counted=counted, hides_devices=hides, present=held_to)
 
 
-def asks_for_devices(workload: model.Workload) -> bool:
-    """Whether a Workload requests GPUs by name, so that it can have a price."""
-    return any(
-        resources.is_device(name)
-        for one in workload.pod_sets
-        for listed in (one.requests, *(each.requests for each in one.together))
-        for name in listed
-    )
-
-
 def priced(workload: model.Workload, prices: Pricing | None) -> model.Workload:
     """A Workload as its ClusterQueue counts it.
 
@@ -183,16 +214,15 @@ def priced(workload: model.Workload, prices: Pricing | None) -> model.Workload:
         workload: as its object says.
         prices: of the ClusterQueue; None where device names are counted as they are.
     """
-    held = workload.reservation
-    if prices is None or (held is None and not asks_for_devices(workload)):
+    if prices is None:
         return workload
+    pod_sets = tuple([_pod_set(one, prices) for one in workload.pod_sets])
+    held = workload.reservation
     if held is not None:
         held = replace(held, pod_sets=tuple(_held(one, prices) for one in held.pod_sets))
-    return replace(
-        workload,
-        pod_sets=tuple(_pod_set(one, prices) for one in workload.pod_sets),
-        reservation=held,
-    )
+    elif all(map(operator.is_, pod_sets, workload.pod_sets)):
+        return workload
+    return replace(workload, pod_sets=pod_sets, reservation=held)
 
 
 def _held(assigned: model.PodSetAssignment, prices: Pricing) -> model.PodSetAssignment:
@@ -231,37 +261,36 @@ def _cost_of_held(
 
 
 def _pod_set(pod_set: model.PodSet, prices: Pricing) -> model.PodSet:
-    requests, quote = _priced(pod_set.requests, prices)
-    quotes = [quote]
-    together = []
-    for one in pod_set.together:
-        amounts, quote = _priced(one.requests, prices)
-        quotes.append(quote)
-        by_flavor = {} if quote is None else quote.by_flavor
-        together.append(replace(one, requests=amounts, requests_by_flavor=by_flavor))
-    given = [quote for quote in quotes if quote is not None]
-    if not given:
+    bill = prices.bill(pod_set.requests)
+    if pod_set.together:
+        return _sharing(pod_set, bill, prices)
+    if bill.quote is None:
         return pod_set
     return replace(
         pod_set,
-        requests=requests,
-        requests_by_flavor={} if quotes[0] is None else quotes[0].by_flavor,
-        together=tuple(together),
-        unsuited={flavor: why for one in reversed(given) for flavor, why in one.unsuited.items()},
+        requests=bill.requests,
+        requests_by_flavor=bill.quote.by_flavor,
+        unsuited=bill.quote.unsuited,
     )
 
 
-def _priced(amounts: Amounts, prices: Pricing) -> tuple[Amounts, Quote | None]:
-    """Amounts with what their devices cost; no quote where there are no devices."""
-    devices: dict[str, int] = {
-        name: count for name, count in amounts.items() if count and resources.is_device(name)
-    }
-    if not devices:
-        return amounts, None
-    kept = {
-        name: count
-        for name, count in amounts.items()
-        if not (prices.hides_devices and resources.is_device(name))
-    }
-    quote = prices.quote(devices)
-    return {**kept, **quote.most}, quote
+def _sharing(pod_set: model.PodSet, own: Bill, prices: Pricing) -> model.PodSet:
+    """A pod set whose pods need something together, which has a price as well."""
+    bills = [own, *(prices.bill(one.requests) for one in pod_set.together)]
+    quotes = [one.quote for one in bills if one.quote is not None]
+    if not quotes:
+        return pod_set
+    return replace(
+        pod_set,
+        requests=own.requests,
+        requests_by_flavor=_by_flavor(own),
+        together=tuple(
+            replace(one, requests=bill.requests, requests_by_flavor=_by_flavor(bill))
+            for one, bill in zip(pod_set.together, bills[1:], strict=True)
+        ),
+        unsuited={flavor: why for one in reversed(quotes) for flavor, why in one.unsuited.items()},
+    )
+
+
+def _by_flavor(bill: Bill) -> Mapping[FlavorName, Amounts]:
+    return {} if bill.quote is None else bill.quote.by_flavor
