@@ -61,8 +61,8 @@ from admission.settings import ControllerSettings
 from admission.state.pending import Line
 from admission.state.world import State
 
-_CALM_SHARE: Final = 2
-"""While fewer than 1/n of the writers are busy, texts are sent without pause."""
+_CALM_SECONDS: Final = 1.0
+"""So long after the last other write texts are sent without pause."""
 _TELLING_PERCENT: Final = 40
 """So many of the writers at most send texts and queue statuses, one at least."""
 _SENDING_SHARE: Final = 2
@@ -577,8 +577,9 @@ class Core:
     # ------------------------------------------------------------------------------- timing
 
     def _is_calm(self) -> bool:
-        """Whether most writers have nothing to do."""
-        return self._lanes.in_flight * _CALM_SHARE < self._settings.writers
+        """Whether for a while nothing was written but texts and statuses."""
+        since = self._clock.monotonic() - self._lanes.acted_at
+        return self._lanes.in_flight == self._lanes.telling and since >= _CALM_SECONDS
 
     def _may_tell(self) -> bool:
         """Whether a write that only tells may go out."""

@@ -1,6 +1,7 @@
 """Lanes: at most one write in flight for each Workload or queue, retried until certain."""
 
 import heapq
+import math
 from typing import Final
 
 from admission.base.clock import Clock
@@ -25,6 +26,7 @@ class Lanes:
         self._serial = 0
         self._sending = 0
         self._telling = 0
+        self._acted_at = -math.inf
 
     @property
     def in_flight(self) -> int:
@@ -41,6 +43,11 @@ class Lanes:
         """Those of them that only tell how things are."""
         return self._telling
 
+    @property
+    def acted_at(self) -> float:
+        """Monotonic time when a write was last submitted that does more than tell."""
+        return self._acted_at
+
     def is_busy(self, lane: Lane) -> bool:
         """Whether a write of the lane is open or the lane rests after a refusal."""
         return lane in self._busy or lane in self._resting
@@ -49,7 +56,10 @@ class Lanes:
         """Sends a write; the lane must be free."""
         assert write.lane not in self._busy, write
         self._busy[write.lane] = write
-        self._telling += write.purpose in writes.TELLING
+        if write.purpose in writes.TELLING:
+            self._telling += 1
+        else:
+            self._acted_at = self._clock.monotonic()
         self._send(write)
 
     def settle(self, outcome: Outcome) -> bool:

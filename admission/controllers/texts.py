@@ -1,4 +1,4 @@
-"""Writes down why Workloads wait, whenever writers have nothing better to do."""
+"""Writes down why Workloads wait, whenever there is nothing better to write."""
 
 from collections.abc import Callable
 from typing import Final
@@ -22,7 +22,7 @@ _OF_BLOCKERS: Final = frozenset(
 )
 """Reasons that are over as soon as nothing blocks, even before a cycle has judged."""
 _PAUSE_SECONDS: Final = 0.2
-"""Between two texts while writers are busy."""
+"""Between two texts while decisions are being written."""
 _PENDING_MESSAGE: Final = "Workload is pending evaluation in the scheduling queue"
 
 
@@ -53,6 +53,7 @@ class Texts:
         self._clock = clock
         self._due: dict[WorkloadKey, None] = {}
         self._not_before = 0.0
+        self._is_held_back = False
 
     def note(self, key: WorkloadKey) -> None:
         """Notes why a Workload waits, as far as that is known without a cycle."""
@@ -72,14 +73,19 @@ class Texts:
 
         Args:
             may_send: asked before each write.
-            is_calm: whether most writers have nothing to do; else there is a pause between texts.
+            is_calm: whether nothing but texts and statuses is written now; else there is a pause
+                between texts.
         """
         now = self._clock.monotonic()
         while (due := self._explainer.take_due(now)) is not None:
             self._due[due.workload] = None
         said = []
+        self._is_held_back = False
         for key in self._due:
-            if not may_send() or (now < self._not_before and not is_calm()):
+            if not may_send():
+                break
+            if now < self._not_before and not is_calm():
+                self._is_held_back = True
                 break
             if self._lanes.is_busy(key):
                 continue
@@ -95,7 +101,10 @@ class Texts:
 
     def next_due(self) -> float | None:
         """Monotonic time when the next text may be due."""
-        return self._explainer.next_due()
+        due = self._explainer.next_due()
+        if not self._is_held_back:
+            return due
+        return self._not_before if due is None else min(due, self._not_before)
 
     def _latest(self, key: WorkloadKey) -> Wait | None:
         """The latest reason; of one that was parked with an equal one, that one's reason."""

@@ -69,7 +69,7 @@ class Handmade:
         """One run of a fresh controller."""
         with self._stage.controller_alone():
             for name in self._queues:
-                self._stage.installed.wait_for_queue(namespace, name)
+                self._stage.installed.wait_active(namespace, name)
             return self._measured(namespace)
 
     def _measured(self, namespace: str) -> Figures:

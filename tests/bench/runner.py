@@ -124,10 +124,12 @@ class _Item:
         runs: admissions so far; tells one run from the next.
         evicted: since the last of them.
         over: it is Finished.
+        refused: version that the API server no longer took; a newer one is to be seen first.
     """
 
     __slots__ = (
-        "admitted_after", "arrival", "evicted", "over", "running_since", "runs", "seen", "sent",
+        "admitted_after", "arrival", "evicted", "over", "refused", "running_since", "runs", "seen",
+        "sent",
     )  # fmt: skip
 
     def __init__(self, arrival: Arrival) -> None:
@@ -139,6 +141,7 @@ class _Item:
         self.runs = 0
         self.evicted = False
         self.over = False
+        self.refused = ""
 
 
 class Runner:
@@ -299,12 +302,17 @@ class Runner:
             status = self._status(item, seen)
             if status is None:
                 continue
-            precondition = {"resourceVersion": seen.metadata.resource_version}
+            version = seen.metadata.resource_version
+            if version == item.refused:
+                self._to_write.put(self._clock.monotonic() + _AGAIN_SECONDS, (item, run))
+                continue
+            precondition = {"resourceVersion": version}
             path = f"{self._path}/{seen.metadata.name}/status"
             body = msgspec.json.encode({"metadata": precondition, "status": status})
             code, answer = connection.send("PATCH", path, body, _MERGE)
             if code == _CONFLICT:
                 self._writes[CONFLICT] += 1
+                item.refused = version
                 self._to_write.put(self._clock.monotonic() + _AGAIN_SECONDS, (item, run))
             elif code >= _NO_CONFLICT_BELOW:
                 raise RuntimeError(f"{PATCH_STATUS}: {code} {answer.decode()}")

@@ -167,6 +167,34 @@ def test_while_writers_are_busy_texts_are_sent_one_by_one_and_far_between() -> N
     assert len(texts(world)) == 1
 
 
+def test_texts_are_sent_without_pause_once_nothing_else_was_written_for_a_second() -> None:
+    world = ready_world(quota=_WRITERS + 1)
+    world.add(*(by_hand(f"train-{number:03}") for number in range(_PODS)))
+    world.observe()
+    turn(world)
+    world.clock.advance(0.5)
+    send_everything(world)
+    turn(world)
+    assert reserved(world) == 1
+    send_everything(world)
+
+    world.clock.advance(ControllerSettings().waiting_after_seconds - 0.1)
+    turn(world)
+    assert len(texts(world)) == 1
+    wait = world.core.step()
+    assert wait is not None  # no message has to come for the next one
+    assert wait <= 0.2
+
+    world.clock.advance(0.2)
+    turn(world)
+    assert len(texts(world)) > 1
+
+
+def send_everything(world: World) -> None:
+    for write in list(world._queue):
+        world.send(write)
+
+
 def send_what_tells(world: World) -> None:
     for write in list(world._queue):
         if write.purpose in writes.TELLING:

@@ -179,6 +179,11 @@ class Installed:
 
     def wait_for_queue(self, namespace: str, name: str = "default") -> None:
         """Waits until the LocalQueue says that it is ready, and the webhook knows it too."""
+        self.wait_active(namespace, name)
+        self.wait_webhook()
+
+    def wait_active(self, namespace: str, name: str) -> None:
+        """Waits until the LocalQueue says that it is ready; the webhook may not know it yet."""
         path = f"{KUEUE}/namespaces/{namespace}/localqueues/{name}"
         waiting.until(
             lambda: any(
@@ -187,7 +192,6 @@ class Installed:
             ),
             what=f"LocalQueue {namespace}/{name} active",
         )
-        self.wait_webhook()
 
     def wait_webhook(self) -> None:
         """Waits until reviews look up the flavors and queues as they are stored now."""
