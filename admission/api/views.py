@@ -538,7 +538,10 @@ class WorkloadStatus(View, frozen=True, kw_only=True):
 
     def condition(self, kind: str) -> Condition | None:
         """The condition of that type, if any."""
-        return next((c for c in self.conditions or () if c.type == kind), None)
+        for one in self.conditions or ():
+            if one.type == kind:
+                return one
+        return None
 
     def is_true(self, kind: str) -> bool:
         """Whether the condition of that type exists and is True."""

@@ -15,6 +15,7 @@ from admission.api import views
 from admission.base import amount, names
 from admission.base.errors import InvalidValueError
 from admission.base.names import FlavorName, ResourceName
+from admission.base.values import changed
 from admission.engine import model
 from admission.gpu import equivalents, resources
 from admission.gpu.catalogue import Catalogue
@@ -222,7 +223,7 @@ def priced(workload: model.Workload, prices: Pricing | None) -> model.Workload:
         held = replace(held, pod_sets=tuple(_held(one, prices) for one in held.pod_sets))
     elif all(map(operator.is_, pod_sets, workload.pod_sets)):
         return workload
-    return replace(workload, pod_sets=pod_sets, reservation=held)
+    return changed(workload, pod_sets=pod_sets, reservation=held)
 
 
 def _held(assigned: model.PodSetAssignment, prices: Pricing) -> model.PodSetAssignment:
@@ -266,7 +267,7 @@ def _pod_set(pod_set: model.PodSet, prices: Pricing) -> model.PodSet:
         return _sharing(pod_set, bill, prices)
     if bill.quote is None:
         return pod_set
-    return replace(
+    return changed(
         pod_set,
         requests=bill.requests,
         requests_by_flavor=bill.quote.by_flavor,
