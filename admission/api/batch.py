@@ -39,6 +39,9 @@ class Job(views.Object, frozen=True, kw_only=True):
     digest: str = ""
 
 
+msgspec.json.Decoder(JobSpec)  # learnt at import, not by two threads at once: see kube.decoding
+
+
 class JobDocument(views.Object, frozen=True, kw_only=True):
     """batch/v1 Job with its spec whole, for whoever copies the pod template."""
 

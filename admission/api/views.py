@@ -172,6 +172,9 @@ class Pod(Object, frozen=True, kw_only=True):
     status: PodStatus = PodStatus()
 
 
+msgspec.json.Decoder(PodSpec)  # learnt at import, not by two threads at once: see kube.decoding
+
+
 class PodDocument(Object, frozen=True, kw_only=True):
     """v1 Pod with its spec whole, for whoever copies the spec."""
 

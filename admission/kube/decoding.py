@@ -1,8 +1,9 @@
 """From encoded objects to the types that callers ask for, one by one where one is broken."""
 
+import threading
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Generic, cast
+from typing import Any, Final, Generic, cast
 
 import msgspec
 
@@ -118,9 +119,18 @@ def event(kind: EventType, raw: bytes | msgspec.Raw, into: type[T]) -> WatchEven
     return WatchEvent(type=kind, resource_version=version, object=found)
 
 
+_LEARNING: Final = threading.Lock()
+"""Held while msgspec learns a type.
+
+It keeps what it knows of a struct with its class, from the moment it begins to learn it: a second
+thread that needs the struct meanwhile decodes with half of it, and the process ends by SIGSEGV.
+"""
+
+
 @lru_cache(maxsize=256)
 def _decoder(into: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(into)
+    with _LEARNING:
+        return msgspec.json.Decoder(into)
 
 
 def _undecodable(

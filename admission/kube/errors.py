@@ -227,9 +227,12 @@ def from_body(
     )
 
 
+_STATUS: Final = msgspec.json.Decoder(_Status)  # learnt here, not by two threads at once
+
+
 def _decode_status(body: bytes) -> _Status | None:
     try:
-        found = msgspec.json.decode(body, type=_Status)
+        found = _STATUS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return found if found.kind == "Status" else None

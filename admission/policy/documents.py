@@ -84,6 +84,9 @@ class Pod(View, frozen=True, kw_only=True):
             yield "containers", index, container
 
 
+msgspec.json.Decoder(Pod)  # learnt at import, not by two threads at once: see kube.decoding
+
+
 def from_dict(document: Mapping[str, Any]) -> Pod:
     """Reads a pod that is already decoded.
 

@@ -17,6 +17,10 @@ from admission.policy.kinds.documents import Assignment, PodSetUpdate
 from admission.policy.kinds.reviews import Review
 from admission.policy.kinds.rules import Finding, Row, Rule, Syntax
 
+msgspec.json.Decoder(
+    PodSetUpdate
+)  # learnt at import, not by two threads at once: see kube.decoding
+
 STATUS: Final = FieldPath.of("status")
 ADMISSION: Final = STATUS.child("admission")
 RECLAIMABLE: Final = STATUS.child("reclaimablePods")
