@@ -9,12 +9,12 @@ from typing import Protocol
 
 from admission.api import views
 from admission.api.namespacequotas import NamespaceQuota
+from admission.base.memo import Memo
 from admission.base.selectors import Predicate
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.offers import QueueOffer
 from admission.gpu.resources import ManagedResources
 from admission.gpu.rewrite import Refusal, Rewrite
-from admission.policy.memo import Memo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

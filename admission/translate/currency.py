@@ -14,6 +14,7 @@ from typing import Final
 from admission.api import views
 from admission.base import amount, names
 from admission.base.errors import InvalidValueError
+from admission.base.memo import Memo
 from admission.base.names import FlavorName, ResourceName
 from admission.base.values import changed
 from admission.engine import model
@@ -72,32 +73,20 @@ class Pricing:
     counted: Mapping[FlavorName, tuple[ResourceName, ...]]
     hides_devices: bool
     present: Mapping[FlavorName, frozenset[str]] = field(default_factory=dict)
-    _quotes: dict[tuple[tuple[str, int], ...], Quote] = field(
-        default_factory=dict, compare=False, repr=False
+    _quotes: Memo[Quote] = field(
+        default_factory=lambda: Memo(_KEPT_QUOTES), compare=False, repr=False
     )
-    _bills: dict[tuple[tuple[str, int], ...], Bill] = field(
-        default_factory=dict, compare=False, repr=False
+    _bills: Memo[Bill] = field(
+        default_factory=lambda: Memo(_KEPT_QUOTES), compare=False, repr=False
     )
 
     def bill(self, amounts: Amounts) -> Bill:
         """Amounts as the queue counts them; pods that ask alike share one answer."""
-        key = tuple(amounts.items())
-        found = self._bills.get(key)
-        if found is None:
-            if len(self._bills) >= _KEPT_QUOTES:
-                self._bills.clear()
-            found = self._bills[key] = self._billed(amounts)
-        return found
+        return self._bills.get(tuple(amounts.items()), lambda: self._billed(amounts))
 
     def quote(self, devices: Mapping[str, int]) -> Quote:
         """What devices by name cost; amounts of 0 are left out by the caller."""
-        key = tuple(devices.items())
-        found = self._quotes.get(key)
-        if found is None:
-            if len(self._quotes) >= _KEPT_QUOTES:
-                self._quotes.clear()
-            found = self._quotes[key] = self._computed(devices)
-        return found
+        return self._quotes.get(tuple(devices.items()), lambda: self._computed(devices))
 
     @property
     def doubts(self) -> tuple[str, ...]:

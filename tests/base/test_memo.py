@@ -1,6 +1,6 @@
 """A memo computes once per key, and forgets rather than grows."""
 
-from admission.policy.memo import Memo
+from admission.base.memo import Memo
 
 
 def test_a_result_is_computed_once_per_key_even_if_it_is_none():
