@@ -9,6 +9,7 @@ from admission.kube import patches, resources
 from tests.controllers.world import (
     WORKLOAD_KIND,
     World,
+    by_hand,
     cluster_queue,
     flavor,
     local_queue,
@@ -290,32 +291,7 @@ def test_a_running_pod_whose_workload_is_deleted_is_stopped() -> None:
 
 def test_a_workload_made_by_hand_is_admitted() -> None:
     world = ready_world()
-    world.add(
-        {
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
-            "kind": "Workload",
-            "metadata": {"name": "by-hand", "namespace": "ml"},
-            "spec": {
-                "queueName": "team-a",
-                "podSets": [
-                    {
-                        "name": "main",
-                        "count": 2,
-                        "template": {
-                            "spec": {
-                                "containers": [
-                                    {
-                                        "name": "main",
-                                        "resources": {"requests": {names.GPU_RESOURCE: "2"}},
-                                    }
-                                ]
-                            }
-                        },
-                    }
-                ],
-            },
-        }
-    )
+    world.add(by_hand("by-hand", ("main", 2, 2)))
     world.settle()
     found = world.store.get(resources.WORKLOADS, "by-hand", "ml", into=views.Workload)
 

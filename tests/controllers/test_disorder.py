@@ -20,6 +20,7 @@ from tests.controllers.test_capacity import bind, make_world, node
 from tests.controllers.test_shelf import resource_slice
 from tests.controllers.world import (
     World,
+    by_hand,
     cluster_queue,
     flavor,
     local_queue,
@@ -101,21 +102,7 @@ def test_a_workload_made_again_stays_known_when_the_news_of_the_old_ones_end_com
 
 def test_an_answer_that_nothing_was_found_is_not_about_what_was_made_since() -> None:
     world = ready_world(quota=1)
-    document = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Workload",
-        "metadata": {"name": "by-hand", "namespace": "ml"},
-        "spec": {
-            "queueName": "team-a",
-            "podSets": [
-                {
-                    "name": "main",
-                    "count": 1,
-                    "template": {"spec": job(gpus=4)["spec"]["template"]["spec"]},
-                }
-            ],
-        },
-    }
+    document = by_hand("by-hand", ("main", 1, 4))
     world.add(document)
     write = until(world, Purpose.EXPLAIN_WORKLOAD)
     old = world.store.get(resources.WORKLOADS, "by-hand", "ml", into=views.Workload)

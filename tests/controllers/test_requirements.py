@@ -16,7 +16,7 @@ from tests.controllers.test_capacity import (
     make_world,
     node,
 )
-from tests.controllers.world import World, ready_world
+from tests.controllers.world import World, asking, by_hand, ready_world
 
 GPU = names.GPU_RESOURCE
 
@@ -34,31 +34,6 @@ def amounts(made: World) -> tuple[str, str, int, int]:
 def is_running(made: World, name: str) -> bool:
     found: Document = made.store.get(resources.JOBS, name, "ml")
     return not found["spec"]["suspend"]
-
-
-def by_hand(name: str, *roles: tuple[str, int, int]) -> Document:
-    """A Workload whose roles ask for a number of pods with so many GPUs each."""
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Workload",
-        "metadata": {"name": name, "namespace": "ml"},
-        "spec": {
-            "queueName": "team-a",
-            "podSets": [
-                {
-                    "name": role,
-                    "count": count,
-                    "template": {"spec": {"containers": [asking(gpus)]}},
-                }
-                for role, count, gpus in roles
-            ],
-        },
-    }
-
-
-def asking(gpus: int) -> Document:
-    devices = {GPU: str(gpus)}
-    return {"name": "main", "resources": {"requests": devices, "limits": devices}}
 
 
 def is_admitted(made: World, name: str) -> bool:

@@ -1,18 +1,16 @@
 """Whose write goes out next when there are more than the writers can send."""
 
-from typing import Any
-
 import pytest
 
-from admission.base import names
 from admission.base.names import WorkloadKey
 from admission.controllers import writes
 from admission.controllers.lanes import Lanes
 from admission.controllers.queuestatus import Throttle
 from admission.controllers.writes import Outcome, Purpose, QueueLane, Result, Write
+from admission.kube.api import Document
 from admission.settings import ControllerSettings
 from tests.clocks import FakeClock
-from tests.controllers.world import World, ready_world
+from tests.controllers.world import World, by_hand, ready_world
 
 _HANDED_OVER = 2 * ControllerSettings().writers
 _PODS = 3 * _HANDED_OVER
@@ -96,25 +94,15 @@ def test_a_write_that_waits_to_be_sent_again_does_not_count_as_handed_over() -> 
 _WRITERS = ControllerSettings().writers
 
 
-def by_hand(name: str) -> dict[str, Any]:
-    """A Workload without a pod."""
-    resources = {"requests": {names.GPU_RESOURCE: "1"}}
-    spec = {"containers": [{"name": "main", "image": "none", "resources": resources}]}
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Workload",
-        "metadata": {"name": name, "namespace": "ml"},
-        "spec": {
-            "queueName": "team-a",
-            "podSets": [{"name": "main", "count": 1, "template": {"spec": spec}}],
-        },
-    }
+def alike() -> list[Document]:
+    """Many Workloads of one GPU each."""
+    return [by_hand(f"train-{number:03}", ("main", 1, 1)) for number in range(_PODS)]
 
 
 def undecided_world() -> World:
     """Many Workloads of which each fits, before the first cycle."""
     world = ready_world(quota=_PODS)
-    world.add(*(by_hand(f"train-{number:03}") for number in range(_PODS)))
+    world.add(*alike())
     world.observe()
     return world
 
@@ -150,7 +138,7 @@ def test_decisions_that_are_never_written_hold_the_next_cycle_for_a_second_only(
 
 def test_while_writers_are_busy_texts_are_sent_one_by_one_and_far_between() -> None:
     world = ready_world(quota=_WRITERS)
-    world.add(*(by_hand(f"train-{number:03}") for number in range(_PODS)))
+    world.add(*alike())
     world.observe()
     turn(world)
     assert reserved(world) == _WRITERS
@@ -169,7 +157,7 @@ def test_while_writers_are_busy_texts_are_sent_one_by_one_and_far_between() -> N
 
 def test_texts_are_sent_without_pause_once_nothing_else_was_written_for_a_second() -> None:
     world = ready_world(quota=_WRITERS + 1)
-    world.add(*(by_hand(f"train-{number:03}") for number in range(_PODS)))
+    world.add(*alike())
     world.observe()
     turn(world)
     world.clock.advance(0.5)

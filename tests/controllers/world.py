@@ -263,6 +263,32 @@ def namespace(name: str = "ml") -> Document:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
+def by_hand(name: str, *roles: tuple[str, int, int]) -> Document:
+    """A Workload without an owner, whose roles ask for a number of pods with so many GPUs each."""
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": "ml"},
+        "spec": {
+            "queueName": "team-a",
+            "podSets": [
+                {
+                    "name": role,
+                    "count": count,
+                    "template": {"spec": {"containers": [asking(gpus)]}},
+                }
+                for role, count, gpus in roles
+            ],
+        },
+    }
+
+
+def asking(gpus: int) -> Document:
+    """A container that asks for GPUs."""
+    devices = {names.GPU_RESOURCE: str(gpus)}
+    return {"name": "main", "resources": {"requests": devices, "limits": devices}}
+
+
 def ready_world(quota: int = 4, **more: Any) -> World:
     """One team, one queue, one flavor; ``more`` is for the `World`."""
     world = World(**more)
