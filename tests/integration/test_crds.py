@@ -300,6 +300,12 @@ CHANGES = [
     ("Workload", holding(), workload(priority=7, active=False), "", ""),
     ("Workload", workload(queueName="a", priority=1, priorityClassRef=POD_CLASS),
      workload(queueName="b", maximumExecutionTimeSeconds=9), "", ""),
+    ("Workload", {**workload(queueName="a", priority=1, priorityClassRef=POD_CLASS),
+                  "status": {"conditions": [{**condition("QuotaReserved"), "status": "False"}]}},
+     workload(priority=1, maximumExecutionTimeSeconds=9), "", ""),
+    ("Workload", holding(), {"spec": None},
+     "<nil>", "podSetAssignments must have the same number of podSets as the spec"),
+    ("Workload", {"status": {**held(), "admission": None}}, workload(), "", ""),
 ]  # fmt: skip
 
 
