@@ -5,6 +5,7 @@ runs at most one scheduling cycle, and sends for every Workload at most one writ
 that its present state asks for. A test can turn the loop by hand: `receive`, then `step`.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -40,6 +41,7 @@ from admission.controllers.guard import Guard
 from admission.controllers.lanes import Lanes
 from admission.controllers.lifecycle import Step
 from admission.controllers.mirrors import Change, Mirror
+from admission.controllers.pace import Pace
 from admission.controllers.prices import Prices
 from admission.controllers.quarantine import Quarantine, Unreadable
 from admission.controllers.queries import Query
@@ -61,12 +63,8 @@ from admission.settings import ControllerSettings
 from admission.state.pending import Line
 from admission.state.world import State
 
-_CALM_SECONDS: Final = 1.0
-"""So long after the last other write texts are sent without pause."""
-_TELLING_PERCENT: Final = 40
-"""So many of the writers at most send texts and queue statuses, one at least."""
-_SENDING_SHARE: Final = 2
-"""So many writes per writer are handed over; more would be decided before their time."""
+_PATIENCE_SECONDS: Final = 2.25
+"""So long a queue status waits while as much is written as may be."""
 _ENDS: Final = frozenset({Step.CREATE_WORKLOAD, Step.DELETE_WORKLOAD, Step.FINISH})
 """Steps that no decision and no upkeep may delay."""
 _UNINSTALLED_SECONDS: Final = 30.0
@@ -156,6 +154,7 @@ class Core:
             refresh_seconds=settings.waiting_refresh_seconds,
         )
         self._pods = pods.PodWorkloads()
+        self._pace = Pace(settings.writers, self._lanes, clock)
         self._texts = Texts(state, self._pods, self._explainer, self._lanes, clock)
         products = products or catalogue.load()
         capacities = Capacities(products, health or HealthPolicy(), awaits_list=lists_others)
@@ -169,7 +168,7 @@ class Core:
         self._charges = Charges(rules, self._claims)
         self._scheduling = Scheduling(
             state, clock, self._explainer, accounting, self._prices, self._charges,
-            most_open=settings.writers,
+            pace=self._pace,
         )  # fmt: skip
         self._quarantine = Quarantine(self._scheduling, self._pods, events)
         self._statuses = QueueStatuses(
@@ -180,6 +179,7 @@ class Core:
         self._timers = Timers(clock)
         self._accounting = accounting
         self._backlog = Backlog()
+        self._decided: deque[WorkloadKey] = deque()
         self._hinted: set[WorkloadKey] = set()
         self._jobs = jobs.Jobs(
             self._pods, self._configuration, events, clock, self._backlog.add_all
@@ -252,14 +252,15 @@ class Core:
         for lane in self._lanes.due():
             self._look_at(lane)
         self._backlog.add_all(self._timers.take_due())
-        for key in self._scheduling.run():
-            self._backlog.hurry(key)
-        while self._backlog and self._lanes.sending < self._settings.writers * _SENDING_SHARE:
+        self._decided.extend(self._scheduling.run())
+        while self._decided and self._pace.may_decide():
+            self._advance(self._decided.popleft())
+        while self._backlog and self._pace.may_send():
             self._advance(self._backlog.take())
         self._statuses.collect()
-        if self._may_tell():
-            self._statuses.send(self._may_tell)
-        self._texts.send(self._may_tell, self._is_calm)
+        if self._pace.may_tell():
+            self._statuses.send(self._pace.may_tell, self._patience())
+        self._texts.send(self._pace.may_tell, self._pace.is_calm)
         metrics.IN_FLIGHT.set(self._lanes.in_flight)
         return self._next_due_in()
 
@@ -401,6 +402,7 @@ class Core:
         if not self._lanes.settle(outcome):
             return
         write, lane = outcome.write, outcome.write.lane
+        self._pace.observe(outcome)
         if outcome.result is Result.REFUSED:
             self._log_refusal(outcome)
         if isinstance(lane, writes.QueueLane):
@@ -524,10 +526,10 @@ class Core:
     def _next_write(self, key: WorkloadKey) -> writes.Write | None:
         workload, now = self._pods.workloads.get(key), self._clock.now()
         if self._jobs.owns(key, workload):
-            return self._jobs.next_write(key, self._decided)
+            return self._jobs.next_write(key, self._due_write)
         step = lifecycle.next_step(self._pods.pod_of(key), workload)
         if workload is not None and step.step not in _ENDS:
-            decided = self._decided(key, workload)
+            decided = self._due_write(key, workload)
             if decided is not None:
                 return decided
         write = pods.write_for(step, key, self._pods, self._configuration, now)
@@ -538,7 +540,7 @@ class Core:
             return self._without_workload(key, pod)
         return pods.acknowledge(key, self._pods, now)
 
-    def _decided(self, key: WorkloadKey, workload: views.Workload) -> writes.Write | None:
+    def _due_write(self, key: WorkloadKey, workload: views.Workload) -> writes.Write | None:
         """The write of an open decision about a Workload, else of its upkeep."""
         return self._scheduling.write_for(workload) or self._keep_up(key, workload)
 
@@ -576,15 +578,10 @@ class Core:
 
     # ------------------------------------------------------------------------------- timing
 
-    def _is_calm(self) -> bool:
-        """Whether for a while nothing was written but texts and statuses."""
-        since = self._clock.monotonic() - self._lanes.acted_at
-        return self._lanes.in_flight == self._lanes.telling and since >= _CALM_SECONDS
-
-    def _may_tell(self) -> bool:
-        """Whether a write that only tells may go out."""
-        most = max(1, self._settings.writers * _TELLING_PERCENT // 100)
-        return self._lanes.telling < most
+    def _patience(self) -> float:
+        """Seconds that a queue status waits before it is written."""
+        is_behind = self._scheduling.is_behind or not self._pace.may_send()
+        return _PATIENCE_SECONDS if is_behind else 0.0
 
     def _next_due_in(self) -> float | None:
         now = self._clock.monotonic()
@@ -592,7 +589,7 @@ class Core:
             self._lanes.next_due_in(), self._scheduling.next_due_in(), self._timers.next_due_in(),
             self._fleet.next_due_in(),
         ]  # fmt: skip
-        if self._may_tell():
-            absolute = (self._texts.next_due(), self._statuses.next_due())
+        if self._pace.may_tell():
+            absolute = (self._texts.next_due(), self._statuses.next_due(self._patience()))
             moments += [max(0.0, moment - now) for moment in absolute if moment is not None]
         return min((moment for moment in moments if moment is not None), default=None)

@@ -25,6 +25,7 @@ class Lanes:
         self._timers: list[tuple[float, int, Lane]] = []
         self._serial = 0
         self._sending = 0
+        self._deciding = 0
         self._telling = 0
         self._acted_at = -math.inf
 
@@ -39,8 +40,13 @@ class Lanes:
         return self._sending
 
     @property
+    def deciding(self) -> int:
+        """Those of them that carry out decisions."""
+        return self._deciding
+
+    @property
     def telling(self) -> int:
-        """Those of them that only tell how things are."""
+        """Writes that only tell how things are, whose outcome is open."""
         return self._telling
 
     @property
@@ -66,6 +72,7 @@ class Lanes:
         """Takes an outcome; true if it is final, false if the same write goes out again later."""
         lane = outcome.write.lane
         self._sending -= 1
+        self._deciding -= outcome.write.purpose in writes.DECIDING
         if outcome.result is Result.UNKNOWN:
             self._wake_at(lane, _UNKNOWN_RETRY_SECONDS)
             return False
@@ -108,6 +115,7 @@ class Lanes:
 
     def _send(self, write: Write) -> None:
         self._sending += 1
+        self._deciding += write.purpose in writes.DECIDING
         self._writer.submit(write)
 
     def _wake_at(self, lane: Lane, seconds: float) -> None:

@@ -10,7 +10,7 @@ from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 
 from admission.api import views
 from admission.base import clock
-from admission.controllers.writes import Outcome, Write
+from admission.controllers.writes import Outcome
 
 # Kueue's metrics have no times of creation, which would be a series beside each one.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -42,6 +42,10 @@ _RELEASE_SECONDS: Final = Histogram(
     buckets=(0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10240),
 )
 IN_FLIGHT: Final = Gauge("gpu_admission_writes_in_flight", "Writes sent and not yet answered.")
+MOST_DECISIONS: Final = Gauge(
+    "gpu_admission_decisions_open_limit",
+    "Decisions that may wait to be written at once; fewer while the API server answers slowly.",
+)
 INBOX: Final = Gauge("gpu_admission_inbox_messages", "Watch events and outcomes not yet handled.")
 QUARANTINED: Final = Counter(
     "gpu_admission_undecodable_objects", "Objects of the API server that were skipped.", ["kind"]
@@ -72,9 +76,10 @@ _BUILD_INFO.labels(
 ).set(1)
 
 
-def observe_write(write: Write, outcome: Outcome, seconds: float) -> None:
+def observe_write(outcome: Outcome) -> None:
     """Counts one write."""
-    _WRITE_SECONDS.labels(write.purpose.value, outcome.result.name.lower()).observe(seconds)
+    labels = outcome.write.purpose.value, outcome.result.name.lower()
+    _WRITE_SECONDS.labels(*labels).observe(outcome.seconds)
 
 
 def released(pod: views.Pod, cluster_queue: str, now: datetime) -> None:

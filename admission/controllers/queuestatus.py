@@ -159,32 +159,42 @@ class Throttle:
     def __init__(self, interval_seconds: float) -> None:
         self._interval = interval_seconds
         self._stretched = interval_seconds
-        self._dirty: dict[QueueLane, None] = {}
+        self._dirty: dict[QueueLane, float] = {}
         self._next: dict[QueueLane, float] = {}
 
-    def mark(self, key: QueueLane) -> None:
+    def mark(self, key: QueueLane, now: float) -> None:
         """The status may have changed."""
-        self._dirty[key] = None
+        self._dirty.setdefault(key, now)
 
     def forget(self, key: QueueLane) -> None:
         """The object is gone."""
         self._dirty.pop(key, None)
         self._next.pop(key, None)
 
-    def due(self, now: float) -> list[QueueLane]:
-        """Marked keys whose interval is over, first marked first."""
+    def due(self, now: float, patience: float) -> list[QueueLane]:
+        """Marked keys whose interval is over and that were marked so long ago, in that order."""
         wanted = max(self._interval, len(self._dirty) / _MANY_A_SECOND)
         self._stretched = min(wanted, _LONGEST_STRETCH * self._interval)
-        return [key for key in self._dirty if self._next.get(key, 0.0) <= now]
+        return [
+            key
+            for key, since in self._dirty.items()
+            if since + patience <= now and self._next.get(key, 0.0) <= now
+        ]
 
     def take(self, key: QueueLane, now: float) -> None:
         """Unmarks a key; its next turn is after the interval."""
         del self._dirty[key]
         self._next[key] = now + self._stretched
 
-    def next_due(self) -> float | None:
+    def next_due(self, patience: float) -> float | None:
         """When something is due; None when nothing is marked."""
-        return min((self._next.get(key, 0.0) for key in self._dirty), default=None)
+        return min(
+            (
+                max(since + patience, self._next.get(key, 0.0))
+                for key, since in self._dirty.items()
+            ),
+            default=None,
+        )
 
 
 def _common(

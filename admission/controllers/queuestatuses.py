@@ -102,25 +102,25 @@ class QueueStatuses:
         """Status and finalizers may be stale."""
         self._finalizers.mark(lane)
         if lane.kind in _WITH_STATUS:
-            self._throttle.mark(lane)
+            self._throttle.mark(lane, self._clock.monotonic())
 
-    def next_due(self) -> float | None:
+    def next_due(self, patience: float) -> float | None:
         """Moment of the monotonic clock at which `send` has something to do."""
-        return self._throttle.next_due()
+        return self._throttle.next_due(patience)
 
-    def send(self, may_send: Callable[[], bool]) -> None:
+    def send(self, may_send: Callable[[], bool], patience: float) -> None:
         """Sends the writes that are due, as long as there is room for them.
 
         Many may be due at once, so none is taken up that would stand in the way of others.
         """
         self._finalizers.send()
         now = self._clock.monotonic()
-        for lane in self._throttle.due(now):
+        for lane in self._throttle.due(now, patience):
             if not may_send():
                 break
             self._throttle.take(lane, now)
             if self._lanes.is_busy(lane):
-                self._throttle.mark(lane)
+                self._throttle.mark(lane, self._clock.monotonic())
             else:
                 self._send(lane)
 

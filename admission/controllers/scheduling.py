@@ -9,6 +9,7 @@ from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers import conditions, evictions, lifecycle, metrics, statuses, writes
 from admission.controllers.accounting import Accounting
 from admission.controllers.explaining import Explainer
+from admission.controllers.pace import Pace
 from admission.controllers.prices import Prices
 from admission.controllers.surroundings import Charges
 from admission.controllers.writes import Outcome, Purpose, Result, Write
@@ -35,7 +36,7 @@ class Scheduling:
     rest that grows from a millisecond to a second: a head may advance over several cycles without
     any change from outside.
 
-    While as many decisions are open as there are writers, the next cycle waits: what it decided
+    While as many decisions are open as the pace allows, the next cycle waits: what it decided
     would be old by the time of its writing, and it would evict what has ended by then (ADR 0066).
     """
 
@@ -48,7 +49,7 @@ class Scheduling:
         prices: Prices,
         charges: Charges,
         *,
-        most_open: int,
+        pace: Pace,
     ) -> None:
         """Prepares the loop.
 
@@ -59,7 +60,7 @@ class Scheduling:
             accounting: counts preemptions.
             prices: count GPUs in the currency of each queue.
             charges: say what besides itself decides what a Workload is charged for.
-            most_open: so many decisions may wait to be written before the next cycle.
+            pace: says how many decisions may wait to be written before the next cycle.
         """
         self._log = logs.get("scheduling")
         self._state = state
@@ -76,7 +77,7 @@ class Scheduling:
         self._not_before = 0.0
         self._paused_until = 0.0
         self._held_until = 0.0
-        self._most_open = most_open
+        self._pace = pace
 
     def changed(self) -> None:
         """Something that cycles depend on has changed."""
@@ -209,11 +210,16 @@ class Scheduling:
         admitted = tuple(admit.workload for admit in result.admitted)
         return admitted + tuple(evict.workload for evict in result.evicted)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether as many decisions wait to be written as may."""
+        return len(self._admits) + len(self._evicts) >= self._pace.most_decisions
+
     def _earliest(self) -> float:
         """Moment of the monotonic clock before which no cycle runs."""
-        if len(self._admits) + len(self._evicts) < self._most_open:
-            return self._not_before
-        return max(self._not_before, self._held_until)
+        if self.is_behind:
+            return max(self._not_before, self._held_until)
+        return self._not_before
 
     def next_due_in(self) -> float | None:
         """Seconds until the next cycle may have work; None when only a change brings any."""

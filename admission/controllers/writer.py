@@ -7,6 +7,7 @@ the first one took effect, the second is refused as a conflict, and reading the 
 import queue
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from admission.base.clock import Clock
@@ -63,7 +64,8 @@ class Sender:
                 self._log_failure(write, attempt, error)
                 self._pause(error, attempt)
                 continue
-            metrics.observe_write(write, outcome, self._clock.monotonic() - started)
+            outcome = replace(outcome, seconds=self._clock.monotonic() - started)
+            metrics.observe_write(outcome)
             return outcome
         return Outcome(write=write, result=Result.UNKNOWN)
 

@@ -58,6 +58,9 @@ class Purpose(Enum):
 TELLING: Final = frozenset({Purpose.EXPLAIN_WORKLOAD, Purpose.EXPLAIN_POD, Purpose.QUEUE_STATUS})
 """Purposes that change nothing but what people read; they give way to all others."""
 
+DECIDING: Final = frozenset({Purpose.RESERVE_QUOTA, Purpose.EVICT})
+"""Purposes that carry out what a scheduling cycle decided."""
+
 
 class Verb(Enum):
     """How the API server is asked. READ changes nothing, but waits its turn in the lane."""
@@ -127,12 +130,14 @@ class Outcome:
         result: what is known.
         object: see `Result`.
         error: the refusal.
+        seconds: from the last attempt's request to its answer.
     """
 
     write: Write
     result: Result
     object: Any = None
     error: errors.ApiError | None = None
+    seconds: float = 0.0
 
 
 WORKLOAD_VIEW: Final = views.Workload

@@ -12,7 +12,8 @@ from admission.settings import ControllerSettings
 from tests.clocks import FakeClock
 from tests.controllers.world import World, by_hand, ready_world
 
-_HANDED_OVER = 2 * ControllerSettings().writers
+_HANDED_OVER = 10
+"""For eight writers."""
 _PODS = 3 * _HANDED_OVER
 
 
@@ -107,9 +108,13 @@ def undecided_world() -> World:
     return world
 
 
-def reserved(world: World) -> int:
+def reservations(world: World) -> list[Write]:
     """Writes of reservations that were handed over and not sent."""
-    return sum(write.purpose is Purpose.RESERVE_QUOTA for write in world._queue)
+    return [write for write in world._queue if write.purpose is Purpose.RESERVE_QUOTA]
+
+
+def reserved(world: World) -> int:
+    return len(reservations(world))
 
 
 def turn(world: World, times: int = 100) -> None:
@@ -131,9 +136,20 @@ def test_decisions_that_are_never_written_hold_the_next_cycle_for_a_second_only(
     world = undecided_world()
     turn(world)
     assert 0 < (world.core.step() or 0) <= 1
+    decided = len(world.core._scheduling._admits)
     world.clock.advance(1)
     turn(world)
-    assert reserved(world) == _WRITERS + 1
+    assert len(world.core._scheduling._admits) == decided + 1
+
+
+def test_a_decision_whose_write_got_no_answer_gives_its_place_to_another() -> None:
+    world = undecided_world()
+    turn(world)
+    world.clock.advance(1)
+    turn(world)
+    world.core.receive(Outcome(write=world._queue[0], result=Result.UNKNOWN))
+    turn(world)
+    assert len({write.name for write in reservations(world)}) == _WRITERS + 1
 
 
 def test_while_writers_are_busy_texts_are_sent_one_by_one_and_far_between() -> None:
@@ -202,19 +218,59 @@ def test_a_status_rests_longer_while_many_queues_change(marked: int, seconds: fl
     throttle = Throttle(0.5)
     lanes = [QueueLane("ClusterQueue", "", f"q{number}") for number in range(marked)]
     for lane in lanes:
-        throttle.mark(lane)
-    assert throttle.due(10.0) == lanes
+        throttle.mark(lane, 10.0)
+    assert throttle.due(10.0, 0) == lanes
     throttle.take(lanes[0], 10.0)
-    throttle.mark(lanes[0])
-    assert lanes[0] not in throttle.due(10.0 + seconds - 0.01)
-    assert lanes[0] in throttle.due(10.0 + seconds)
+    throttle.mark(lanes[0], 10.0)
+    assert lanes[0] not in throttle.due(10.0 + seconds - 0.01, 0)
+    assert lanes[0] in throttle.due(10.0 + seconds, 0)
 
 
 def test_statuses_wait_in_the_order_in_which_they_were_marked() -> None:
     throttle = Throttle(0.5)
     first, second = lanes = [QueueLane("ClusterQueue", "", name) for name in "ab"]
     for lane in lanes:
-        throttle.mark(lane)
+        throttle.mark(lane, 10.0)
     throttle.take(first, 10.0)
-    throttle.mark(first)
-    assert throttle.due(10.6) == [second, first]
+    throttle.mark(first, 10.1)
+    assert throttle.due(10.6, 0) == [second, first]
+
+
+def test_with_patience_a_status_waits_from_the_first_change_that_it_lacks() -> None:
+    throttle = Throttle(0.5)
+    lane = QueueLane("ClusterQueue", "", "a")
+    throttle.mark(lane, 10.0)
+    throttle.mark(lane, 11.0)
+    assert throttle.due(11.9, 2) == []
+    assert throttle.next_due(2) == 12.0
+    assert throttle.due(12.0, 2) == [lane]
+
+
+def statuses_waiting(world: World) -> int:
+    """Writes of queue statuses that were handed over and not sent."""
+    return sum(write.purpose is Purpose.QUEUE_STATUS for write in world._queue)
+
+
+def test_queue_statuses_wait_at_most_two_and_a_quarter_seconds_for_decisions() -> None:
+    world = undecided_world()
+    turn(world)
+    assert statuses_waiting(world) == 0
+    world.clock.advance(2.2)
+    turn(world)
+    assert statuses_waiting(world) == 0
+    wait = world.core.step()
+    assert wait is not None  # no message has to come for them
+    assert wait <= 0.06
+    world.clock.advance(0.06)
+    turn(world)
+    assert statuses_waiting(world) > 0
+
+
+def test_a_queue_status_is_written_at_once_while_fewer_decisions_are_open() -> None:
+    world = ready_world(quota=_PODS)
+    world.clock.advance(1)
+    world.add(*alike()[: _WRITERS - 1])
+    world.observe()
+    turn(world)
+    assert reserved(world) == _WRITERS - 1
+    assert statuses_waiting(world) > 0

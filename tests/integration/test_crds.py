@@ -5,21 +5,19 @@ import json
 import ssl
 import urllib.request
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pytest
 
 from admission.api import crds, kinds, structural
 from tests.api import schemas
-from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
+from tests.integration import barekinds
+from tests.integration.barekinds import CRDS, GROUP
 
 pytestmark = pytest.mark.controlplane
 
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-GROUP = "/apis/kueue.x-k8s.io"
 PLURALS = {kind.name: kind.plural for kind in kinds.KINDS}
 NAMESPACED = {kind.name for kind in kinds.KINDS if kind.namespaced}
 NOT_CHECKED = "some validation rules were not checked because the object was invalid"
@@ -29,28 +27,8 @@ Document = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A cluster that holds nothing but the CRDs."""
-    with Cluster.start() as started:
-        for document in crds.documents():
-            name = document["metadata"]["name"]
-            started.api.patch(
-                f"{CRDS}/{name}?fieldManager=test&fieldValidation=Strict",
-                document,
-                "application/apply-patch+yaml",
-            )
-        for document in crds.documents():
-            name = document["metadata"]["name"]
-            waiting.until(partial(is_served, started, name), what=f"{name} served")
-        yield started
-
-
-def is_served(cluster: Cluster, crd: str) -> bool:
-    found = cluster.api.get(f"{CRDS}/{crd}")
-    conditions = {c["type"]: c["status"] for c in found.get("status", {}).get("conditions", ())}
-    plural = found["spec"]["names"]["plural"]
-    return conditions.get("Established") == "True" and cluster.api.answers(
-        f"{GROUP}/v1beta2/{plural}"
-    )
+    with barekinds.started() as found:
+        yield found
 
 
 def collection(kind: str, version: str = "v1beta2") -> str:

@@ -1,0 +1,132 @@
+"""Fewer decisions are open while the API server answers slowly."""
+
+import pytest
+
+from admission.base.names import WorkloadKey
+from admission.controllers import writes
+from admission.controllers.lanes import Lanes
+from admission.controllers.pace import Pace
+from admission.controllers.writes import Outcome, Purpose, Result, Verb, Write
+from admission.kube.resources import WORKLOADS
+from tests.clocks import FakeClock
+from tests.controllers.test_turns import reserved, turn, undecided_world
+
+_WRITERS = 8
+
+
+class _Nowhere:
+    def submit(self, write: Write) -> None:
+        """Keeps nothing."""
+
+
+def write(purpose: Purpose = Purpose.RESERVE_QUOTA) -> Write:
+    lane = WorkloadKey("ml", "train")
+    return Write(lane=lane, purpose=purpose, verb=Verb.PATCH, resource=WORKLOADS, name=lane.name)
+
+
+def done(seconds: float) -> Outcome:
+    return Outcome(write=write(), result=Result.DONE, seconds=seconds)
+
+
+def paced(clock: FakeClock | None = None, writers: int = _WRITERS) -> Pace:
+    clock = clock or FakeClock()
+    return Pace(writers, Lanes(_Nowhere(), clock), clock)
+
+
+def observe(pace: Pace, seconds: float, times: int = 200) -> None:
+    for _ in range(times):
+        pace.observe(done(seconds))
+
+
+def test_before_any_answer_as_many_decisions_are_open_as_there_are_writers() -> None:
+    assert paced().most_decisions == _WRITERS
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "most"), [(10, 8), (20, 8), (30, 5), (40, 4), (80, 3), (10_000, 3)]
+)
+def test_the_longer_answers_take_the_fewer_decisions_are_open(
+    milliseconds: int, most: int
+) -> None:
+    pace = paced()
+    pace.observe(done(0.010))
+    observe(pace, milliseconds / 1000)
+    assert pace.most_decisions == most
+
+
+@pytest.mark.parametrize("writers", [1, 2, 256])
+def test_at_least_three_of_eight_writers_are_left_however_slow_answers_are(writers: int) -> None:
+    pace = paced(writers=writers)
+    pace.observe(done(0.001))
+    observe(pace, 60.0)
+    assert pace.most_decisions == -(-writers * 37 // 100) >= 1
+
+
+def test_one_slow_answer_changes_nothing() -> None:
+    pace = paced()
+    observe(pace, 0.010)
+    pace.observe(done(0.100))
+    assert pace.most_decisions == _WRITERS
+
+
+def test_answers_that_are_quick_again_give_all_writers_back() -> None:
+    pace = paced()
+    pace.observe(done(0.010))
+    observe(pace, 0.100)
+    assert pace.most_decisions < _WRITERS
+    observe(pace, 0.010)
+    assert pace.most_decisions == _WRITERS
+
+
+def test_an_api_server_that_stays_slow_for_ten_minutes_is_taken_as_it_is() -> None:
+    clock = FakeClock()
+    pace = paced(clock)
+    pace.observe(done(0.010))
+    for minute in range(11):
+        observe(pace, 0.100)
+        assert (pace.most_decisions == _WRITERS) == (minute == 10), minute
+        clock.advance(60)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome(write=write(Purpose.EVICT), result=Result.DONE, seconds=1.0),
+        Outcome(write=write(), result=Result.CONFLICT, seconds=1.0),
+        Outcome(write=write(), result=Result.REFUSED, seconds=1.0),
+    ],
+    ids=["of another kind", "conflict", "refused"],
+)
+def test_only_reservations_that_were_written_are_measured(outcome: Outcome) -> None:
+    pace = paced()
+    pace.observe(done(0.010))
+    for _ in range(200):
+        pace.observe(outcome)
+    assert pace.most_decisions == _WRITERS
+
+
+def test_a_busy_api_server_is_handed_fewer_decisions_and_as_much_of_all_else() -> None:
+    world = undecided_world()
+    pace = world.core._pace
+    pace.observe(done(0.010))
+    observe(pace, 0.100)
+    turn(world)
+    assert reserved(world) == 3
+    assert not pace.may_decide()
+    assert pace.may_send()
+
+
+def test_what_only_tells_has_a_quarter_of_the_writers() -> None:
+    clock = FakeClock()
+    lanes = Lanes(_Nowhere(), clock)
+    pace = Pace(_WRITERS, lanes, clock)
+    taken = 0
+    while pace.may_tell():
+        lanes.submit(told(taken))
+        taken += 1
+    assert taken == 2
+
+
+def told(number: int) -> Write:
+    lane, purpose = writes.QueueLane("ClusterQueue", "", f"q{number}"), Purpose.QUEUE_STATUS
+    return Write(lane=lane, purpose=purpose, verb=Verb.PATCH, resource=WORKLOADS, name=lane.name)
