@@ -7,7 +7,7 @@ from typing import Final
 from admission.base.clock import Clock
 from admission.controllers import writes
 from admission.controllers.writer import Writer
-from admission.controllers.writes import Lane, Outcome, Result, Write
+from admission.controllers.writes import Lane, Outcome, Purpose, Result, Write
 
 _UNKNOWN_RETRY_SECONDS: Final = 1.0
 _REFUSED_SECONDS: Final = (1.0, 2.0, 5.0, 15.0, 60.0)
@@ -25,7 +25,7 @@ class Lanes:
         self._timers: list[tuple[float, int, Lane]] = []
         self._serial = 0
         self._sending = 0
-        self._deciding = 0
+        self._reserving = 0
         self._telling = 0
         self._acted_at = -math.inf
 
@@ -40,9 +40,9 @@ class Lanes:
         return self._sending
 
     @property
-    def deciding(self) -> int:
-        """Those of them that carry out decisions."""
-        return self._deciding
+    def reserving(self) -> int:
+        """Those of them that reserve quota."""
+        return self._reserving
 
     @property
     def telling(self) -> int:
@@ -72,7 +72,7 @@ class Lanes:
         """Takes an outcome; true if it is final, false if the same write goes out again later."""
         lane = outcome.write.lane
         self._sending -= 1
-        self._deciding -= outcome.write.purpose in writes.DECIDING
+        self._reserving -= outcome.write.purpose is Purpose.RESERVE_QUOTA
         if outcome.result is Result.UNKNOWN:
             self._wake_at(lane, _UNKNOWN_RETRY_SECONDS)
             return False
@@ -115,7 +115,7 @@ class Lanes:
 
     def _send(self, write: Write) -> None:
         self._sending += 1
-        self._deciding += write.purpose in writes.DECIDING
+        self._reserving += write.purpose is Purpose.RESERVE_QUOTA
         self._writer.submit(write)
 
     def _wake_at(self, lane: Lane, seconds: float) -> None:

@@ -76,10 +76,10 @@ class Pace:
 
     def may_decide(self) -> bool:
         """Whether the write of a decision may go out."""
-        return self._lanes.deciding < self.most_decisions
+        return self.may_send() and self._lanes.reserving < self.most_decisions
 
     def may_send(self) -> bool:
-        """Whether any other write may go out that does more than tell."""
+        """Whether a write may go out that does more than tell."""
         return self._lanes.sending < math.ceil(self._writers * _HANDED_OVER_PERCENT / 100)
 
     def may_tell(self) -> bool:

@@ -58,9 +58,6 @@ class Purpose(Enum):
 TELLING: Final = frozenset({Purpose.EXPLAIN_WORKLOAD, Purpose.EXPLAIN_POD, Purpose.QUEUE_STATUS})
 """Purposes that change nothing but what people read; they give way to all others."""
 
-DECIDING: Final = frozenset({Purpose.RESERVE_QUOTA, Purpose.EVICT})
-"""Purposes that carry out what a scheduling cycle decided."""
-
 
 class Verb(Enum):
     """How the API server is asked. READ changes nothing, but waits its turn in the lane."""

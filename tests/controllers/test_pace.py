@@ -2,7 +2,6 @@
 
 import pytest
 
-from admission.base.names import WorkloadKey
 from admission.controllers import writes
 from admission.controllers.lanes import Lanes
 from admission.controllers.pace import Pace
@@ -19,13 +18,16 @@ class _Nowhere:
         """Keeps nothing."""
 
 
-def write(purpose: Purpose = Purpose.RESERVE_QUOTA) -> Write:
-    lane = WorkloadKey("ml", "train")
+def numbered(number: int, purpose: Purpose) -> Write:
+    lane = writes.QueueLane("ClusterQueue", "", f"q{number}")
     return Write(lane=lane, purpose=purpose, verb=Verb.PATCH, resource=WORKLOADS, name=lane.name)
 
 
+RESERVATION = numbered(0, Purpose.RESERVE_QUOTA)
+
+
 def done(seconds: float) -> Outcome:
-    return Outcome(write=write(), result=Result.DONE, seconds=seconds)
+    return Outcome(write=RESERVATION, result=Result.DONE, seconds=seconds)
 
 
 def paced(clock: FakeClock | None = None, writers: int = _WRITERS) -> Pace:
@@ -91,9 +93,9 @@ def test_an_api_server_that_stays_slow_for_ten_minutes_is_taken_as_it_is() -> No
 @pytest.mark.parametrize(
     "outcome",
     [
-        Outcome(write=write(Purpose.EVICT), result=Result.DONE, seconds=1.0),
-        Outcome(write=write(), result=Result.CONFLICT, seconds=1.0),
-        Outcome(write=write(), result=Result.REFUSED, seconds=1.0),
+        Outcome(write=numbered(0, Purpose.EVICT), result=Result.DONE, seconds=1.0),
+        Outcome(write=RESERVATION, result=Result.CONFLICT, seconds=1.0),
+        Outcome(write=RESERVATION, result=Result.REFUSED, seconds=1.0),
     ],
     ids=["of another kind", "conflict", "refused"],
 )
@@ -116,17 +118,25 @@ def test_a_busy_api_server_is_handed_fewer_decisions_and_as_much_of_all_else() -
     assert pace.may_send()
 
 
+def test_evictions_that_no_cycle_decided_leave_decisions_their_turn() -> None:
+    clock = FakeClock()
+    lanes = Lanes(_Nowhere(), clock)
+    pace = Pace(_WRITERS, lanes, clock)
+    evictions = [numbered(number, Purpose.EVICT) for number in range(10)]
+    for one in evictions:
+        assert pace.may_decide()
+        lanes.submit(one)
+    assert not pace.may_decide()
+    lanes.settle(Outcome(write=evictions[0], result=Result.DONE))
+    assert pace.may_decide()
+
+
 def test_what_only_tells_has_a_quarter_of_the_writers() -> None:
     clock = FakeClock()
     lanes = Lanes(_Nowhere(), clock)
     pace = Pace(_WRITERS, lanes, clock)
     taken = 0
     while pace.may_tell():
-        lanes.submit(told(taken))
+        lanes.submit(numbered(taken, Purpose.QUEUE_STATUS))
         taken += 1
     assert taken == 2
-
-
-def told(number: int) -> Write:
-    lane, purpose = writes.QueueLane("ClusterQueue", "", f"q{number}"), Purpose.QUEUE_STATUS
-    return Write(lane=lane, purpose=purpose, verb=Verb.PATCH, resource=WORKLOADS, name=lane.name)
