@@ -63,7 +63,7 @@ from admission.settings import ControllerSettings
 from admission.state.pending import Line
 from admission.state.world import State
 
-_PATIENCE_SECONDS: Final = 2.25
+_PATIENCE_SECONDS: Final = 2.0
 """So long a queue status waits while as much is written as may be."""
 _ENDS: Final = frozenset({Step.CREATE_WORKLOAD, Step.DELETE_WORKLOAD, Step.FINISH})
 """Steps that no decision and no upkeep may delay."""
