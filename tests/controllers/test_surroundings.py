@@ -16,7 +16,15 @@ from admission.kube import patches, resources
 from admission.kube.reflector import Replaced
 from admission.translate import workloads as translate_workloads
 from tests.controllers.jobobjects import job
-from tests.controllers.world import World, cluster_queue, flavor, local_queue, namespace
+from tests.controllers.world import (
+    World,
+    cluster_queue,
+    flavor,
+    local_queue,
+    namespace,
+    pods_of,
+    unowned,
+)
 
 ABOVE = (
     "resources didn't satisfy LimitRange constraints: "
@@ -69,16 +77,7 @@ def workload(name: str, count: int = 1, **spec: Any) -> dict[str, Any]:
     """One made by hand: nobody has defaulted its containers."""
     asked = spec.pop("asked", {})
     container = {"name": "main", "image": "x", "resources": {"requests": asked}}
-    pod = {"containers": [container], "restartPolicy": "Never", **spec}
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Workload",
-        "metadata": {"name": name, "namespace": "ml"},
-        "spec": {
-            "queueName": "team-a",
-            "podSets": [{"name": "main", "count": count, "template": {"spec": pod}}],
-        },
-    }
+    return unowned(name, pods_of("main", count, container, restartPolicy="Never", **spec))
 
 
 def read(world: World, name: str) -> views.Workload:
