@@ -1,7 +1,7 @@
-"""Workloads that are to be looked at, in turn; those on the point of being released come first."""
+"""Workloads that are to be looked at, in turn; those with a decision to be written go first."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from admission.base.names import WorkloadKey
 
@@ -14,15 +14,13 @@ class Backlog:
     """
 
     def __init__(self) -> None:
-        self._first: OrderedDict[WorkloadKey, None] = OrderedDict()
+        self._decided: OrderedDict[WorkloadKey, None] = OrderedDict()
+        self._hurried: OrderedDict[WorkloadKey, None] = OrderedDict()
         self._others: OrderedDict[WorkloadKey, None] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._first) + len(self._others)
 
     def add(self, key: WorkloadKey) -> None:
         """Asks for a look; it keeps its place if it waits already."""
-        if key not in self._first:
+        if key not in self._hurried and key not in self._decided:
             self._others.setdefault(key)
 
     def add_all(self, keys: Iterable[WorkloadKey]) -> None:
@@ -31,14 +29,25 @@ class Backlog:
             self.add(key)
 
     def hurry(self, key: WorkloadKey) -> None:
-        """Asks for a look ahead of all that are not in a hurry."""
-        self._others.pop(key, None)
-        self._first.setdefault(key)
+        """Asks for a look ahead of all about which nothing was decided: one may be released."""
+        if key not in self._decided:
+            self._others.pop(key, None)
+            self._hurried.setdefault(key)
 
-    def take(self) -> WorkloadKey:
-        """Removes and returns the next one.
+    def decide(self, keys: Iterable[WorkloadKey]) -> None:
+        """Asks for a look at each ahead of all others, when decisions may be written."""
+        for key in keys:
+            self._others.pop(key, None)
+            self._hurried.pop(key, None)
+            self._decided.setdefault(key)
 
-        Raises:
-            KeyError: there is none.
+    def take(self, may_decide: Callable[[], bool]) -> WorkloadKey | None:
+        """Removes and returns the next one; None when none may be looked at now.
+
+        Args:
+            may_decide: whether those may be looked at about which something was decided.
         """
-        return (self._first or self._others).popitem(last=False)[0]
+        if self._decided and may_decide():
+            return self._decided.popitem(last=False)[0]
+        lane = self._hurried or self._others
+        return lane.popitem(last=False)[0] if lane else None

@@ -5,7 +5,6 @@ runs at most one scheduling cycle, and sends for every Workload at most one writ
 that its present state asks for. A test can turn the loop by hand: `receive`, then `step`.
 """
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -63,8 +62,8 @@ from admission.settings import ControllerSettings
 from admission.state.pending import Line
 from admission.state.world import State
 
-_PATIENCE_SECONDS: Final = 2.0
-"""So long a queue status waits while as much is written as may be."""
+_ROOM_SECONDS: Final = 1.0
+"""After as much was written as may be, until queue statuses follow each change again."""
 _ENDS: Final = frozenset({Step.CREATE_WORKLOAD, Step.DELETE_WORKLOAD, Step.FINISH})
 """Steps that no decision and no upkeep may delay."""
 _UNINSTALLED_SECONDS: Final = 30.0
@@ -179,7 +178,7 @@ class Core:
         self._timers = Timers(clock)
         self._accounting = accounting
         self._backlog = Backlog()
-        self._decided: deque[WorkloadKey] = deque()
+        self._room_at = clock.monotonic()
         self._hinted: set[WorkloadKey] = set()
         self._jobs = jobs.Jobs(
             self._pods, self._configuration, events, clock, self._backlog.add_all
@@ -252,14 +251,14 @@ class Core:
         for lane in self._lanes.due():
             self._look_at(lane)
         self._backlog.add_all(self._timers.take_due())
-        self._decided.extend(self._scheduling.run())
-        while self._decided and self._pace.may_decide():
-            self._advance(self._decided.popleft())
-        while self._backlog and self._pace.may_send():
-            self._advance(self._backlog.take())
+        self._backlog.decide(self._scheduling.run())
+        while self._pace.may_send() and (key := self._backlog.take(self._pace.may_decide)):
+            self._advance(key)
+        if self._scheduling.is_behind or not self._pace.may_send():
+            self._room_at = self._clock.monotonic() + _ROOM_SECONDS
         self._statuses.collect()
         if self._pace.may_tell():
-            self._statuses.send(self._pace.may_tell, self._patience())
+            self._statuses.send(self._pace.may_tell, self._room_at)
         self._texts.send(self._pace.may_tell, self._pace.is_calm)
         metrics.IN_FLIGHT.set(self._lanes.in_flight)
         return self._next_due_in()
@@ -578,11 +577,6 @@ class Core:
 
     # ------------------------------------------------------------------------------- timing
 
-    def _patience(self) -> float:
-        """Seconds that a queue status waits before it is written."""
-        is_behind = self._scheduling.is_behind or not self._pace.may_send()
-        return _PATIENCE_SECONDS if is_behind else 0.0
-
     def _next_due_in(self) -> float | None:
         now = self._clock.monotonic()
         moments = [
@@ -590,6 +584,6 @@ class Core:
             self._fleet.next_due_in(),
         ]  # fmt: skip
         if self._pace.may_tell():
-            absolute = (self._texts.next_due(), self._statuses.next_due(self._patience()))
+            absolute = (self._texts.next_due(), self._statuses.next_due(self._room_at))
             moments += [max(0.0, moment - now) for moment in absolute if moment is not None]
         return min((moment for moment in moments if moment is not None), default=None)

@@ -15,7 +15,6 @@ from admission.api import views, viewstatuses
 from admission.base import clock, names, quantity
 from admission.base.names import FlavorResource
 from admission.controllers import conditions
-from admission.controllers.writes import QueueLane
 from admission.engine.fairusage import Consumption
 from admission.state.status import CohortStatus, QueueStatus
 
@@ -143,58 +142,6 @@ def consumption_of(view: views.LocalQueue) -> Consumption | None:
         },
         updated_us=int(moment.timestamp()) * _SECOND_US,
     )
-
-
-_MANY_A_SECOND: Final = 50
-_LONGEST_STRETCH: Final = 2
-
-
-class Throttle:
-    """Which statuses are to be written, each at most once in an interval.
-
-    While more are marked than 50 a second would allow, the interval grows, up to twice.
-    Times are seconds of the monotonic clock.
-    """
-
-    def __init__(self, interval_seconds: float) -> None:
-        self._interval = interval_seconds
-        self._stretched = interval_seconds
-        self._dirty: dict[QueueLane, float] = {}
-        self._next: dict[QueueLane, float] = {}
-
-    def mark(self, key: QueueLane, now: float) -> None:
-        """The status may have changed."""
-        self._dirty.setdefault(key, now)
-
-    def forget(self, key: QueueLane) -> None:
-        """The object is gone."""
-        self._dirty.pop(key, None)
-        self._next.pop(key, None)
-
-    def due(self, now: float, patience: float) -> list[QueueLane]:
-        """Marked keys whose interval is over and that were marked so long ago, in that order."""
-        wanted = max(self._interval, len(self._dirty) / _MANY_A_SECOND)
-        self._stretched = min(wanted, _LONGEST_STRETCH * self._interval)
-        return [
-            key
-            for key, since in self._dirty.items()
-            if since + patience <= now and self._next.get(key, 0.0) <= now
-        ]
-
-    def take(self, key: QueueLane, now: float) -> None:
-        """Unmarks a key; its next turn is after the interval."""
-        del self._dirty[key]
-        self._next[key] = now + self._stretched
-
-    def next_due(self, patience: float) -> float | None:
-        """When something is due; None when nothing is marked."""
-        return min(
-            (
-                max(since + patience, self._next.get(key, 0.0))
-                for key, since in self._dirty.items()
-            ),
-            default=None,
-        )
 
 
 def _common(

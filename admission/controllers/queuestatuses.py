@@ -17,6 +17,7 @@ from admission.controllers.accounting import Accounting
 from admission.controllers.configuration import Configuration
 from admission.controllers.finalizers import Finalizers
 from admission.controllers.lanes import Lanes
+from admission.controllers.throttle import Throttle
 from admission.controllers.writes import Outcome, QueueLane, Result
 from admission.kube import resources
 from admission.kube.resources import Resource
@@ -62,7 +63,7 @@ class QueueStatuses:
         self._about_gpus = about_gpus
         accounting.ask_cohorts_of(state.cohorts_of)
         self._log = logs.get("queues")
-        self._throttle = queuestatus.Throttle(interval_seconds)
+        self._throttle = Throttle(interval_seconds)
         self._finalizers = Finalizers(state, configuration, lanes)
 
     def restore(self) -> None:
@@ -104,24 +105,24 @@ class QueueStatuses:
         if lane.kind in _WITH_STATUS:
             self._throttle.mark(lane, self._clock.monotonic())
 
-    def next_due(self, patience: float) -> float | None:
+    def next_due(self, room_at: float) -> float | None:
         """Moment of the monotonic clock at which `send` has something to do."""
-        return self._throttle.next_due(patience)
+        return self._throttle.next_due(room_at)
 
-    def send(self, may_send: Callable[[], bool], patience: float) -> None:
+    def send(self, may_send: Callable[[], bool], room_at: float) -> None:
         """Sends the writes that are due, as long as there is room for them.
 
         Many may be due at once, so none is taken up that would stand in the way of others.
         """
         self._finalizers.send()
         now = self._clock.monotonic()
-        for lane in self._throttle.due(now, patience):
+        for lane in self._throttle.due(now, room_at):
             if not may_send():
                 break
-            self._throttle.take(lane, now)
             if self._lanes.is_busy(lane):
-                self._throttle.mark(lane, self._clock.monotonic())
+                self._throttle.postpone(lane, now)
             else:
+                self._throttle.take(lane, now)
                 self._send(lane)
 
     def settle(self, lane: QueueLane, outcome: Outcome) -> None:

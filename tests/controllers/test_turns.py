@@ -5,7 +5,7 @@ import pytest
 from admission.base.names import WorkloadKey
 from admission.controllers import writes
 from admission.controllers.lanes import Lanes
-from admission.controllers.queuestatus import Throttle
+from admission.controllers.throttle import Throttle
 from admission.controllers.writes import Outcome, Purpose, QueueLane, Result, Write
 from admission.kube.api import Document
 from admission.settings import ControllerSettings
@@ -184,6 +184,8 @@ def test_texts_are_sent_without_pause_once_nothing_else_was_written_for_a_second
 
     world.clock.advance(ControllerSettings().waiting_after_seconds - 0.1)
     turn(world)
+    send_what_tells(world)  # statuses go first
+    turn(world)
     assert len(texts(world)) == 1
     wait = world.core.step()
     assert wait is not None  # no message has to come for the next one
@@ -210,6 +212,10 @@ def texts(world: World) -> list[Write]:
     return [write for write in world._queue if write.purpose is Purpose.EXPLAIN_WORKLOAD]
 
 
+_ROOM = 0.0
+"""There was room for long."""
+
+
 @pytest.mark.parametrize(
     ("marked", "seconds"), [(1, 0.5), (25, 0.5), (40, 0.8), (1000, 1.0)],
     ids=["one", "few", "many", "at most twice as long"],
@@ -219,11 +225,11 @@ def test_a_status_rests_longer_while_many_queues_change(marked: int, seconds: fl
     lanes = [QueueLane("ClusterQueue", "", f"q{number}") for number in range(marked)]
     for lane in lanes:
         throttle.mark(lane, 10.0)
-    assert throttle.due(10.0, 0) == lanes
+    assert throttle.due(10.0, _ROOM) == lanes
     throttle.take(lanes[0], 10.0)
     throttle.mark(lanes[0], 10.0)
-    assert lanes[0] not in throttle.due(10.0 + seconds - 0.01, 0)
-    assert lanes[0] in throttle.due(10.0 + seconds, 0)
+    assert lanes[0] not in throttle.due(10.0 + seconds - 0.01, _ROOM)
+    assert lanes[0] in throttle.due(10.0 + seconds, _ROOM)
 
 
 def test_statuses_wait_in_the_order_in_which_they_were_marked() -> None:
@@ -233,17 +239,38 @@ def test_statuses_wait_in_the_order_in_which_they_were_marked() -> None:
         throttle.mark(lane, 10.0)
     throttle.take(first, 10.0)
     throttle.mark(first, 10.1)
-    assert throttle.due(10.6, 0) == [second, first]
+    assert throttle.due(10.6, _ROOM) == [second, first]
 
 
-def test_with_patience_a_status_waits_from_the_first_change_that_it_lacks() -> None:
+def test_without_room_a_status_waits_two_seconds_from_the_first_change_that_it_lacks() -> None:
     throttle = Throttle(0.5)
     lane = QueueLane("ClusterQueue", "", "a")
     throttle.mark(lane, 10.0)
     throttle.mark(lane, 11.0)
-    assert throttle.due(11.9, 2) == []
-    assert throttle.next_due(2) == 12.0
-    assert throttle.due(12.0, 2) == [lane]
+    room_at = 100.0
+    assert throttle.due(11.9, room_at) == []
+    assert throttle.next_due(room_at) == 12.0
+    assert throttle.due(12.0, room_at) == [lane]
+
+
+def test_a_status_waits_no_longer_than_for_room() -> None:
+    throttle = Throttle(0.5)
+    lane = QueueLane("ClusterQueue", "", "a")
+    throttle.mark(lane, 10.0)
+    assert throttle.due(10.6, 10.7) == []
+    assert throttle.next_due(10.7) == 10.7
+    assert throttle.due(10.7, 10.7) == [lane]
+    assert throttle.next_due(9.0) == 10.0
+
+
+def test_a_status_whose_turn_is_postponed_waits_from_when_it_was_marked() -> None:
+    throttle = Throttle(0.5)
+    lane = QueueLane("ClusterQueue", "", "a")
+    throttle.mark(lane, 10.0)
+    throttle.postpone(lane, 11.8)
+    assert throttle.due(12.0, 100.0) == []
+    assert throttle.next_due(100.0) == 12.3
+    assert throttle.due(12.3, 100.0) == [lane]
 
 
 def statuses_waiting(world: World) -> int:
@@ -262,6 +289,24 @@ def test_queue_statuses_wait_at_most_two_seconds_for_decisions() -> None:
     assert wait is not None  # no message has to come for them
     assert wait <= 0.06
     world.clock.advance(0.06)
+    turn(world)
+    assert statuses_waiting(world) > 0
+
+
+def test_queue_statuses_wait_for_a_second_with_room_after_there_was_none() -> None:
+    world = ready_world(quota=_WRITERS)
+    world.add(*alike()[:_WRITERS])
+    world.observe()
+    turn(world)
+    assert reserved(world) == _WRITERS
+    world.clock.advance(0.5)
+    send_everything(world)
+    turn(world)
+    assert statuses_waiting(world) == 0
+    wait = world.core.step()
+    assert wait is not None
+    assert wait <= 0.5
+    world.clock.advance(0.5)
     turn(world)
     assert statuses_waiting(world) > 0
 
