@@ -5,7 +5,7 @@ view is never written back: writes are patches. Field names are the wire names i
 Times stay the text that the API server sent; quantities too.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -17,6 +17,7 @@ from admission.api.viewbase import OwnerReference as OwnerReference  # noqa: PLC
 from admission.api.viewbase import View as View  # noqa: PLC0414
 from admission.api.viewstatuses import AdmissionCheckStatus, CohortStatus
 from admission.api.viewstatuses import QueueStatus as QueueStatus  # noqa: PLC0414
+from admission.base import structs
 
 
 class LabelSelectorRequirement(View, frozen=True, kw_only=True):
@@ -172,7 +173,7 @@ class Pod(Object, frozen=True, kw_only=True):
     status: PodStatus = PodStatus()
 
 
-msgspec.json.Decoder(PodSpec)  # learnt at import, not by two threads at once: see kube.decoding
+_AS_POD_SPEC: Final = structs.converter(PodSpec)
 
 
 class PodDocument(Object, frozen=True, kw_only=True):
@@ -187,7 +188,7 @@ class PodDocument(Object, frozen=True, kw_only=True):
         Raises:
             msgspec.ValidationError: the spec is not a pod's.
         """
-        spec = msgspec.convert(self.spec, PodSpec)
+        spec = _AS_POD_SPEC(self.spec)
         return Pod(metadata=self.metadata, spec=spec, status=self.status)
 
 

@@ -6,19 +6,23 @@ and ResourceQuotas, in any number.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import yaml
 
 from admission.api import views
 from admission.api.namespacequotas import NamespaceQuota
+from admission.base import structs
 from admission.base.errors import AdmissionError, InvalidValueError
 from admission.gpu import limitobjects, migparted, pluginconfig
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.limitobjects import Finding
 from admission.gpu.products import Product
 from admission.policy import limitranges
+
+_AS_LIMIT_RANGE: Final = structs.converter(views.LimitRange)
+_AS_QUOTA: Final = structs.converter(NamespaceQuota)
 
 
 class UnreadableError(AdmissionError):
@@ -119,7 +123,7 @@ def _name(document: Mapping[str, Any]) -> str:
 
 def _limit_range(document: Mapping[str, Any]) -> tuple[Finding, ...]:
     try:
-        (found,) = limitranges.read([msgspec.convert(document, views.LimitRange)])
+        (found,) = limitranges.read([_AS_LIMIT_RANGE(document)])
     except (msgspec.ValidationError, InvalidValueError) as error:
         return (Finding(rule="shape", field="spec.limits", text=str(error)),)
     return (*limitobjects.invalid(found), *limitobjects.traps(limitranges.as_written(found)))
@@ -127,7 +131,7 @@ def _limit_range(document: Mapping[str, Any]) -> tuple[Finding, ...]:
 
 def _quota(document: Mapping[str, Any]) -> tuple[Finding, ...]:
     try:
-        found = msgspec.convert(document, NamespaceQuota)
+        found = _AS_QUOTA(document)
     except msgspec.ValidationError as error:
         return (Finding(rule="shape", field="spec.hard", text=str(error)),)
     return limitobjects.quota_traps(found.spec.hard or {})

@@ -1,12 +1,11 @@
 """From encoded objects to the types that callers ask for, one by one where one is broken."""
 
-import threading
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
-from typing import Any, Final, Generic, cast
+from typing import Any, Generic, cast
 
 import msgspec
 
+from admission.base import structs
 from admission.kube import errors
 from admission.kube.api import EventType, Page, T, Undecodable, WatchEvent
 from admission.kube.resources import Resource
@@ -49,7 +48,7 @@ def one(raw: bytes | msgspec.Raw, into: type[T]) -> T:
         DecodeError: it does not fit the type.
     """
     try:
-        return cast(T, _decoder(cast(Any, into)).decode(raw))
+        return structs.decoder(into).decode(raw)
     except _BROKEN as error:
         known = head(raw)
         where = f"{known.namespace}/{known.name}" if known.namespace else known.name
@@ -60,7 +59,7 @@ def many(
     raws: Iterable[bytes | msgspec.Raw], into: type[T]
 ) -> tuple[tuple[T, ...], tuple[Undecodable, ...]]:
     """Decodes objects; those that do not fit are reported beside the rest."""
-    decoder = _decoder(cast(Any, into))
+    decoder = structs.decoder(into)
     good: list[T] = []
     bad: list[Undecodable] = []
     for raw in raws:
@@ -89,7 +88,7 @@ def page(raw: bytes, resource: Resource, into: type[T]) -> Page[T]:
     """
     undecodable: tuple[Undecodable, ...] = ()
     try:
-        found = _decoder(cast(Any, _Collection[into])).decode(raw)  # type: ignore[valid-type]
+        found = structs.decoder(cast(Any, _Collection[into])).decode(raw)  # type: ignore[valid-type]
         items = found.items or ()
     except _BROKEN:
         found = one(raw, _Collection[msgspec.Raw])
@@ -112,25 +111,11 @@ def event(kind: EventType, raw: bytes | msgspec.Raw, into: type[T]) -> WatchEven
     if kind is EventType.BOOKMARK:
         return WatchEvent(type=kind, resource_version=version)
     try:
-        found = cast(T, _decoder(cast(Any, into)).decode(raw))
+        found = structs.decoder(into).decode(raw)
     except _BROKEN as error:
         bad = _undecodable(raw, error, deleted=kind is EventType.DELETED)
         return WatchEvent(type=EventType.ERROR, resource_version=version, undecodable=bad)
     return WatchEvent(type=kind, resource_version=version, object=found)
-
-
-_LEARNING: Final = threading.Lock()
-"""Held while msgspec learns a type.
-
-It keeps what it knows of a struct with its class, from the moment it begins to learn it: a second
-thread that needs the struct meanwhile decodes with half of it, and the process ends by SIGSEGV.
-"""
-
-
-@lru_cache(maxsize=256)
-def _decoder(into: Any) -> msgspec.json.Decoder[Any]:
-    with _LEARNING:
-        return msgspec.json.Decoder(into)
 
 
 def _undecodable(

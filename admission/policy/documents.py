@@ -5,12 +5,11 @@ keeps the parts that feed the role hash as they were written.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-import msgspec
+from typing import Any, Final
 
 from admission.api import views
 from admission.api.views import View
+from admission.base import structs
 from admission.policy.fielderrors import FieldPath
 
 Quantities = Mapping[str, str | int]
@@ -84,7 +83,7 @@ class Pod(View, frozen=True, kw_only=True):
             yield "containers", index, container
 
 
-msgspec.json.Decoder(Pod)  # learnt at import, not by two threads at once: see kube.decoding
+_AS_POD: Final = structs.converter(Pod)
 
 
 def from_dict(document: Mapping[str, Any]) -> Pod:
@@ -93,7 +92,7 @@ def from_dict(document: Mapping[str, Any]) -> Pod:
     Raises:
         msgspec.ValidationError: a field has the wrong type.
     """
-    return msgspec.convert(document, Pod)
+    return _AS_POD(document)
 
 
 def container_path(member: str, index: int) -> FieldPath:

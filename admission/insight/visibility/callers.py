@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
-import msgspec
-
+from admission.base import structs
 from admission.base.clock import Clock
 from admission.insight.visibility.memory import Memory
 from admission.kube import resources
@@ -28,6 +27,7 @@ _REMEMBERED_SECONDS: Final = 10.0
 _ANONYMOUS: Final = "system:anonymous"
 _KNOWN: Final = "system:authenticated"
 _UNKNOWN: Final = "system:unauthenticated"
+_TEXTS: Final = structs.decoder(tuple[str, ...])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +181,7 @@ def _user(found: Mapping[str, Any]) -> Caller:
 
 
 def _texts(data: Mapping[str, str], key: str) -> tuple[str, ...]:
-    return msgspec.json.decode(data.get(key) or "[]", type=tuple[str, ...])
+    return _TEXTS.decode(data.get(key) or "[]")
 
 
 def _decoded(value: str) -> str:

@@ -5,11 +5,9 @@ pkg/webhooks/workload_webhook.go, feature gates at their defaults.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-
-from admission.base import quantity
+from admission.base import quantity, structs
 from admission.base.errors import InvalidValueError
 from admission.policy.fielderrors import ErrorType, FieldError, FieldPath
 from admission.policy.kinds import metadata, quantities, reviews
@@ -17,15 +15,12 @@ from admission.policy.kinds.documents import Assignment, PodSetUpdate
 from admission.policy.kinds.reviews import Review
 from admission.policy.kinds.rules import Finding, Row, Rule, Syntax
 
-msgspec.json.Decoder(
-    PodSetUpdate
-)  # learnt at import, not by two threads at once: see kube.decoding
-
 STATUS: Final = FieldPath.of("status")
 ADMISSION: Final = STATUS.child("admission")
 RECLAIMABLE: Final = STATUS.child("reclaimablePods")
 CHECKS: Final = STATUS.child("admissionChecks")
 
+_AS_UPDATE: Final = structs.converter(PodSetUpdate)
 _ASSIGNMENTS: Final = ADMISSION.child("podSetAssignments")
 
 
@@ -96,11 +91,7 @@ def _updates(review: Review) -> Iterator[tuple[FieldPath, PodSetUpdate]]:
     for index, check in enumerate(review.new.status.admission_checks or ()):
         for place, found in enumerate(check.pod_set_updates or ()):
             path = CHECKS.index(index).child("podSetUpdates").index(place)
-            yield path, _read(found)
-
-
-def _read(found: dict[str, Any]) -> PodSetUpdate:
-    return msgspec.convert(found, PodSetUpdate)
+            yield path, _AS_UPDATE(found)
 
 
 def _unknown_updates(review: Review) -> Iterable[Finding]:

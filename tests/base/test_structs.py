@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.kube import decoding
+from admission.base import structs
 
 
 class Fresh(msgspec.Struct):
@@ -20,11 +20,25 @@ def test_types_are_learnt_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyPatc
 
     class Learning:
         def __init__(self, into: type[Any]) -> None:
-            assert decoding._LEARNING.locked()
+            assert structs._LEARNING.locked()
             learnt.append(into)
 
     monkeypatch.setattr(msgspec.json, "Decoder", Learning)
-    decoding._decoder(Fresh)
-    decoding._decoder(Fresh)
+    structs.decoder(Fresh)
+    structs.decoder(Fresh)
+    structs.converter(Fresh)
     assert learnt == [Fresh]
-    assert not decoding._LEARNING.locked()
+    assert not structs._LEARNING.locked()
+
+
+class Named(msgspec.Struct):
+    name: str = ""
+
+
+def test_a_decoded_document_becomes_the_struct() -> None:
+    assert structs.converter(Named)({"name": "a"}) == Named(name="a")
+
+
+def test_a_document_that_does_not_fit_is_refused_with_the_field() -> None:
+    with pytest.raises(msgspec.ValidationError, match=r"Expected `str`, got `int` - at `\$.name`"):
+        structs.converter(Named)({"name": 1})

@@ -1,0 +1,38 @@
+"""Readers of msgspec structs that threads may share."""
+
+import threading
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+
+T = TypeVar("T")
+
+_LEARNING: Final = threading.Lock()
+"""Held while msgspec learns a type.
+
+It keeps what it knows of a struct with its class, from the moment it begins to learn it: a second
+thread that needs the struct meanwhile decodes with half of it, and the process ends by SIGSEGV.
+"""
+
+
+def decoder(into: type[T]) -> msgspec.json.Decoder[T]:
+    """Reads encoded documents; the same one for the same type."""
+    learnt: msgspec.json.Decoder[T] = _learn(cast(Any, into))
+    return learnt
+
+
+def converter(into: type[T]) -> Callable[[Any], T]:
+    """Reads documents that are decoded already, into a struct.
+
+    What it makes raises ``msgspec.ValidationError`` for a document that does not fit.
+    """
+    decoder(into)
+    return partial(msgspec.convert, type=into)
+
+
+@lru_cache(maxsize=256)
+def _learn(into: Any) -> msgspec.json.Decoder[Any]:
+    with _LEARNING:
+        return msgspec.json.Decoder(into)
