@@ -10,13 +10,13 @@ import resource
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
 from admission.base.clock import SystemClock
+from tests.bench.crew import Crew, Meta, Server
 from tests.bench.wire import Connection
 
 PATCH_STATUS: Final = "PATCH pods/status"
@@ -30,13 +30,10 @@ _SUCCEEDED: Final = b'{"status":{"phase":"Succeeded"}}'
 _AT_ONCE: Final = b'{"gracePeriodSeconds":0}'
 
 
-class Load(msgspec.Struct, frozen=True, kw_only=True):
+class Load(Server, frozen=True, kw_only=True):
     """What is to be created.
 
     Attributes:
-        port: of the API server.
-        ca_file: authority of its certificate.
-        token: who creates.
         namespace: where.
         queues: label values, taken in turn.
         queue_label: the label.
@@ -47,9 +44,6 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
         threads: connections that create, and as many that end pods.
     """
 
-    port: int
-    ca_file: str
-    token: str
     namespace: str
     queues: tuple[str, ...]
     pods: int
@@ -80,17 +74,12 @@ class Report(msgspec.Struct, kw_only=True):
     writes: dict[str, int]
 
 
-class _Meta(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    name: str = ""
-    resource_version: str = ""
-
-
 class _Spec(msgspec.Struct, rename="camel", frozen=True, gc=False):
     scheduling_gates: list[msgspec.Raw] | None = None
 
 
 class _Pod(msgspec.Struct, frozen=True, gc=False):
-    metadata: _Meta
+    metadata: Meta
     spec: _Spec = _Spec()
 
 
@@ -100,7 +89,6 @@ class _Event(msgspec.Struct, frozen=True, gc=False):
 
 
 class _List(msgspec.Struct):
-    metadata: _Meta
     items: list[msgspec.Raw] = []
 
 
@@ -116,8 +104,7 @@ class Driver:
         self._created: list[float] = []
         self._gone: dict[str, threading.Event] = {}
         self._left = load.pods
-        self._finished = threading.Event()
-        self._failures: list[BaseException] = []
+        self._crew = Crew()
         self._to_end: queue.SimpleQueue[tuple[float, str] | None] = queue.SimpleQueue()
         self._ended: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._writes: Counter[str] = Counter()
@@ -129,22 +116,19 @@ class Driver:
         Raises:
             TimeoutError: pods are left after a long time.
         """
-        self._start(self._watch, self._version())
+        self._crew.start(self._watch, self._load.version(self._pods_path))
         threads = 1 if self._load.one_by_one else self._load.threads
-        self._start(self._pace)
+        self._crew.start(self._pace)
         for _ in range(self._load.threads):
-            self._start(self._end)
+            self._crew.start(self._end)
         names = iter([f"load-{number:05}" for number in range(self._load.pods)])
         started = self._clock.monotonic()
         for _ in range(threads):
-            self._start(self._create, names)
-        finished = self._finished.wait(_PATIENCE_SECONDS)
-        if self._failures:
-            raise self._failures[0]
-        if not finished:
+            self._crew.start(self._create, names)
+        if not self._crew.wait(_PATIENCE_SECONDS):
             held = sorted(self._sent.keys() - self._released.keys())
             raise TimeoutError(f"{self._left} of {self._load.pods} pods left, held: {held[:10]}")
-        self._wait_for_no_workloads(self._connect())
+        self._wait_for_no_workloads(self._load.connect())
         ended = self._clock.monotonic()
         used = resource.getrusage(resource.RUSAGE_SELF)
         return Report(
@@ -158,29 +142,10 @@ class Driver:
 
     # Threads
 
-    def _start(self, work: Callable[..., None], *arguments: Any) -> None:
-        def run() -> None:
-            try:
-                work(*arguments)
-            except BaseException as failure:  # noqa: BLE001 -- it ends the whole run
-                self._failures.append(failure)
-                self._finished.set()
-
-        threading.Thread(target=run, daemon=True).start()
-
-    def _connect(self) -> Connection:
-        headers = {"Authorization": f"Bearer {self._load.token}", "Accept": "application/json"}
-        return Connection(self._load.port, Path(self._load.ca_file), headers)
-
-    def _version(self) -> str:
-        """Where the watch begins."""
-        _, body = self._connect().send("GET", f"{self._pods_path}?limit=1")
-        return msgspec.json.decode(body, type=_List).metadata.resource_version
-
     def _watch(self, version: str) -> None:
         decoder = msgspec.json.Decoder(_Event)
         path = f"{self._pods_path}?watch=true&resourceVersion={version}&timeoutSeconds=3600"
-        for line in self._connect().stream(path):
+        for line in self._load.connect().stream(path):
             event = decoder.decode(line)
             name = event.object.metadata.name
             if event.type == "DELETED":
@@ -194,10 +159,10 @@ class Driver:
             self._gone[name].set()
         self._left -= 1
         if self._left == 0:
-            self._finished.set()
+            self._crew.done.set()
 
     def _create(self, names: Iterator[str]) -> None:
-        connection = self._connect()
+        connection = self._load.connect()
         for name in names:
             body = self._body(name)
             gone = self._gone[name] = threading.Event()
@@ -225,7 +190,7 @@ class Driver:
             self._ended.put(name)
 
     def _end(self) -> None:
-        connection = self._connect()
+        connection = self._load.connect()
         while (name := self._ended.get()) is not None:
             path = f"{self._pods_path}/{name}"
             status = (f"{path}/status", _SUCCEEDED, _MERGE)

@@ -6,7 +6,6 @@ is written, so ``pendingWorkloads`` says which of them the status knows.
 
 import threading
 from collections import Counter
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +13,7 @@ import msgspec
 from admission.base.clock import SystemClock
 from tests.bench import shape
 from tests.bench.ages import ages
-from tests.bench.wire import Connection
+from tests.bench.crew import Crew, Server
 
 INTERVAL_SECONDS: Final = 0.25
 
@@ -47,16 +46,16 @@ class Probe:
 
     def __init__(
         self,
-        connect: Callable[[], Connection],
+        server: Server,
         namespace: str,
         queue: str,
-        start_thread: Callable[..., None],
+        crew: Crew,
     ) -> None:
         self.writes: Counter[str] = Counter()
-        self._connect = connect
+        self._server = server
         self._namespace = namespace
         self._queue = queue
-        self._start_thread = start_thread
+        self._crew = crew
         self._clock = SystemClock()
         self._made: list[float] = []
         self._shown: dict[str, list[tuple[float, int]]] = {kind: [] for kind in _KINDS}
@@ -65,8 +64,8 @@ class Probe:
     def start(self) -> None:
         """Begins to look."""
         for kind, path in _KINDS.items():
-            self._start_thread(self._watch, kind, path.format(namespace=self._namespace))
-        self._start_thread(self._make)
+            self._crew.start(self._watch, kind, path.format(namespace=self._namespace))
+        self._crew.start(self._make)
 
     def stop(self) -> None:
         """Adds no more Workloads."""
@@ -77,7 +76,7 @@ class Probe:
         return {kind: ages(self._made, shown, start, end) for kind, shown in self._shown.items()}
 
     def _make(self) -> None:
-        connection = self._connect()
+        connection = self._server.connect()
         path = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{self._namespace}/workloads"
         while not self._stopping.wait(INTERVAL_SECONDS):
             body: dict[str, Any] = shape.workload(
@@ -93,6 +92,6 @@ class Probe:
         decoder = msgspec.json.Decoder(_Event)
         query = f"fieldSelector=metadata.name%3D{self._queue}&timeoutSeconds=3600&watch=true"
         while True:  # a new watch begins with what there is
-            for line in self._connect().stream(f"{path}?{query}"):
+            for line in self._server.connect().stream(f"{path}?{query}"):
                 count = decoder.decode(line).object.status.pending_workloads
                 self._shown[kind].append((self._clock.monotonic(), count))

@@ -7,10 +7,7 @@ and its quota given back at once; it runs its whole time again after the next ad
 
 import resource
 import sys
-import threading
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -18,9 +15,9 @@ import msgspec
 from admission.base.clock import SystemClock, to_wire
 from tests.bench import shape
 from tests.bench.agenda import Agenda
+from tests.bench.crew import Crew, Meta, Server
 from tests.bench.probe import Probe
 from tests.bench.shape import Arrival
-from tests.bench.wire import Connection
 
 CREATE: Final = "POST workloads"
 PATCH_STATUS: Final = "PATCH workloads/status"
@@ -33,13 +30,10 @@ _NO_CONFLICT_BELOW: Final = 300
 _CONFLICT: Final = 409
 
 
-class Load(msgspec.Struct, frozen=True, kw_only=True):
+class Load(Server, frozen=True, kw_only=True):
     """What is to be created.
 
     Attributes:
-        port: of the API server.
-        ca_file: authority of its certificate.
-        token: who creates.
         namespace: where; it has a LocalQueue for each queue.
         queues: names of the LocalQueues.
         scale: see `shape.arrivals`.
@@ -48,9 +42,6 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
         threads: connections that create, and as many that write statuses.
     """
 
-    port: int
-    ca_file: str
-    token: str
     namespace: str
     queues: tuple[str, ...]
     scale: float
@@ -85,11 +76,6 @@ class Report(msgspec.Struct, kw_only=True):
     writes: dict[str, int]
 
 
-class Meta(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    name: str = ""
-    resource_version: str = ""
-
-
 class _Status(msgspec.Struct, frozen=True):
     conditions: list[dict[str, Any]] = []
 
@@ -106,10 +92,6 @@ class _Workload(msgspec.Struct, frozen=True):
 class _Event(msgspec.Struct, frozen=True):
     type: str
     object: _Workload
-
-
-class _List(msgspec.Struct, frozen=True):
-    metadata: Meta
 
 
 class _Item:
@@ -154,8 +136,7 @@ class Runner:
         arrivals = shape.arrivals(load.queues, load.scale)
         self._items = {arrival.name: _Item(arrival) for arrival in arrivals}
         self._left = len(arrivals)
-        self._done = threading.Event()
-        self._failures: list[BaseException] = []
+        self._crew = Crew()
         self._to_create: Agenda[_Item] = Agenda(self._clock.monotonic)
         self._to_write: Agenda[tuple[_Item, int]] = Agenda(self._clock.monotonic)
         self._created_at = 0.0
@@ -169,21 +150,19 @@ class Runner:
         Raises:
             TimeoutError: Workloads are not finished after a long time.
         """
-        probe = Probe(self.connect, self._load.namespace, self._load.probe, self._start)
+        probe = Probe(self._load, self._load.namespace, self._load.probe, self._crew)
         idle_from = self._clock.monotonic()
         probe.start()
-        self._done.wait(self._load.idle_seconds)
-        self._start(self._watch, self._version())
+        self._crew.wait(self._load.idle_seconds)
+        self._crew.start(self._watch, self._load.version(self._path))
         for _ in range(self._load.threads):
-            self._start(self._create)
-            self._start(self._write)
+            self._crew.start(self._create)
+            self._crew.start(self._write)
         started = self._clock.monotonic()
         for item in self._items.values():
             self._to_create.put(started + item.arrival.due_ms / 1000, item)
-        finished = self._done.wait(_PATIENCE_SECONDS)
+        finished = self._crew.wait(_PATIENCE_SECONDS)
         ended = self._clock.monotonic()
-        if self._failures:
-            raise self._failures[0]
         if not finished:
             left = sorted(name for name, item in self._items.items() if not item.over)
             raise TimeoutError(f"{len(left)} Workloads left: {left[:10]}")
@@ -210,31 +189,12 @@ class Runner:
 
     # Threads
 
-    def _start(self, work: Callable[..., None], *arguments: Any) -> None:
-        def run() -> None:
-            try:
-                work(*arguments)
-            except BaseException as failure:  # noqa: BLE001 -- it ends the whole run
-                self._failures.append(failure)
-                self._done.set()
-
-        threading.Thread(target=run, daemon=True).start()
-
-    def connect(self) -> Connection:
-        headers = {"Authorization": f"Bearer {self._load.token}", "Accept": "application/json"}
-        return Connection(self._load.port, Path(self._load.ca_file), headers)
-
-    def _version(self) -> str:
-        """Where the watch begins."""
-        _, body = self.connect().send("GET", f"{self._path}?limit=1")
-        return msgspec.json.decode(body, type=_List).metadata.resource_version
-
     def _watch(self, version: str) -> None:
         """Follows the Workloads; a server that ends the watch is asked to go on."""
         decoder = msgspec.json.Decoder(_Event)
         while True:
             path = f"{self._path}?watch=true&resourceVersion={version}&timeoutSeconds=3600"
-            for line in self.connect().stream(path):
+            for line in self._load.connect().stream(path):
                 event = decoder.decode(line)
                 if event.type == "ERROR":
                     raise ConnectionError(line.decode())
@@ -252,7 +212,7 @@ class Runner:
                 item.over = True
                 self._left -= 1
             if self._left == 0:
-                self._done.set()
+                self._crew.done.set()
         elif status.holds("Evicted"):
             if not item.evicted and status.holds("QuotaReserved"):
                 self._evict(item, now)
@@ -279,7 +239,7 @@ class Runner:
             item.running_since = None
 
     def _create(self) -> None:
-        connection = self.connect()
+        connection = self._load.connect()
         while True:
             item = self._to_create.take()
             arrival = item.arrival
@@ -293,7 +253,7 @@ class Runner:
 
     def _write(self) -> None:
         """Ends runs whose time has come, and evictions."""
-        connection = self.connect()
+        connection = self._load.connect()
         while True:
             item, run = self._to_write.take()
             seen = item.seen
