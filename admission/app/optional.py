@@ -1,9 +1,9 @@
 """Follows kinds that a cluster may or may not serve."""
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from admission.base.rounds import Rounds
 from admission.kube import errors
 from admission.kube.api import Api
 from admission.kube.reflector import Reflector
@@ -36,9 +36,8 @@ class OptionalWatch:
         self.reflector = self._versions[0]
         self.is_absent = False
         self._absent = absent
-        self._stopping = threading.Event()
         name = f"optional-{self.reflector.resource.plural}"
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._rounds = Rounds(name, self._round, self._failed)
         self._log = logs.get("optional").bind(resource=self.reflector.resource.qualified)
 
     @property
@@ -48,11 +47,11 @@ class OptionalWatch:
 
     def start(self) -> None:
         """Asks in a thread of its own, and follows in the same."""
-        self._thread.start()
+        self._rounds.start()
 
     def stop(self) -> None:
         """Ends it at once."""
-        self._stopping.set()
+        self._rounds.stop()
         for one in self._versions:
             one.stop()
 
@@ -75,9 +74,13 @@ class OptionalWatch:
         self.is_absent = True
         return _ASK_AGAIN_SECONDS
 
-    def _run(self) -> None:
-        while (pause := self.ask()) is not None:
-            if self._stopping.wait(pause):
-                return
-        self.is_absent = False
-        self.reflector.run()
+    def _round(self) -> float | None:
+        pause = self.ask()
+        if pause is None:
+            self.is_absent = False
+            self.reflector.run()
+        return pause
+
+    def _failed(self, error: Exception) -> float:
+        self._log.error("asking for the kind failed", exc_info=error)
+        return _ASK_AGAIN_SECONDS

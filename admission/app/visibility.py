@@ -22,6 +22,7 @@ from admission.app.controller import Address
 from admission.app.coresource import Ask, CoreSource
 from admission.app.pages import Wsgi
 from admission.base.clock import Clock
+from admission.base.rounds import Rounds
 from admission.insight.visibility import callers, pages
 from admission.insight.visibility.callers import FrontProxy
 from admission.kube import resources
@@ -46,8 +47,7 @@ class FrontProxies:
         self._api = api
         self._current: FrontProxy | None = None
         self._problem = ""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="front-proxy", daemon=True)
+        self._rounds = Rounds("front-proxy", self._round, self._failed)
 
     @property
     def current(self) -> FrontProxy | None:
@@ -60,11 +60,11 @@ class FrontProxies:
 
     def start(self) -> None:
         """Reads in a thread of its own."""
-        self._thread.start()
+        self._rounds.start()
 
     def stop(self) -> None:
         """Reads no more."""
-        self._stopping.set()
+        self._rounds.stop()
 
     def read(self) -> bool:
         """Reads once; false where it could not be read. What was known stays then."""
@@ -85,10 +85,12 @@ class FrontProxies:
             _log.warning("front proxy unknown", config_map=place, error=problem)
         self._problem = problem
 
-    def _run(self) -> None:
-        pause = 0.0
-        while not self._stopping.wait(pause):
-            pause = _FOLLOW_SECONDS if self.read() else _RETRY_SECONDS
+    def _round(self) -> float:
+        return _FOLLOW_SECONDS if self.read() else _RETRY_SECONDS
+
+    def _failed(self, error: Exception) -> float:
+        _log.error("front proxy unknown", exc_info=error)
+        return _FOLLOW_SECONDS
 
 
 class VisibilityServer:

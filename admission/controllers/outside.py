@@ -5,13 +5,13 @@ that is neither ours nor of an admitted job is listed at most ``interval_seconds
 bound; only pods that are bound and have not ended are asked for, page by page.
 """
 
-import threading
 from collections.abc import Callable
 from typing import Final
 
 from admission.api import views
 from admission.base import names
 from admission.base.errors import InvalidValueError
+from admission.base.rounds import Rounds
 from admission.controllers.capacity import Amounts
 from admission.controllers.fleet import Listed
 from admission.kube import resources
@@ -74,18 +74,17 @@ class Lister:
         self._api = api
         self._tell = tell
         self._interval = interval_seconds
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="outside", daemon=True)
+        self._rounds = Rounds("outside", self._round, self._failed)
         self._log = logs.get("outside")
         self._last: Listed | None = None
 
     def start(self) -> None:
         """Looks at once, and then at intervals."""
-        self._thread.start()
+        self._rounds.start()
 
     def stop(self) -> None:
         """Ends it; does not wait for a request that is under way."""
-        self._stopping.set()
+        self._rounds.stop()
 
     def look(self) -> bool:
         """Looks once; whether that was possible."""
@@ -99,7 +98,9 @@ class Lister:
             self._tell(found)
         return True
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            seconds = self._interval if self.look() else min(self._interval, _RETRY_SECONDS)
-            self._stopping.wait(seconds)
+    def _round(self) -> float:
+        return self._interval if self.look() else min(self._interval, _RETRY_SECONDS)
+
+    def _failed(self, error: Exception) -> float:
+        self._log.error("pods of others not counted", exc_info=error)
+        return self._interval

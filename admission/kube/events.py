@@ -189,6 +189,9 @@ class EventRecorder:
         except errors.KubeError as error:
             self.failed += 1
             self._log.warning("event lost", reason=report.reason, error=str(error))
+        except Exception:  # noqa: BLE001  # the thread must live on
+            self.failed += 1
+            self._log.exception("event lost", reason=report.reason)
         while len(self._known) > _KNOWN:
             self._known.popitem(last=False)
 

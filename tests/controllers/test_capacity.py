@@ -4,14 +4,16 @@ from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
+from typing_extensions import override
 
 from admission.api import koordinator, views
 from admission.base import names
 from admission.controllers import core, outside
 from admission.controllers.accounting import Accounting
 from admission.controllers.fleet import Listed
-from admission.kube import patches, resources
+from admission.kube import errors, patches, resources
 from admission.kube.reflector import Upserted
+from admission.kube.store import Store
 from admission.settings import ControllerSettings
 from admission.state.world import State
 from tests.clocks import FakeClock
@@ -320,7 +322,22 @@ def test_a_guarded_queue_waits_until_it_is_known_what_others_hold():
     assert condition(made)[0] == "True"
 
 
-def test_a_failed_list_is_tried_again_and_equal_ones_are_told_once():
+class Away(Store):
+    """A store that is out of reach."""
+
+    @override
+    def list(self, *args: Any, **options: Any) -> Any:
+        raise errors.TransportError("refused")
+
+
+def test_a_failed_list_is_tried_again_soon():
+    told: list[Listed] = []
+    lister = outside.Lister(Away(clock=FakeClock()), told.append, 60)
+    assert lister._round() == 5
+    assert told == []
+
+
+def test_equal_lists_are_told_once():
     told: list[Listed] = []
     made = guarded_world()
     lister = outside.Lister(made.store, told.append, 60)

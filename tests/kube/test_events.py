@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+import pytest
 from typing_extensions import override
 
 from admission.kube import errors, resources
@@ -18,6 +19,7 @@ class Counting(Store):
 
     writes = 0
     refusing = False
+    broken = False
 
     @override
     def create(self, resource: Any, *args: Any, **options: Any) -> Any:
@@ -34,6 +36,8 @@ class Counting(Store):
             return
         if self.refusing:
             raise errors.TransportError("refused")
+        if self.broken:
+            raise ValueError("nobody expects this")
         self.writes += 1
 
 
@@ -135,12 +139,13 @@ def test_reports_without_room_are_dropped_and_counted():
     assert reporting.recorder.dropped == 3
 
 
-def test_a_server_that_refuses_costs_events_only():
+@pytest.mark.parametrize("how", ["refusing", "broken"])
+def test_a_write_that_fails_however_costs_events_only(how: str):
     reporting = Reporting()
-    reporting.store.refusing = True
+    setattr(reporting.store, how, True)
     reporting.report(times=2)
     assert reporting.recorder.failed == 2
-    reporting.store.refusing = False
+    setattr(reporting.store, how, False)
     reporting.report()
     assert len(reporting.events()) == 1
 
