@@ -412,6 +412,8 @@ class Core:
         self._see_answer(lane, outcome)
         if write.purpose is Purpose.RELEASE_POD and outcome.result is Result.DONE:
             self._released(lane, outcome.object)
+        if write.purpose is Purpose.STOP_POD and outcome.result is Result.DONE:
+            self._events.event(write.regarding, "Normal", "Stopped", write.note)
         if write.purpose is Purpose.CREATE_WORKLOAD and outcome.result is Result.DONE:
             self._created(lane)
         if write.purpose is Purpose.DELETE_OWNER:
@@ -494,18 +496,9 @@ class Core:
         now, is_group = self._clock.now(), bool(podworkload.group_name(pod))
         metrics.released(pod, admission.cluster_queue, now)
         self._accounting.released(workload, is_group=is_group, now=now)
-        self._events.event(
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "namespace": pod.metadata.namespace,
-                "name": pod.metadata.name,
-                "uid": pod.metadata.uid,
-            },
-            "Normal",
-            "Started",
-            f"Admitted by clusterQueue {admission.cluster_queue}",
-        )
+        note = f"Admitted by clusterQueue {admission.cluster_queue}"
+        regarding = writes.reference(resources.PODS, pod.metadata)
+        self._events.event(regarding, "Normal", "Started", note)
 
     def _advance(self, key: WorkloadKey) -> None:
         """Sends the next write of a Workload, if there is one and its lane is free."""

@@ -160,7 +160,7 @@ def write_for(
             write = _create(key, pod, pods, configuration)
         case Step.STOP_POD if pod is not None and not pods.is_stopped(key):
             asked = pods.ask_absence(key) if workload is None else None
-            write = asked or writes.delete_pod(key, pod)
+            write = asked or writes.delete_pod(key, pod, step.message)
         case Step.DELETE_WORKLOAD if workload is not None:
             write = writes.delete_workload(workload)
         case Step.FINISH if workload is not None:

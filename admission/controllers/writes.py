@@ -85,6 +85,7 @@ class Write:
         uid: of the object that it is about, as far as that is known; for DELETE the precondition.
         propagation: for DELETE, what becomes of dependents; empty for the kind's default.
         into: type that the answer, or the object as read after a conflict, is decoded to.
+        note: what is said about the object once it took effect.
     """
 
     lane: Lane
@@ -99,6 +100,13 @@ class Write:
     uid: str = ""
     propagation: str = ""
     into: type[Any] = dict
+    note: str = ""
+
+    @property
+    def regarding(self) -> dict[str, str]:
+        """What an event about the object refers to."""
+        metadata = views.ObjectMeta(namespace=self.namespace, name=self.name, uid=self.uid)
+        return reference(self.resource, metadata)
 
 
 class Result(Enum):
@@ -294,8 +302,8 @@ def patch_pod(
     )
 
 
-def delete_pod(lane: names.WorkloadKey, pod: views.Pod) -> Write:
-    """Deletes exactly that pod, with its own grace period."""
+def delete_pod(lane: names.WorkloadKey, pod: views.Pod, why: str) -> Write:
+    """Deletes exactly that pod, with its own grace period, and says why."""
     return Write(
         lane=lane,
         purpose=Purpose.STOP_POD,
@@ -305,6 +313,7 @@ def delete_pod(lane: names.WorkloadKey, pod: views.Pod) -> Write:
         name=pod.metadata.name,
         uid=pod.metadata.uid,
         into=views.Pod,
+        note=why,
     )
 
 

@@ -72,6 +72,7 @@ def test_hold_and_drain_stops_what_runs(kind: Any) -> None:
     assert any(
         reason == f"EvictedDueTo{kind.kind}Stopped" for _, reason, _ in world.events.recorded
     )
+    assert ("old", "Stopped", f"The {kind.kind} is stopped") in world.events.recorded
 
 
 def test_a_deactivated_running_pod_is_stopped() -> None:
