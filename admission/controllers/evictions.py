@@ -120,6 +120,17 @@ def admitted_seconds(workload: views.Workload, now: datetime) -> int:
     return max(0, int((now - clock.from_wire(admitted.last_transition_time)).total_seconds()))
 
 
+def time_admitted(workload: views.Workload, now: datetime) -> dict[str, int]:
+    """Goes with Admitted=False: how long the Workload was admitted so far, if it was just now.
+
+    Also where that took less than a second: zero tells an end from an admission that never was.
+    """
+    if not workload.status.is_true(conditions.ADMITTED):
+        return {}
+    past = workload.status.accumulated_past_execution_time_seconds or 0
+    return {"accumulatedPastExecutionTimeSeconds": past + admitted_seconds(workload, now)}
+
+
 def _without_quota(
     workload: views.Workload,
     reason: str,
@@ -128,7 +139,7 @@ def _without_quota(
     *changes: views.Condition,
 ) -> dict[str, Any]:
     generation = workload.metadata.generation
-    status: dict[str, Any] = {
+    return {
         "admission": None,
         "conditions": conditions.merged(
             workload,
@@ -136,12 +147,8 @@ def _without_quota(
             conditions.not_reserved(reason, message, now, generation),
             conditions.not_admitted(now, generation),
         ),
+        **time_admitted(workload, now),
     }
-    ran = admitted_seconds(workload, now)
-    if ran:
-        past = workload.status.accumulated_past_execution_time_seconds or 0
-        status["accumulatedPastExecutionTimeSeconds"] = past + ran
-    return status
 
 
 def _counted(workload: views.Workload, reason: str, cause: str) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from admission.api import views
 from admission.base import quantity
-from admission.controllers import checks, conditions
+from admission.controllers import checks, conditions, evictions
 from admission.engine import decisions
 from admission.translate import admission
 
@@ -72,7 +72,8 @@ def explain(
     status: dict[str, Any] = {
         "conditions": conditions.merged(
             workload, reserved, conditions.not_admitted(now, generation)
-        )
+        ),
+        **evictions.time_admitted(workload, now),
     }
     if wait.requests:
         status["resourceRequests"] = [

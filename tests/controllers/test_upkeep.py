@@ -6,7 +6,7 @@ import pytest
 
 from admission.api import views
 from admission.base import names
-from admission.controllers import conditions
+from admission.controllers import conditions, evictions
 from admission.kube import patches, resources
 from tests.controllers.world import (
     World,
@@ -234,6 +234,43 @@ def test_the_maximum_execution_time_ends_a_pod() -> None:
 
     assert not world.store.list(resources.PODS).items
     assert "MaximumExecutionTimeExceeded" in {reason for _, reason, _ in world.events.recorded}
+
+
+@pytest.mark.parametrize("seconds", [0, 4])
+def test_the_end_of_an_admission_says_how_long_it_lasted(seconds: int) -> None:
+    world = ready_world()
+    world.add(foreign())
+    world.settle()
+    world.clock.advance(seconds)
+    say(world, "Evicted", "True", "ByTest")
+
+    written = evictions.clear(workload(world), world.clock.now())
+    assert written["accumulatedPastExecutionTimeSeconds"] == seconds
+
+
+def test_an_admission_that_never_was_takes_no_time() -> None:
+    world = ready_world(quota=0)
+    world.add(foreign())
+    world.settle()
+
+    written = evictions.withdraw(workload(world), "Suspended", "m", world.clock.now())
+    assert "accumulatedPastExecutionTimeSeconds" not in written
+
+
+def test_a_reservation_that_somebody_takes_back_counts_as_time_admitted() -> None:
+    world = ready_world()
+    world.add(foreign())
+    world.settle()
+    world.pass_time(4)
+    stop(world, LQ, "Hold")
+    say(world, "QuotaReserved", "False", "PendingEvaluation")
+    world.pass_time(2)
+
+    found = workload(world).status
+    admitted = found.condition("Admitted")
+    assert admitted is not None
+    assert (admitted.status, admitted.reason) == ("False", "NoReservation")
+    assert found.accumulated_past_execution_time_seconds in range(4, 7)
 
 
 def test_an_edited_priority_class_reaches_its_workloads() -> None:
