@@ -6,6 +6,7 @@ from datetime import datetime
 from admission.api import views
 from admission.base.names import LocalQueueKey
 from admission.controllers.configuration import Configuration
+from admission.controllers.following import Following
 from admission.controllers.rules import Surroundings
 from admission.kube import resources
 from admission.kube.resources import Resource
@@ -14,6 +15,7 @@ from admission.kube.resources import Resource
 def around(
     workload: views.Workload,
     configuration: Configuration,
+    following: Following,
     now: datetime,
     *,
     pods_ready: bool | None,
@@ -23,7 +25,7 @@ def around(
     return Surroundings(
         local_queue=local,
         cluster_queue=configuration.cluster_queues.get(_cluster_queue(workload, local)),
-        priority_classes=configuration.priority_classes,
+        priority=following.priority(workload, configuration.priority_classes),
         now=now,
         settings=configuration.workloads,
         pods_ready=pods_ready,

@@ -243,8 +243,10 @@ class Configuration:
         self.unreadable.pop((resources.LOCAL_QUEUES, *key), None)
         self._state.drop_local_queue(key)
 
-    def _see_priority(self, view: views.WorkloadPriorityClass) -> None:
+    def _see_priority(self, view: views.WorkloadPriorityClass) -> bool:
+        known = self.priority_classes.get(view.metadata.name)
         self.priority_classes[view.metadata.name] = view.value
+        return known == view.value
 
     def _lose_priority(self, view: views.Object) -> None:
         self.priority_classes.pop(view.metadata.name, None)

@@ -36,6 +36,7 @@ from admission.controllers.configuration import Configuration
 from admission.controllers.events import Events
 from admission.controllers.explaining import Explainer
 from admission.controllers.fleet import Fleet, Listed
+from admission.controllers.following import Following
 from admission.controllers.guard import Guard
 from admission.controllers.lanes import Lanes
 from admission.controllers.lifecycle import Step
@@ -180,6 +181,7 @@ class Core:
         self._backlog = Backlog()
         self._room_at = clock.monotonic()
         self._hinted: set[WorkloadKey] = set()
+        self._following = Following()
         self._jobs = jobs.Jobs(
             self._pods, self._configuration, events, clock, self._backlog.add_all
         )
@@ -327,6 +329,7 @@ class Core:
         known = self._pods.workloads.get(key)
         if self._pods.lose_workload(key, view.metadata.uid):
             self._timers.forget(key)
+            self._following.forget(key)
             self._accounting.lose(key, known, self._clock.now())
             self._scheduling.lose(key)
             self._claims.lose_workload(key)
@@ -366,6 +369,8 @@ class Core:
             workload = self._pods.workloads.get(key)
             if workload is not None and concerned(workload):
                 self._backlog.add(key)
+                if resource is resources.WORKLOAD_PRIORITY_CLASSES:
+                    self._following.add([key])
         self._backlog.add_all(self._hinted | self._jobs.take_stuck())
         self._hinted.clear()
 
@@ -379,6 +384,7 @@ class Core:
             self._backlog.add(key)
         if self._taking_over:
             self._statuses.restore()
+            self._following.add(self._pods.workloads)
             self._backlog.add_all(self._pods.workloads)
         self._taking_over = self._foreign_reservation = False
 
@@ -410,16 +416,27 @@ class Core:
         self._scheduling.settle(lane, outcome)
         self._jobs.settle(lane, outcome)
         self._see_answer(lane, outcome)
-        if write.purpose is Purpose.RELEASE_POD and outcome.result is Result.DONE:
-            self._released(lane, outcome.object)
-        if write.purpose is Purpose.STOP_POD and outcome.result is Result.DONE:
-            self._events.event(write.regarding, "Normal", "Stopped", write.note)
-        if write.purpose is Purpose.CREATE_WORKLOAD and outcome.result is Result.DONE:
-            self._created(lane)
+        if write.purpose is Purpose.CREATE_WORKLOAD and outcome.object is not None:
+            self._following.add([lane])  # it was made of what its class was worth then
+        if outcome.result is Result.DONE:
+            self._tell_done(lane, outcome)
         if write.purpose is Purpose.DELETE_OWNER:
             self._lanes.rest(lane, _LEAVING_SECONDS)
         elif outcome.result is not Result.DROPPED:
             self._look_again(lane, write.purpose)
+
+    def _tell_done(self, key: WorkloadKey, outcome: Outcome) -> None:
+        """Counts what took effect, and tells who is to know of it."""
+        write = outcome.write
+        match write.purpose:
+            case Purpose.RELEASE_POD:
+                self._released(key, outcome.object)
+            case Purpose.STOP_POD:
+                self._events.event(write.regarding, "Normal", "Stopped", write.note)
+            case Purpose.CREATE_WORKLOAD:
+                self._created(key)
+            case _:
+                pass
 
     def _look_again(self, key: WorkloadKey, purpose: Purpose) -> None:
         """A Workload that was just given quota is released before others are begun."""
@@ -542,7 +559,9 @@ class Core:
             index = self._jobs if key in self._jobs else self._pods
             ready = index.are_ready(key)
         now = self._clock.now()
-        around = concerns.around(workload, self._configuration, now, pods_ready=ready)
+        around = concerns.around(
+            workload, self._configuration, self._following, now, pods_ready=ready
+        )
         change = upkeep.next_change(workload, around)
         if change is None:
             self._timers.set(key, upkeep.next_due(workload, around), now)

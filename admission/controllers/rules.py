@@ -1,6 +1,6 @@
 """What a rule of upkeep looks at besides the Workload, and what it may ask for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,7 +18,7 @@ class Surroundings:
     Attributes:
         local_queue: the queue it names; None where there is none.
         cluster_queue: where it holds quota, else where its LocalQueue points; None likewise.
-        priority_classes: values of the WorkloadPriorityClasses by name.
+        priority: value of its WorkloadPriorityClass that it has to take over; None for none.
         now: the present.
         settings: what is done with Workloads besides giving them quota.
         pods_ready: whether all of its pods are ready; None where somebody else tells.
@@ -26,7 +26,7 @@ class Surroundings:
 
     local_queue: views.LocalQueue | None
     cluster_queue: views.ClusterQueue | None
-    priority_classes: Mapping[str, int]
+    priority: int | None
     now: datetime
     settings: WorkloadSettings
     pods_ready: bool | None

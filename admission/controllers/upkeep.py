@@ -59,15 +59,9 @@ def next_due(workload: views.Workload, around: Surroundings) -> datetime | None:
 # --------------------------------------------------------------------------------------- rules
 
 
-def _follow_priority_class(workload: views.Workload, around: Surroundings) -> Change | None:
-    """The value of a WorkloadPriorityClass reaches the Workloads that name it."""
-    reference = workload.spec.priority_class_ref
-    if reference is None or reference.group != names.KUEUE_GROUP:
-        return None
-    value = around.priority_classes.get(reference.name)
-    if value is None or value == workload.spec.priority:
-        return None
-    return Change(spec={"priority": value})
+def _follow_priority_class(_: views.Workload, around: Surroundings) -> Change | None:
+    """A new value of a WorkloadPriorityClass reaches the Workloads that name it."""
+    return None if around.priority is None else Change(spec={"priority": around.priority})
 
 
 def _deactivate(workload: views.Workload, _: Surroundings) -> Change | None:

@@ -273,15 +273,78 @@ def test_a_reservation_that_somebody_takes_back_counts_as_time_admitted() -> Non
     assert found.accumulated_past_execution_time_seconds in range(4, 7)
 
 
-def test_an_edited_priority_class_reaches_its_workloads() -> None:
+def priority_class(value: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "WorkloadPriorityClass",
+        "metadata": {"name": "urgent"},
+        "value": value,
+    }
+
+
+def set_class(world: World, value: int) -> None:
+    change = patches.merge({"value": value})
+    world.store.patch(resources.WORKLOAD_PRIORITY_CLASSES, "urgent", change)
+
+
+def urgent_world() -> World:
+    """A pod of the class ``urgent``, which is worth 5."""
     world = ready_world()
-    world.add(
-        {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass",
-         "metadata": {"name": "urgent"}, "value": 5}
-    )  # fmt: skip
+    world.add(priority_class(5))
     world.add_pod("train", labels={names.PRIORITY_CLASS_LABEL: "urgent"})
     world.settle()
-    world.store.patch(resources.WORKLOAD_PRIORITY_CLASSES, "urgent", patches.merge({"value": 8}))
+    return world
+
+
+def test_an_edited_priority_class_reaches_its_workloads() -> None:
+    world = urgent_world()
+    set_class(world, 8)
+    world.settle()
+
+    assert world.workloads()["train"].spec.priority == 8
+
+
+def test_a_priority_that_is_set_by_hand_stays_until_its_class_changes() -> None:
+    world = urgent_world()
+    patch_workload(world, "train", {"spec": {"priority": 3}})
+    world.pass_time(2)
+    assert world.workloads()["train"].spec.priority == 3
+
+    set_class(world, 8)
+    world.settle()
+    assert world.workloads()["train"].spec.priority == 8
+
+
+def test_a_priority_class_that_is_made_anew_reaches_its_workloads() -> None:
+    world = urgent_world()
+    world.store.delete(resources.WORKLOAD_PRIORITY_CLASSES, "urgent")
+    world.settle()
+    assert world.workloads()["train"].spec.priority == 5
+
+    patch_workload(world, "train", {"spec": {"priority": 3}})
+    world.add(priority_class(5))
+    world.settle()
+    assert world.workloads()["train"].spec.priority == 5
+
+
+def test_a_priority_class_that_changed_while_nobody_looked_reaches_its_workloads() -> None:
+    world = urgent_world()
+    set_class(world, 8)
+    again = world.restarted()
+    again.settle()
+
+    assert again.workloads()["train"].spec.priority == 8
+
+
+def test_a_workload_that_was_made_while_its_class_changed_follows_it() -> None:
+    world = ready_world()
+    world.add(priority_class(5))
+    world.settle()
+    world.add_pod("train", labels={names.PRIORITY_CLASS_LABEL: "urgent"})
+    world.observe()
+    world.core.step()
+    set_class(world, 8)
+    world.observe()
     world.settle()
 
     assert world.workloads()["train"].spec.priority == 8
