@@ -10,7 +10,6 @@ from typing import Any, Final
 import msgspec
 
 from admission.api import views
-from admission.base import clock
 from admission.controllers import checks, conditions
 from admission.engine import decisions
 
@@ -114,10 +113,7 @@ def requeue(
 
 def admitted_seconds(workload: views.Workload, now: datetime) -> int:
     """Whole seconds since the Workload was admitted; 0 where it is not."""
-    admitted = workload.status.condition(conditions.ADMITTED)
-    if admitted is None or admitted.status != "True" or not admitted.last_transition_time:
-        return 0
-    return max(0, int((now - clock.from_wire(admitted.last_transition_time)).total_seconds()))
+    return int(conditions.seconds_true(workload, conditions.ADMITTED, now))
 
 
 def time_admitted(workload: views.Workload, now: datetime) -> dict[str, int]:

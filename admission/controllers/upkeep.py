@@ -192,7 +192,9 @@ def _admit(workload: views.Workload, around: Surroundings) -> Change | None:
         now=around.now,
         generation=workload.metadata.generation,
     )
-    note = f"Admitted by ClusterQueue {around.cluster_queue.metadata.name}"
+    queue = around.cluster_queue.metadata.name
+    waited = conditions.seconds_true(workload, conditions.QUOTA_RESERVED, around.now)
+    note = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited:.0f}s"
     return Change(
         status={"conditions": conditions.merged(workload, admitted)},
         event=("Normal", "Admitted", note),

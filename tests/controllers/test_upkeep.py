@@ -193,6 +193,19 @@ def test_the_last_ready_check_admits_and_its_updates_reach_the_pod() -> None:
     assert "spot" in {toleration.key for toleration in pod.spec.tolerations or ()}
 
 
+def test_an_event_says_how_long_the_checks_took() -> None:
+    world = checked_world()
+    world.add_pod("train")
+    world.settle()
+    world.pass_time(3)
+    answer(world, "train", "Ready")
+    world.settle()
+
+    note = "Admitted by ClusterQueue gpus, wait time since reservation was 3s"
+    name = world.workloads()["train"].metadata.name
+    assert (name, "Admitted", note) in world.events.recorded
+
+
 def test_a_rejected_check_deactivates() -> None:
     world = checked_world()
     world.add_pod("train")
