@@ -18,12 +18,28 @@ class JobSpec(View, frozen=True, kw_only=True):
     template: views.PodTemplate = views.PodTemplate()
 
 
+class UncountedPods(View, frozen=True, kw_only=True):
+    """UIDs of pods that have ended and are not in the status' numbers yet."""
+
+    succeeded: tuple[str, ...] | None = None
+
+
 class JobStatus(View, frozen=True, kw_only=True):
-    """How many pods run, are ready and ended, and how the Job ended."""
+    """How many pods run, are ready and ended, and how the Job ended.
+
+    Attributes:
+        active: pods that run or start.
+        ready: of those, pods that are ready.
+        succeeded: pods that have succeeded.
+        uncounted_terminated_pods: pods that have ended and are not counted yet.
+        start_time: when its pods began; absent while it is suspended and nothing is left of them.
+        conditions: tell how it ended.
+    """
 
     active: int = 0
     ready: int = 0
     succeeded: int = 0
+    uncounted_terminated_pods: UncountedPods | None = None
     start_time: str | None = None
     conditions: tuple[views.PodCondition, ...] | None = None
 

@@ -75,7 +75,10 @@ def is_active(job: batch.Job) -> bool:
 
 def is_ready(job: batch.Job) -> bool:
     """Whether as many pods are ready, or have succeeded, as run at a time."""
-    return job.status.succeeded + job.status.ready >= count(job)
+    status = job.status
+    uncounted = status.uncounted_terminated_pods
+    ended = len((uncounted.succeeded if uncounted else None) or ())
+    return status.succeeded + ended + status.ready >= count(job)
 
 
 def outcome(job: batch.Job) -> views.PodCondition | None:

@@ -156,6 +156,17 @@ def test_a_job_is_ready_when_its_pods_are_ready_or_have_succeeded() -> None:
     assert said(world, "train") == ("True", "Started")
 
 
+def test_a_pod_that_has_succeeded_and_is_not_counted_yet_is_as_good_as_ready() -> None:
+    world = waiting_world()
+    world.add(job(pods=2))
+    world.settle()
+    ended = {"uncountedTerminatedPods": {"succeeded": ["one"], "failed": ["other"]}}
+    report(world, active=1, startTime="2026-01-01T00:00:00Z", **ended)
+    assert said(world, "train") == ("False", "WaitForStart")
+    report(world, active=1, ready=1, **ended)
+    assert said(world, "train") == ("True", "Started")
+
+
 def test_one_at_a_time_the_next_is_admitted_when_the_first_is_ready() -> None:
     world = waiting_world(config=Config(one_at_a_time=True))
     world.add_pod("first")
