@@ -14,6 +14,7 @@ class JobSpec(View, frozen=True, kw_only=True):
 
     parallelism: int | None = None
     completions: int | None = None
+    completion_mode: str | None = None
     suspend: bool | None = None
     template: views.PodTemplate = views.PodTemplate()
 
@@ -32,6 +33,8 @@ class JobStatus(View, frozen=True, kw_only=True):
         ready: of those, pods that are ready.
         succeeded: pods that have succeeded.
         uncounted_terminated_pods: pods that have ended and are not counted yet.
+        completed_indexes: of an Indexed Job, such as ``1,3-5``.
+        failed_indexes: those that are not tried again, likewise.
         start_time: when its pods began; absent while it is suspended and nothing is left of them.
         conditions: tell how it ended.
     """
@@ -40,6 +43,8 @@ class JobStatus(View, frozen=True, kw_only=True):
     ready: int = 0
     succeeded: int = 0
     uncounted_terminated_pods: UncountedPods | None = None
+    completed_indexes: str = ""
+    failed_indexes: str | None = None
     start_time: str | None = None
     conditions: tuple[views.PodCondition, ...] | None = None
 

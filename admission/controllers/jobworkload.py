@@ -12,7 +12,7 @@ import msgspec
 
 from admission.api import batch, views
 from admission.base import names
-from admission.controllers import podworkload, workloadnames
+from admission.controllers import jobindexes, podworkload, workloadnames
 from admission.controllers.podworkload import MissingPriorityClassError
 
 API_VERSION: Final = "batch/v1"
@@ -30,6 +30,7 @@ SET_BY_JOB_CONTROLLER: Final = frozenset(
 """Labels of the pod template that belong to one Job, not to what it asks for."""
 
 _GROUP: Final = "batch"
+_INDEXED: Final = "Indexed"
 _SCHEDULING: Final = ("nodeSelector", "tolerations")
 _TRUE: Final = frozenset(["1", "t", "T", "true", "TRUE", "True"])
 
@@ -144,13 +145,27 @@ def admitted_count(workload: views.Workload) -> int | None:
 def reclaimable(job: batch.Job, workload: views.Workload) -> int:
     """Pods of the Workload's count that will never run again."""
     asked = pod_set(workload)
-    if asked is None or job.status.succeeded == 0:
-        return 0
+    if asked is None or parallelism(job) <= 1:
+        return 0  # one pod at a time leaves nothing before the Job has ended
     completions = job.spec.completions
     # Without completions the Job is done when one pod has succeeded and the others have ended.
     wanted = parallelism(job) if completions is None else completions
-    left = max(0, wanted - job.status.succeeded)
+    ended = _ended(job, wanted)
+    if ended == 0:
+        return 0
+    left = max(0, wanted - ended)
     return asked.count - min(asked.count, left)
+
+
+def _ended(job: batch.Job, wanted: int) -> int:
+    """How many of the wanted completions no pod will run for any more.
+
+    Of an Indexed Job also those that have failed for good: their number is in no counter.
+    """
+    if job.spec.completion_mode != _INDEXED:
+        return job.status.succeeded
+    texts = (job.status.completed_indexes, job.status.failed_indexes or "")
+    return jobindexes.count(texts, wanted)
 
 
 def build(
