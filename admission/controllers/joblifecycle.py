@@ -193,7 +193,8 @@ def _expected_count(job: batch.Job, workload: views.Workload) -> int:
     return admitted if partial and admitted is not None else asked.count
 
 
-def _asks_otherwise(job: batch.Job, workload: views.Workload) -> bool:
+def has_other_pods(job: batch.Job, workload: views.Workload) -> bool:
+    """Whether a Workload asks for other pods than its Job, or for another number of them."""
     asked = jobworkload.pod_set(workload)
     if asked is None:
         return False
@@ -202,18 +203,47 @@ def _asks_otherwise(job: batch.Job, workload: views.Workload) -> bool:
     return (
         asked.count != count
         or asked.min_count != (None if least is None else min(least, count))
-        or workload.spec.queue_name != job.metadata.label(names.QUEUE_LABEL)
         or bool(digest and digest != job.digest)
     )
 
 
-def _waits_otherwise(job: batch.Job, workload: views.Workload) -> bool:
-    label = job.metadata.label(names.PRIORITY_CLASS_LABEL)
+def names_other_class(job: batch.Job, workload: views.Workload) -> bool:
+    """Whether a Workload has another WorkloadPriorityClass than its Job names."""
     reference = workload.spec.priority_class_ref
     ours = reference is not None and reference.group == names.KUEUE_GROUP
     named = reference.name if reference is not None and ours else ""
+    return named != job.metadata.label(names.PRIORITY_CLASS_LABEL)
+
+
+def may_change_class(job: batch.Job, workload: views.Workload) -> bool:
+    """Whether a Workload that holds quota is to take over the class that its Job names now.
+
+    Only from one WorkloadPriorityClass to another: the schema keeps all else as it was reserved.
+    """
+    reference, status = workload.spec.priority_class_ref, workload.status
+    is_kept = status.is_true(conditions.EVICTED) or status.is_true(conditions.FINISHED)
+    return (
+        status.is_true(conditions.QUOTA_RESERVED)
+        and not is_kept
+        and not workload.metadata.deletion_timestamp
+        and reference is not None
+        and reference.group == names.KUEUE_GROUP
+        and reference.name != job.metadata.label(names.PRIORITY_CLASS_LABEL) != ""
+    )
+
+
+def _asks_otherwise(job: batch.Job, workload: views.Workload) -> bool:
+    if jobworkload.pod_set(workload) is None:
+        return False
+    is_elsewhere = workload.spec.queue_name != job.metadata.label(names.QUEUE_LABEL)
+    return is_elsewhere or has_other_pods(job, workload)
+
+
+def _waits_otherwise(job: batch.Job, workload: views.Workload) -> bool:
     limit = workload.spec.maximum_execution_time_seconds
     gates = [one.metadata.annotation(names.ADMISSION_GATED_BY) for one in (job, workload)]
     return (
-        named != label or limit != jobworkload.max_execution_seconds(job) or gates[0] != gates[1]
+        names_other_class(job, workload)
+        or limit != jobworkload.max_execution_seconds(job)
+        or gates[0] != gates[1]
     )

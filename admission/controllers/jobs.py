@@ -17,6 +17,7 @@ from admission.controllers import (
     conditions,
     evictions,
     joblifecycle,
+    jobnotes,
     jobtemplates,
     jobworkload,
     pods,
@@ -81,6 +82,8 @@ class Jobs:
         self._documents: dict[WorkloadKey, batch.JobDocument] = {}
         self._classes: dict[str, views.PriorityClass] = {}
         self._stuck: set[WorkloadKey] = set()
+        self._missed: dict[WorkloadKey, str] = {}
+        self._following: dict[WorkloadKey, tuple[str, ...]] = {}
         self._stopping: dict[WorkloadKey, str] = {}
         self._deleted: dict[WorkloadKey, str] = {}
         self.mirrors: Mapping[Resource, Mirror[Any]] = {
@@ -154,9 +157,11 @@ class Jobs:
         self._lost[uid] = newest
         while len(self._lost) > _REMEMBERED:
             self._lost.popitem(last=False)
-        self._documents.pop(key, None)
-        self._stopping.pop(key, None)
-        self._deleted.pop(key, None)
+        for remembered in (
+            self._documents, self._missed, self._following, self._stopping,
+            self._deleted,
+        ):  # fmt: skip
+            remembered.pop(key, None)
         self._stuck.discard(key)
         self._look_at((key,))
 
@@ -174,7 +179,7 @@ class Jobs:
         job, workload = self._jobs.get(key), self._index.workloads.get(key)
         step = joblifecycle.next_step(job, workload)
         if workload is not None and step.step not in joblifecycle.ENDS:
-            decided = decide(key, workload)
+            decided = decide(key, workload) or self._change_class(key, job, workload)
             if decided is not None:
                 return decided
         if job is not None and step.step in {Step.CREATE_WORKLOAD, Step.FOLLOW_JOB}:
@@ -220,13 +225,35 @@ class Jobs:
             if workload is None:
                 copied = self._configuration.workloads.copied_labels
                 return writes.create_workload(key, jobworkload.build(document, classes, copied))
-            return _follow(workload, document, jobworkload.spec(document, classes))
+            followed = _follow(workload, document, jobworkload.spec(document, classes))
         except MissingPriorityClassError as missing:
-            if key not in self._stuck:
-                note = f'priority class "{missing.name}" not found; create it, or name another'
-                self._events.event(_reference(job), "Warning", _NO_CLASS, note)
-            self._stuck.add(key)
+            self._miss(key, job, missing.name)
             return None
+        self._following[key] = tuple(jobnotes.followed(job, workload))
+        return followed
+
+    def _change_class(
+        self, key: WorkloadKey, job: batch.Job | None, workload: views.Workload
+    ) -> Write | None:
+        """A Workload that holds quota takes over another WorkloadPriorityClass."""
+        if job is None or not joblifecycle.may_change_class(job, workload):
+            return None
+        name = job.metadata.label(names.PRIORITY_CLASS_LABEL)
+        value = self._configuration.priority_classes.get(name)
+        if value is None:
+            self._miss(key, job, name)
+            return None
+        self._following[key] = (jobnotes.class_changed(workload),)
+        spec = {"priorityClassRef": {"name": name}, "priority": value}
+        return writes.patch_workload_spec(workload, Purpose.FOLLOW_JOB, spec)
+
+    def _miss(self, key: WorkloadKey, job: batch.Job, name: str) -> None:
+        """Says once that a class does not exist; the Job is looked at when one is made."""
+        if self._missed.get(key) != name:
+            note = jobnotes.missing_class(job, name)
+            self._events.event(_reference(job), "Warning", _NO_CLASS, note)
+        self._missed[key] = name
+        self._stuck.add(key)
 
     def _about_workload(
         self, key: WorkloadKey, step: Next, job: batch.Job | None, workload: views.Workload
@@ -287,19 +314,24 @@ class Jobs:
     def _tell(self, key: WorkloadKey, job: batch.Job, purpose: Purpose) -> None:
         workload = self._index.workloads.get(key)
         admission = workload.status.admission if workload is not None else None
-        reason, note = "", ""
+        reason: str
+        notes: tuple[str, ...]
         match purpose:
             case Purpose.CREATE_WORKLOAD:
-                reason, note = "CreatedWorkload", f"Created Workload: {key.text()}"
+                reason, notes = "CreatedWorkload", (f"Created Workload: {key.text()}",)
+            case Purpose.FOLLOW_JOB:
+                reason, notes = "UpdatedWorkload", self._following.pop(key, ())
             case Purpose.START_JOB if admission is not None:
-                reason, note = "Started", f"Admitted by clusterQueue {admission.cluster_queue}"
+                reason, notes = "Started", (f"Admitted by clusterQueue {admission.cluster_queue}",)
             case Purpose.STOP_JOB:
-                reason, note = "Stopped", self._stopping.pop(key, "")
+                reason, notes = "Stopped", (self._stopping.pop(key, ""),)
             case Purpose.FINISH_WORKLOAD:
-                reason, note = "FinishedWorkload", f"Workload '{key.text()}' is declared finished"
+                notes = (f"Workload '{key.text()}' is declared finished",)
+                reason = "FinishedWorkload"
             case _:
                 return
-        self._events.event(_reference(job), "Normal", reason, note)
+        for note in notes:
+            self._events.event(_reference(job), "Normal", reason, note)
 
 
 def _follow(workload: views.Workload, document: batch.JobDocument, spec: dict[str, Any]) -> Write:
