@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from admission.api import batch, views
 from admission.base import names
-from admission.controllers import joblifecycle, lifecycle
+from admission.controllers import checks, conditions, joblifecycle, jobworkload, lifecycle
+from admission.controllers.checks import State
 
 
 def class_changed(workload: views.Workload) -> str:
@@ -16,9 +17,24 @@ def class_changed(workload: views.Workload) -> str:
 
 
 def followed(job: batch.Job, workload: views.Workload) -> Iterable[str]:
-    """What a Workload without quota takes over from its Job; call before it does."""
+    """What a Workload without quota takes over from its Job; call before it does.
+
+    A change of the queue, or of the limit on the running time, is told by nothing.
+    """
+    if joblifecycle.has_other_pods(job, workload):
+        yield (
+            f"Updated not matching Workload for suspended job: {lifecycle.key(workload).text()}"
+        )
     if joblifecycle.names_other_class(job, workload):
         yield class_changed(workload)
+    gates, known = (one.metadata.annotation(names.ADMISSION_GATED_BY) for one in (job, workload))
+    if gates != known:
+        yield f'Updated workload AdmissionGatedBy to "{gates}"'
+
+
+def deleted(workload: views.Workload) -> str:
+    """The Workload asked for something else than its Job, and held quota for it."""
+    return f"Deleted not matching Workload: {lifecycle.key(workload).text()}"
 
 
 def missing_class(job: batch.Job, name: str) -> str:
@@ -26,3 +42,19 @@ def missing_class(job: batch.Job, name: str) -> str:
     is_label = job.metadata.label(names.PRIORITY_CLASS_LABEL) == name
     kind = "WorkloadPriorityClass" if is_label else "PriorityClass"
     return f'{kind} "{name}" not found'
+
+
+def open_checks(job: batch.Job, workload: views.Workload) -> str:
+    """What the checks say that a suspended Job with quota waits for; empty for nothing."""
+    status = workload.status
+    waits = status.is_true(conditions.QUOTA_RESERVED) and not any(
+        status.is_true(kind)
+        for kind in (conditions.ADMITTED, conditions.EVICTED, conditions.FINISHED)
+    )
+    if not waits or not jobworkload.is_suspended(job):
+        return ""
+    return "; ".join(
+        f"{check.name}: {check.message}"
+        for check in checks.in_state(workload, State.PENDING)
+        if check.message
+    )

@@ -84,6 +84,7 @@ class Jobs:
         self._stuck: set[WorkloadKey] = set()
         self._missed: dict[WorkloadKey, str] = {}
         self._following: dict[WorkloadKey, tuple[str, ...]] = {}
+        self._checks: dict[WorkloadKey, str] = {}
         self._stopping: dict[WorkloadKey, str] = {}
         self._deleted: dict[WorkloadKey, str] = {}
         self.mirrors: Mapping[Resource, Mirror[Any]] = {
@@ -158,7 +159,7 @@ class Jobs:
         while len(self._lost) > _REMEMBERED:
             self._lost.popitem(last=False)
         for remembered in (
-            self._documents, self._missed, self._following, self._stopping,
+            self._documents, self._missed, self._following, self._checks, self._stopping,
             self._deleted,
         ):  # fmt: skip
             remembered.pop(key, None)
@@ -178,6 +179,8 @@ class Jobs:
         """The next write of a Job and its Workload, if there is one."""
         job, workload = self._jobs.get(key), self._index.workloads.get(key)
         step = joblifecycle.next_step(job, workload)
+        if job is not None and workload is not None:
+            self._tell_checks(key, job, workload)
         if workload is not None and step.step not in joblifecycle.ENDS:
             decided = decide(key, workload) or self._change_class(key, job, workload)
             if decided is not None:
@@ -321,6 +324,8 @@ class Jobs:
                 reason, notes = "CreatedWorkload", (f"Created Workload: {key.text()}",)
             case Purpose.FOLLOW_JOB:
                 reason, notes = "UpdatedWorkload", self._following.pop(key, ())
+            case Purpose.DELETE_WORKLOAD if workload is not None and not _is_over(workload):
+                reason, notes = "DeletedWorkload", (jobnotes.deleted(workload),)
             case Purpose.START_JOB if admission is not None:
                 reason, notes = "Started", (f"Admitted by clusterQueue {admission.cluster_queue}",)
             case Purpose.STOP_JOB:
@@ -332,6 +337,19 @@ class Jobs:
                 return
         for note in notes:
             self._events.event(_reference(job), "Normal", reason, note)
+
+    def _tell_checks(self, key: WorkloadKey, job: batch.Job, workload: views.Workload) -> None:
+        """Says what its checks wait for, each time that they say something else."""
+        note = jobnotes.open_checks(job, workload)
+        if note and self._checks.get(key) != note:
+            self._events.event(_reference(job), "Normal", "UpdatedAdmissionCheck", note)
+        self._checks[key] = note
+        if not note:
+            del self._checks[key]
+
+
+def _is_over(workload: views.Workload) -> bool:
+    return workload.status.is_true(conditions.FINISHED)
 
 
 def _follow(workload: views.Workload, document: batch.JobDocument, spec: dict[str, Any]) -> Write:

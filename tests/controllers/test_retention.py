@@ -41,8 +41,9 @@ def test_a_finished_workload_is_deleted_after_its_time_and_its_job_stays(
 
     assert len(world.workloads()) == left
     assert len(world.store.list(resources.JOBS).items) == 1
-    told = any(reason == "Deleted" for _, reason, _ in world.events.recorded)
-    assert told is (left == 0)
+    told = {reason for _, reason, _ in world.events.recorded}
+    assert ("Deleted" in told) is (left == 0)
+    assert "DeletedWorkload" not in told  # it did not contradict its Job
 
 
 def test_without_the_setting_a_finished_workload_stays() -> None:

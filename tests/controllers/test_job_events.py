@@ -1,0 +1,93 @@
+"""What people are told about Jobs besides that they start and stop."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from admission.base import names
+from admission.kube import patches, resources
+from tests.controllers.jobobjects import add_checked_queue, job
+from tests.controllers.world import World, ready_world
+
+
+def told(world: World, reason: str) -> list[str]:
+    """Notes of the events about the Job."""
+    found = world.events.recorded
+    return [note for name, one, note in found if (name, one) == ("train", reason)]
+
+
+def workload(world: World) -> str:
+    return world.workloads()["train"].metadata.name
+
+
+def change(world: World, **members: Any) -> None:
+    world.store.patch(resources.JOBS, "train", patches.merge(members), "ml")
+    world.settle()
+
+
+def answer(world: World, state: str, message: str) -> None:
+    """The check says how it stands."""
+    check = {"name": "budget", "state": state, "message": message,
+             "lastTransitionTime": "2026-01-01T00:00:00Z"}  # fmt: skip
+    patch = patches.merge({"status": {"admissionChecks": [check]}})
+    world.store.patch(resources.WORKLOADS, workload(world), patch, "ml", subresource="status")
+    world.settle()
+
+
+def waiting(annotations: Mapping[str, str] | None = None) -> World:
+    """A Job that asks for more than there is."""
+    world = ready_world(quota=1)
+    world.add(job(pods=3, annotations=annotations))
+    world.settle()
+    return world
+
+
+def test_a_workload_that_does_not_match_its_running_job_is_deleted_aloud() -> None:
+    world = ready_world()
+    world.add(job(pods=2))
+    world.settle()
+    name = workload(world)
+    change(world, spec={"parallelism": 3, "completions": 3})
+    assert told(world, "DeletedWorkload") == [f"Deleted not matching Workload: ml/{name}"]
+    assert told(world, "UpdatedWorkload") == []
+
+
+def test_a_workload_that_follows_its_waiting_job_says_so() -> None:
+    world = waiting()
+    change(world, spec={"parallelism": 2})
+    assert told(world, "UpdatedWorkload") == [
+        f"Updated not matching Workload for suspended job: ml/{workload(world)}"
+    ]
+
+
+def test_a_workload_that_takes_over_gates_says_which_are_left() -> None:
+    world = waiting({names.ADMISSION_GATED_BY: "acme.io/a,acme.io/b"})
+    change(world, metadata={"annotations": {names.ADMISSION_GATED_BY: "acme.io/b"}})
+    change(world, metadata={"annotations": {names.ADMISSION_GATED_BY: None}})
+    assert told(world, "UpdatedWorkload") == [
+        'Updated workload AdmissionGatedBy to "acme.io/b"',
+        'Updated workload AdmissionGatedBy to ""',
+    ]
+
+
+def test_another_queue_is_followed_in_silence() -> None:
+    world = waiting()
+    change(world, metadata={"labels": {names.QUEUE_LABEL: "elsewhere"}})
+    assert world.workloads()["train"].spec.queue_name == "elsewhere"
+    assert told(world, "UpdatedWorkload") == []
+
+
+def test_what_an_open_check_says_is_told_once() -> None:
+    world = ready_world()
+    add_checked_queue(world)
+    world.add(job(queue="checked"))
+    world.settle()
+    assert told(world, "UpdatedAdmissionCheck") == []
+    answer(world, "Pending", "waiting for nodes")
+    change(world, metadata={"labels": {"team": "red"}})
+    assert told(world, "UpdatedAdmissionCheck") == ["budget: waiting for nodes"]
+    answer(world, "Pending", "2 of 4 nodes")
+    answer(world, "Ready", "4 of 4 nodes")
+    assert told(world, "UpdatedAdmissionCheck") == [
+        "budget: waiting for nodes",
+        "budget: 2 of 4 nodes",
+    ]
