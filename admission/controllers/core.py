@@ -168,7 +168,7 @@ class Core:
         self._charges = Charges(rules, self._claims)
         self._scheduling = Scheduling(
             state, clock, self._explainer, accounting, self._prices, self._charges,
-            pace=self._pace,
+            pace=self._pace, events=events,
         )  # fmt: skip
         self._quarantine = Quarantine(self._scheduling, self._pods, events)
         self._statuses = QueueStatuses(

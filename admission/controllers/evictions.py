@@ -4,14 +4,15 @@ Every function returns the ``status`` member of a merge patch. Source: kueue pkg
 and pkg/controller/jobframework/reconciler.go.
 """
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from admission.api import views
-from admission.controllers import checks, conditions
-from admission.engine import decisions
+from admission.controllers import checks, conditions, lifecycle
+from admission.engine import decisions, model
 
 DEACTIVATED: Final = "Deactivated"
 _DUE_TO: Final = "DueTo"
@@ -34,6 +35,39 @@ def preempt(workload: views.Workload, evicted: decisions.Evict, now: datetime) -
         now=now,
     )
     return evict(workload, evicted.reason, evicted.message, now, preempted)
+
+
+def told(
+    workload: views.Workload, evicted: decisions.Evict, preemptor: model.Workload | None
+) -> Iterator[tuple[dict[str, str], str, str]]:
+    """What is said once `preempt` was written: regarding whom, the reason and the note.
+
+    Args:
+        workload: the victim.
+        evicted: what was decided.
+        preemptor: for whom; None for one that is gone.
+    """
+    yield lifecycle.reference(workload), f"{EVENT}{evicted.reason}", evicted.message
+    if preemptor is None:
+        return
+    ranks = "".join(
+        f"; {role} effective priority: {value} (base: {value}, boost: 0)"
+        for role, value in (
+            ("preemptor", preemptor.priority),
+            ("preemptee", workload.spec.priority or 0),
+        )
+    )
+    yield lifecycle.reference(workload), "Preempted", f"{evicted.message}{ranks}"
+    metadata = workload.metadata
+    whom = f"{evicted.workload.text()} (UID: {metadata.uid})"
+    note = f"Preempted workload {whom} in ClusterQueue {evicted.cluster_queue}{ranks}"
+    regarding = {
+        **lifecycle.reference(workload),
+        "namespace": preemptor.key.namespace,
+        "name": preemptor.key.name,
+        "uid": preemptor.uid,
+    }
+    yield regarding, "PreemptedWorkload", note
 
 
 def tells(workload: views.Workload, evicted: decisions.Evict) -> bool:

@@ -8,6 +8,7 @@ from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers import conditions, evictions, lifecycle, metrics, statuses, writes
 from admission.controllers.accounting import Accounting
+from admission.controllers.events import Events
 from admission.controllers.explaining import Explainer
 from admission.controllers.pace import Pace
 from admission.controllers.prices import Prices
@@ -50,6 +51,7 @@ class Scheduling:
         charges: Charges,
         *,
         pace: Pace,
+        events: Events,
     ) -> None:
         """Prepares the loop.
 
@@ -61,6 +63,7 @@ class Scheduling:
             prices: count GPUs in the currency of each queue.
             charges: say what besides itself decides what a Workload is charged for.
             pace: says how many decisions may wait to be written before the next cycle.
+            events: takes events about victims and preemptors.
         """
         self._log = logs.get("scheduling")
         self._state = state
@@ -78,6 +81,7 @@ class Scheduling:
         self._paused_until = 0.0
         self._held_until = 0.0
         self._pace = pace
+        self._events = events
 
     def changed(self) -> None:
         """Something that cycles depend on has changed."""
@@ -285,6 +289,9 @@ class Scheduling:
         was_written = is_conflict and evictions.tells(outcome.object, evict)
         if was_written or outcome.result is Result.DONE:
             self._accounting.preempted(evict.preemptor_cluster_queue, evict.preemption_reason)
+            preemptor = self._state.workload(evict.preemptor)
+            for regarding, reason, note in evictions.told(outcome.object, evict, preemptor):
+                self._events.event(regarding, "Normal", reason, note)
         if was_written or not is_conflict:
             del self._evicts[key]
 
