@@ -1,11 +1,12 @@
 """Writes down why Workloads wait, whenever there is nothing better to write."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, WorkloadKey
-from admission.controllers import pods
+from admission.controllers import conditions, pods
 from admission.controllers.explaining import Explainer
 from admission.controllers.lanes import Lanes
 from admission.engine.decisions import Reason, Wait
@@ -111,7 +112,19 @@ class Texts:
         wait = self._explainer.latest(key)
         if wait is None or wait.message != _PENDING_MESSAGE:
             return wait
-        return self._state.bypassed(key) or wait
+        return self._state.bypassed(key) or self._as_said(key, wait)
+
+    def _as_said(self, key: WorkloadKey, wait: Wait) -> Wait:
+        """That nobody has judged yet, in the words that tell why it is so, where there are any.
+
+        Whoever took the quota back said why, and the Workload may wait long to be tried again.
+        Source: kueue pkg/controller/core/workload_controller.go.
+        """
+        workload = self._index.workloads.get(key)
+        said = workload.status.condition(conditions.QUOTA_RESERVED) if workload else None
+        if said is None or said.reason != wait.reason:
+            return wait
+        return replace(wait, message=said.message)
 
 
 def _unjudged(key: WorkloadKey) -> Wait:

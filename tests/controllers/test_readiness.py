@@ -130,6 +130,21 @@ def test_a_job_that_is_not_ready_waits_longer_each_time_and_is_deactivated_in_th
     assert said(world, "train", "Evicted") == ("True", "DeactivatedDueToRequeuingLimitExceeded")
 
 
+def test_while_it_may_not_be_tried_again_a_workload_says_why_it_lost_its_quota() -> None:
+    world = waiting_world(backoff_base_seconds=20)
+    world.add(job(pods=2))
+    world.settle()
+    world.pass_time(61)
+    world.pass_time(10)
+    assert said(world, "train", "Requeued") == ("False", "PodsReadyTimeout")
+    workload = world.workloads()["train"]
+    found = workload.status.condition("QuotaReserved")
+    assert found is not None
+    assert (found.reason, found.message) == (
+        "PendingEvaluation", f"Exceeded the PodsReady timeout ml/{workload.metadata.name}",
+    )  # fmt: skip
+
+
 def test_the_first_wait_is_the_base_and_later_ones_end_at_the_maximum() -> None:
     world = waiting_world(backoff_base_seconds=100, backoff_max_seconds=30)
     world.add(job(pods=1))
