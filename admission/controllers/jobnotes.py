@@ -33,7 +33,7 @@ def followed(job: batch.Job, workload: views.Workload) -> Iterable[str]:
 
 
 def deleted(workload: views.Workload) -> str:
-    """The Workload asked for something else than its Job, and held quota for it."""
+    """The Workload held quota for something else than its Job asks for, or was a second one."""
     return f"Deleted not matching Workload: {lifecycle.key(workload).text()}"
 
 

@@ -50,6 +50,7 @@ _NEVER: Final = frozenset({"kube-system", names.SYSTEM_NAMESPACE})
 _REMEMBERED: Final = 10_000
 """Jobs that are gone, kept in mind so that a late answer does not bring them back."""
 _NO_CLASS: Final = "WorkloadPriorityClassNotFound"
+_DELETED: Final = "DeletedWorkload"
 
 
 class Jobs:
@@ -96,7 +97,23 @@ class Jobs:
 
     def owns(self, key: WorkloadKey, workload: views.Workload | None) -> bool:
         """Whether the Workload, present or not, is a Job's."""
-        return key in self._jobs or (workload is not None and jobworkload.is_owned(workload))
+        if key in self._jobs:
+            return True
+        if workload is None:
+            return False
+        return jobworkload.is_owned(workload) or self._job_beside(workload) is not None
+
+    def _job_beside(self, workload: views.Workload) -> batch.Job | None:
+        """The Job here whose second Workload it is; None for every other Workload.
+
+        Somebody made it in the Job's name. It stands for no pods, and would hold quota for them.
+        """
+        key = jobworkload.owner_key(workload)
+        job = None if key is None else self._jobs.get(key)
+        name = workload.metadata.name
+        if key is None or job is None or key.name == name:
+            return None
+        return None if jobworkload.names_workload(job, name) else job
 
     def metadata_of(self, key: WorkloadKey) -> views.ObjectMeta | None:
         """Metadata of the Job of a Workload key, if there is one."""
@@ -178,6 +195,8 @@ class Jobs:
     def next_write(self, key: WorkloadKey, decide: Decide) -> Write | None:
         """The next write of a Job and its Workload, if there is one."""
         job, workload = self._jobs.get(key), self._index.workloads.get(key)
+        if workload is not None and self._job_beside(workload) is not None:
+            return _remove(workload)
         step = joblifecycle.next_step(job, workload)
         if job is not None and workload is not None:
             self._tell_checks(key, job, workload)
@@ -197,7 +216,13 @@ class Jobs:
     def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
         """Takes what came of a write about a Job or its Workload; call before it is seen."""
         write = outcome.write
-        job = self._jobs.get(key)
+        job, workload = self._jobs.get(key), self._index.workloads.get(key)
+        beside = None if workload is None else self._job_beside(workload)
+        if beside is not None and workload is not None:
+            if write.purpose is Purpose.DELETE_WORKLOAD and outcome.result is Result.DONE:
+                note = jobnotes.deleted(workload)
+                self._events.event(_reference(beside), "Normal", _DELETED, note)
+            return
         if write.purpose is Purpose.READ_JOB and isinstance(outcome.object, batch.JobDocument):
             self._keep(key, outcome.object)
         if job is not None and _is_gone(job, outcome):
@@ -325,7 +350,7 @@ class Jobs:
             case Purpose.FOLLOW_JOB:
                 reason, notes = "UpdatedWorkload", self._following.pop(key, ())
             case Purpose.DELETE_WORKLOAD if workload is not None and not _is_over(workload):
-                reason, notes = "DeletedWorkload", (jobnotes.deleted(workload),)
+                reason, notes = _DELETED, (jobnotes.deleted(workload),)
             case Purpose.START_JOB if admission is not None:
                 reason, notes = "Started", (f"Admitted by clusterQueue {admission.cluster_queue}",)
             case Purpose.STOP_JOB:
@@ -373,6 +398,14 @@ def _is_gone(job: batch.Job, outcome: Outcome) -> bool:
     replaced = isinstance(found, batch.JobDocument) and found.metadata.uid != job.metadata.uid
     absent = outcome.write.resource is resources.JOBS and outcome.result is Result.GONE
     return absent or replaced
+
+
+def _remove(workload: views.Workload) -> Write | None:
+    """Deletes a Workload, and lets it go where our finalizer is on it."""
+    if not workload.metadata.deletion_timestamp:
+        return writes.delete_workload(workload)
+    held = names.RESOURCE_IN_USE in (workload.metadata.finalizers or ())
+    return _let_go(workload) if held else None
 
 
 def _let_go(workload: views.Workload) -> Write:

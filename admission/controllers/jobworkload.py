@@ -53,12 +53,27 @@ def key_of(job: views.Object) -> names.WorkloadKey:
     return workloadnames.key_for(KIND, _GROUP, job)
 
 
-def is_owned(workload: views.Workload) -> bool:
-    """Whether the Workload is the one that we make for the Job that controls it."""
+def owner_key(workload: views.Workload) -> names.WorkloadKey | None:
+    """Identity that we give to the Workload of the Job that controls it; None without a Job."""
     owner = workload.metadata.controller()
     if owner is None or (owner.api_version, owner.kind) != (API_VERSION, KIND):
-        return False
-    return workload.metadata.name == workloadnames.name_for(KIND, _GROUP, owner.name, owner.uid)
+        return None
+    name = workloadnames.name_for(KIND, _GROUP, owner.name, owner.uid)
+    return names.WorkloadKey(workload.metadata.namespace, name)
+
+
+def is_owned(workload: views.Workload) -> bool:
+    """Whether the Workload is the one that we make for the Job that controls it."""
+    key = owner_key(workload)
+    return key is not None and key.name == workload.metadata.name
+
+
+def names_workload(job: batch.Job, name: str) -> bool:
+    """Whether the Job says itself which Workload is its own."""
+    metadata = job.metadata
+    return name in {
+        metadata.annotation(names.PREBUILT_WORKLOAD), metadata.label(names.PREBUILT_WORKLOAD)
+    }  # fmt: skip
 
 
 # ------------------------------------------------------------------------------ what a Job says

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from admission.base import names
 from admission.kube import patches, resources
 from tests.controllers.jobobjects import add_checked_queue, job
@@ -91,3 +93,47 @@ def test_what_an_open_check_says_is_told_once() -> None:
         "budget: waiting for nodes",
         "budget: 2 of 4 nodes",
     ]
+
+
+def add_second(world: World) -> None:
+    """Somebody makes another Workload in the Job's name."""
+    found = world.store.get(resources.WORKLOADS, workload(world), "ml")
+    world.add(
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Workload",
+            "metadata": {
+                "name": "second",
+                "namespace": "ml",
+                "ownerReferences": found["metadata"]["ownerReferences"],
+            },
+            "spec": found["spec"],
+        }
+    )
+    world.settle()
+
+
+def stored(world: World) -> set[str]:
+    return {one["metadata"]["name"] for one in world.store.list(resources.WORKLOADS).items}
+
+
+@pytest.mark.parametrize("quota", [1, 4], ids=["waiting", "running"])
+def test_a_second_workload_of_a_job_is_deleted_and_gives_its_quota_back(quota: int) -> None:
+    world = ready_world(quota=quota)
+    world.add(job(pods=2))
+    world.settle()
+    own = workload(world)
+    add_second(world)
+    assert stored(world) == {own}
+    assert told(world, "DeletedWorkload") == ["Deleted not matching Workload: ml/second"]
+    world.pass_time(2)
+    assert world.status_of("gpus")["reservingWorkloads"] == (1 if quota == 4 else 0)
+
+
+def test_a_second_workload_that_the_job_names_itself_is_left() -> None:
+    world = ready_world()
+    world.add(job(pods=2, labels={names.PREBUILT_WORKLOAD: "second"}))
+    world.settle()
+    own = workload(world)
+    add_second(world)
+    assert stored(world) == {own, "second"}
