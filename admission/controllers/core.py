@@ -33,6 +33,7 @@ from admission.controllers.backlog import Backlog
 from admission.controllers.capacity import Capacities
 from admission.controllers.claims import Claims
 from admission.controllers.configuration import Configuration
+from admission.controllers.effects import Effects
 from admission.controllers.events import Events
 from admission.controllers.explaining import Explainer
 from admission.controllers.fleet import Fleet, Listed
@@ -185,6 +186,7 @@ class Core:
         self._jobs = jobs.Jobs(
             self._pods, self._configuration, events, clock, self._backlog.add_all
         )
+        self._effects = Effects(self._pods, self._jobs, accounting, events, clock)
         self._mirrors = self._make_mirrors()
 
     def _make_mirrors(self) -> dict[Resource, Mirror[Any]]:
@@ -419,24 +421,11 @@ class Core:
         if write.purpose is Purpose.CREATE_WORKLOAD and outcome.object is not None:
             self._following.add([lane])  # it was made of what its class was worth then
         if outcome.result is Result.DONE:
-            self._tell_done(lane, outcome)
+            self._effects.done(lane, outcome)
         if write.purpose is Purpose.DELETE_OWNER:
             self._lanes.rest(lane, _LEAVING_SECONDS)
         elif outcome.result is not Result.DROPPED:
             self._look_again(lane, write.purpose)
-
-    def _tell_done(self, key: WorkloadKey, outcome: Outcome) -> None:
-        """Counts what took effect, and tells who is to know of it."""
-        write = outcome.write
-        match write.purpose:
-            case Purpose.RELEASE_POD:
-                self._released(key, outcome.object)
-            case Purpose.STOP_POD:
-                self._events.event(write.regarding, "Normal", "Stopped", write.note)
-            case Purpose.CREATE_WORKLOAD:
-                self._created(key)
-            case _:
-                pass
 
     def _look_again(self, key: WorkloadKey, purpose: Purpose) -> None:
         """A Workload that was just given quota is released before others are begun."""
@@ -497,25 +486,6 @@ class Core:
             self._lose_pod(pod)
         elif outcome.write.verb is Verb.DELETE and outcome.result is Result.DONE:
             self._pods.confirm_stopped(key)
-
-    def _created(self, key: WorkloadKey) -> None:
-        pod, job, now = self._pods.pod_of(key), self._jobs.metadata_of(key), self._clock.now()
-        if pod is not None:
-            self._accounting.created("Pod", pod.metadata, now)
-        elif job is not None:
-            self._accounting.created("Job", job, now)
-
-    def _released(self, key: WorkloadKey, pod: views.Pod) -> None:
-        workload = self._pods.workloads.get(key)
-        admission = workload.status.admission if workload else None
-        if workload is None or admission is None:
-            return
-        now, is_group = self._clock.now(), bool(podworkload.group_name(pod))
-        metrics.released(pod, admission.cluster_queue, now)
-        self._accounting.released(workload, is_group=is_group, now=now)
-        note = f"Admitted by clusterQueue {admission.cluster_queue}"
-        regarding = writes.reference(resources.PODS, pod.metadata)
-        self._events.event(regarding, "Normal", "Started", note)
 
     def _advance(self, key: WorkloadKey) -> None:
         """Sends the next write of a Workload, if there is one and its lane is free."""

@@ -2,7 +2,8 @@
 
 Each rule looks at the Workload and its queues as they are now and says what is to be written, if
 anything; the next look finds the next rule. Source: kueue
-pkg/controller/core/workload_controller.go, in its order; reasons and messages are Kueue's.
+pkg/controller/core/workload_controller.go, in its order, reasons and messages Kueue's; but nobody
+is admitted to a queue that does not exist, whoever reserved quota there.
 """
 
 from datetime import datetime, timedelta

@@ -1,0 +1,57 @@
+"""What is counted, and told, of a write about a pod or a Job that took effect."""
+
+from admission.api import views
+from admission.base.clock import Clock
+from admission.base.names import WorkloadKey
+from admission.controllers import metrics, podworkload, writes
+from admission.controllers.accounting import Accounting
+from admission.controllers.events import Events
+from admission.controllers.jobs import Jobs
+from admission.controllers.pods import PodWorkloads
+from admission.controllers.writes import Outcome, Purpose
+from admission.kube import resources
+
+
+class Effects:
+    """Knows whose writes they are; notes and reasons of events are Kueue's."""
+
+    def __init__(
+        self, pods: PodWorkloads, jobs: Jobs, accounting: Accounting, events: Events, clock: Clock
+    ) -> None:
+        self._pods = pods
+        self._jobs = jobs
+        self._accounting = accounting
+        self._events = events
+        self._clock = clock
+
+    def done(self, key: WorkloadKey, outcome: Outcome) -> None:
+        """Takes a write that took effect."""
+        match outcome.write.purpose:
+            case Purpose.CREATE_WORKLOAD:
+                self._created(key)
+            case Purpose.RELEASE_POD:
+                self._released(key, outcome.object)
+            case Purpose.STOP_POD:
+                write = outcome.write
+                self._events.event(write.regarding, "Normal", "Stopped", write.note)
+            case _:
+                pass
+
+    def _created(self, key: WorkloadKey) -> None:
+        pod, job, now = self._pods.pod_of(key), self._jobs.metadata_of(key), self._clock.now()
+        if pod is not None:
+            self._accounting.created("Pod", pod.metadata, now)
+        elif job is not None:
+            self._accounting.created("Job", job, now)
+
+    def _released(self, key: WorkloadKey, pod: views.Pod) -> None:
+        workload = self._pods.workloads.get(key)
+        admission = workload.status.admission if workload else None
+        if workload is None or admission is None:
+            return
+        now, is_group = self._clock.now(), bool(podworkload.group_name(pod))
+        metrics.released(pod, admission.cluster_queue, now)
+        self._accounting.released(workload, is_group=is_group, now=now)
+        note = f"Admitted by clusterQueue {admission.cluster_queue}"
+        regarding = writes.reference(resources.PODS, pod.metadata)
+        self._events.event(regarding, "Normal", "Started", note)
