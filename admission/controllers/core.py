@@ -23,6 +23,7 @@ from admission.controllers import (
     lifecycle,
     metrics,
     mirrors,
+    podfollowing,
     pods,
     podworkload,
     upkeep,
@@ -417,6 +418,10 @@ class Core:
             return
         self._scheduling.settle(lane, outcome)
         self._jobs.settle(lane, outcome)
+        if write.purpose is Purpose.FOLLOW_POD and outcome.result is Result.DONE:
+            podfollowing.tell(
+                self._pods.pod_of(lane), self._pods.workloads.get(lane), self._events
+            )
         self._see_answer(lane, outcome)
         if write.purpose is Purpose.CREATE_WORKLOAD and outcome.object is not None:
             self._following.add([lane])  # it was made of what its class was worth then
@@ -517,6 +522,8 @@ class Core:
         pod = self._pods.pod_of(key)
         if step.step is Step.CREATE_WORKLOAD and pod is not None:
             return self._without_workload(key, pod)
+        if step.step is Step.FOLLOW_POD:
+            self._hinted.add(key)  # until the class that it names is there
         return pods.acknowledge(key, self._pods, now)
 
     def _due_write(self, key: WorkloadKey, workload: views.Workload) -> writes.Write | None:

@@ -215,23 +215,6 @@ def names_other_class(job: batch.Job, workload: views.Workload) -> bool:
     return named != job.metadata.label(names.PRIORITY_CLASS_LABEL)
 
 
-def may_change_class(job: batch.Job, workload: views.Workload) -> bool:
-    """Whether a Workload that holds quota is to take over the class that its Job names now.
-
-    Only from one WorkloadPriorityClass to another: the schema keeps all else as it was reserved.
-    """
-    reference, status = workload.spec.priority_class_ref, workload.status
-    is_kept = status.is_true(conditions.EVICTED) or status.is_true(conditions.FINISHED)
-    return (
-        status.is_true(conditions.QUOTA_RESERVED)
-        and not is_kept
-        and not workload.metadata.deletion_timestamp
-        and reference is not None
-        and reference.group == names.KUEUE_GROUP
-        and reference.name != job.metadata.label(names.PRIORITY_CLASS_LABEL) != ""
-    )
-
-
 def _asks_otherwise(job: batch.Job, workload: views.Workload) -> bool:
     if jobworkload.pod_set(workload) is None:
         return False
@@ -241,9 +224,8 @@ def _asks_otherwise(job: batch.Job, workload: views.Workload) -> bool:
 
 def _waits_otherwise(job: batch.Job, workload: views.Workload) -> bool:
     limit = workload.spec.maximum_execution_time_seconds
-    gates = [one.metadata.annotation(names.ADMISSION_GATED_BY) for one in (job, workload)]
     return (
         names_other_class(job, workload)
         or limit != jobworkload.max_execution_seconds(job)
-        or gates[0] != gates[1]
+        or lifecycle.has_other_gates(job, workload)
     )

@@ -17,9 +17,10 @@ from admission.controllers import (
     conditions,
     evictions,
     joblifecycle,
-    jobnotes,
     jobtemplates,
     jobworkload,
+    lifecycle,
+    ownernotes,
     pods,
     release,
     statuses,
@@ -220,7 +221,7 @@ class Jobs:
         beside = None if workload is None else self._job_beside(workload)
         if beside is not None and workload is not None:
             if write.purpose is Purpose.DELETE_WORKLOAD and outcome.result is Result.DONE:
-                note = jobnotes.deleted(workload)
+                note = ownernotes.deleted(workload)
                 self._events.event(_reference(beside), "Normal", _DELETED, note)
             return
         if write.purpose is Purpose.READ_JOB and isinstance(outcome.object, batch.JobDocument):
@@ -257,28 +258,30 @@ class Jobs:
         except MissingPriorityClassError as missing:
             self._miss(key, job, missing.name)
             return None
-        self._following[key] = tuple(jobnotes.followed(job, workload))
+        self._following[key] = tuple(ownernotes.followed(job, workload))
         return followed
 
     def _change_class(
         self, key: WorkloadKey, job: batch.Job | None, workload: views.Workload
     ) -> Write | None:
         """A Workload that holds quota takes over another WorkloadPriorityClass."""
-        if job is None or not joblifecycle.may_change_class(job, workload):
+        if job is None or lifecycle.is_pending(workload):
+            return None  # without quota it follows the Job in everything
+        if not lifecycle.may_change_class(job, workload):
             return None
         name = job.metadata.label(names.PRIORITY_CLASS_LABEL)
         value = self._configuration.priority_classes.get(name)
         if value is None:
             self._miss(key, job, name)
             return None
-        self._following[key] = (jobnotes.class_changed(workload),)
+        self._following[key] = (ownernotes.class_changed(workload),)
         spec = {"priorityClassRef": {"name": name}, "priority": value}
         return writes.patch_workload_spec(workload, Purpose.FOLLOW_JOB, spec)
 
     def _miss(self, key: WorkloadKey, job: batch.Job, name: str) -> None:
         """Says once that a class does not exist; the Job is looked at when one is made."""
         if self._missed.get(key) != name:
-            note = jobnotes.missing_class(job, name)
+            note = ownernotes.missing_class(job, name)
             self._events.event(_reference(job), "Warning", _NO_CLASS, note)
         self._missed[key] = name
         self._stuck.add(key)
@@ -350,7 +353,7 @@ class Jobs:
             case Purpose.FOLLOW_JOB:
                 reason, notes = "UpdatedWorkload", self._following.pop(key, ())
             case Purpose.DELETE_WORKLOAD if workload is not None and not _is_over(workload):
-                reason, notes = _DELETED, (jobnotes.deleted(workload),)
+                reason, notes = _DELETED, (ownernotes.deleted(workload),)
             case Purpose.START_JOB if admission is not None:
                 reason, notes = "Started", (f"Admitted by clusterQueue {admission.cluster_queue}",)
             case Purpose.STOP_JOB:
@@ -365,7 +368,7 @@ class Jobs:
 
     def _tell_checks(self, key: WorkloadKey, job: batch.Job, workload: views.Workload) -> None:
         """Says what its checks wait for, each time that they say something else."""
-        note = jobnotes.open_checks(job, workload)
+        note = ownernotes.open_checks(job, workload)
         if note and self._checks.get(key) != note:
             self._events.event(_reference(job), "Normal", "UpdatedAdmissionCheck", note)
         self._checks[key] = note

@@ -21,6 +21,8 @@ class Step(Enum):
     CREATE_WORKLOAD = auto()
     DELETE_WORKLOAD = auto()
     FINISH = auto()
+    FOLLOW_POD = auto()
+    """The Workload does not say what its pod says now: change it."""
     RELEASE = auto()
     STOP_POD = auto()
     CLEAR_RESERVATION = auto()
@@ -96,13 +98,51 @@ def _of_live_pod(pod: views.Pod, workload: views.Workload) -> Next:
     if evicted is not None and evicted.status == "True":
         if not gated:
             return Next(Step.STOP_POD, f"WorkloadEvictedDueTo{evicted.reason}", evicted.message)
-        reserved = status.is_true(conditions.QUOTA_RESERVED)
-        return Next(Step.CLEAR_RESERVATION if reserved else Step.WAIT)
+        if status.is_true(conditions.QUOTA_RESERVED):
+            return Next(Step.CLEAR_RESERVATION)
+        return _follow_or(Step.WAIT, pod, workload)
     if status.is_true(conditions.ADMITTED):
-        return Next(Step.RELEASE) if gated else NOTHING
+        return Next(Step.RELEASE) if gated else _follow_or(Step.NOTHING, pod, workload)
     if not gated:
         return Next(Step.STOP_POD, "NotAdmitted", "Not admitted by cluster queue")
-    return Next(Step.WAIT) if is_pending(workload) else NOTHING
+    return _follow_or(Step.WAIT if is_pending(workload) else Step.NOTHING, pod, workload)
+
+
+def _follow_or(step: Step, pod: views.Pod, workload: views.Workload) -> Next:
+    differs = may_change_class(pod, workload) or (
+        is_pending(workload)
+        and (names_other_queue(pod, workload) or has_other_gates(pod, workload))
+    )
+    return Next(Step.FOLLOW_POD if differs else step)
+
+
+def names_other_queue(owner: views.Object, workload: views.Workload) -> bool:
+    """Whether an owner names another LocalQueue than its Workload."""
+    label = owner.metadata.label(names.QUEUE_LABEL)
+    return bool(label) and label != workload.spec.queue_name
+
+
+def has_other_gates(owner: views.Object, workload: views.Workload) -> bool:
+    """Whether other admission gates are left on an owner than on its Workload."""
+    gates = [one.metadata.annotation(names.ADMISSION_GATED_BY) for one in (owner, workload)]
+    return gates[0] != gates[1]
+
+
+def may_change_class(owner: views.Object, workload: views.Workload) -> bool:
+    """Whether a Workload is to take over the WorkloadPriorityClass that its owner names now.
+
+    One that took its priority from a PriorityClass keeps it. With quota, only another
+    WorkloadPriorityClass may follow: the schema keeps all else as it was reserved.
+    """
+    reference, status = workload.spec.priority_class_ref, workload.status
+    label = owner.metadata.label(names.PRIORITY_CLASS_LABEL)
+    if not label or workload.metadata.deletion_timestamp or status.is_true(conditions.FINISHED):
+        return False
+    if reference is None:
+        return is_pending(workload)
+    is_leaving = status.is_true(conditions.EVICTED) and not is_pending(workload)
+    ours = reference.group == names.KUEUE_GROUP
+    return ours and reference.name != label and not is_leaving
 
 
 def key(workload: views.Workload) -> names.WorkloadKey:

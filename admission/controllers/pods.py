@@ -16,6 +16,7 @@ from admission.controllers import (
     evictions,
     lifecycle,
     podconditions,
+    podfollowing,
     podworkload,
     release,
     statuses,
@@ -169,6 +170,8 @@ def write_for(
         case Step.CLEAR_RESERVATION if workload is not None:
             status = evictions.clear(workload, now)
             write = writes.patch_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
+        case Step.FOLLOW_POD if pod is not None and workload is not None:
+            write = podfollowing.write_for(pod, workload, configuration.priority_classes)
         case Step.RELEASE if pod is not None and workload is not None:
             write = _release(key, pod, workload, configuration.flavors, now)
         case _:

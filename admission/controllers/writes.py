@@ -50,6 +50,7 @@ class Purpose(Enum):
     STOP_JOB = "stop_job"
     RESET_JOB = "reset_job"
     RESTORE_JOB = "restore_job"
+    FOLLOW_POD = "follow_pod"
     FOLLOW_JOB = "follow_job"
     RECLAIM_PODS = "reclaim_pods"
     LET_WORKLOAD_GO = "let_workload_go"
@@ -215,23 +216,24 @@ def patch_workload_status(
     workload: views.Workload, purpose: Purpose, status: dict[str, Any]
 ) -> Write:
     """Changes the status of exactly the version of the Workload that was decided on."""
-    return _patch_workload(workload, purpose, {"status": status}, subresource="status")
+    return patch_workload(workload, purpose, {"status": status}, subresource="status")
 
 
 def patch_workload_spec(workload: views.Workload, purpose: Purpose, spec: dict[str, Any]) -> Write:
     """Changes the spec of exactly this version of the Workload."""
-    return _patch_workload(workload, purpose, {"spec": spec})
+    return patch_workload(workload, purpose, {"spec": spec})
 
 
 def set_finalizers(workload: views.Workload, purpose: Purpose, finalizers: Sequence[str]) -> Write:
     """Changes the finalizers of exactly this version of the Workload."""
     changes = {"metadata": {"finalizers": list(finalizers) or None}}
-    return _patch_workload(workload, purpose, changes)
+    return patch_workload(workload, purpose, changes)
 
 
-def _patch_workload(
+def patch_workload(
     workload: views.Workload, purpose: Purpose, changes: dict[str, Any], subresource: str = ""
 ) -> Write:
+    """Changes members of exactly this version of the Workload."""
     metadata = workload.metadata
     precondition = {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
     merged = {**changes, "metadata": precondition | changes.get("metadata", {})}

@@ -1,4 +1,4 @@
-"""What events about batch/v1 Jobs say.
+"""What events about pods and batch/v1 Jobs say of their Workloads.
 
 Source: kueue pkg/controller/jobframework/reconciler.go; notes are Kueue's.
 """
@@ -16,6 +16,16 @@ def class_changed(workload: views.Workload) -> str:
     return f"Updated workload priority class: {lifecycle.key(workload).text()}"
 
 
+def gates_changed(owner: views.Object) -> str:
+    """The Workload takes over which admission gates are left."""
+    return f'Updated workload AdmissionGatedBy to "{gates_of(owner)}"'
+
+
+def gates_of(owner: views.Object) -> str:
+    """Names of admission gates, as annotated."""
+    return owner.metadata.annotation(names.ADMISSION_GATED_BY)
+
+
 def followed(job: batch.Job, workload: views.Workload) -> Iterable[str]:
     """What a Workload without quota takes over from its Job; call before it does.
 
@@ -27,9 +37,8 @@ def followed(job: batch.Job, workload: views.Workload) -> Iterable[str]:
         )
     if joblifecycle.names_other_class(job, workload):
         yield class_changed(workload)
-    gates, known = (one.metadata.annotation(names.ADMISSION_GATED_BY) for one in (job, workload))
-    if gates != known:
-        yield f'Updated workload AdmissionGatedBy to "{gates}"'
+    if lifecycle.has_other_gates(job, workload):
+        yield gates_changed(job)
 
 
 def deleted(workload: views.Workload) -> str:
