@@ -106,6 +106,24 @@ def test_a_missing_local_queue_is_named_on_the_pod_and_its_arrival_repairs_it(
     system.wait_released(team, "train")
 
 
+def test_a_waiting_pod_follows_its_gates_and_its_queue(system: Installed) -> None:
+    team, other = system.add_team(quota=0), system.add_team(quota=1)
+    system.add_local_queue(team, other, "other")
+    system.wait_for_queue(team, "other")
+    gates = {"annotations": {names.ADMISSION_GATED_BY: "acme.io/check"}}
+    system.create_pod(team, "train", metadata=gates)
+    assert system.wait_condition(team, "train")["reason"] == "AdmissionGated"
+
+    path = f"/api/v1/namespaces/{team}/pods/train"
+    system.api.patch(path, {"metadata": {"annotations": {names.ADMISSION_GATED_BY: None}}})
+    waiting.until(
+        lambda: (system.condition(team, "train") or {})["reason"] == "ExceedsMaxQuota",
+        what="the pod waits for quota",
+    )
+    system.api.patch(path, {"metadata": {"labels": {names.QUEUE_LABEL: "other"}}})
+    system.wait_released(team, "train")
+
+
 def test_a_missing_cluster_queue_is_named_and_its_arrival_repairs_it(system: Installed) -> None:
     team = system.cluster.create_namespace("team")
     system.add_flavor(team)

@@ -288,3 +288,42 @@ def test_the_value_of_an_edited_priority_class_reaches_a_running_jobs_workload(
     waiting.until(
         lambda: jobs.workloads.get(workload)["spec"]["priority"] == 8, what="the new value"
     )
+
+
+def test_a_running_job_can_take_another_class_and_is_told_of_it(system: Installed) -> None:
+    jobs = Jobs(system)
+    kind = {"apiVersion": applied.API_VERSION, "kind": "WorkloadPriorityClass"}
+    high, low = f"{jobs.team}-high", f"{jobs.team}-low"
+    for name, value in ((high, 9), (low, 1)):
+        document = {**kind, "metadata": {"name": name}, "value": value}
+        system.api.post(f"{KUEUE}/workloadpriorityclasses", document)
+    jobs.create(metadata={"labels": {names.PRIORITY_CLASS_LABEL: high}})
+    jobs.wait_started()
+    workload = jobs.workload()
+    jobs.patch({"metadata": {"labels": {names.PRIORITY_CLASS_LABEL: low}}})
+    spec = waiting.until(
+        lambda: (
+            found if (found := jobs.workloads.get(workload)["spec"])["priority"] == 1 else None
+        ),
+        what="the lower priority",
+    )
+    assert spec["priorityClassRef"]["name"] == low
+    assert jobs.workloads.said(workload, "Admitted") == ("True", "Admitted")
+    wanted = ("UpdatedWorkload", f"Updated workload priority class: {jobs.team}/{workload}")
+    events = f"/apis/events.k8s.io/v1/namespaces/{jobs.team}/events"
+    waiting.until(
+        lambda: wanted in {(e["reason"], e["note"]) for e in system.api.get(events)["items"]},
+        what="the event on the Job",
+    )
+
+
+def test_a_second_workload_made_for_a_job_is_deleted(system: Installed) -> None:
+    jobs = Jobs(system)
+    jobs.create()
+    jobs.wait_started()
+    own = jobs.workloads.get(jobs.workload())
+    owners = own["metadata"]["ownerReferences"]
+    jobs.workloads.create("second", metadata={"ownerReferences": owners})
+    waiting.until(lambda: not jobs.workloads.exists("second"), what="the second one gone")
+    applied.wait_reserved(system, jobs.team, 2)
+    assert jobs.workloads.get(jobs.workload())["metadata"]["uid"] == own["metadata"]["uid"]
