@@ -69,6 +69,8 @@ _ROOM_SECONDS: Final = 1.0
 """After as much was written as may be, until queue statuses follow each change again."""
 _ENDS: Final = frozenset({Step.CREATE_WORKLOAD, Step.DELETE_WORKLOAD, Step.FINISH})
 """Steps that no decision and no upkeep may delay."""
+_FROM_CLASS: Final = frozenset({Purpose.CREATE_WORKLOAD, Purpose.FOLLOW_JOB, Purpose.FOLLOW_POD})
+"""Writes that name a WorkloadPriorityClass with its value."""
 _UNINSTALLED_SECONDS: Final = 30.0
 """Between two looks whether Workloads exist as a kind again."""
 _LEAVING_SECONDS: Final = 1.0
@@ -423,7 +425,7 @@ class Core:
                 self._pods.pod_of(lane), self._pods.workloads.get(lane), self._events
             )
         self._see_answer(lane, outcome)
-        if write.purpose is Purpose.CREATE_WORKLOAD and outcome.object is not None:
+        if write.purpose in _FROM_CLASS and outcome.object is not None:
             self._following.add([lane])  # it was made of what its class was worth then
         if outcome.result is Result.DONE:
             self._effects.done(lane, outcome)

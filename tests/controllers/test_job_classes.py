@@ -152,3 +152,18 @@ def test_a_change_of_the_class_is_told() -> None:
     assert told(world, "UpdatedWorkload") == [
         f"Updated workload priority class: ml/{key}" for key in keys
     ]
+
+
+def test_a_class_that_is_edited_while_it_is_taken_over_counts_as_it_is_then() -> None:
+    world = ordered_world()
+    add(world, "first", "high")
+    labels = {"metadata": {"labels": {names.PRIORITY_CLASS_LABEL: "low"}}}
+    world.store.patch(resources.JOBS, "first", patches.merge(labels), "ml")
+    world.observe()
+    world.core.step()
+    edit = patches.merge({"value": 50})
+    world.store.patch(resources.WORKLOAD_PRIORITY_CLASSES, "low", edit)
+    world.observe()
+    world.core.step()
+    world.settle()
+    assert asked(world, "first") == ("low", 50)
