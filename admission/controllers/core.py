@@ -23,7 +23,6 @@ from admission.controllers import (
     lifecycle,
     metrics,
     mirrors,
-    podfollowing,
     pods,
     podworkload,
     upkeep,
@@ -420,15 +419,11 @@ class Core:
             return
         self._scheduling.settle(lane, outcome)
         self._jobs.settle(lane, outcome)
-        if write.purpose is Purpose.FOLLOW_POD and outcome.result is Result.DONE:
-            podfollowing.tell(
-                self._pods.pod_of(lane), self._pods.workloads.get(lane), self._events
-            )
+        if outcome.result is Result.DONE:
+            self._effects.done(lane, outcome)
         self._see_answer(lane, outcome)
         if write.purpose in _FROM_CLASS and outcome.object is not None:
             self._following.add([lane])  # it was made of what its class was worth then
-        if outcome.result is Result.DONE:
-            self._effects.done(lane, outcome)
         if write.purpose is Purpose.DELETE_OWNER:
             self._lanes.rest(lane, _LEAVING_SECONDS)
         elif outcome.result is not Result.DROPPED:

@@ -3,7 +3,7 @@
 from admission.api import views
 from admission.base.clock import Clock
 from admission.base.names import WorkloadKey
-from admission.controllers import metrics, podworkload, writes
+from admission.controllers import metrics, podfollowing, podworkload, writes
 from admission.controllers.accounting import Accounting
 from admission.controllers.events import Events
 from admission.controllers.jobs import Jobs
@@ -25,10 +25,12 @@ class Effects:
         self._clock = clock
 
     def done(self, key: WorkloadKey, outcome: Outcome) -> None:
-        """Takes a write that took effect."""
+        """Takes a write that took effect; call before what it changed is seen."""
         match outcome.write.purpose:
             case Purpose.CREATE_WORKLOAD:
                 self._created(key)
+            case Purpose.FOLLOW_POD:
+                self._followed(key)
             case Purpose.RELEASE_POD:
                 self._released(key, outcome.object)
             case Purpose.STOP_POD:
@@ -43,6 +45,13 @@ class Effects:
             self._accounting.created("Pod", pod.metadata, now)
         elif job is not None:
             self._accounting.created("Job", job, now)
+
+    def _followed(self, key: WorkloadKey) -> None:
+        pod, workload = self._pods.pod_of(key), self._pods.workloads.get(key)
+        if pod is not None and workload is not None:
+            regarding = writes.reference(resources.PODS, pod.metadata)
+            for note in podfollowing.notes(pod, workload):
+                self._events.event(regarding, "Normal", "UpdatedWorkload", note)
 
     def _released(self, key: WorkloadKey, pod: views.Pod) -> None:
         workload = self._pods.workloads.get(key)

@@ -4,15 +4,13 @@ Source: kueue pkg/controller/jobframework/reconciler.go (UpdateAdmissionGatedBy,
 UpdateWorkloadPriority, QueueNameChange); notes are Kueue's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from admission.api import views
 from admission.base import names
 from admission.controllers import lifecycle, ownernotes, writes
-from admission.controllers.events import Events
 from admission.controllers.writes import Purpose, Write
-from admission.kube import resources
 
 
 def write_for(
@@ -41,15 +39,9 @@ def write_for(
     return writes.patch_workload(workload, Purpose.FOLLOW_POD, changes) if changes else None
 
 
-def tell(pod: views.Pod | None, workload: views.Workload | None, events: Events) -> None:
-    """Says on a pod what its Workload has taken over; call before that is seen."""
-    if pod is None or workload is None:
-        return
-    notes = []
+def notes(pod: views.Pod, workload: views.Workload) -> Iterator[str]:
+    """What is said on a pod of what its Workload takes over; call before that is seen."""
     if lifecycle.may_change_class(pod, workload):
-        notes.append(ownernotes.class_changed(workload))
+        yield ownernotes.class_changed(workload)
     if lifecycle.has_other_gates(pod, workload):
-        notes.append(ownernotes.gates_changed(pod))
-    regarding = writes.reference(resources.PODS, pod.metadata)
-    for note in notes:
-        events.event(regarding, "Normal", "UpdatedWorkload", note)
+        yield ownernotes.gates_changed(pod)
