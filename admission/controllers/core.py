@@ -315,6 +315,7 @@ class Core:
         self._quarantine.release(key)
         self._accounting.observe(known, view)
         self._backlog.add(key)
+        self._backlog.add_all(self._jobs.naming(view))
         if self._scheduling.is_foreign_reservation(view):
             self._foreign_reservation = True
         self._claims.see_workload(view)
@@ -338,6 +339,7 @@ class Core:
             self._scheduling.lose(key)
             self._claims.lose_workload(key)
             self._backlog.add(key)
+            self._backlog.add_all(self._jobs.naming(view))
 
     def _see_pod(self, document: views.PodDocument) -> None:
         self._see_pod_view(document.view(), document.spec)
@@ -462,7 +464,8 @@ class Core:
             self._see_pod_absence(key, outcome)
 
     def _see_absence(self, key: WorkloadKey, outcome: Outcome) -> None:
-        known = self._pods.workloads.get(key)
+        write = outcome.write
+        known = self._pods.workloads.get(WorkloadKey(write.namespace, write.name))
         deleted = outcome.write.verb is Verb.DELETE and outcome.result is Result.DONE
         held = known is not None and bool(known.metadata.finalizers)
         if outcome.result is not Result.GONE and (not deleted or held):

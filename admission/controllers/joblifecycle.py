@@ -20,6 +20,10 @@ class Step(Enum):
 
     NOTHING = auto()
     CREATE_WORKLOAD = auto()
+    ADOPT_WORKLOAD = auto()
+    """Take the Workload that the Job names."""
+    AWAIT_WORKLOAD = auto()
+    """Nothing to do but to say that the Workload is not there that the Job names."""
     FOLLOW_JOB = auto()
     """The Workload does not ask for what the Job asks for: change it."""
     DELETE_WORKLOAD = auto()
@@ -63,7 +67,7 @@ def next_step(job: batch.Job | None, workload: views.Workload | None) -> Next:
         return _without_job(workload)
     if workload is None:
         return _without_workload(job)
-    end = _ending(job)
+    end = ending(job)
     if workload.status.is_true(conditions.FINISHED):
         return _let_go(workload)
     if workload.metadata.deletion_timestamp:
@@ -71,7 +75,7 @@ def next_step(job: batch.Job | None, workload: views.Workload | None) -> Next:
     return _of_live_workload(job, workload) if end is None else end
 
 
-def _ending(job: batch.Job) -> Next | None:
+def ending(job: batch.Job) -> Next | None:
     """How a Workload finishes whose Job is over; None while it is not."""
     if job.metadata.deletion_timestamp:
         return _OWNER_GONE
@@ -104,7 +108,7 @@ def _without_job(workload: views.Workload | None) -> Next:
 
 
 def _without_workload(job: batch.Job) -> Next:
-    if _ending(job) is not None:
+    if ending(job) is not None:
         return NOTHING
     if not jobworkload.is_suspended(job):
         return Next(Step.STOP, "NoMatchingWorkload", _MISSING)
@@ -147,25 +151,28 @@ def _of_suspended(job: batch.Job, workload: views.Workload) -> Next:
         return restoring
     if _asks_otherwise(job, workload) and not lifecycle.is_pending(workload):
         return Next(Step.DELETE_WORKLOAD)
+    if lifecycle.is_pending(workload) and differs(job, workload):
+        return Next(Step.FOLLOW_JOB)
+    return of_matching(job, workload)
+
+
+def of_matching(job: batch.Job, workload: views.Workload) -> Next:
+    """The next step of a suspended Job whose Workload stands for it as it is.
+
+    Fewer of its pods may be reclaimable than before, while it holds no quota.
+    """
     if lifecycle.is_pending(workload):
-        return _of_pending(job, workload)
+        is_said = jobworkload.reclaimable(job, workload) == _said(workload)
+        return NOTHING if is_said else Next(Step.RECLAIM)
     if not workload.status.is_true(conditions.ADMITTED):
         return NOTHING
     return Next(Step.RESET if job.status.start_time else Step.START)
 
 
-def _of_pending(job: batch.Job, workload: views.Workload) -> Next:
-    """While it holds no quota the Workload follows its Job; fewer pods may be reclaimable then."""
-    if differs(job, workload):
-        return Next(Step.FOLLOW_JOB)
-    is_said = jobworkload.reclaimable(job, workload) == _said(workload)
-    return NOTHING if is_said else Next(Step.RECLAIM)
-
-
 def _of_running(job: batch.Job, workload: views.Workload) -> Next:
     if not workload.status.is_true(conditions.ADMITTED):
         return Next(Step.STOP, "NotAdmitted", "Not admitted by cluster queue")
-    if jobworkload.count(job) != _expected_count(job, workload):
+    if has_other_count(job, workload):
         return Next(Step.STOP, "NoMatchingWorkload", _NO_MATCH)
     more = jobworkload.reclaimable(job, workload) > _said(workload)
     return Next(Step.RECLAIM) if more else NOTHING
@@ -181,6 +188,11 @@ def _restoring(job: batch.Job) -> Next | None:
     if not jobworkload.is_injected(job):
         return None
     return Next(Step.RESET if job.status.start_time else Step.RESTORE)
+
+
+def has_other_count(job: batch.Job, workload: views.Workload) -> bool:
+    """Whether a Job runs with another number of pods than it may."""
+    return jobworkload.count(job) != _expected_count(job, workload)
 
 
 def _expected_count(job: batch.Job, workload: views.Workload) -> int:

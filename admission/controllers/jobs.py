@@ -6,6 +6,7 @@ loop as decisions to be written.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -21,7 +22,10 @@ from admission.controllers import (
     jobworkload,
     lifecycle,
     ownernotes,
+    podfollowing,
     pods,
+    prebuilt,
+    prebuiltjobs,
     release,
     statuses,
     writes,
@@ -52,6 +56,7 @@ _REMEMBERED: Final = 10_000
 """Jobs that are gone, kept in mind so that a late answer does not bring them back."""
 _NO_CLASS: Final = "WorkloadPriorityClassNotFound"
 _DELETED: Final = "DeletedWorkload"
+_OF_NAMED: Final = frozenset({Step.ADOPT_WORKLOAD, Step.AWAIT_WORKLOAD, Step.FOLLOW_JOB})
 
 
 class Jobs:
@@ -89,6 +94,9 @@ class Jobs:
         self._checks: dict[WorkloadKey, str] = {}
         self._stopping: dict[WorkloadKey, str] = {}
         self._deleted: dict[WorkloadKey, str] = {}
+        self._naming: dict[WorkloadKey, set[WorkloadKey]] = {}
+        self._named: dict[WorkloadKey, dict[str, Any]] = {}
+        self._awaited: dict[WorkloadKey, str] = {}
         self.mirrors: Mapping[Resource, Mirror[Any]] = {
             resources.JOBS: Mirror("Job", self._see, self._lose),
             resources.PRIORITY_CLASSES: Mirror("PriorityClass", self._see_class, self._lose_class),
@@ -98,11 +106,38 @@ class Jobs:
 
     def owns(self, key: WorkloadKey, workload: views.Workload | None) -> bool:
         """Whether the Workload, present or not, is a Job's."""
-        if key in self._jobs:
+        if self._job_of(key) is not None:
             return True
         if workload is None:
             return False
-        return jobworkload.is_owned(workload) or self._job_beside(workload) is not None
+        return self._is_left(workload) or self._job_beside(workload) is not None
+
+    def _is_left(self, workload: views.Workload) -> bool:
+        """Whether it is the Workload of a Job that is not here."""
+        return jobworkload.is_owned(workload) and jobworkload.owner_key(workload) not in self._jobs
+
+    def _job_of(self, key: WorkloadKey) -> batch.Job | None:
+        """The Job that a Workload key is looked at for.
+
+        A Job that names its Workload has two: that of the Workload once it has adopted it, and
+        the one that a Workload of ours would have.
+        """
+        job, workload = self._jobs.get(key), self._index.workloads.get(key)
+        if job is not None or workload is None:
+            return job
+        own = jobworkload.owner_key(workload)
+        owner = None if own is None else self._jobs.get(own)
+        return owner if owner and prebuilt.is_adopted(workload, owner) else None
+
+    def naming(self, view: views.Object) -> frozenset[WorkloadKey]:
+        """Keys to look at of the Jobs that name a Workload, which is here now or gone."""
+        named = WorkloadKey(view.metadata.namespace, view.metadata.name)
+        if self._index.workloads.get(named) is None:
+            self._deleted.pop(named, None)
+        found = frozenset(self._naming.get(named, ()))
+        for key in found:
+            self._index.doubt_absence(key)
+        return found
 
     def _job_beside(self, workload: views.Workload) -> batch.Job | None:
         """The Job here whose second Workload it is; None for every other Workload.
@@ -111,23 +146,20 @@ class Jobs:
         """
         key = jobworkload.owner_key(workload)
         job = None if key is None else self._jobs.get(key)
-        name = workload.metadata.name
-        if key is None or job is None or key.name == name:
-            return None
-        return None if jobworkload.names_workload(job, name) else job
+        return job if job is not None and jobworkload.is_beside(workload, job) else None
 
     def metadata_of(self, key: WorkloadKey) -> views.ObjectMeta | None:
         """Metadata of the Job of a Workload key, if there is one."""
-        job = self._jobs.get(key)
+        job = self._job_of(key)
         return None if job is None else job.metadata
 
     def __contains__(self, key: WorkloadKey) -> bool:
         """Whether a Job of that Workload is here."""
-        return key in self._jobs
+        return self._job_of(key) is not None
 
     def are_ready(self, key: WorkloadKey) -> bool | None:
         """Whether all pods of a Job are ready or have succeeded; None while it is to start."""
-        job, workload = self._jobs.get(key), self._index.workloads.get(key)
+        job, workload = self._job_of(key), self._index.workloads.get(key)
         if job is None or workload is None:
             return None
         if jobworkload.is_suspended(job) and workload.status.is_true(conditions.ADMITTED):
@@ -136,7 +168,7 @@ class Jobs:
 
     def is_not_started(self, key: WorkloadKey) -> bool:
         """Whether a Job is here that has no pods and may have none."""
-        job = self._jobs.get(key)
+        job = self._job_of(key)
         return job is not None and jobworkload.is_suspended(job) and not jobworkload.is_active(job)
 
     def take_stuck(self) -> set[WorkloadKey]:
@@ -156,12 +188,32 @@ class Jobs:
         newest = self._lost.get(metadata.uid, -1) if known is None else version(known)
         if version(document) <= newest:
             return
+        named = jobworkload.prebuilt_key(document)
+        if known is not None and jobworkload.prebuilt_key(known) != named:
+            self._forget_name(key, known)
         self._jobs[key] = document.view(jobworkload.digest(document.template))
-        if self._index.workloads.get(key) is None:
+        if named is not None:
+            self._naming.setdefault(named, set()).add(key)
+            self._look_at((named,))
+        lane = key if named is None or self._job_of(named) is None else named
+        if self._index.workloads.get(lane) is None:
             self._documents[key] = document
         else:
             self._documents.pop(key, None)
         self._look_at((key,))
+
+    def _forget_name(self, key: WorkloadKey, job: batch.Job) -> None:
+        """The Job is gone, or may name another Workload."""
+        named = jobworkload.prebuilt_key(job)
+        if named is None:
+            return
+        naming = self._naming.get(named, set())
+        naming.discard(key)
+        if not naming:
+            self._naming.pop(named, None)
+        for remembered in (self._following, self._checks, self._stopping, self._deleted):
+            remembered.pop(named, None)
+        self._look_at((named, *naming))
 
     def _lose(self, view: views.Object) -> None:
         """The Job is gone, or its label is; a later version with a label may come again.
@@ -176,9 +228,11 @@ class Jobs:
         self._lost[uid] = newest
         while len(self._lost) > _REMEMBERED:
             self._lost.popitem(last=False)
+        if known is not None:
+            self._forget_name(key, known)
         for remembered in (
             self._documents, self._missed, self._following, self._checks, self._stopping,
-            self._deleted,
+            self._deleted, self._named, self._awaited,
         ):  # fmt: skip
             remembered.pop(key, None)
         self._stuck.discard(key)
@@ -195,16 +249,20 @@ class Jobs:
 
     def next_write(self, key: WorkloadKey, decide: Decide) -> Write | None:
         """The next write of a Job and its Workload, if there is one."""
-        job, workload = self._jobs.get(key), self._index.workloads.get(key)
+        job, workload = self._job_of(key), self._index.workloads.get(key)
         if workload is not None and self._job_beside(workload) is not None:
-            return _remove(workload)
-        step = joblifecycle.next_step(job, workload)
+            is_deleted = self._deleted.get(key) == workload.metadata.uid
+            return _remove(workload, is_deleted=is_deleted)
+        step = self._next_step(key, job, workload)
         if job is not None and workload is not None:
             self._tell_checks(key, job, workload)
         if workload is not None and step.step not in joblifecycle.ENDS:
             decided = decide(key, workload) or self._change_class(key, job, workload)
             if decided is not None:
                 return decided
+        named = None if job is None else jobworkload.prebuilt_key(job)
+        if job is not None and named is not None and step.step in _OF_NAMED:
+            return self._about_named(key, named, step, job)
         if job is not None and step.step in {Step.CREATE_WORKLOAD, Step.FOLLOW_JOB}:
             return self._compose(key, job, workload)
         if workload is not None:
@@ -214,18 +272,69 @@ class Jobs:
                 return write
         return None if job is None else self._about_job(key, step, job, workload)
 
+    def _next_step(
+        self, key: WorkloadKey, job: batch.Job | None, workload: views.Workload | None
+    ) -> Next:
+        named = None if job is None else jobworkload.prebuilt_key(job)
+        if job is None or named is None:
+            return joblifecycle.next_step(job, workload)
+        if workload is None:
+            return prebuiltjobs.before_adoption(job, self._index.workloads.get(named))
+        if key != named:
+            return prebuiltjobs.instead(job, workload)
+        return prebuiltjobs.next_step(job, workload)
+
+    def _about_named(
+        self, key: WorkloadKey, named: WorkloadKey, step: Next, job: batch.Job
+    ) -> Write | None:
+        """What becomes of the Workload that a Job names."""
+        workload = self._index.workloads.get(named)
+        if step.step is Step.FOLLOW_JOB and workload is not None:
+            label = job.metadata.label(names.PRIORITY_CLASS_LABEL)
+            classes = self._configuration.priority_classes
+            if lifecycle.may_change_class(job, workload) and label not in classes:
+                self._miss(key, job, label)
+            self._following[key] = tuple(podfollowing.notes(job, workload))
+            return podfollowing.write_for(job, workload, classes, Purpose.FOLLOW_JOB)
+        if step.step is Step.ADOPT_WORKLOAD and workload is not None:
+            return self._adopt(key, job, workload)
+        note = prebuilt.missing(named, workload)
+        if self._awaited.get(key) != note:
+            self._events.event(_reference(job), "Warning", prebuilt.NOT_FOUND, note)
+        self._awaited[key] = note
+        return None
+
+    def _adopt(self, key: WorkloadKey, job: batch.Job, workload: views.Workload) -> Write:
+        """Takes the Workload that the Job names; both are read whole before."""
+        document, found = self._documents.get(key), self._named.get(key)
+        if document is None or version(document) < version(job):
+            return _job_write(key, job, Purpose.READ_JOB, None)
+        metadata = workload.metadata
+        wanted = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+        if found is None or not wanted.items() <= found["metadata"].items():
+            return writes.read_workload(key, workload)
+        changes = prebuiltjobs.adoption(job, document, found)
+        write = writes.patch_workload(workload, Purpose.ADOPT_WORKLOAD, changes)
+        return replace(write, lane=key)
+
     def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
         """Takes what came of a write about a Job or its Workload; call before it is seen."""
         write = outcome.write
-        job, workload = self._jobs.get(key), self._index.workloads.get(key)
+        job, workload = self._job_of(key), self._index.workloads.get(key)
         beside = None if workload is None else self._job_beside(workload)
         if beside is not None and workload is not None:
             if write.purpose is Purpose.DELETE_WORKLOAD and outcome.result is Result.DONE:
                 note = ownernotes.deleted(workload)
+                self._deleted[key] = write.uid
                 self._events.event(_reference(beside), "Normal", _DELETED, note)
             return
         if write.purpose is Purpose.READ_JOB and isinstance(outcome.object, batch.JobDocument):
             self._keep(key, outcome.object)
+        if write.purpose is Purpose.READ_WORKLOAD and isinstance(outcome.object, dict):
+            self._named[key] = outcome.object
+        if write.purpose is Purpose.ADOPT_WORKLOAD:
+            self._named.pop(key, None)  # it has changed, by this write or another
+            self._awaited.pop(key, None)
         if job is not None and _is_gone(job, outcome):
             self._lose(job)
         if job is not None and outcome.result is Result.DONE:
@@ -316,7 +425,7 @@ class Jobs:
             case Step.START if workload is not None:
                 return self._start(key, job, workload)
             case Step.STOP:
-                asked = self._index.ask_absence(key) if workload is None else None
+                asked = None if workload is not None else self._ask_absence(key, job)
                 if asked is not None:
                     return asked
                 self._stopping[key] = step.message
@@ -328,6 +437,15 @@ class Jobs:
                 return _job_write(key, job, Purpose.RESTORE_JOB, patch)
             case _:
                 return None
+
+    def _ask_absence(self, key: WorkloadKey, job: batch.Job) -> Write | None:
+        """What to read before a Job is stopped that has no Workload."""
+        named = jobworkload.prebuilt_key(job)
+        if named is None:
+            return self._index.ask_absence(key)
+        if self._index.workloads.get(named) is not None:
+            return None  # it is there, but another's
+        return self._index.ask_absence(key, named.name)
 
     def _start(self, key: WorkloadKey, job: batch.Job, workload: views.Workload) -> Write | None:
         """Starts the Job; one that contradicts its assignment ends as FailedToStart."""
@@ -403,10 +521,10 @@ def _is_gone(job: batch.Job, outcome: Outcome) -> bool:
     return absent or replaced
 
 
-def _remove(workload: views.Workload) -> Write | None:
-    """Deletes a Workload, and lets it go where our finalizer is on it."""
+def _remove(workload: views.Workload, *, is_deleted: bool) -> Write | None:
+    """Deletes a Workload once, and lets it go where our finalizer is on it."""
     if not workload.metadata.deletion_timestamp:
-        return writes.delete_workload(workload)
+        return None if is_deleted else writes.delete_workload(workload)
     held = names.RESOURCE_IN_USE in (workload.metadata.finalizers or ())
     return _let_go(workload) if held else None
 

@@ -12,7 +12,7 @@ import msgspec
 
 from admission.api import batch, views
 from admission.base import names
-from admission.controllers import jobindexes, podworkload, workloadnames
+from admission.controllers import jobindexes, lifecycle, podworkload, prebuilt, workloadnames
 from admission.controllers.podworkload import MissingPriorityClassError
 
 API_VERSION: Final = "batch/v1"
@@ -55,25 +55,30 @@ def key_of(job: views.Object) -> names.WorkloadKey:
 
 def owner_key(workload: views.Workload) -> names.WorkloadKey | None:
     """Identity that we give to the Workload of the Job that controls it; None without a Job."""
-    owner = workload.metadata.controller()
-    if owner is None or (owner.api_version, owner.kind) != (API_VERSION, KIND):
+    by = workload.metadata.controller()
+    if by is None or (by.api_version, by.kind) != (API_VERSION, KIND):
         return None
-    name = workloadnames.name_for(KIND, _GROUP, owner.name, owner.uid)
+    name = workloadnames.name_for(KIND, _GROUP, by.name, by.uid)
     return names.WorkloadKey(workload.metadata.namespace, name)
 
 
 def is_owned(workload: views.Workload) -> bool:
-    """Whether the Workload is the one that we make for the Job that controls it."""
+    """Whether the Workload is the one that we make for the Job that controls it, or adopted."""
     key = owner_key(workload)
-    return key is not None and key.name == workload.metadata.name
+    if key is None:
+        return False
+    return key.name == workload.metadata.name or prebuilt.is_marked(workload)
 
 
-def names_workload(job: batch.Job, name: str) -> bool:
-    """Whether the Job says itself which Workload is its own."""
-    metadata = job.metadata
-    return name in {
-        metadata.annotation(names.PREBUILT_WORKLOAD), metadata.label(names.PREBUILT_WORKLOAD)
-    }  # fmt: skip
+def prebuilt_key(job: views.Object) -> names.WorkloadKey | None:
+    """Identity of the Workload that the Job names for its own; None where we make it."""
+    named = prebuilt.key_of(job)
+    return None if named == key_of(job) else named
+
+
+def is_beside(workload: views.Workload, job: batch.Job) -> bool:
+    """Whether the Workload is a second one of the Job that controls it."""
+    return lifecycle.key(workload) not in {key_of(job), prebuilt_key(job)}
 
 
 # ------------------------------------------------------------------------------ what a Job says
@@ -212,7 +217,7 @@ def build(
             "labels": podworkload.labels(metadata, copied),
             "annotations": annotations,
             "finalizers": [names.RESOURCE_IN_USE],
-            "ownerReferences": [_owner(metadata)],
+            "ownerReferences": [owner(metadata)],
         },
         "spec": spec(document, classes),
     }
@@ -267,7 +272,8 @@ def _template(template: Mapping[str, Any]) -> dict[str, Any]:
     return {field: value for field, value in content.items() if value or field == "spec"}
 
 
-def _owner(metadata: views.ObjectMeta) -> dict[str, Any]:
+def owner(metadata: views.ObjectMeta) -> dict[str, Any]:
+    """Reference to a Job as the controller of its Workload."""
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,

@@ -109,11 +109,15 @@ def _of_live_pod(pod: views.Pod, workload: views.Workload) -> Next:
 
 
 def _follow_or(step: Step, pod: views.Pod, workload: views.Workload) -> Next:
-    differs = may_change_class(pod, workload) or (
+    return Next(Step.FOLLOW_POD if differs(pod, workload) else step)
+
+
+def differs(owner: views.Object, workload: views.Workload) -> bool:
+    """Whether a Workload is to take over a queue, class or gates from its owner."""
+    return may_change_class(owner, workload) or (
         is_pending(workload)
-        and (names_other_queue(pod, workload) or has_other_gates(pod, workload))
+        and (names_other_queue(owner, workload) or has_other_gates(owner, workload))
     )
-    return Next(Step.FOLLOW_POD if differs else step)
 
 
 def names_other_queue(owner: views.Object, workload: views.Workload) -> bool:

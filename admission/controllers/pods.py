@@ -92,14 +92,20 @@ class PodWorkloads:
         """A read found no Workload; whether the kind still exists is to be asked next."""
         (self._missing.add if missing else self._missing.discard)(key)
 
-    def ask_absence(self, key: WorkloadKey) -> Write | None:
+    def ask_absence(self, key: WorkloadKey, name: str = "") -> Write | None:
         """What to read before something that runs is stopped for want of its Workload.
 
-        None when it is certain that the Workload is gone though its kind is there.
+        None when it is certain that the Workload is gone though its kind is there. ``name`` is
+        that of a Workload of another name than the key's, which the owner names.
         """
         if key in self._absent:
             return None
-        return writes.find_kind(key) if key in self._missing else writes.find_workload(key)
+        return writes.find_kind(key) if key in self._missing else writes.find_workload(key, name)
+
+    def doubt_absence(self, key: WorkloadKey) -> None:
+        """The Workload that the owner of that key names is there; should it go, ask again."""
+        self._absent.discard(key)
+        self._missing.discard(key)
 
     def confirm_absent(self, key: WorkloadKey) -> None:
         """A read said that the Workload does not exist."""

@@ -29,6 +29,8 @@ class Purpose(Enum):
     ADOPT_POD = "adopt_pod"
     LET_GO = "let_go"
     CREATE_WORKLOAD = "create_workload"
+    READ_WORKLOAD = "read_workload"
+    ADOPT_WORKLOAD = "adopt_workload"
     FIND_WORKLOAD = "find_workload"
     FIND_KIND = "find_kind"
     READ_POD = "read_pod"
@@ -175,16 +177,29 @@ def create_workload(lane: names.WorkloadKey, document: dict[str, Any]) -> Write:
     )
 
 
-def find_workload(lane: names.WorkloadKey) -> Write:
-    """Reads a Workload, to be certain whether it exists."""
+def find_workload(lane: names.WorkloadKey, name: str = "") -> Write:
+    """Reads a Workload, to be certain whether it exists; one of another name than the lane's."""
     return Write(
         lane=lane,
         purpose=Purpose.FIND_WORKLOAD,
         verb=Verb.READ,
         resource=WORKLOADS,
         namespace=lane.namespace,
-        name=lane.name,
+        name=name or lane.name,
         into=WORKLOAD_VIEW,
+    )
+
+
+def read_workload(lane: names.WorkloadKey, workload: views.Workload) -> Write:
+    """Reads a Workload whole, to compare it with the owner that names it."""
+    return Write(
+        lane=lane,
+        purpose=Purpose.READ_WORKLOAD,
+        verb=Verb.READ,
+        resource=WORKLOADS,
+        namespace=workload.metadata.namespace,
+        name=workload.metadata.name,
+        uid=workload.metadata.uid,
     )
 
 

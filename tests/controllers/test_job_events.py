@@ -128,12 +128,3 @@ def test_a_second_workload_of_a_job_is_deleted_and_gives_its_quota_back(quota: i
     assert told(world, "DeletedWorkload") == ["Deleted not matching Workload: ml/second"]
     world.pass_time(2)
     assert world.status_of("gpus")["reservingWorkloads"] == (1 if quota == 4 else 0)
-
-
-def test_a_second_workload_that_the_job_names_itself_is_left() -> None:
-    world = ready_world()
-    world.add(job(pods=2, labels={names.PREBUILT_WORKLOAD: "second"}))
-    world.settle()
-    own = workload(world)
-    add_second(world)
-    assert stored(world) == {own, "second"}

@@ -327,3 +327,52 @@ def test_a_second_workload_made_for_a_job_is_deleted(system: Installed) -> None:
     waiting.until(lambda: not jobs.workloads.exists("second"), what="the second one gone")
     applied.wait_reserved(system, jobs.team, 2)
     assert jobs.workloads.get(jobs.workload())["metadata"]["uid"] == own["metadata"]["uid"]
+
+
+def prebuilt(jobs: Jobs, count: int = 2) -> None:
+    """Makes the Workload ``wl`` ask for as many pods of the Job ``train``, as it is stored."""
+    spec = jobs.get()["spec"]["template"]["spec"]
+    pods = {"name": "main", "count": count, "template": {"spec": spec}}
+    jobs.workloads.create("wl", podSets=[pods])
+
+
+def test_a_job_waits_for_the_workload_it_names_and_runs_and_ends_with_it(
+    system: Installed,
+) -> None:
+    jobs = Jobs(system)
+    created = jobs.create(metadata={"annotations": {names.PREBUILT_WORKLOAD: "wl"}})
+    wanted = ("PrebuiltWorkloadNotFound", f'Prebuilt workload "{jobs.team}/wl" not found')
+    events = f"/apis/events.k8s.io/v1/namespaces/{jobs.team}/events"
+    waiting.until(
+        lambda: wanted in {(e["reason"], e["note"]) for e in system.api.get(events)["items"]},
+        what="the event on the Job",
+    )
+    assert jobs.is_suspended()
+    assert system.api.get(jobs.workloads.path)["items"] == []
+    prebuilt(jobs)
+    found = template(jobs.wait_started())
+    assert found["nodeSelector"] == {"nvidia.com/gpu.product": "A100"}
+    assert found["annotations"] == {names.WORKLOAD_ANNOTATION: "wl"}
+    metadata = jobs.workloads.get("wl")["metadata"]
+    (owner,) = metadata["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == ("Job", created["metadata"]["uid"])
+    assert metadata["labels"][names.JOB_UID_LABEL] == created["metadata"]["uid"]
+    applied.wait_reserved(system, jobs.team, 2)
+
+    system.api.delete(f"{jobs.path}/train", {"propagationPolicy": "Background"})
+    waiting.until(lambda: not jobs.workloads.exists("wl"), what="no Workload left")
+    applied.wait_reserved(system, jobs.team, 0)
+
+
+def test_a_named_workload_for_another_number_of_pods_ends_and_its_job_waits(
+    system: Installed,
+) -> None:
+    jobs = Jobs(system)
+    jobs.create(metadata={"labels": {names.PREBUILT_WORKLOAD: "wl"}})
+    prebuilt(jobs, count=3)
+    found = jobs.workloads.wait("wl", "Finished", "True", "OutOfSync")
+    assert found["message"] == "The prebuilt workload is out of sync with its user job"
+    applied.wait_reserved(system, jobs.team, 0)
+    assert jobs.is_suspended()
+    (asked,) = jobs.workloads.get("wl")["spec"]["podSets"]
+    assert asked["count"] == 3

@@ -1,0 +1,125 @@
+"""Workloads that an owner names for its own, rather than that one is made for it.
+
+The name is an annotation or, where that is absent, a label. Such a Workload is adopted: it gets
+its owner for a controller, and from then on what it stands for is no longer read from it.
+Source: kueue pkg/controller/jobframework/reconciler.go (ensureOneWorkload,
+EnsurePrebuiltWorkloadOwnership, EquivalentToWorkload) and pkg/util/equality/podset.go.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from admission.api import views
+from admission.base import names, quantity
+from admission.base.names import WorkloadKey
+
+OUT_OF_SYNC: Final = "OutOfSync"
+OUT_OF_SYNC_NOTE: Final = "The prebuilt workload is out of sync with its user job"
+NOT_FOUND: Final = "PrebuiltWorkloadNotFound"
+MISSING: Final = "missing workload"
+
+_CONTAINERS: Final = ("containers", "initContainers")
+_AMOUNTS: Final = frozenset({"requests", "limits"})
+
+
+def key_of(owner: views.Object) -> WorkloadKey | None:
+    """Identity of the Workload that an owner names; None where it names none."""
+    metadata, key = owner.metadata, names.PREBUILT_WORKLOAD
+    name = metadata.annotation(key) or metadata.label(key)
+    return WorkloadKey(metadata.namespace, name) if name else None
+
+
+def is_marked(workload: views.Workload) -> bool:
+    """Whether it bears the mark of the owner that controls it."""
+    controller = workload.metadata.controller()
+    return controller is not None and (
+        workload.metadata.label(names.JOB_UID_LABEL) == controller.uid
+    )
+
+
+def is_adopted(workload: views.Workload, owner: views.Object) -> bool:
+    """Whether it is the one that the owner names and has adopted."""
+    is_its = workload.metadata.label(names.JOB_UID_LABEL) == owner.metadata.uid
+    return is_its and is_marked(workload) and _key(workload) == key_of(owner)
+
+
+def _key(workload: views.Workload) -> WorkloadKey:
+    return WorkloadKey(workload.metadata.namespace, workload.metadata.name)
+
+
+def may_adopt(workload: views.Workload, owner: views.Object) -> bool:
+    """Whether an owner may take a Workload: nobody else controls it, and nobody deletes it."""
+    controller = workload.metadata.controller()
+    is_free = controller is None or controller.uid == owner.metadata.uid
+    return is_free and not workload.metadata.deletion_timestamp
+
+
+def missing(key: WorkloadKey, found: views.Workload | None) -> str:
+    """Why an owner has no Workload though it names one.
+
+    Args:
+        key: identity of the named one.
+        found: what is there under that name.
+    """
+    note = f'Prebuilt workload "{key.text()}" not found'
+    controller = None if found is None else found.metadata.controller()
+    if controller is None:
+        return note if found is None else f"{note}: it is being deleted"
+    return f"{note}: it is controlled by {controller.kind} {controller.name}"
+
+
+def adoption(
+    document: Mapping[str, Any],
+    owner: Mapping[str, Any],
+    annotations: Mapping[str, str],
+    finalizers: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """Changes with which a Workload gets its owner.
+
+    Args:
+        document: the Workload.
+        owner: reference to the owner, as its controller.
+        annotations: what is recorded with it.
+        finalizers: what holds it from then on.
+    """
+    metadata = document["metadata"]
+    references = metadata.get("ownerReferences") or ()
+    held = metadata.get("finalizers") or ()
+    changes: dict[str, Any] = {
+        "labels": {names.JOB_UID_LABEL: owner["uid"]},
+        "ownerReferences": [*(one for one in references if one["uid"] != owner["uid"]), owner],
+    }
+    if annotations:
+        changes["annotations"] = dict(annotations)
+    if not set(finalizers) <= set(held):
+        changes["finalizers"] = list(dict.fromkeys((*held, *finalizers)))
+    return {"metadata": changes}
+
+
+def asks_alike(asked: Mapping[str, Any], spec: Mapping[str, Any], *, started: bool) -> bool:
+    """Whether two pod specs have the same containers and tolerations.
+
+    Args:
+        asked: of the Workload.
+        spec: of its owner.
+        started: the owner may have got tolerations since; they are passed over.
+    """
+    fields = _CONTAINERS if started else (*_CONTAINERS, "tolerations")
+    return all(_plain(asked.get(field)) == _plain(spec.get(field)) for field in fields)
+
+
+def _plain(value: Any) -> Any:
+    """A document without what is empty, and with amounts as numbers."""
+    if isinstance(value, list):
+        return [_plain(one) for one in value] or None
+    if not isinstance(value, dict):
+        return None if value == "" else value  # 0 and False are something
+    members = {
+        key: _amounts(one) if key in _AMOUNTS and isinstance(one, dict) else _plain(one)
+        for key, one in value.items()
+    }
+    return {key: one for key, one in members.items() if one is not None} or None
+
+
+def _amounts(found: Mapping[str, Any]) -> dict[str, int] | None:
+    return {key: quantity.parse_nano(str(one)) for key, one in found.items()} or None
