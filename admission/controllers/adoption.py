@@ -13,7 +13,7 @@ from typing import Final
 from admission.api import views
 from admission.base import clock, names
 from admission.base.names import LocalQueueKey, WorkloadKey
-from admission.controllers import podworkload, release, writes
+from admission.controllers import podworkload, prebuilt, release, writes
 from admission.controllers.configuration import Configuration
 from admission.controllers.writes import Purpose, Write
 from admission.kube import patches
@@ -110,6 +110,12 @@ def hint_for(
             f"the label {names.PRIORITY_CLASS_LABEL}",
         )
     return None
+
+
+def hint_for_named(pod: views.Pod, found: views.Workload | None) -> Hint | None:
+    """Why the Workload that a gated pod names is not its own; None where it names none."""
+    named = podworkload.prebuilt_key(pod)
+    return None if named is None else Hint(prebuilt.NOT_FOUND, prebuilt.missing(named, found))
 
 
 def _is_enforced(namespace: str, configuration: Configuration) -> bool:

@@ -25,6 +25,7 @@ from admission.controllers import (
     mirrors,
     pods,
     podworkload,
+    prebuiltpods,
     upkeep,
     writes,
 )
@@ -315,7 +316,7 @@ class Core:
         self._quarantine.release(key)
         self._accounting.observe(known, view)
         self._backlog.add(key)
-        self._backlog.add_all(self._jobs.naming(view))
+        self._backlog.add_all(self._jobs.naming(view) | self._pods.naming(key))
         if self._scheduling.is_foreign_reservation(view):
             self._foreign_reservation = True
         self._claims.see_workload(view)
@@ -339,7 +340,7 @@ class Core:
             self._scheduling.lose(key)
             self._claims.lose_workload(key)
             self._backlog.add(key)
-            self._backlog.add_all(self._jobs.naming(view))
+            self._backlog.add_all(self._jobs.naming(view) | self._pods.naming(key))
 
     def _see_pod(self, document: views.PodDocument) -> None:
         self._see_pod_view(document.view(), document.spec)
@@ -349,17 +350,29 @@ class Core:
         if pod.metadata.label(names.MANAGED_LABEL) != names.MANAGED_VALUE:
             self._fleet.lose_pod(pod.metadata.uid)
             self._backlog.add(self._pods.lose_pod(pod))
+            self._look_at_named(pod)
             return
+        known = self._pods.pods.get((pod.metadata.namespace, pod.metadata.name))
+        if known is not None:
+            self._look_at_named(known)
         key = self._pods.see_pod(pod, spec)
         if key is not None:
             self._backlog.add(key)
+            self._look_at_named(pod)
             self._fleet.see_pod(pod)
+
+    def _look_at_named(self, pod: views.Pod) -> None:
+        named = podworkload.prebuilt_key(pod)
+        if named is not None:
+            self._backlog.add(named)
 
     def _lose_pod(self, view: views.Object) -> None:
         self._fleet.lose_pod(view.metadata.uid)
-        key = self._pods.lose_pod(views.Pod(metadata=view.metadata))
+        pod = views.Pod(metadata=view.metadata)
+        key = self._pods.lose_pod(pod)
         self._hinted.discard(key)
         self._backlog.add(key)
+        self._look_at_named(pod)
 
     def _configuration_changed(self, resource: Resource, view: views.Object) -> None:
         """Looks again at every Workload that may be concerned, and at why others wait."""
@@ -452,6 +465,8 @@ class Core:
         resource, found = outcome.write.resource, outcome.object
         if outcome.write.purpose is Purpose.FIND_KIND:
             self._see_kind(key, found)
+        elif outcome.write.purpose is Purpose.READ_WORKLOAD and isinstance(found, dict):
+            self._pods.keep_named(key, found)
         elif isinstance(found, views.Workload | batch.JobDocument):
             self._mirrors[resource].see(found)
         elif isinstance(found, views.Pod):
@@ -511,7 +526,8 @@ class Core:
         workload, now = self._pods.workloads.get(key), self._clock.now()
         if self._jobs.owns(key, workload):
             return self._jobs.next_write(key, self._due_write)
-        step = lifecycle.next_step(self._pods.pod_of(key), workload)
+        pod = self._pods.pod_of(key)
+        step = prebuiltpods.next_step(pod, workload, self._pods.named_by(pod))
         if workload is not None and step.step not in _ENDS:
             decided = self._due_write(key, workload)
             if decided is not None:
@@ -519,7 +535,6 @@ class Core:
         write = pods.write_for(step, key, self._pods, self._configuration, now)
         if write is not None or step.step is Step.WAIT:
             return write
-        pod = self._pods.pod_of(key)
         if step.step is Step.CREATE_WORKLOAD and pod is not None:
             return self._without_workload(key, pod)
         if step.step is Step.FOLLOW_POD:
@@ -559,6 +574,7 @@ class Core:
                 self._timers.set(key, due, now)
                 return None
         hint = adoption.hint_for(pod, self._configuration, sought)
+        hint = hint or adoption.hint_for_named(pod, self._pods.named_by(pod))
         if hint is None:
             return None
         self._hinted.add(key)

@@ -11,7 +11,7 @@ from typing import Final
 
 from admission.api import views
 from admission.base import names
-from admission.controllers import conditions, podworkload, workloadnames
+from admission.controllers import conditions, podworkload, prebuilt, workloadnames
 
 
 class Step(Enum):
@@ -60,11 +60,18 @@ def next_step(pod: views.Pod | None, workload: views.Workload | None) -> Next:
 
 
 def belongs_to_pod(workload: views.Workload) -> bool:
-    """Whether it is the one that we make for the pod that controls it; others are others'."""
+    """Whether we made it for the pod that controls it, or the pod adopted it; else others'."""
+    key = pod_key(workload)
+    return key is not None and (workload.metadata.name == key.name or prebuilt.is_marked(workload))
+
+
+def pod_key(workload: views.Workload) -> names.WorkloadKey | None:
+    """Identity that we give to the Workload of the pod that controls it; None without a pod."""
     owner = workload.metadata.controller()
     if owner is None or (owner.api_version, owner.kind) != ("v1", "Pod"):
-        return False
-    return workload.metadata.name == workloadnames.name_for("Pod", "", owner.name, owner.uid)
+        return None
+    name = workloadnames.name_for("Pod", "", owner.name, owner.uid)
+    return names.WorkloadKey(workload.metadata.namespace, name)
 
 
 def is_pending(workload: views.Workload) -> bool:

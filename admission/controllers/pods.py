@@ -18,6 +18,8 @@ from admission.controllers import (
     podconditions,
     podfollowing,
     podworkload,
+    prebuilt,
+    prebuiltpods,
     release,
     statuses,
     writes,
@@ -46,6 +48,8 @@ class PodWorkloads:
         self._missing: set[WorkloadKey] = set()
         self._absent: set[WorkloadKey] = set()
         self._stopped: set[WorkloadKey] = set()
+        self._naming: dict[WorkloadKey, set[WorkloadKey]] = {}
+        self._named: dict[WorkloadKey, Mapping[str, Any]] = {}
 
     def see_pod(self, pod: views.Pod, spec: Mapping[str, Any] | None) -> WorkloadKey | None:
         """Takes a sight of a pod; returns the key to look at, None if it was an old sight.
@@ -55,11 +59,19 @@ class PodWorkloads:
             spec: its whole spec, where the sight has it; kept until its Workload exists.
         """
         metadata = pod.metadata
+        known = self.pods.get((metadata.namespace, metadata.name))
         if not self.pods.put((metadata.namespace, metadata.name), pod):
             return None
         key = podworkload.key_of(pod)
+        if known is not None and podworkload.key_of(known) == key:
+            self._forget_name(key, known)
         self._pod_keys[key] = (metadata.namespace, metadata.name)
-        if spec is not None and podworkload.is_gated(pod) and self.workloads.get(key) is None:
+        found, named = self.named_by(pod), podworkload.prebuilt_key(pod)
+        if named is not None:
+            self._naming.setdefault(named, set()).add(key)
+        has_own = self.workloads.get(key) is not None
+        has_one = has_own or (found is not None and prebuilt.is_adopted(found, pod))
+        if spec is not None and podworkload.is_gated(pod) and not has_one:
             self._specs[key] = spec
         return key
 
@@ -69,10 +81,33 @@ class PodWorkloads:
         self.pods.remove((pod.metadata.namespace, pod.metadata.name), pod.metadata.uid)
         self._pod_keys.pop(key, None)
         self._specs.pop(key, None)
+        self._named.pop(key, None)
         self._absent.discard(key)
         self._missing.discard(key)
-        self._stopped.discard(key)
+        self._stopped -= {key, podworkload.prebuilt_key(pod)}
+        self._forget_name(key, pod)
         return key
+
+    def _forget_name(self, key: WorkloadKey, pod: views.Pod) -> None:
+        named = podworkload.prebuilt_key(pod)
+        if named is None:
+            return
+        naming = self._naming.get(named, set())
+        naming.discard(key)
+        if not naming:
+            self._naming.pop(named, None)
+
+    def named_by(self, pod: views.Pod | None) -> views.Workload | None:
+        """What there is under the name of a Workload that a pod gives."""
+        named = None if pod is None else podworkload.prebuilt_key(pod)
+        return None if named is None else self.workloads.get(named)
+
+    def naming(self, key: WorkloadKey) -> frozenset[WorkloadKey]:
+        """Keys to look at of the pods that name a Workload, which is here now or gone."""
+        found = frozenset(self._naming.get(key, ()))
+        for own in found:
+            self.doubt_absence(own)
+        return found
 
     def see_workload(self, workload: views.Workload) -> WorkloadKey | None:
         """Takes a sight of a Workload; None if it was an old one."""
@@ -82,6 +117,10 @@ class PodWorkloads:
         self._specs.pop(key, None)
         self._absent.discard(key)
         self._missing.discard(key)
+        own = lifecycle.pod_key(workload)
+        if own is not None and prebuilt.is_marked(workload):
+            self._specs.pop(own, None)
+            self._named.pop(own, None)
         return key
 
     def lose_workload(self, key: WorkloadKey, uid: str) -> bool:
@@ -125,11 +164,31 @@ class PodWorkloads:
         if pod is not None and document["metadata"].get("uid") == pod.metadata.uid:
             self._specs[key] = document["spec"]
 
+    def keep_named(self, key: WorkloadKey, document: Mapping[str, Any]) -> None:
+        """Takes whole the Workload that the pod of a key names."""
+        if key in self._pod_keys:
+            self._named[key] = document
+
+    def named_document(self, key: WorkloadKey) -> Mapping[str, Any] | None:
+        """Whole the Workload that the pod of a key names, as far as it was read."""
+        return self._named.get(key)
+
     def pod_of(self, key: WorkloadKey) -> views.Pod | None:
-        """The pod of a Workload key; a pod of the same name but another uid is not it."""
+        """The pod of a Workload key; a pod of the same name but another uid is not it.
+
+        A pod that names its Workload has two keys: that of the Workload once it has adopted it,
+        and the one that a Workload of ours would have.
+        """
         pod_key = self._pod_keys.get(key)
         pod = self.pods.get(pod_key) if pod_key else None
-        return pod if pod is not None and podworkload.key_of(pod) == key else None
+        if pod is not None and podworkload.key_of(pod) == key:
+            return pod
+        workload = self.workloads.get(key)
+        own = None if workload is None else lifecycle.pod_key(workload)
+        if workload is None or own is None or own == key:
+            return None
+        owner = self.pod_of(own)
+        return owner if owner and prebuilt.is_adopted(workload, owner) else None
 
     def are_ready(self, key: WorkloadKey) -> bool | None:
         """Whether the pod of a Workload is ready; None without one, or while it is to start."""
@@ -164,9 +223,11 @@ def write_for(
     write: Write | None = None
     match step.step:
         case Step.CREATE_WORKLOAD if pod is not None:
-            write = _create(key, pod, pods, configuration)
+            write = _create(key, pod, pods, configuration, now)
         case Step.STOP_POD if pod is not None and not pods.is_stopped(key):
-            asked = pods.ask_absence(key) if workload is None else None
+            named = podworkload.prebuilt_key(pod)
+            unsure = workload is None and pods.named_by(pod) is None
+            asked = pods.ask_absence(key, named.name if named else "") if unsure else None
             write = asked or writes.delete_pod(key, pod, step.message)
         case Step.DELETE_WORKLOAD if workload is not None:
             write = writes.delete_workload(workload)
@@ -190,12 +251,18 @@ def _create(
     pod: views.Pod,
     pods: PodWorkloads,
     configuration: Configuration,
+    now: datetime,
 ) -> Write | None:
     if adoption.hint_for(pod, configuration) is not None or adoption.is_in_doubt(pod):
         return None
     spec = pods.spec_of(key)
     if spec is None:
         return writes.read_pod(key, pod)
+    if podworkload.prebuilt_key(pod) is not None:
+        found = pods.named_by(pod)
+        if found is None or not prebuilt.may_adopt(found, pod):
+            return None
+        return prebuiltpods.adopt(key, pod, spec, found, pods.named_document(key), now)
     return writes.create_workload(
         key,
         podworkload.build(

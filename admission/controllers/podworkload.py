@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from admission.api import views
 from admission.base import names
-from admission.controllers import workloadnames
+from admission.controllers import prebuilt, workloadnames
 
 _INT32_MAX: Final = 2**31 - 1
 _READY: Final = "Ready"
@@ -26,6 +26,12 @@ class MissingPriorityClassError(Exception):
 def key_of(pod: views.Object) -> names.WorkloadKey:
     """Identity of the pod's Workload."""
     return workloadnames.key_for("Pod", "", pod)
+
+
+def prebuilt_key(pod: views.Object) -> names.WorkloadKey | None:
+    """Identity of the Workload that a single pod names for its own; None where we make it."""
+    named = prebuilt.key_of(pod)
+    return None if named == key_of(pod) else named
 
 
 def group_name(pod: views.Pod) -> str:
@@ -82,7 +88,7 @@ def build(
             "name": key.name,
             "namespace": key.namespace,
             "labels": labels(metadata, copied),
-            "ownerReferences": [_owner(metadata)],
+            "ownerReferences": [owner(metadata)],
         },
         "spec": {
             "queueName": metadata.label(names.QUEUE_LABEL),
@@ -105,7 +111,8 @@ def build(
     return document
 
 
-def _owner(metadata: views.ObjectMeta) -> dict[str, Any]:
+def owner(metadata: views.ObjectMeta) -> dict[str, Any]:
+    """Reference to a pod as the controller of its Workload."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -1,0 +1,91 @@
+"""Owners that name their Workload, on a real API server: it is awaited, compared, and adopted."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from admission.base import names
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.integration import applied
+from tests.integration.applied import Json, Workloads
+from tests.integration.installed import Installed, installed
+
+pytestmark = pytest.mark.controlplane
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    with Cluster.start() as cluster, installed(cluster, tmp_path_factory.mktemp("named")) as it:
+        yield it
+
+
+class Named:
+    """A pod that names the Workload ``wl``, in a namespace of its own."""
+
+    def __init__(self, system: Installed) -> None:
+        self.api = system.api
+        self.team = system.add_team(4)
+        self.pods = f"/api/v1/namespaces/{self.team}/pods"
+        self.workloads = Workloads(system, self.team)
+        metadata = {"name": "one", "annotations": {names.PREBUILT_WORKLOAD: "wl"}}
+        spec = {"containers": [applied.container(1)], "restartPolicy": "Never"}
+        self.api.post(self.pods, {"metadata": metadata, "spec": spec})
+
+    def get(self) -> Json:
+        return self.api.get(f"{self.pods}/one")
+
+    def is_gated(self) -> bool:
+        return bool(self.get()["spec"].get("schedulingGates"))
+
+    def wait_told(self) -> str:
+        """Why the pod waits."""
+
+        def look() -> list[str]:
+            return [
+                one["message"]
+                for one in self.get()["status"].get("conditions", [])
+                if one["type"] == names.POD_ADMITTED_CONDITION and one["status"] == "False"
+            ]
+
+        return waiting.until(look, what="a condition of the pod")[0]
+
+    def add_workload(self, gpus: int = 1) -> None:
+        """Asks for what the pod does as it is stored, but for other GPUs."""
+        spec = self.get()["spec"]
+        amounts = applied.container(gpus)["resources"]
+        containers = [{**spec["containers"][0], "resources": amounts}]
+        template = {"spec": {**spec, "containers": containers}}
+        pod_set = {"name": "main", "count": 1, "template": template}
+        self.workloads.create("wl", podSets=[pod_set])
+
+
+def test_a_pod_waits_for_the_workload_it_names_and_is_released_with_it(
+    system: Installed,
+) -> None:
+    pod = Named(system)
+    assert pod.wait_told() == f'Prebuilt workload "{pod.team}/wl" not found'
+    assert pod.is_gated()
+    assert system.api.get(pod.workloads.path)["items"] == []
+    pod.add_workload()
+    waiting.until(lambda: not pod.is_gated(), what="the pod released")
+    metadata = pod.workloads.get("wl")["metadata"]
+    (owner,) = metadata["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == ("Pod", pod.get()["metadata"]["uid"])
+    applied.wait_reserved(system, pod.team, 1)
+
+    system.api.delete(f"{pod.pods}/one", {"gracePeriodSeconds": 0})
+    waiting.until(lambda: not pod.workloads.exists("wl"), what="no Workload left")
+    applied.wait_reserved(system, pod.team, 0)
+
+
+def test_a_named_workload_that_asks_for_fewer_gpus_ends_and_its_pod_stays_gated(
+    system: Installed,
+) -> None:
+    pod = Named(system)
+    pod.wait_told()
+    pod.add_workload(gpus=0)
+    found = pod.workloads.wait("wl", "Finished", "True", "OutOfSync")
+    assert found["message"] == "The prebuilt workload is out of sync with its user job"
+    applied.wait_reserved(system, pod.team, 0)
+    assert pod.is_gated()
