@@ -9,7 +9,7 @@ from admission.app.controller import Address, Controller
 from admission.app.leading import Alone, Elected
 from admission.app.visibility import VisibilityServer
 from admission.base.clock import SystemClock
-from admission.controllers import core
+from admission.controllers import watched
 from admission.obs import logs
 from admission.settings import Settings
 
@@ -47,8 +47,8 @@ def run_controller(
     api = target.connect(
         connections=(
             settings.controller.writers
-            + len(core.WATCHED)
-            + len(core.OPTIONAL)
+            + len(watched.WATCHED)
+            + len(watched.OPTIONAL)
             + _OTHER_CONNECTIONS
         ),
         timeout_seconds=settings.controller.request_timeout_seconds,

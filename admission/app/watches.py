@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from admission.app.optional import OptionalWatch
 from admission.base.clock import Clock
-from admission.controllers import core, metrics
+from admission.controllers import core, metrics, watched
 from admission.controllers.core import Message
 from admission.controllers.quarantine import Unreadable
 from admission.kube import resources
@@ -38,7 +38,7 @@ class Watches:
         self._put = put
         self._clock = clock
         self._needed: list[Reflector[Any]] = []
-        self._optional = [self._optional_watch(*one) for one in core.OPTIONAL.items()]
+        self._optional = [self._optional_watch(*one) for one in watched.OPTIONAL.items()]
 
     def start(self) -> None:
         """Lists and follows everything."""
@@ -83,7 +83,7 @@ class Watches:
         return f"watches hang: {_named(hanging)}" if hanging else ""
 
     def _follow(self) -> None:
-        self._needed = [self._reflector(*one) for one in core.WATCHED.items()]
+        self._needed = [self._reflector(*one) for one in watched.WATCHED.items()]
         for reflector in self._needed:
             reflector.start()
 
@@ -111,7 +111,7 @@ class Watches:
             into,
             lambda change: self._put(core.Observed(resource, change)),
             clock=self._clock,
-            label_selector=core.SELECTORS.get(resource, ""),
+            label_selector=watched.SELECTORS.get(resource, ""),
             watch_seconds=WATCH_SECONDS,
             on_undecodable=quarantine,
         )

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from admission.api import batch, devices, koordinator, views
+from admission.api import batch, views
 from admission.base import names
 from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.controllers import (
     adoption,
-    claims,
     concerns,
     jobs,
     keeping,
@@ -27,6 +26,7 @@ from admission.controllers import (
     podworkload,
     prebuiltpods,
     upkeep,
+    watched,
     writes,
 )
 from admission.controllers.accounting import Accounting
@@ -94,40 +94,6 @@ class Lead:
 
 
 Message = Observed | Unreadable | Outcome | Lead | Listed | Query[Any]
-
-WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
-    resources.NAMESPACES: views.Namespace,
-    resources.RESOURCE_FLAVORS: views.ResourceFlavor,
-    resources.COHORTS: views.Cohort,
-    resources.CLUSTER_QUEUES: views.ClusterQueue,
-    resources.LOCAL_QUEUES: views.LocalQueue,
-    resources.LIMIT_RANGES: views.LimitRange,
-    resources.WORKLOAD_PRIORITY_CLASSES: views.WorkloadPriorityClass,
-    resources.ADMISSION_CHECKS: views.AdmissionCheck,
-    resources.TOPOLOGIES: views.Topology,
-    resources.WORKLOADS: views.Workload,
-    resources.PODS: views.PodDocument,
-    resources.NODES: views.Node,
-    **jobs.WATCHED,
-}
-"""What the core must be told about, and as what."""
-
-OPTIONAL: Final[Mapping[Resource, type[views.Object]]] = {
-    resources.DEVICES: koordinator.Device,
-    resources.RUNTIME_CLASSES: views.RuntimeClass,
-    **claims.WATCHED,
-    resources.RESOURCE_SLICES: devices.ResourceSlice,
-}
-"""What it wants to be told about where that is served."""
-
-_AWAITED: Final = (*WATCHED, resources.RUNTIME_CLASSES, *claims.WATCHED)
-"""What must be listed, or said not to be served, before anything is decided."""
-
-SELECTORS: Final[Mapping[Resource, str]] = {
-    resources.PODS: f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}",
-    resources.JOBS: jobs.SELECTOR,
-}
-"""Label selectors of what is not watched whole."""
 
 
 class Core:
@@ -210,7 +176,7 @@ class Core:
     @property
     def synced(self) -> bool:
         """Whether every kind was listed that decisions need; nothing is decided before."""
-        return all(self._mirrors[resource].synced for resource in _AWAITED)
+        return all(self._mirrors[resource].synced for resource in watched.AWAITED)
 
     def _lead(self) -> None:
         """Decides from now on, once every kind was listed anew.
@@ -218,7 +184,7 @@ class Core:
         What was watched before is kept, but it may lack the last writes of an earlier leader;
         to optional kinds no leader writes.
         """
-        for resource in WATCHED:
+        for resource in watched.WATCHED:
             self._mirrors[resource].forget_sync()
         self._taking_over = True
         self._leading = True

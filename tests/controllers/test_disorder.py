@@ -9,7 +9,7 @@ import pytest
 from admission.api import batch, devices, views
 from admission.base import names
 from admission.base.names import WorkloadKey
-from admission.controllers import core
+from admission.controllers import core, watched
 from admission.controllers.shelf import Shelf
 from admission.controllers.writes import Outcome, Purpose, Result, Write
 from admission.kube import errors, patches, resources
@@ -93,7 +93,7 @@ def test_a_workload_made_again_stays_known_when_the_news_of_the_old_ones_end_com
     change = patches.merge({"spec": {"resourceGroups": cluster_queue()["spec"]["resourceGroups"]}})
     world.store.patch(resources.CLUSTER_QUEUES, "gpus", change)
     for resource in (resources.CLUSTER_QUEUES, resources.WORKLOADS):
-        into = core.WATCHED[resource]
+        into = watched.WATCHED[resource]
         tell(world, resource, *map(Upserted, world.listed(resource, into).items))
     world.clock.advance(2)
     turn(world)

@@ -10,7 +10,7 @@ import pytest
 
 from admission.api import views
 from admission.base import names
-from admission.controllers import claims, core
+from admission.controllers import claims, core, watched
 from admission.controllers.writes import Purpose
 from admission.kube import patches, resources
 from admission.kube.reflector import Replaced
@@ -258,7 +258,7 @@ def test_nothing_is_decided_before_it_is_known_which_limits_there_are() -> None:
     world = cpu_world()
     other = world.restarted()
     world.add(workload("w"))
-    for resource, into in core.WATCHED.items():
+    for resource, into in watched.WATCHED.items():
         page = other.store.list(resource, into=into)
         other.core.receive(core.Observed(resource, Replaced(page.items)))
     assert not other.core.synced

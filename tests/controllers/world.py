@@ -8,7 +8,7 @@ from typing import Any
 
 from admission.api import crds, views
 from admission.base import names
-from admission.controllers import core
+from admission.controllers import core, watched
 from admission.controllers.accounting import Accounting
 from admission.controllers.core import Core
 from admission.controllers.quarantine import Unreadable
@@ -28,8 +28,8 @@ from tests.clocks import FakeClock
 
 _CRDS = crds.documents()
 WATCHED: dict[Resource, Any] = {
-    **core.WATCHED,
-    **{one: into for one, into in core.OPTIONAL.items() if one in resources.BUILT_IN},
+    **watched.WATCHED,
+    **{one: into for one, into in watched.OPTIONAL.items() if one in resources.BUILT_IN},
 }
 
 
@@ -127,7 +127,7 @@ class World:
 
     def listed(self, resource: Resource, into: type[Any]) -> Replaced[Any]:
         """Everything of a kind that is watched."""
-        selector = core.SELECTORS.get(resource, "")
+        selector = watched.SELECTORS.get(resource, "")
         page = self.store.list(resource, label_selector=selector, into=into)
         items = (*page.items, *self.shown.get(resource, ()))
         return Replaced(items, page.undecodable, page.resource_version)

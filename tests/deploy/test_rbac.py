@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from admission.app import rbac
-from admission.controllers import core
+from admission.controllers import watched
 from admission.kube.resources import Resource
 from admission.webhook import knowledge
 
@@ -26,7 +26,7 @@ def granted(account: str, *verbs: str) -> set[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("account", "watched"),
     [
-        (rbac.CONTROLLER_ACCOUNT, {**core.WATCHED, **core.OPTIONAL}),
+        (rbac.CONTROLLER_ACCOUNT, {**watched.WATCHED, **watched.OPTIONAL}),
         (rbac.WEBHOOK_ACCOUNT, knowledge.WATCHED),
     ],
 )

@@ -12,7 +12,7 @@ from admission.base import names
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
-from tests.integration import applied
+from tests.integration import applied, queued
 from tests.integration.applied import Workloads, condition
 from tests.integration.installed import KUEUE, Installed, installed
 
@@ -286,6 +286,7 @@ def test_a_held_queue_lets_go_on_what_was_admitted(system: Installed, kind: str)
         else f"namespaces/{team}/localqueues/default"
     )
     applied.stop(system, path, "Hold")
+    queued.await_condition(system, f"{KUEUE}/{path}", "Active", lambda told: told[0] == "False")
     workloads.create("late")
     workloads.wait("late", "QuotaReserved", "False", "Suspended")
     assert workloads.said("train", "Admitted") == ("True", "Admitted")
