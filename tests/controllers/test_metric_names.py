@@ -105,7 +105,7 @@ WITHOUT_MEANING: Final = (
 
 def exported(kind: str) -> dict[str, object]:
     """Metrics of one type in this process, by name as it is scraped."""
-    assert core.Core  # whatever the controller imports has made its metrics by now
+    assert callable(core.Core)  # whatever the controller imports has made its metrics by now
     found: dict[str, object] = {}
     for metric in REGISTRY._collector_to_names:
         if getattr(metric, "_type", "") == kind:
