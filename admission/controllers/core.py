@@ -282,7 +282,7 @@ class Core:
         self._quarantine.release(key)
         self._accounting.observe(known, view)
         self._backlog.add(key)
-        self._backlog.add_all(self._jobs.naming(view) | self._pods.naming(key))
+        self._backlog.add_all((*self._jobs.naming(view), *self._pods.naming(key)))
         if self._scheduling.is_foreign_reservation(view):
             self._foreign_reservation = True
         self._claims.see_workload(view)
@@ -306,7 +306,7 @@ class Core:
             self._scheduling.lose(key)
             self._claims.lose_workload(key)
             self._backlog.add(key)
-            self._backlog.add_all(self._jobs.naming(view) | self._pods.naming(key))
+            self._backlog.add_all((*self._jobs.naming(view), *self._pods.naming(key)))
 
     def _see_pod(self, document: views.PodDocument) -> None:
         self._see_pod_view(document.view(), document.spec)

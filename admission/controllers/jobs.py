@@ -94,7 +94,7 @@ class Jobs:
         self._checks: dict[WorkloadKey, str] = {}
         self._stopping: dict[WorkloadKey, str] = {}
         self._deleted: dict[WorkloadKey, str] = {}
-        self._naming: dict[WorkloadKey, set[WorkloadKey]] = {}
+        self._naming = prebuilt.Named()
         self._named: dict[WorkloadKey, dict[str, Any]] = {}
         self._awaited: dict[WorkloadKey, str] = {}
         self.mirrors: Mapping[Resource, Mirror[Any]] = {
@@ -129,12 +129,12 @@ class Jobs:
         owner = None if own is None else self._jobs.get(own)
         return owner if owner and prebuilt.is_adopted(workload, owner) else None
 
-    def naming(self, view: views.Object) -> frozenset[WorkloadKey]:
+    def naming(self, view: views.Object) -> tuple[WorkloadKey, ...]:
         """Keys to look at of the Jobs that name a Workload, which is here now or gone."""
         named = WorkloadKey(view.metadata.namespace, view.metadata.name)
         if self._index.workloads.get(named) is None:
             self._deleted.pop(named, None)
-        found = frozenset(self._naming.get(named, ()))
+        found = self._naming.owners(named)
         for key in found:
             self._index.doubt_absence(key)
         return found
@@ -192,8 +192,8 @@ class Jobs:
         if known is not None and jobworkload.prebuilt_key(known) != named:
             self._forget_name(key, known)
         self._jobs[key] = document.view(jobworkload.digest(document.template))
+        self._naming.add(named, key)
         if named is not None:
-            self._naming.setdefault(named, set()).add(key)
             self._look_at((named,))
         lane = key if named is None or self._job_of(named) is None else named
         if self._index.workloads.get(lane) is None:
@@ -207,13 +207,10 @@ class Jobs:
         named = jobworkload.prebuilt_key(job)
         if named is None:
             return
-        naming = self._naming.get(named, set())
-        naming.discard(key)
-        if not naming:
-            self._naming.pop(named, None)
+        self._naming.remove(named, key)
         for remembered in (self._following, self._checks, self._stopping, self._deleted):
             remembered.pop(named, None)
-        self._look_at((named, *naming))
+        self._look_at((named, *self._naming.owners(named)))
 
     def _lose(self, view: views.Object) -> None:
         """The Job is gone, or its label is; a later version with a label may come again.

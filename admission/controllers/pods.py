@@ -48,7 +48,7 @@ class PodWorkloads:
         self._missing: set[WorkloadKey] = set()
         self._absent: set[WorkloadKey] = set()
         self._stopped: set[WorkloadKey] = set()
-        self._naming: dict[WorkloadKey, set[WorkloadKey]] = {}
+        self._naming = prebuilt.Named()
         self._named: dict[WorkloadKey, Mapping[str, Any]] = {}
 
     def see_pod(self, pod: views.Pod, spec: Mapping[str, Any] | None) -> WorkloadKey | None:
@@ -64,11 +64,10 @@ class PodWorkloads:
             return None
         key = podworkload.key_of(pod)
         if known is not None and podworkload.key_of(known) == key:
-            self._forget_name(key, known)
+            self._naming.remove(podworkload.prebuilt_key(known), key)
         self._pod_keys[key] = (metadata.namespace, metadata.name)
-        found, named = self.named_by(pod), podworkload.prebuilt_key(pod)
-        if named is not None:
-            self._naming.setdefault(named, set()).add(key)
+        self._naming.add(podworkload.prebuilt_key(pod), key)
+        found = self.named_by(pod)
         has_own = self.workloads.get(key) is not None
         has_one = has_own or (found is not None and prebuilt.is_adopted(found, pod))
         if spec is not None and podworkload.is_gated(pod) and not has_one:
@@ -84,27 +83,19 @@ class PodWorkloads:
         self._named.pop(key, None)
         self._absent.discard(key)
         self._missing.discard(key)
-        self._stopped -= {key, podworkload.prebuilt_key(pod)}
-        self._forget_name(key, pod)
-        return key
-
-    def _forget_name(self, key: WorkloadKey, pod: views.Pod) -> None:
         named = podworkload.prebuilt_key(pod)
-        if named is None:
-            return
-        naming = self._naming.get(named, set())
-        naming.discard(key)
-        if not naming:
-            self._naming.pop(named, None)
+        self._stopped -= {key, named}
+        self._naming.remove(named, key)
+        return key
 
     def named_by(self, pod: views.Pod | None) -> views.Workload | None:
         """What there is under the name of a Workload that a pod gives."""
         named = None if pod is None else podworkload.prebuilt_key(pod)
         return None if named is None else self.workloads.get(named)
 
-    def naming(self, key: WorkloadKey) -> frozenset[WorkloadKey]:
+    def naming(self, key: WorkloadKey) -> tuple[WorkloadKey, ...]:
         """Keys to look at of the pods that name a Workload, which is here now or gone."""
-        found = frozenset(self._naming.get(key, ()))
+        found = self._naming.owners(key)
         for own in found:
             self.doubt_absence(own)
         return found

@@ -22,6 +22,29 @@ _CONTAINERS: Final = ("containers", "initContainers")
 _AMOUNTS: Final = frozenset({"requests", "limits"})
 
 
+class Named:
+    """Which owners name which Workload; each by the key that a Workload of ours would have."""
+
+    def __init__(self) -> None:
+        self._owners: dict[WorkloadKey, set[WorkloadKey]] = {}
+
+    def add(self, named: WorkloadKey | None, own: WorkloadKey) -> None:
+        """An owner names a Workload, or none."""
+        if named is not None:
+            self._owners.setdefault(named, set()).add(own)
+
+    def remove(self, named: WorkloadKey | None, own: WorkloadKey) -> None:
+        """An owner is gone, or may name another Workload."""
+        if named is not None and named in self._owners:
+            self._owners[named].discard(own)
+            if not self._owners[named]:
+                del self._owners[named]
+
+    def owners(self, named: WorkloadKey) -> tuple[WorkloadKey, ...]:
+        """All that name a Workload, sorted."""
+        return tuple(sorted(self._owners.get(named, ())))
+
+
 def key_of(owner: views.Object) -> WorkloadKey | None:
     """Identity of the Workload that an owner names; None where it names none."""
     metadata, key = owner.metadata, names.PREBUILT_WORKLOAD
