@@ -50,6 +50,20 @@ def owned(api: Api, namespace: str, owners: list[objects.Document]) -> None:
     api.create(resources.WORKLOADS, document, namespace)
 
 
+def collector_knows(api: Api, namespace: str) -> None:
+    """Waits until the collector has seen every Workload that there is now.
+
+    It follows each kind by a watch of its own: a pod's end that it sees before the pod's Workload
+    finds nothing to make an orphan of. Workloads it sees in order, so one that is born without
+    its owner goes only after the others are known.
+    """
+    ghost = api.create(resources.PODS, objects.gated("ghost"), namespace)
+    api.delete(resources.PODS, "ghost", namespace)
+    witness = objects.workload("witness", ownerReferences=objects.owned_by(ghost))
+    api.create(resources.WORKLOADS, witness, namespace)
+    eventually(is_gone(api, resources.WORKLOADS, "witness", namespace), "the collector to look")
+
+
 def test_a_workload_goes_with_its_pod(api: Api, namespace: str):
     pod = api.create(resources.PODS, objects.gated(), namespace)
     owned(api, namespace, [pod])
@@ -81,6 +95,7 @@ def test_what_is_born_without_its_owner_goes(api: Api, namespace: str):
 def test_an_orphan_stays_without_reference(api: Api, namespace: str):
     pod = api.create(resources.PODS, objects.gated(), namespace)
     owned(api, namespace, [pod])
+    collector_knows(api, namespace)
     api.delete(resources.PODS, "a", namespace, propagation="Orphan")
     eventually(is_gone(api, resources.PODS, "a", namespace), "deleted")
     metadata = api.get(resources.WORKLOADS, "owned", namespace)["metadata"]
