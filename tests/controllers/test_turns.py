@@ -1,12 +1,9 @@
 """Whose write goes out next when there are more than the writers can send."""
 
-import pytest
-
 from admission.base.names import WorkloadKey
 from admission.controllers import writes
 from admission.controllers.lanes import Lanes
-from admission.controllers.throttle import Throttle
-from admission.controllers.writes import Outcome, Purpose, QueueLane, Result, Write
+from admission.controllers.writes import Outcome, Purpose, Result, Write
 from admission.kube.api import Document
 from admission.settings import ControllerSettings
 from tests.clocks import FakeClock
@@ -210,67 +207,6 @@ def send_what_tells(world: World) -> None:
 def texts(world: World) -> list[Write]:
     """Texts that were handed over and not sent."""
     return [write for write in world._queue if write.purpose is Purpose.EXPLAIN_WORKLOAD]
-
-
-_ROOM = 0.0
-"""There was room for long."""
-
-
-@pytest.mark.parametrize(
-    ("marked", "seconds"), [(1, 0.5), (25, 0.5), (40, 0.8), (1000, 1.0)],
-    ids=["one", "few", "many", "at most twice as long"],
-)  # fmt: skip
-def test_a_status_rests_longer_while_many_queues_change(marked: int, seconds: float) -> None:
-    throttle = Throttle(0.5)
-    lanes = [QueueLane("ClusterQueue", "", f"q{number}") for number in range(marked)]
-    for lane in lanes:
-        throttle.mark(lane, 10.0)
-    assert throttle.due(10.0, _ROOM) == lanes
-    throttle.take(lanes[0], 10.0)
-    throttle.mark(lanes[0], 10.0)
-    assert lanes[0] not in throttle.due(10.0 + seconds - 0.01, _ROOM)
-    assert lanes[0] in throttle.due(10.0 + seconds, _ROOM)
-
-
-def test_statuses_wait_in_the_order_in_which_they_were_marked() -> None:
-    throttle = Throttle(0.5)
-    first, second = lanes = [QueueLane("ClusterQueue", "", name) for name in "ab"]
-    for lane in lanes:
-        throttle.mark(lane, 10.0)
-    throttle.take(first, 10.0)
-    throttle.mark(first, 10.1)
-    assert throttle.due(10.6, _ROOM) == [second, first]
-
-
-def test_without_room_a_status_waits_two_seconds_from_the_first_change_that_it_lacks() -> None:
-    throttle = Throttle(0.5)
-    lane = QueueLane("ClusterQueue", "", "a")
-    throttle.mark(lane, 10.0)
-    throttle.mark(lane, 11.0)
-    room_at = 100.0
-    assert throttle.due(11.9, room_at) == []
-    assert throttle.next_due(room_at) == 12.0
-    assert throttle.due(12.0, room_at) == [lane]
-
-
-def test_a_status_waits_no_longer_than_for_room() -> None:
-    throttle = Throttle(0.5)
-    lane = QueueLane("ClusterQueue", "", "a")
-    throttle.mark(lane, 10.0)
-    assert throttle.due(10.6, 10.7) == []
-    assert throttle.next_due(10.7) == 10.7
-    assert throttle.due(10.7, 10.7) == [lane]
-    assert throttle.next_due(9.0) == 10.0
-
-
-def test_a_status_whose_turn_is_postponed_waits_from_when_it_was_marked() -> None:
-    throttle = Throttle(0.5)
-    lane = QueueLane("ClusterQueue", "", "a")
-    throttle.mark(lane, 10.0)
-    throttle.postpone(lane, 11.8)
-    assert throttle.due(12.0, 100.0) == []
-    assert throttle.next_due(100.0) == 12.3
-    assert throttle.due(12.3, 100.0) == [lane]
 
 
 def statuses_waiting(world: World) -> int:
