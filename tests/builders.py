@@ -85,7 +85,7 @@ def make_workload(
     deleting: bool = False,
 ) -> views.Workload:
     """The Workload of a pod, with conditions."""
-    from admission.controllers import podworkload  # noqa: PLC0415 - builders serve lower layers too
+    from admission.controllers.pods import podworkload  # noqa: PLC0415 - builders serve lower layers too
 
     spec = msgspec.to_builtins(pod.spec)
     document = podworkload.build(pod, spec, {})

@@ -12,12 +12,13 @@ from admission.app.leading import Leadership
 from admission.app.pages import PageServer
 from admission.app.watches import Watches
 from admission.base.clock import Clock
-from admission.controllers import core, metrics
-from admission.controllers.accounting import Accounting
+from admission.controllers import core
 from admission.controllers.core import Core, Message
-from admission.controllers.outside import Lister
+from admission.controllers.devices.outside import Lister
 from admission.controllers.queries import Answer, Query, Reader
-from admission.controllers.writer import Sender, WriterPool
+from admission.controllers.queues.accounting import Accounting
+from admission.controllers.writing import metrics
+from admission.controllers.writing.writer import Sender, WriterPool
 from admission.insight import pages
 from admission.kube.api import Api
 from admission.kube.events import EventRecorder

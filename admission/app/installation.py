@@ -19,7 +19,7 @@ from admission.app import (
 from admission.base import names
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
-from admission.controllers import finalizers
+from admission.controllers.queues import finalizers
 from admission.kube import apply, errors, patches, resources
 from admission.kube.api import Api, Document
 from admission.kube.apply import Applied, Effect

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from admission.app import rbac
 from admission.base import names
-from admission.controllers import finalizers
+from admission.controllers.queues import finalizers
 from admission.settings import Settings
 from admission.webhook.configuration import quote
 

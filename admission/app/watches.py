@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from admission.app.optional import OptionalWatch
 from admission.base.clock import Clock
-from admission.controllers import core, metrics, watched
+from admission.controllers import core, watched
 from admission.controllers.core import Message
 from admission.controllers.quarantine import Unreadable
+from admission.controllers.writing import metrics
 from admission.kube import resources
 from admission.kube.api import Api, Undecodable
 from admission.kube.reflector import Reflector, Replaced

@@ -14,46 +14,39 @@ from admission.api import batch, views
 from admission.base import names
 from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
-from admission.controllers import (
-    adoption,
-    concerns,
-    jobs,
-    keeping,
-    lifecycle,
-    metrics,
-    mirrors,
-    pods,
-    podworkload,
-    prebuiltpods,
-    upkeep,
-    watched,
-    writes,
-)
-from admission.controllers.accounting import Accounting
-from admission.controllers.backlog import Backlog
-from admission.controllers.capacity import Capacities
-from admission.controllers.claims import Claims
-from admission.controllers.configuration import Configuration
+from admission.controllers import watched
+from admission.controllers.devices.capacity import Capacities
+from admission.controllers.devices.claims import Claims
+from admission.controllers.devices.fleet import Fleet, Listed
+from admission.controllers.devices.guard import Guard
+from admission.controllers.devices.surroundings import Charges
 from admission.controllers.effects import Effects
-from admission.controllers.events import Events
 from admission.controllers.explaining import Explainer
-from admission.controllers.fleet import Fleet, Listed
-from admission.controllers.following import Following
-from admission.controllers.guard import Guard
-from admission.controllers.lanes import Lanes
-from admission.controllers.lifecycle import Step
-from admission.controllers.mirrors import Change, Mirror
-from admission.controllers.pace import Pace
-from admission.controllers.prices import Prices
+from admission.controllers.jobs import jobs
+from admission.controllers.pods import adoption, podworkload, podwrites, prebuiltpods
+from admission.controllers.pods.podindex import PodWorkloads
+from admission.controllers.pods.podlifecycle import Step
 from admission.controllers.quarantine import Quarantine, Unreadable
 from admission.controllers.queries import Query
-from admission.controllers.queuestatuses import QueueStatuses
+from admission.controllers.queues import concerns
+from admission.controllers.queues.accounting import Accounting
+from admission.controllers.queues.configuration import Configuration
+from admission.controllers.queues.prices import Prices
+from admission.controllers.queues.queuestatuses import QueueStatuses
 from admission.controllers.scheduling import Scheduling
-from admission.controllers.surroundings import Charges
+from admission.controllers.seeing import mirrors
+from admission.controllers.seeing.mirrors import Change, Mirror
 from admission.controllers.texts import Texts
-from admission.controllers.timers import Timers
-from admission.controllers.writer import Writer
-from admission.controllers.writes import Outcome, Purpose, Result, Verb
+from admission.controllers.workloads import facts, keeping, upkeep
+from admission.controllers.workloads.following import Following
+from admission.controllers.writing import metrics, writes
+from admission.controllers.writing.backlog import Backlog
+from admission.controllers.writing.events import Events
+from admission.controllers.writing.lanes import Lanes
+from admission.controllers.writing.pace import Pace
+from admission.controllers.writing.timers import Timers
+from admission.controllers.writing.writer import Writer
+from admission.controllers.writing.writes import Outcome, Purpose, Result, Verb
 from admission.engine.requests import NO_RULES, Rules
 from admission.gpu import catalogue
 from admission.gpu.catalogue import Catalogue
@@ -123,7 +116,7 @@ class Core:
             after_seconds=settings.waiting_after_seconds,
             refresh_seconds=settings.waiting_refresh_seconds,
         )
-        self._pods = pods.PodWorkloads()
+        self._pods = PodWorkloads()
         self._pace = Pace(settings.writers, self._lanes, clock)
         self._texts = Texts(state, self._pods, self._explainer, self._lanes, clock)
         products = products or catalogue.load()
@@ -246,11 +239,11 @@ class Core:
             return
         looked_at = keys if is_stale is None else self._pods.workloads
         known = filter(None, map(self._pods.workloads.get, looked_at))
-        stale = [w for w in known if lifecycle.key(w) in keys or (is_stale and is_stale(w))]
+        stale = [w for w in known if facts.key(w) in keys or (is_stale and is_stale(w))]
         self._scheduling.translate_again(stale)
         for workload in stale:
-            if lifecycle.is_pending(workload):
-                self._texts.note(lifecycle.key(workload))
+            if facts.is_pending(workload):
+                self._texts.note(facts.key(workload))
 
     def _weigh(self) -> None:
         """Holds quota against the GPUs that exist."""
@@ -275,7 +268,7 @@ class Core:
     # ------------------------------------------------------------------------------- seeing
 
     def _see_workload(self, view: views.Workload) -> None:
-        known = self._pods.workloads.get(lifecycle.key(view))
+        known = self._pods.workloads.get(facts.key(view))
         key = self._pods.see_workload(view)
         if key is None:
             return
@@ -287,7 +280,7 @@ class Core:
             self._foreign_reservation = True
         self._claims.see_workload(view)
         self._scheduling.see(view)
-        if lifecycle.is_pending(view):
+        if facts.is_pending(view):
             self._texts.note(key)
 
     def _tell_left_out(self, resource: Resource, view: views.Object, problem: str) -> None:
@@ -498,14 +491,14 @@ class Core:
             decided = self._due_write(key, workload)
             if decided is not None:
                 return decided
-        write = pods.write_for(step, key, self._pods, self._configuration, now)
+        write = podwrites.write_for(step, key, self._pods, self._configuration, now)
         if write is not None or step.step is Step.WAIT:
             return write
         if step.step is Step.CREATE_WORKLOAD and pod is not None:
             return self._without_workload(key, pod)
         if step.step is Step.FOLLOW_POD:
             self._hinted.add(key)  # until the class that it names is there
-        return pods.acknowledge(key, self._pods, now)
+        return podwrites.acknowledge(key, self._pods, now)
 
     def _due_write(self, key: WorkloadKey, workload: views.Workload) -> writes.Write | None:
         """The write of an open decision about a Workload, else of its upkeep."""
@@ -544,7 +537,7 @@ class Core:
         if hint is None:
             return None
         self._hinted.add(key)
-        return pods.explain_pod(key, pod, hint, now)
+        return podwrites.explain_pod(key, pod, hint, now)
 
     # ------------------------------------------------------------------------------- timing
 

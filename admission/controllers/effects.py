@@ -3,12 +3,14 @@
 from admission.api import views
 from admission.base.clock import Clock
 from admission.base.names import WorkloadKey
-from admission.controllers import metrics, podfollowing, podworkload, writes
-from admission.controllers.accounting import Accounting
-from admission.controllers.events import Events
-from admission.controllers.jobs import Jobs
-from admission.controllers.pods import PodWorkloads
-from admission.controllers.writes import Outcome, Purpose
+from admission.controllers.jobs.jobs import Jobs
+from admission.controllers.pods import podworkload
+from admission.controllers.pods.podindex import PodWorkloads
+from admission.controllers.queues.accounting import Accounting
+from admission.controllers.workloads import owners
+from admission.controllers.writing import metrics, writes
+from admission.controllers.writing.events import Events
+from admission.controllers.writing.writes import Outcome, Purpose
 from admission.kube import resources
 
 
@@ -50,7 +52,7 @@ class Effects:
         pod, workload = self._pods.pod_of(key), self._pods.workloads.get(key)
         if pod is not None and workload is not None:
             regarding = writes.reference(resources.PODS, pod.metadata)
-            for note in podfollowing.notes(pod, workload):
+            for note in owners.notes(pod, workload):
                 self._events.event(regarding, "Normal", "UpdatedWorkload", note)
 
     def _released(self, key: WorkloadKey, pod: views.Pod) -> None:

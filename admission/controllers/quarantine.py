@@ -10,11 +10,11 @@ from typing import Any, Final
 from admission.api import views
 from admission.api.held import HeldWorkload
 from admission.base.names import WorkloadKey
-from admission.controllers import lifecycle
-from admission.controllers.events import Events
-from admission.controllers.mirrors import Change
-from admission.controllers.pods import PodWorkloads
+from admission.controllers.pods.podindex import PodWorkloads
 from admission.controllers.scheduling import Scheduling
+from admission.controllers.seeing.mirrors import Change
+from admission.controllers.workloads import facts
+from admission.controllers.writing.events import Events
 from admission.kube import decoding, errors
 from admission.kube.api import Undecodable
 from admission.kube.reflector import Replaced
@@ -98,4 +98,4 @@ def _held(found: Undecodable) -> views.Workload | None:
 
 def _reference(key: WorkloadKey, held: views.Workload | None) -> dict[str, str]:
     metadata = views.ObjectMeta(namespace=key.namespace, name=key.name)
-    return lifecycle.reference(held or views.Workload(metadata=metadata))
+    return facts.reference(held or views.Workload(metadata=metadata))

@@ -6,14 +6,15 @@ from typing import Final
 from admission.api import views
 from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, WorkloadKey
-from admission.controllers import conditions, evictions, lifecycle, metrics, statuses, writes
-from admission.controllers.accounting import Accounting
-from admission.controllers.events import Events
+from admission.controllers.devices.surroundings import Charges
 from admission.controllers.explaining import Explainer
-from admission.controllers.pace import Pace
-from admission.controllers.prices import Prices
-from admission.controllers.surroundings import Charges
-from admission.controllers.writes import Outcome, Purpose, Result, Write
+from admission.controllers.queues.accounting import Accounting
+from admission.controllers.queues.prices import Prices
+from admission.controllers.workloads import conditions, evictions, facts, statuses
+from admission.controllers.writing import metrics, writes
+from admission.controllers.writing.events import Events
+from admission.controllers.writing.pace import Pace
+from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.engine import decisions, model
 from admission.obs import logs
 from admission.state import overcommitment
@@ -90,7 +91,7 @@ class Scheduling:
 
     def see(self, view: views.Workload) -> None:
         """Takes a Workload as it is now."""
-        key = lifecycle.key(view)
+        key = facts.key(view)
         before = self._unpriced.get(key)
         self._take(view, before)
         after = self._unpriced.get(key)
@@ -114,7 +115,7 @@ class Scheduling:
             view: the Workload, or as much of it as can be read.
             stays: whether nothing can be written about it.
         """
-        key = lifecycle.key(view)
+        key = facts.key(view)
         try:
             held = translate_workloads.holder(view, stays=stays)
         except ValueError as error:
@@ -127,14 +128,14 @@ class Scheduling:
 
     def _take(self, view: views.Workload, known: model.Workload | None) -> None:
         """Takes a Workload; one that breaks a rule keeps what it holds, and is told the rule."""
-        key = lifecycle.key(view)
+        key = facts.key(view)
         around = self._charges.around(key.namespace)
         try:
             workload = translate_workloads.workload(view, around, known)
         except ValueError as error:
             self._log_unreadable("workload cannot be read", key, error)
             self.hold(view, stays=False)
-            if lifecycle.is_pending(view):
+            if facts.is_pending(view):
                 self._explainer.tell(_misconfigured(key, str(error)), self._clock.monotonic())
             return
         self._put(key, workload)
@@ -174,7 +175,7 @@ class Scheduling:
 
     def is_foreign_reservation(self, view: views.Workload) -> bool:
         """Whether somebody else has just reserved quota for the Workload."""
-        known = self._state.workload(lifecycle.key(view))
+        known = self._state.workload(facts.key(view))
         fresh = known is None or known.reservation is None
         return fresh and view.status.is_true(conditions.QUOTA_RESERVED)
 
@@ -235,8 +236,8 @@ class Scheduling:
 
     def write_for(self, workload: views.Workload) -> Write | None:
         """The write of an open decision about a Workload."""
-        key, now = lifecycle.key(workload), self._clock.now()
-        if key in self._take_backs and not lifecycle.is_pending(workload):
+        key, now = facts.key(workload), self._clock.now()
+        if key in self._take_backs and not facts.is_pending(workload):
             status = evictions.withdraw(workload, _WAITING, _TAKEN_BACK, now)
             return writes.patch_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
         evict = self._open_eviction(key, workload)
@@ -254,7 +255,7 @@ class Scheduling:
 
         Ours is told already where only the answer got lost.
         """
-        is_over = workload.status.is_true(conditions.EVICTED) or lifecycle.is_pending(workload)
+        is_over = workload.status.is_true(conditions.EVICTED) or facts.is_pending(workload)
         if is_over:
             self._evicts.pop(key, None)
         return self._evicts.get(key)
@@ -274,7 +275,7 @@ class Scheduling:
             self._settle_eviction(key, outcome)
         if purpose is not Purpose.RESERVE_QUOTA or key not in self._admits:
             return
-        if result is Result.CONFLICT and lifecycle.is_pending(outcome.object):
+        if result is Result.CONFLICT and facts.is_pending(outcome.object):
             return
         del self._admits[key]
         if result is not Result.DONE:

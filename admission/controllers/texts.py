@@ -6,9 +6,11 @@ from typing import Final
 
 from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, WorkloadKey
-from admission.controllers import conditions, pods
 from admission.controllers.explaining import Explainer
-from admission.controllers.lanes import Lanes
+from admission.controllers.pods import podwrites
+from admission.controllers.pods.podindex import PodWorkloads
+from admission.controllers.workloads import conditions
+from admission.controllers.writing.lanes import Lanes
 from admission.engine.decisions import Reason, Wait
 from admission.state.world import State
 
@@ -33,7 +35,7 @@ class Texts:
     def __init__(
         self,
         state: State,
-        index: pods.PodWorkloads,
+        index: PodWorkloads,
         explainer: Explainer,
         lanes: Lanes,
         clock: Clock,
@@ -91,7 +93,7 @@ class Texts:
             if self._lanes.is_busy(key):
                 continue
             wait = self._latest(key)
-            write = wait and pods.explain(key, wait, self._index, self._clock.now())
+            write = wait and podwrites.explain(key, wait, self._index, self._clock.now())
             if write:
                 self._lanes.submit(write)
                 self._not_before = now + _PAUSE_SECONDS

@@ -5,7 +5,8 @@ from typing import Final
 
 from admission.api import devices, koordinator, views
 from admission.base import names
-from admission.controllers import claims, jobs
+from admission.controllers.devices import claims
+from admission.controllers.jobs import jobs
 from admission.kube import resources
 from admission.kube.resources import Resource
 

@@ -27,9 +27,9 @@ from admission.app.controller import settle_memory
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.base.names import FlavorName, ResourceName
-from admission.controllers.capacity import Capacities
-from admission.controllers.fleet import Fleet
-from admission.controllers.guard import Guard
+from admission.controllers.devices.capacity import Capacities
+from admission.controllers.devices.fleet import Fleet
+from admission.controllers.devices.guard import Guard
 from admission.engine import model
 from admission.gpu import catalogue, packing, placement
 from admission.gpu.health import HealthPolicy

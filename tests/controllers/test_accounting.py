@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY
 
 from admission.api import views
 from admission.base.names import ClusterQueueName, WorkloadKey
-from admission.controllers.accounting import Accounting
+from admission.controllers.queues.accounting import Accounting
 from admission.engine import decisions, messages, model
 from admission.kube import patches, resources
 from tests.controllers.world import World, cluster_queue, flavor, local_queue, namespace

@@ -1,7 +1,7 @@
 """In which order Workloads get their turn."""
 
 from admission.base.names import WorkloadKey
-from admission.controllers.backlog import Backlog
+from admission.controllers.writing.backlog import Backlog
 
 
 def key(name: str) -> WorkloadKey:

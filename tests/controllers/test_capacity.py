@@ -8,9 +8,10 @@ from typing_extensions import override
 
 from admission.api import koordinator, views
 from admission.base import names
-from admission.controllers import core, outside
-from admission.controllers.accounting import Accounting
-from admission.controllers.fleet import Listed
+from admission.controllers import core
+from admission.controllers.devices import outside
+from admission.controllers.devices.fleet import Listed
+from admission.controllers.queues.accounting import Accounting
 from admission.kube import errors, patches, resources
 from admission.kube.reflector import Upserted
 from admission.kube.store import Store

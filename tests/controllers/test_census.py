@@ -4,7 +4,7 @@ import pytest
 
 from admission.api import views
 from admission.base.names import LocalQueueKey, WorkloadKey
-from admission.controllers.census import Census, Count, Unadmitted
+from admission.controllers.queues.census import Census, Count, Unadmitted
 
 QUEUE, OTHER = LocalQueueKey("ml", "team-a"), LocalQueueKey("ml", "team-b")
 

@@ -4,7 +4,7 @@ import pytest
 
 from admission.api import views
 from admission.base import names
-from admission.controllers.writes import Purpose
+from admission.controllers.writing.writes import Purpose
 from admission.kube import patches, resources
 from tests.controllers.world import (
     WORKLOAD_KIND,

@@ -6,8 +6,8 @@ import pytest
 
 from admission.api import views
 from admission.base import names
-from admission.controllers import finalizers
-from admission.controllers.writes import Purpose
+from admission.controllers.queues import finalizers
+from admission.controllers.writing.writes import Purpose
 from admission.kube import patches, resources
 from admission.kube.errors import NotFoundError
 from admission.kube.resources import Resource

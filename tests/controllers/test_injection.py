@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from admission.api import views
 from admission.base import names
-from admission.controllers import release
+from admission.controllers.pods import release
 from tests.builders import condition, make_admission, make_pod, make_workload
 
 KEYS = st.sampled_from(["nvidia.com/gpu.product", "pool", "zone"])

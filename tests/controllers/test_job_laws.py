@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from admission.api import batch
 from admission.base import names
-from admission.controllers import conditions, jobworkload
+from admission.controllers.jobs import jobworkload
+from admission.controllers.workloads import conditions
 from admission.kube import errors, patches, resources
 from admission.kube.api import Document
 from tests.controllers.jobobjects import job

@@ -6,7 +6,7 @@ import pytest
 
 from admission.api import batch, views
 from admission.base import names
-from admission.controllers import jobworkload
+from admission.controllers.jobs import jobworkload
 from admission.kube import errors, patches, resources
 from admission.kube.api import Document
 from tests.controllers.jobobjects import job

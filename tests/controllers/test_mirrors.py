@@ -4,7 +4,7 @@ import pytest
 
 from admission.api import views
 from admission.base.errors import InvalidValueError
-from admission.controllers.mirrors import Mirror
+from admission.controllers.seeing.mirrors import Mirror
 from admission.kube.api import Undecodable
 from admission.kube.reflector import Deleted, Replaced, Upserted
 

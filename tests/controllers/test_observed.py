@@ -1,7 +1,7 @@
 """Neither an older event nor a late answer undoes a newer sight of an object."""
 
 from admission.api import views
-from admission.controllers.observed import Observed
+from admission.controllers.seeing.observed import Observed
 
 
 def sight(uid: str, version: str) -> views.Object:

@@ -230,7 +230,7 @@ def test_a_workload_that_only_a_bug_can_explain_is_left_alone(
         raise KeyError("a bug")
 
     with monkeypatch.context() as patched:
-        patched.setattr("admission.controllers.concerns.around", fail)
+        patched.setattr("admission.controllers.queues.concerns.around", fail)
         world.add_pod("worse")
         world.settle()
     world.pass_time(61)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from admission.controllers import writes
-from admission.controllers.lanes import Lanes
-from admission.controllers.pace import Pace
-from admission.controllers.writes import Outcome, Purpose, Result, Verb, Write
+from admission.controllers.writing import writes
+from admission.controllers.writing.lanes import Lanes
+from admission.controllers.writing.pace import Pace
+from admission.controllers.writing.writes import Outcome, Purpose, Result, Verb, Write
 from admission.kube.resources import WORKLOADS
 from tests.clocks import FakeClock
 from tests.controllers.test_turns import reserved, turn, undecided_world

@@ -6,8 +6,8 @@ import pytest
 
 from admission.api import batch, views
 from admission.base import names
-from admission.controllers import jobworkload
-from admission.controllers.writes import Purpose
+from admission.controllers.jobs import jobworkload
+from admission.controllers.writing.writes import Purpose
 from admission.kube import patches, resources
 from admission.kube.api import Document
 from tests.controllers.jobobjects import job

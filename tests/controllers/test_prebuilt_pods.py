@@ -6,7 +6,7 @@ import pytest
 
 from admission.api import views
 from admission.base import names
-from admission.controllers.writes import Purpose
+from admission.controllers.writing.writes import Purpose
 from admission.kube import patches, resources
 from admission.kube.api import Document
 from tests.controllers.world import World, ready_world, unowned

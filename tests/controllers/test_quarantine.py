@@ -10,7 +10,7 @@ from admission.api import views
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers import core
 from admission.controllers.quarantine import Unreadable
-from admission.controllers.writes import Purpose
+from admission.controllers.writing.writes import Purpose
 from admission.kube import decoding, patches, resources
 from admission.kube.api import EventType
 from admission.kube.reflector import Replaced

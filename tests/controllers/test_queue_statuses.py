@@ -10,8 +10,8 @@ import pytest
 from admission.api import crds
 from admission.base import names, quantity
 from admission.controllers import core
-from admission.controllers.writer import Sender
-from admission.controllers.writes import Purpose
+from admission.controllers.writing.writer import Sender
+from admission.controllers.writing.writes import Purpose
 from admission.engine import model
 from admission.kube import patches, resources
 from admission.kube.api import Document

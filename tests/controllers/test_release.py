@@ -8,7 +8,7 @@ import pytest
 
 from admission.api import views
 from admission.base import names
-from admission.controllers import release
+from admission.controllers.pods import release
 from tests.builders import condition, make_admission, make_pod, make_workload
 
 TOLERATION = views.Toleration(key="nvidia.com/gpu", operator="Exists", effect="NoSchedule")

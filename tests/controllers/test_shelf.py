@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from admission.base import names
-from admission.controllers import outside
-from admission.controllers.fleet import Listed
+from admission.controllers.devices import outside
+from admission.controllers.devices.fleet import Listed
 from admission.kube import patches, resources
 from tests.controllers import test_claims, world
 from tests.controllers.test_capacity import add, condition, guarded, make_world, node

@@ -10,8 +10,9 @@ import pytest
 
 from admission.api import views
 from admission.base import names
-from admission.controllers import claims, core, watched
-from admission.controllers.writes import Purpose
+from admission.controllers import core, watched
+from admission.controllers.devices import claims
+from admission.controllers.writing.writes import Purpose
 from admission.kube import patches, resources
 from admission.kube.reflector import Replaced
 from admission.translate import workloads as translate_workloads

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.controllers.throttle import Throttle
-from admission.controllers.writes import QueueLane
+from admission.controllers.queues.throttle import Throttle
+from admission.controllers.writing.writes import QueueLane
 
 _ROOM = 0.0
 """There was room for long."""

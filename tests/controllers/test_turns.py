@@ -1,9 +1,9 @@
 """Whose write goes out next when there are more than the writers can send."""
 
 from admission.base.names import WorkloadKey
-from admission.controllers import writes
-from admission.controllers.lanes import Lanes
-from admission.controllers.writes import Outcome, Purpose, Result, Write
+from admission.controllers.writing import writes
+from admission.controllers.writing.lanes import Lanes
+from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube.api import Document
 from admission.settings import ControllerSettings
 from tests.clocks import FakeClock

@@ -6,7 +6,7 @@ import pytest
 
 from admission.api import views
 from admission.base import names
-from admission.controllers import conditions, evictions
+from admission.controllers.workloads import conditions, evictions
 from admission.kube import patches, resources
 from tests.controllers.world import (
     World,

@@ -9,11 +9,11 @@ from typing import Any
 from admission.api import crds, views
 from admission.base import names
 from admission.controllers import core, watched
-from admission.controllers.accounting import Accounting
 from admission.controllers.core import Core
 from admission.controllers.quarantine import Unreadable
-from admission.controllers.writer import Sender
-from admission.controllers.writes import Outcome, Write
+from admission.controllers.queues.accounting import Accounting
+from admission.controllers.writing.writer import Sender
+from admission.controllers.writing.writes import Outcome, Write
 from admission.engine import model
 from admission.engine.requests import NO_RULES, Rules
 from admission.kube import patches, resources

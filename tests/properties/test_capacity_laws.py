@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from admission.api import views
 from admission.base import names
 from admission.base.names import CohortName, FlavorName, FlavorResource
-from admission.controllers.capacity import Capacities
-from admission.controllers.guard import Guard
+from admission.controllers.devices.capacity import Capacities
+from admission.controllers.devices.guard import Guard
 from admission.engine import model
 from admission.gpu import catalogue
 from admission.gpu.health import DeviceReading, HealthPolicy

@@ -1,6 +1,6 @@
 """What reviews add to new objects: the finalizer that holds what is in use.
 
-The controller takes it off again, see ``admission.controllers.finalizers``. A Workload gets
+The controller takes it off again, see ``admission.controllers.queues.finalizers``. A Workload gets
 nothing: its one default, no partial admission, belongs to a feature gate that is on. The other
 kinds have none. Source: kueue pkg/webhooks.
 """

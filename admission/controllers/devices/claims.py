@@ -1,0 +1,182 @@
+"""ResourceClaims, their templates and DeviceClasses as watched, and who asks for them.
+
+What a Workload already holds is recorded in its status, and stays, whatever becomes of these.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from admission.api import devices, views
+from admission.base.names import WorkloadKey
+from admission.controllers.seeing import mirrors
+from admission.controllers.seeing.mirrors import Mirror
+from admission.controllers.workloads import facts
+from admission.gpu import claims
+from admission.gpu.claims import DeviceClass
+from admission.kube import resources
+from admission.kube.resources import Resource
+from admission.translate import claims as translate_claims
+from admission.translate.claims import Devices, ObjectKey, Sought
+
+WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
+    resources.DEVICE_CLASSES: devices.DeviceClass,
+    resources.RESOURCE_CLAIMS: devices.ResourceClaim,
+    resources.RESOURCE_CLAIM_TEMPLATES: devices.ResourceClaimTemplate,
+}
+"""What is watched where it is served, and as what."""
+
+_MOST_KEPT: Final = 1024
+"""Different specs that are kept for the sake of equal ones; those of one template are alike."""
+
+Specs = dict[ObjectKey, devices.ClaimSpec]
+
+
+class Allocations(Protocol):
+    """Whoever counts what claims were given."""
+
+    def see_claim(self, claim: devices.ResourceClaim) -> None:
+        """Takes a ResourceClaim as it is now."""
+        ...
+
+    def lose_claim(self, claim: views.Object) -> None:
+        """A ResourceClaim is gone."""
+        ...
+
+
+class Claims:
+    """Claims and classes, and which Workloads depend on each.
+
+    Attributes:
+        mirrors: by resource; what a watch of it must be told to.
+    """
+
+    def __init__(self, mappings: Mapping[str, str], allocations: Allocations) -> None:
+        """Knows no object, and the classes that are built in or mapped.
+
+        Args:
+            mappings: resources by the name of the DeviceClass that is counted as such.
+            allocations: is told of ResourceClaims, too.
+        """
+        self._allocations = allocations
+        self._mappings = mappings
+        self._claims: Specs = {}
+        self._templates: Specs = {}
+        self._kept: dict[devices.ClaimSpec, devices.ClaimSpec] = {}
+        self._classes: dict[str, DeviceClass] = {}
+        self._others: dict[str, None] = {}
+        self._known = self._gathered()
+        self._names: dict[WorkloadKey, frozenset[ObjectKey]] = {}
+        self._users: dict[ObjectKey, dict[WorkloadKey, None]] = {}
+        self._stale: dict[WorkloadKey, None] = {}
+        self._changed = False
+        self.mirrors: Mapping[Resource, Mirror[Any]] = {
+            resources.DEVICE_CLASSES: Mirror("DeviceClass", self._see_class, self._lose_class),
+            resources.RESOURCE_CLAIMS: Mirror(
+                "ResourceClaim", self._see_claim, self._lose_claim, slim=True
+            ),
+            resources.RESOURCE_CLAIM_TEMPLATES: Mirror(
+                "ResourceClaimTemplate",
+                lambda view: self._put(self._templates, view, view.spec.spec),
+                lambda view: self._drop(self._templates, view),
+                slim=True,
+            ),
+        }
+
+    @property
+    def known(self) -> Devices:
+        """What is known now."""
+        return self._known
+
+    def see_workload(self, view: views.Workload) -> None:
+        """Notes on what a Workload depends."""
+        specs = [one.template.spec for one in view.spec.pod_sets or ()]
+        key = facts.key(view)
+        if not any(map(translate_claims.concerned, specs)):
+            self.lose_workload(key)
+            return
+        names = frozenset(
+            (key.namespace, name) for one in specs for name in translate_claims.names_in(one)
+        )
+        if self._names.get(key) != names:
+            self.lose_workload(key)
+            self._names[key] = names
+            for name in names:
+                self._users.setdefault(name, {})[key] = None
+
+    def lose_workload(self, key: WorkloadKey) -> None:
+        """Forgets a Workload."""
+        for name in self._names.pop(key, ()):
+            users = self._users[name]
+            del users[key]
+            if not users:
+                del self._users[name]
+
+    def sought(self, pod: views.Pod) -> Sought:
+        """Whether a pod asks by claim for anything that is counted."""
+        return translate_claims.sought(pod.spec, pod.metadata.namespace, self._known)
+
+    def take_changed(self) -> bool:
+        """Whether anything is other than at the last call."""
+        changed, self._changed = self._changed, False
+        return changed
+
+    def take_stale(self) -> Mapping[WorkloadKey, None]:
+        """Workloads that must be translated again for what has changed since, oldest first."""
+        stale, self._stale = self._stale, {}
+        return stale
+
+    def _see_claim(self, view: devices.ResourceClaim) -> None:
+        self._allocations.see_claim(view)
+        self._put(self._claims, view, view.spec)
+
+    def _lose_claim(self, view: views.Object) -> None:
+        self._allocations.lose_claim(view)
+        self._drop(self._claims, view)
+
+    def _see_class(self, view: devices.DeviceClass) -> None:
+        name, found = view.metadata.name, translate_claims.device_class(view)
+        if found is None and name not in self._others:
+            self._others[name] = None
+            self._changed = True
+        self._set_class(name, found)
+
+    def _lose_class(self, view: views.Object) -> None:
+        self._others.pop(view.metadata.name, None)
+        self._set_class(view.metadata.name, None)
+
+    def _set_class(self, name: str, found: DeviceClass | None) -> None:
+        if self._classes.get(name) == found:
+            return
+        if found is None:
+            del self._classes[name]
+        else:
+            self._classes[name] = found
+        self._changed = True
+        self._known = self._gathered()
+        self._stale.update(dict.fromkeys(self._names))
+
+    def _gathered(self) -> Devices:
+        return Devices(
+            classes=claims.known_classes(self._classes.values(), self._mappings),
+            claims=self._claims,
+            others=self._others,
+            templates=self._templates,
+        )
+
+    def _put(self, into: Specs, view: views.Object, spec: devices.ClaimSpec) -> None:
+        key = mirrors.key_of(view)
+        if into.get(key) != spec:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            into[key] = self._kept.setdefault(spec, spec)
+            self._touch(key)
+
+    def _drop(self, into: Specs, view: views.Object) -> None:
+        key = mirrors.key_of(view)
+        into.pop(key, None)
+        self._touch(key)
+
+    def _touch(self, key: ObjectKey) -> None:
+        """A claim and a template of one name are not told apart: one more look does no harm."""
+        self._stale.update(self._users.get(key, {}))
+        self._changed = True

@@ -1,0 +1,1 @@
+"""Pods and the Workloads that stand for them."""

@@ -1,0 +1,128 @@
+"""Gated pods that have no Workload: those in doubt, and those for which none can be made.
+
+The webhook gates a GPU pod when it cannot know yet whether its namespace has a queue, and one with
+claims where GPUs go through a queue, as it knows no claims: a gate can be taken off later, but not
+put on. Such a pod carries our label and no queue. It is given to the namespace's default queue, or
+let go: at once if its claims are for other devices, else a second after its creation.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from admission.api import views
+from admission.base import clock, names
+from admission.base.names import LocalQueueKey, WorkloadKey
+from admission.controllers.pods import podworkload, release
+from admission.controllers.queues.configuration import Configuration
+from admission.controllers.workloads import prebuilt
+from admission.controllers.writing import writes
+from admission.controllers.writing.writes import Purpose, Write
+from admission.kube import patches
+from admission.translate import nodes
+from admission.translate.claims import Sought
+
+MISSING_PRIORITY_CLASS: Final = "WorkloadPriorityClassNotFound"
+GROUPS_UNSUPPORTED: Final = "PodGroupsUnsupported"
+CLAIM_UNKNOWN: Final = "ResourceClaimUnknown"
+NOTHING_SOUGHT: Final = Sought(counted=False)
+QUEUE_REQUIRED: Final = "QueueRequired"
+_GRACE: Final = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A text for the pod that no Workload carries.
+
+    Attributes:
+        reason: CamelCase.
+        message: for people.
+    """
+
+    reason: str
+    message: str
+
+
+def is_in_doubt(pod: views.Pod) -> bool:
+    """Whether the webhook gated the pod without knowing its queue."""
+    return not pod.metadata.label(names.QUEUE_LABEL)
+
+
+def decided_at(pod: views.Pod, now: datetime) -> datetime:
+    """When it is settled what becomes of a pod in doubt.
+
+    A queue that is created in the same breath as the pod is seen by then.
+    """
+    created = pod.metadata.creation_timestamp
+    return clock.from_wire(created) + _GRACE if created else now
+
+
+def settle(
+    key: WorkloadKey, pod: views.Pod, configuration: Configuration, sought: Sought, *, due: bool
+) -> Write | None:
+    """Gives a pod in doubt its queue, or lets it go; None where it must wait for either.
+
+    Args:
+        key: of its Workload.
+        pod: the pod.
+        configuration: queues and namespaces.
+        sought: whether it asks for anything by claim that is counted.
+        due: whether a queue that is not there now is not waited for.
+    """
+    namespace = pod.metadata.namespace
+    by_claim_only = pod.spec.resource_claims and not nodes.gpus_of(pod.spec)
+    if by_claim_only and sought.problem:
+        return None
+    if by_claim_only and not sought.counted:
+        return writes.patch_pod(key, pod, Purpose.LET_GO, release.let_go(pod))
+    if LocalQueueKey(namespace, names.DEFAULT_LOCAL_QUEUE) in configuration.local_queues:
+        labels = {names.QUEUE_LABEL: names.DEFAULT_LOCAL_QUEUE}
+        change = patches.merge({"metadata": _precondition(pod) | {"labels": labels}})
+        return writes.patch_pod(key, pod, Purpose.ADOPT_POD, change)
+    if not due or _is_enforced(namespace, configuration):
+        return None
+    return writes.patch_pod(key, pod, Purpose.LET_GO, release.let_go(pod))
+
+
+def hint_for(
+    pod: views.Pod, configuration: Configuration, sought: Sought = NOTHING_SOUGHT
+) -> Hint | None:
+    """Why no Workload can be made for a gated pod; None when one can."""
+    if is_in_doubt(pod) and sought.problem:
+        return Hint(CLAIM_UNKNOWN, sought.problem)
+    if podworkload.group_name(pod):
+        return Hint(
+            GROUPS_UNSUPPORTED,
+            f"pod groups ({names.POD_GROUP_NAME}) are not admitted by this version; "
+            "create the pods without the group, or as a Workload",
+        )
+    namespace = pod.metadata.namespace
+    if is_in_doubt(pod) and _is_enforced(namespace, configuration):
+        return Hint(
+            QUEUE_REQUIRED,
+            f"namespace {namespace} admits GPU pods through a queue only ({names.ENFORCE_LABEL}); "
+            f"create a LocalQueue named {names.DEFAULT_LOCAL_QUEUE}, or recreate the pod with the "
+            f"label {names.QUEUE_LABEL}",
+        )
+    label = pod.metadata.label(names.PRIORITY_CLASS_LABEL)
+    if label and label not in configuration.priority_classes:
+        return Hint(
+            MISSING_PRIORITY_CLASS,
+            f'WorkloadPriorityClass "{label}" not found; create it, or recreate the pod without '
+            f"the label {names.PRIORITY_CLASS_LABEL}",
+        )
+    return None
+
+
+def hint_for_named(pod: views.Pod, found: views.Workload | None) -> Hint | None:
+    """Why the Workload that a gated pod names is not its own; None where it names none."""
+    named = podworkload.prebuilt_key(pod)
+    return None if named is None else Hint(prebuilt.NOT_FOUND, prebuilt.missing(named, found))
+
+
+def _is_enforced(namespace: str, configuration: Configuration) -> bool:
+    return configuration.namespaces.get(namespace, {}).get(names.ENFORCE_LABEL) == "true"
+
+
+def _precondition(pod: views.Pod) -> dict[str, str]:
+    return {"resourceVersion": pod.metadata.resource_version, "uid": pod.metadata.uid}

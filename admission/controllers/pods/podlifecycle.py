@@ -1,0 +1,112 @@
+"""The next step of one pod and its Workload, from what both look like now.
+
+Level-based: whatever was missed in between, the step depends only on the present. Source:
+kueue pkg/controller/jobframework/reconciler.go, for single pods. Differs: no finalizers, and a
+Workload whose pod is gone is deleted rather than left to the garbage collector (ADR 0002).
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from admission.api import views
+from admission.base import names
+from admission.controllers.pods import podworkload
+from admission.controllers.workloads import conditions, facts, owners, prebuilt, workloadnames
+
+
+class Step(Enum):
+    """What is to be done next; at most one thing at a time."""
+
+    NOTHING = auto()
+    CREATE_WORKLOAD = auto()
+    DELETE_WORKLOAD = auto()
+    FINISH = auto()
+    FOLLOW_POD = auto()
+    """The Workload does not say what its pod says now: change it."""
+    RELEASE = auto()
+    STOP_POD = auto()
+    CLEAR_RESERVATION = auto()
+    WAIT = auto()
+    """Nothing to do but to tell the user why the pod waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """A step, and for FINISH and STOP_POD the reason and message to write."""
+
+    step: Step
+    reason: str = ""
+    message: str = ""
+
+
+NOTHING: Final = Next(Step.NOTHING)
+_OWNER_GONE: Final = Next(Step.FINISH, "OwnerNotFound", "The workload's owner no longer exists")
+
+
+def next_step(pod: views.Pod | None, workload: views.Workload | None) -> Next:
+    """The next step of a pod and the Workload that belongs to it; either may be missing."""
+    if pod is None:
+        return _without_pod(workload)
+    if workload is None:
+        return _without_workload(pod)
+    if workload.metadata.deletion_timestamp or workload.status.is_true(conditions.FINISHED):
+        return NOTHING
+    if pod.metadata.deletion_timestamp:
+        return _OWNER_GONE
+    if podworkload.is_terminal(pod):
+        reason = "Succeeded" if pod.status.phase == "Succeeded" else "Failed"
+        return Next(Step.FINISH, reason, pod.status.message)
+    return _of_live_pod(pod, workload)
+
+
+def belongs_to_pod(workload: views.Workload) -> bool:
+    """Whether we made it for the pod that controls it, or the pod adopted it; else others'."""
+    key = pod_key(workload)
+    return key is not None and (workload.metadata.name == key.name or prebuilt.is_marked(workload))
+
+
+def pod_key(workload: views.Workload) -> names.WorkloadKey | None:
+    """Identity that we give to the Workload of the pod that controls it; None without a pod."""
+    owner = workload.metadata.controller()
+    if owner is None or (owner.api_version, owner.kind) != ("v1", "Pod"):
+        return None
+    name = workloadnames.name_for("Pod", "", owner.name, owner.uid)
+    return names.WorkloadKey(workload.metadata.namespace, name)
+
+
+def _without_pod(workload: views.Workload | None) -> Next:
+    if workload is None or not belongs_to_pod(workload) or workload.metadata.deletion_timestamp:
+        return NOTHING
+    return Next(Step.DELETE_WORKLOAD)
+
+
+def _without_workload(pod: views.Pod) -> Next:
+    if pod.metadata.deletion_timestamp or podworkload.is_terminal(pod):
+        return NOTHING
+    if podworkload.is_gated(pod):
+        return Next(Step.CREATE_WORKLOAD)
+    return Next(
+        Step.STOP_POD, "NoMatchingWorkload", "Missing Workload; unable to restore pod templates"
+    )
+
+
+def _of_live_pod(pod: views.Pod, workload: views.Workload) -> Next:
+    status = workload.status
+    gated = podworkload.is_gated(pod)
+    evicted = status.condition(conditions.EVICTED)
+    if evicted is not None and evicted.status == "True":
+        if not gated:
+            return Next(Step.STOP_POD, f"WorkloadEvictedDueTo{evicted.reason}", evicted.message)
+        if status.is_true(conditions.QUOTA_RESERVED):
+            return Next(Step.CLEAR_RESERVATION)
+        return _follow_or(Step.WAIT, pod, workload)
+    if status.is_true(conditions.ADMITTED):
+        return Next(Step.RELEASE) if gated else _follow_or(Step.NOTHING, pod, workload)
+    if not gated:
+        return Next(Step.STOP_POD, "NotAdmitted", "Not admitted by cluster queue")
+    return _follow_or(Step.WAIT if facts.is_pending(workload) else Step.NOTHING, pod, workload)
+
+
+def _follow_or(step: Step, pod: views.Pod, workload: views.Workload) -> Next:
+    return Next(Step.FOLLOW_POD if owners.differs(pod, workload) else step)

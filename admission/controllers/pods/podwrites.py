@@ -1,0 +1,151 @@
+"""The writes about pods and their Workloads: one for each step, and those that tell why."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from admission.api import views
+from admission.base import names
+from admission.base.names import WorkloadKey
+from admission.controllers.pods import (
+    adoption,
+    podconditions,
+    podlifecycle,
+    podworkload,
+    prebuiltpods,
+    release,
+)
+from admission.controllers.pods.adoption import Hint
+from admission.controllers.pods.podindex import PodWorkloads
+from admission.controllers.pods.podlifecycle import Step
+from admission.controllers.queues.configuration import Configuration
+from admission.controllers.workloads import (
+    conditions,
+    evictions,
+    facts,
+    owners,
+    prebuilt,
+    statuses,
+)
+from admission.controllers.writing import writes
+from admission.controllers.writing.writes import Purpose, Write
+from admission.engine.decisions import Wait
+from admission.translate import words
+
+
+def write_for(
+    step: podlifecycle.Next,
+    key: WorkloadKey,
+    pods: PodWorkloads,
+    configuration: Configuration,
+    now: datetime,
+) -> Write | None:
+    """The write that carries out a step; None where there is nothing to write yet.
+
+    A pod whose assignment contradicts it is not released: its Workload ends as FailedToStart.
+    """
+    pod, workload = pods.pod_of(key), pods.workloads.get(key)
+    write: Write | None = None
+    match step.step:
+        case Step.CREATE_WORKLOAD if pod is not None:
+            write = _create(key, pod, pods, configuration, now)
+        case Step.STOP_POD if pod is not None and not pods.is_stopped(key):
+            named = podworkload.prebuilt_key(pod)
+            unsure = workload is None and pods.named_by(pod) is None
+            asked = pods.ask_absence(key, named.name if named else "") if unsure else None
+            write = asked or writes.delete_pod(key, pod, step.message)
+        case Step.DELETE_WORKLOAD if workload is not None:
+            write = writes.delete_workload(workload)
+        case Step.FINISH if workload is not None:
+            status = statuses.finish(workload, step.reason, step.message, now)
+            write = writes.patch_workload_status(workload, Purpose.FINISH_WORKLOAD, status)
+        case Step.CLEAR_RESERVATION if workload is not None:
+            status = evictions.clear(workload, now)
+            write = writes.patch_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
+        case Step.FOLLOW_POD if pod is not None and workload is not None:
+            write = owners.write_for(pod, workload, configuration.priority_classes)
+        case Step.RELEASE if pod is not None and workload is not None:
+            write = _release(key, pod, workload, configuration.flavors, now)
+        case _:
+            pass
+    return write
+
+
+def _create(
+    key: WorkloadKey,
+    pod: views.Pod,
+    pods: PodWorkloads,
+    configuration: Configuration,
+    now: datetime,
+) -> Write | None:
+    if adoption.hint_for(pod, configuration) is not None or adoption.is_in_doubt(pod):
+        return None
+    spec = pods.spec_of(key)
+    if spec is None:
+        return writes.read_pod(key, pod)
+    if podworkload.prebuilt_key(pod) is not None:
+        found = pods.named_by(pod)
+        if found is None or not prebuilt.may_adopt(found, pod):
+            return None
+        return prebuiltpods.adopt(key, pod, spec, found, pods.named_document(key), now)
+    return writes.create_workload(
+        key,
+        podworkload.build(
+            pod, spec, configuration.priority_classes, configuration.workloads.copied_labels
+        ),
+    )
+
+
+def _release(
+    key: WorkloadKey,
+    pod: views.Pod,
+    workload: views.Workload,
+    flavors: Mapping[str, views.ResourceFlavor],
+    now: datetime,
+) -> Write | None:
+    try:
+        given = release.injection(workload, names.DEFAULT_PODSET, flavors)
+        return writes.patch_pod(key, pod, Purpose.RELEASE_POD, release.patch(pod, given))
+    except KeyError:
+        return None  # the flavor was deleted after the decision; its return wakes the pod
+    except release.InjectionConflictError as conflict:
+        status = statuses.finish(workload, release.FAILED_TO_START, str(conflict), now)
+        return writes.patch_workload_status(workload, Purpose.FINISH_WORKLOAD, status)
+
+
+def explain(key: WorkloadKey, wait: Wait, pods: PodWorkloads, now: datetime) -> Write | None:
+    """The next write that tells why a Workload waits: on itself first, then on its pod."""
+    pod, workload = pods.pod_of(key), pods.workloads.get(key)
+    if workload is None or not facts.is_pending(workload):
+        return None
+    status = statuses.explain(workload, wait, now)
+    if status is not None:
+        return writes.patch_workload_status(workload, Purpose.EXPLAIN_WORKLOAD, status)
+    if pod is None or not podworkload.is_gated(pod):
+        return None
+    return explain_pod(key, pod, Hint(wait.reason, words.waiting(wait)), now)
+
+
+def explain_pod(key: WorkloadKey, pod: views.Pod, hint: Hint, now: datetime) -> Write | None:
+    """Puts a reason on a pod that is not admitted."""
+    patch = podconditions.patch(
+        pod, admitted=False, reason=hint.reason, message=hint.message, now=now
+    )
+    if patch is None:
+        return None
+    return writes.patch_pod(key, pod, Purpose.EXPLAIN_POD, patch, subresource="status")
+
+
+def acknowledge(key: WorkloadKey, pods: PodWorkloads, now: datetime) -> Write | None:
+    """Turns the pod's waiting condition True once it is released; only where there was one."""
+    pod, workload = pods.pod_of(key), pods.workloads.get(key)
+    if pod is None or workload is None or podworkload.is_gated(pod):
+        return None
+    found = podconditions.current(pod)
+    admitted = workload.status.is_true(conditions.ADMITTED) and workload.status.admission
+    if found is None or found.status == "True" or not admitted or podworkload.is_terminal(pod):
+        return None
+    message = f"Admitted by ClusterQueue {admitted.cluster_queue}"
+    patch = podconditions.patch(pod, admitted=True, reason="Admitted", message=message, now=now)
+    if patch is None:
+        return None
+    return writes.patch_pod(key, pod, Purpose.EXPLAIN_POD, patch, subresource="status")

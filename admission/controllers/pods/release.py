@@ -1,0 +1,211 @@
+"""Releasing an admitted pod: one patch that takes our gate off and injects what its flavors say.
+
+Source: kueue pkg/podset/podset.go (Merge) for what is injected and what is a conflict.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from typing_extensions import override
+
+from admission.api import views
+from admission.base import names
+from admission.kube import patches
+
+FAILED_TO_START: Final = "FailedToStart"
+"""Reason with which a Workload ends whose owner contradicts its assignment."""
+
+_MAX_LABEL: Final = 63
+
+
+@dataclass(frozen=True, slots=True)
+class InjectionConflictError(Exception):
+    """The pod has one of the keys with another value; it cannot be released as assigned.
+
+    Attributes:
+        field: ``nodeSelector``, ``labels`` or ``annotations``.
+        key: the key.
+        wanted: value to inject.
+        found: value of the pod.
+        check: name of the admission check that wants it; empty for a flavor.
+    """
+
+    field: str
+    key: str
+    wanted: str
+    found: str
+    check: str = ""
+
+    @override
+    def __str__(self) -> str:
+        source = f'in admission check "{self.check}": ' if self.check else ""
+        return (
+            f"{source}invalid admission check PodSetUpdate: conflict for {self.field}: "
+            f"conflict for key={self.key}, value1={self.found}, value2={self.wanted}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Injection:
+    """What the assignment gives a pod.
+
+    Attributes:
+        node_selector: labels of the assigned flavors.
+        tolerations: tolerations of the assigned flavors, each once.
+        labels: labels that tell where the pod was admitted.
+        annotations: likewise.
+    """
+
+    node_selector: Mapping[str, str]
+    tolerations: tuple[views.Toleration, ...]
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+
+def injection(
+    workload: views.Workload, pod_set: str, flavors: Mapping[str, views.ResourceFlavor]
+) -> Injection:
+    """What the Workload's admission gives the pods of a pod set.
+
+    Args:
+        workload: an admitted Workload.
+        pod_set: name of the pod set.
+        flavors: ResourceFlavors by name.
+
+    Raises:
+        KeyError: an assigned flavor is not among them.
+        InjectionConflictError: an admission check contradicts a flavor or another check.
+    """
+    admission = workload.status.admission
+    labels = {
+        names.PODSET_LABEL: pod_set,
+        names.LOCAL_QUEUE_NAME_LABEL: workload.spec.queue_name,
+        names.CLUSTER_QUEUE_NAME_LABEL: admission.cluster_queue if admission else "",
+    }
+    given = Injection(
+        node_selector={},
+        tolerations=(),
+        labels={key: value for key, value in labels.items() if _is_label_value(value)},
+        annotations={names.WORKLOAD_ANNOTATION: workload.metadata.name},
+    )
+    for name in _assigned_flavors(workload, pod_set):
+        spec = flavors[name].spec
+        update = views.PodSetUpdate(node_selector=spec.node_labels, tolerations=spec.tolerations)
+        given = _with(given, update)
+    for check in workload.status.admission_checks or ():
+        for update in check.pod_set_updates or ():
+            if update.name == pod_set:
+                given = _with_check(given, check.name, update)
+    return given
+
+
+def _with_check(given: Injection, check: str, update: views.PodSetUpdate) -> Injection:
+    try:
+        return _with(given, update)
+    except InjectionConflictError as conflict:
+        raise replace(conflict, check=check) from None
+
+
+def _with(given: Injection, update: views.PodSetUpdate) -> Injection:
+    """Both together; what both give must be equal."""
+    present = given.tolerations
+    more = tuple(t for t in dict.fromkeys(update.tolerations or ()) if t not in present)
+    selector = additions("nodeSelector", update.node_selector or {}, given.node_selector)
+    labels = additions("labels", update.labels or {}, given.labels)
+    annotations = additions("annotations", update.annotations or {}, given.annotations)
+    return Injection(
+        node_selector={**given.node_selector, **selector},
+        tolerations=(*present, *more),
+        labels={**given.labels, **labels},
+        annotations={**given.annotations, **annotations},
+    )
+
+
+def patch(pod: views.Pod, given: Injection) -> patches.Patch:
+    """Merge patch that releases exactly this version of the pod.
+
+    Raises:
+        InjectionConflictError: the pod contradicts the injection.
+    """
+    metadata, spec = pod.metadata, pod.spec
+    changes: dict[str, Any] = {"schedulingGates": _foreign_gates(pod)}
+    selector = additions("nodeSelector", given.node_selector, spec.node_selector)
+    if selector:
+        changes["nodeSelector"] = selector
+    present = spec.tolerations or ()
+    missing = [toleration for toleration in given.tolerations if toleration not in present]
+    if missing:
+        changes["tolerations"] = [toleration_to_wire(t) for t in (*present, *missing)]
+    return patches.merge(
+        {
+            "metadata": {
+                "resourceVersion": metadata.resource_version,
+                "uid": metadata.uid,
+                "labels": additions("labels", given.labels, metadata.labels),
+                "annotations": additions("annotations", given.annotations, metadata.annotations),
+            },
+            "spec": changes,
+        }
+    )
+
+
+def let_go(pod: views.Pod) -> patches.Patch:
+    """Merge patch that takes our gate and label off and gives nothing: the pod is not ours."""
+    metadata = pod.metadata
+    return patches.merge(
+        {
+            "metadata": {
+                "resourceVersion": metadata.resource_version,
+                "uid": metadata.uid,
+                "labels": {names.MANAGED_LABEL: None},
+            },
+            "spec": {"schedulingGates": _foreign_gates(pod)},
+        }
+    )
+
+
+def _foreign_gates(pod: views.Pod) -> list[dict[str, str]]:
+    ours = {names.ADMISSION_GATE, names.TOPOLOGY_GATE}
+    gates = pod.spec.scheduling_gates or ()
+    return [{"name": gate.name} for gate in gates if gate.name not in ours]
+
+
+def _assigned_flavors(workload: views.Workload, pod_set: str) -> Iterable[str]:
+    """Names of the flavors assigned to a pod set, each once, in order of their resources."""
+    admission = workload.status.admission
+    for assignment in (admission.pod_set_assignments or ()) if admission else ():
+        if assignment.name == pod_set:
+            flavors = assignment.flavors or {}
+            yield from dict.fromkeys(flavors[resource] for resource in sorted(flavors))
+
+
+def additions(
+    field: str, wanted: Mapping[str, str], found: Mapping[str, str] | None
+) -> dict[str, str]:
+    """What of ``wanted`` is not there yet.
+
+    Raises:
+        InjectionConflictError: a key is there with another value.
+    """
+    for key, value in sorted(wanted.items()):
+        if found and key in found and found[key] != value:
+            raise InjectionConflictError(field, key, value, found[key])
+    return {key: value for key, value in wanted.items() if not found or key not in found}
+
+
+def _is_label_value(value: str) -> bool:
+    """Whether a queue's name can be a label value: names may have dots and 253 characters."""
+    return 0 < len(value) <= _MAX_LABEL
+
+
+def toleration_to_wire(toleration: views.Toleration) -> dict[str, Any]:
+    """A toleration as it is written; absent members are left out."""
+    wire = {
+        "key": toleration.key,
+        "operator": toleration.operator,
+        "value": toleration.value,
+        "effect": toleration.effect,
+        "tolerationSeconds": toleration.toleration_seconds,
+    }
+    return {field: value for field, value in wire.items() if value not in {None, ""}}

@@ -1,0 +1,1 @@
+"""Queues, cohorts, flavors and classes as configured; their statuses, metrics and finalizers."""

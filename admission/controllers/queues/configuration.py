@@ -1,0 +1,306 @@
+"""Queues, cohorts, flavors, namespaces, priority classes: as watched, passed on to the state."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from admission.api import views
+from admission.base.errors import InvalidValueError
+from admission.base.names import FlavorName, LocalQueueKey
+from admission.controllers.devices.guard import Guard
+from admission.controllers.seeing import mirrors
+from admission.controllers.seeing.mirrors import Mirror
+from admission.kube import resources
+from admission.kube.resources import Resource
+from admission.settings import WorkloadSettings
+from admission.state.world import State
+from admission.translate import queues
+
+_SAME: Final = True
+"""What a handler returns where nothing changed that matters."""
+
+
+class Configuration:
+    """What admins and teams set, as last seen.
+
+    Attributes:
+        flavors: ResourceFlavors by name.
+        cluster_queues: ClusterQueues by name.
+        cohorts: Cohorts by name.
+        local_queues: LocalQueues by key.
+        checks: AdmissionChecks by name.
+        topologies: Topologies by name.
+        priority_classes: values of WorkloadPriorityClasses by name.
+        namespaces: labels of the namespaces by name.
+        unreadable: what is wrong with a queue that cannot be taken in as it is written now; by
+            resource, namespace and name.
+        workloads: what is done with Workloads besides giving them quota.
+        mirrors: by resource; what a watch of it must be told to.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        guard: Guard,
+        changed: Callable[[Resource, views.Object], None],
+        workloads: WorkloadSettings,
+    ) -> None:
+        """Prepares the mirrors.
+
+        Args:
+            state: is told everything.
+            guard: tells it of ClusterQueues and Cohorts, as far as GPUs exist.
+            changed: is told of each object that is new, gone, or other than before in what
+                matters here; a status that we wrote ourselves does not.
+            workloads: see there.
+        """
+        self.workloads = workloads
+        self._state = state
+        self._guard = guard
+        self._changed = changed
+        self.flavors: dict[str, views.ResourceFlavor] = {}
+        self.cluster_queues: dict[str, views.ClusterQueue] = {}
+        self.cohorts: dict[str, views.Cohort] = {}
+        self.local_queues: dict[LocalQueueKey, views.LocalQueue] = {}
+        self._behind: dict[str, dict[LocalQueueKey, None]] = {}
+        self.checks: dict[str, views.AdmissionCheck] = {}
+        self.topologies: dict[str, views.Topology] = {}
+        self.priority_classes: dict[str, int] = {}
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.unreadable: dict[tuple[Resource, str, str], str] = {}
+        self._touched: dict[tuple[Resource, str, str], None] = {}
+        self._by_kind: Mapping[str, Mapping[str, views.Object]] = {
+            resources.RESOURCE_FLAVORS.kind: self.flavors,
+            resources.CLUSTER_QUEUES.kind: self.cluster_queues,
+            resources.COHORTS.kind: self.cohorts,
+            resources.ADMISSION_CHECKS.kind: self.checks,
+            resources.TOPOLOGIES.kind: self.topologies,
+        }
+        self.mirrors: Mapping[Resource, Mirror[Any]] = {
+            resource: Mirror(
+                resource.kind, self._telling(resource, put), self._telling(resource, drop)
+            )
+            for resource, put, drop in (
+                (resources.NAMESPACES, self._see_namespace, self._lose_namespace),
+                (resources.RESOURCE_FLAVORS, self._see_flavor, self._lose_flavor),
+                (resources.COHORTS, self._see_cohort, self._lose_cohort),
+                (resources.CLUSTER_QUEUES, self._see_cluster_queue, self._lose_cluster_queue),
+                (resources.LOCAL_QUEUES, self._see_local_queue, self._lose_local_queue),
+                (resources.WORKLOAD_PRIORITY_CLASSES, self._see_priority, self._lose_priority),
+                (resources.ADMISSION_CHECKS, self._see_check, self._lose_check),
+                (resources.TOPOLOGIES, self._see_topology, self._lose_topology),
+            )
+        }
+
+    def find(self, kind: str, namespace: str, name: str) -> views.Object | None:
+        """A flavor, queue, cohort, check or topology as last seen."""
+        if kind == resources.LOCAL_QUEUES.kind:
+            return self.local_queues.get(LocalQueueKey(namespace, name))
+        return self._by_kind[kind].get(name)
+
+    def behind(self, cluster_queue: str) -> Iterable[LocalQueueKey]:
+        """LocalQueues that point to a ClusterQueue."""
+        return self._behind.get(cluster_queue, {})
+
+    def _repoint(self, key: LocalQueueKey, old: str, new: str) -> None:
+        if old != new:
+            self._behind.get(old, {}).pop(key, None)
+        self._behind.setdefault(new, {})[key] = None
+
+    def take_touched(self) -> tuple[tuple[Resource, str, str], ...]:
+        """Whose status or finalizers may be wrong since the last call; kind, namespace, name.
+
+        Those that were seen or lost, and what was in use by one that names it no more.
+        """
+        touched = tuple(self._touched)
+        self._touched.clear()
+        return touched
+
+    def _touch(self, resource: Resource, name: str, namespace: str = "") -> None:
+        self._touched[resource, namespace, name] = None
+
+    def _touch_seen(
+        self, resource: Resource, known: views.Object | None, view: views.Object
+    ) -> None:
+        """Touches what is not just the echo of a version that was seen."""
+        version = view.metadata.resource_version
+        if known is None or known.metadata.resource_version != version:
+            self._touch(resource, view.metadata.name, view.metadata.namespace)
+
+    @contextmanager
+    def _noting(
+        self, resource: Resource, name: str, stop: Callable[[], None], *, namespace: str = ""
+    ) -> Iterator[None]:
+        """Remembers what keeps an object from being taken in, and stops what was known of it."""
+        key = resource, namespace, name
+        self.unreadable.pop(key, None)
+        try:
+            yield
+        except InvalidValueError as error:
+            self.unreadable[key] = str(error)
+            stop()
+            raise
+
+    def _telling(
+        self, resource: Resource, handle: Callable[[Any], bool | None]
+    ) -> Callable[[Any], None]:
+        def handle_and_tell(view: Any) -> None:
+            if handle(view) is not _SAME:
+                self._changed(resource, view)
+
+        return handle_and_tell
+
+    def _see_namespace(self, view: views.Namespace) -> None:
+        self.namespaces[view.metadata.name] = view.metadata.labels or {}
+        self._state.set_namespace(view.metadata.name, view.metadata.labels or {})
+
+    def _lose_namespace(self, view: views.Object) -> None:
+        self.namespaces.pop(view.metadata.name, None)
+        self._state.drop_namespace(view.metadata.name)
+
+    def _see_flavor(self, view: views.ResourceFlavor) -> bool:
+        name = view.metadata.name
+        known = self.flavors.get(name)
+        self.flavors[name] = view
+        self._touch_seen(resources.RESOURCE_FLAVORS, known, view)
+        self._touch_left(resources.TOPOLOGIES, _topology(known), _topology(view))
+        self._guard.set_flavor(name, view.spec.node_labels or {})
+        self._state.set_resource_flavor(queues.resource_flavor(view))
+        return known is not None and _is_same(known, view) and known.spec == view.spec
+
+    def _lose_flavor(self, view: views.Object) -> None:
+        known = self.flavors.pop(view.metadata.name, None)
+        self._touch_left(resources.TOPOLOGIES, _topology(known), ())
+        self._guard.drop_flavor(view.metadata.name)
+        self._state.drop_resource_flavor(FlavorName(view.metadata.name))
+
+    def _see_cohort(self, view: views.Cohort) -> bool:
+        name = view.metadata.name
+        known = self.cohorts.get(name)
+        self.cohorts[name] = view
+        self._touch_seen(resources.COHORTS, known, view)
+        if known is not None and _is_same(known, view) and known.spec == view.spec:
+            return _SAME
+        self._guard.set_cohort(queues.cohort(view))
+        return not _SAME
+
+    def _lose_cohort(self, view: views.Object) -> None:
+        self.cohorts.pop(view.metadata.name, None)
+        self._touch(resources.COHORTS, view.metadata.name)
+        self._guard.drop_cohort(view.metadata.name)
+
+    def _see_cluster_queue(self, view: views.ClusterQueue) -> bool:
+        name = view.metadata.name
+        known = self.cluster_queues.get(name)
+        self.cluster_queues[name] = view
+        self._touch_seen(resources.CLUSTER_QUEUES, known, view)
+        if known is not None and _is_same(known, view) and known.spec == view.spec:
+            return _SAME
+        self._touch_used(known, view)
+        with self._noting(resources.CLUSTER_QUEUES, name, lambda: self._guard.hold_queue(name)):
+            self._guard.set_queue(view, queues.cluster_queue(view))
+        return not _SAME
+
+    def _lose_cluster_queue(self, view: views.Object) -> None:
+        self._touch(resources.CLUSTER_QUEUES, view.metadata.name)
+        self.unreadable.pop((resources.CLUSTER_QUEUES, "", view.metadata.name), None)
+        self._touch_used(self.cluster_queues.pop(view.metadata.name, None))
+        self._guard.drop_queue(view.metadata.name)
+
+    def _touch_used(
+        self, before: views.ClusterQueue | None, after: views.ClusterQueue | None = None
+    ) -> None:
+        self._touch_left(resources.RESOURCE_FLAVORS, _flavors(before), _flavors(after))
+        self._touch_left(resources.ADMISSION_CHECKS, _checks(before), _checks(after))
+
+    def _touch_left(self, resource: Resource, before: Iterable[str], after: Iterable[str]) -> None:
+        """What was named and is named no more may be free now."""
+        for name in sorted(set(before) - set(after)):
+            self._touch(resource, name)
+
+    def _see_local_queue(self, view: views.LocalQueue) -> bool:
+        key = LocalQueueKey(*mirrors.key_of(view))
+        known = self.local_queues.get(key)
+        self.local_queues[key] = view
+        before = view if known is None else known
+        self._repoint(key, before.spec.cluster_queue, view.spec.cluster_queue)
+        self._touch_seen(resources.LOCAL_QUEUES, known, view)
+        with self._noting(
+            resources.LOCAL_QUEUES,
+            key.name,
+            lambda: self._state.drop_local_queue(key),
+            namespace=key.namespace,
+        ):
+            self._state.set_local_queue(queues.local_queue(view))
+        return known is not None and _is_same(known, view) and known.spec == view.spec
+
+    def _lose_local_queue(self, view: views.Object) -> None:
+        key = LocalQueueKey(*mirrors.key_of(view))
+        known = self.local_queues.pop(key, None)
+        if known is not None:
+            self._behind[known.spec.cluster_queue].pop(key, None)
+        self._touch(resources.LOCAL_QUEUES, key.name, key.namespace)
+        self.unreadable.pop((resources.LOCAL_QUEUES, *key), None)
+        self._state.drop_local_queue(key)
+
+    def _see_priority(self, view: views.WorkloadPriorityClass) -> bool:
+        known = self.priority_classes.get(view.metadata.name)
+        self.priority_classes[view.metadata.name] = view.value
+        return known == view.value
+
+    def _lose_priority(self, view: views.Object) -> None:
+        self.priority_classes.pop(view.metadata.name, None)
+
+    def _see_check(self, view: views.AdmissionCheck) -> bool:
+        name = view.metadata.name
+        known = self.checks.get(name)
+        self.checks[name] = view
+        self._touch_seen(resources.ADMISSION_CHECKS, known, view)
+        active, controller = _is_active(view), view.spec.controller_name
+        self._state.set_admission_check(name, active=active, controller=controller)
+        return known is not None and _is_same(known, view) and _is_active(known) == active
+
+    def _lose_check(self, view: views.Object) -> None:
+        self.checks.pop(view.metadata.name, None)
+        self._state.drop_admission_check(view.metadata.name)
+
+    def _see_topology(self, view: views.Topology) -> bool:
+        name = view.metadata.name
+        known = self.topologies.get(name)
+        self.topologies[name] = view
+        self._touch_seen(resources.TOPOLOGIES, known, view)
+        self._state.set_topology(name)
+        return known is not None
+
+    def _lose_topology(self, view: views.Object) -> None:
+        self.topologies.pop(view.metadata.name, None)
+        self._state.drop_topology(view.metadata.name)
+
+
+def _is_active(check: views.AdmissionCheck) -> bool:
+    found = check.status.conditions or ()
+    return any(one.type == "Active" and one.status == "True" for one in found)
+
+
+def _topology(flavor: views.ResourceFlavor | None) -> tuple[str, ...]:
+    return (flavor.spec.topology_name,) if flavor and flavor.spec.topology_name else ()
+
+
+def _checks(queue: views.ClusterQueue | None) -> set[str]:
+    strategy = queue.spec.admission_checks_strategy if queue is not None else None
+    return {one.name for one in (strategy.admission_checks if strategy else None) or ()}
+
+
+def _flavors(queue: views.ClusterQueue | None) -> set[str]:
+    groups = (queue.spec.resource_groups if queue is not None else None) or ()
+    return {flavor.name for group in groups for flavor in group.flavors}
+
+
+def _is_same(known: views.Object, view: views.Object) -> bool:
+    """Whether an object was neither made anew, nor annotated, nor is on its way out since."""
+    old, new = known.metadata, view.metadata
+    return (old.uid, old.deletion_timestamp, old.annotations or {}) == (
+        new.uid,
+        new.deletion_timestamp,
+        new.annotations or {},
+    )

@@ -1,0 +1,240 @@
+"""Status of ClusterQueues, LocalQueues and Cohorts as documents, and when each is written.
+
+Source: kueue pkg/controller/core (clusterqueue_controller.go, localqueue_controller.go,
+cohort_controller.go).
+"""
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from admission.api import views, viewstatuses
+from admission.base import clock, names, quantity
+from admission.base.names import FlavorResource
+from admission.controllers.workloads import conditions
+from admission.engine.fairusage import Consumption
+from admission.state.status import CohortStatus, QueueStatus
+
+_MOST_FLAVORS: Final = 64
+"""What the schema of the status allows; a spec may list more."""
+_SECOND_US: Final = 1_000_000
+_UNREADABLE: Final = "Unknown"
+"""Reason of a queue that admits nothing for no reason that Kueue has a name for."""
+
+_ABOUT_GPUS: Final = (names.CAPACITY_SUFFICIENT, names.COSTS_EXACT)
+
+
+def cluster_queue(
+    view: views.ClusterQueue,
+    status: QueueStatus,
+    now: datetime,
+    about_gpus: Iterable[views.Condition] = (),
+) -> dict[str, Any]:
+    """Status of a ClusterQueue; ``borrowed`` stands beside each total.
+
+    Args:
+        view: the ClusterQueue.
+        status: as the state knows it.
+        now: of conditions that change.
+        about_gpus: conditions about the GPUs behind its quota, as far as anything is known.
+    """
+    return {
+        **_common(view, view.status, status, now, about_gpus),
+        "flavorsReservation": _flavors(status.reservation, status.borrowed_reservation) or None,
+        "flavorsUsage": _flavors(status.usage, status.borrowed_usage) or None,
+        "fairSharing": _share(status.weighted_share),
+    }
+
+
+def local_queue(
+    view: views.LocalQueue,
+    status: QueueStatus,
+    now: datetime,
+    consumption: Consumption | None = None,
+    interval_us: int = 0,
+) -> dict[str, Any]:
+    """Status of a LocalQueue.
+
+    Past usage is brought up to date where the status is written anyway, and for its own sake
+    once in an interval. While the queue is not active, it stays as it was last told.
+
+    Args:
+        view: the LocalQueue.
+        status: as the state knows it.
+        now: of conditions that change.
+        consumption: past usage; None without admission fair sharing.
+        interval_us: least time between two writes for the sake of past usage, in microseconds.
+    """
+    document = {
+        **_common(view, view.status, status, now),
+        "flavorsReservation": _flavors(status.reservation, None) or None,
+        "flavorsUsage": _flavors(status.usage, None) or None,
+    }
+    if consumption is None:
+        return document | {"fairSharing": None}
+    if not status.active or not consumption.updated_us:
+        return document
+    shown = _readable_consumption(view)
+    if not differs(document, view.status) and not _is_due(shown, consumption, interval_us):
+        return document
+    if shown is not None and not shown.consumed and not consumption.consumed:
+        return document
+    return document | {"fairSharing": _past_usage(consumption)}
+
+
+def _readable_consumption(view: views.LocalQueue) -> Consumption | None:
+    try:
+        return consumption_of(view)
+    except ValueError:
+        return None  # it is written anew
+
+
+def cohort(status: CohortStatus | None) -> dict[str, Any]:
+    """Status of a Cohort: its share, with fair sharing."""
+    return {"fairSharing": _share(None if status is None else status.weighted_share)}
+
+
+def unreadable(known: QueueStatus | None, problem: str) -> QueueStatus:
+    """Status of a queue whose spec cannot be taken in; it admits nothing.
+
+    Args:
+        known: status by the last spec that could; None when there was none.
+        problem: what is wrong with it.
+    """
+    message = f"The spec cannot be read: {problem}"
+    if known is None:
+        return QueueStatus(active=False, reason=_UNREADABLE, message=message)
+    return replace(known, active=False, reason=_UNREADABLE, message=message)
+
+
+def differs(
+    document: Mapping[str, Any], found: viewstatuses.QueueStatus | viewstatuses.CohortStatus
+) -> bool:
+    """Whether writing the document would change a status; None stands for no member."""
+    present: dict[str, Any] = msgspec.to_builtins(found)
+    conditions_now = getattr(found, "conditions", None)
+    if conditions_now is not None:
+        present["conditions"] = conditions.to_wire(conditions_now)
+    share = present.get("fairSharing")
+    if share is not None and share["admissionFairSharingStatus"] is None:
+        del share["admissionFairSharingStatus"]
+    return any(present.get(key) != value for key, value in document.items())
+
+
+def consumption_of(view: views.LocalQueue) -> Consumption | None:
+    """Past usage as the status tells it, in units of 1e-9; None where it tells none.
+
+    Raises:
+        ValueError: a quantity or the time cannot be read.
+    """
+    share = view.status.fair_sharing
+    found = share.admission_fair_sharing_status if share is not None else None
+    if found is None or not found.last_update:
+        return None
+    moment = clock.from_wire(found.last_update)
+    return Consumption(
+        consumed={
+            names.ResourceName(name): max(0, quantity.parse_nano(str(value)))
+            for name, value in (found.consumed_resources or {}).items()
+        },
+        updated_us=int(moment.timestamp()) * _SECOND_US,
+    )
+
+
+def _common(
+    view: views.Object,
+    found: viewstatuses.QueueStatus,
+    status: QueueStatus,
+    now: datetime,
+    about_gpus: Iterable[views.Condition] = (),
+) -> dict[str, Any]:
+    changes = [_active(view, status, now), *about_gpus]
+    known = {one.type for one in changes}
+    kept = [
+        one for one in found.conditions or () if one.type not in _ABOUT_GPUS or one.type in known
+    ]
+    return {
+        "conditions": conditions.to_wire(conditions.merge(kept, *changes)),
+        "pendingWorkloads": status.pending,
+        "reservingWorkloads": status.reserving,
+        "admittedWorkloads": status.admitted,
+    }
+
+
+def _active(view: views.Object, status: QueueStatus, now: datetime) -> views.Condition:
+    return conditions.make(
+        conditions.ACTIVE,
+        status=status.active,
+        reason=status.reason,
+        message=status.message,
+        now=now,
+        generation=view.metadata.generation,
+    )
+
+
+def _share(weighted: int | None) -> dict[str, Any] | None:
+    return None if weighted is None else {"weightedShare": weighted}
+
+
+def _past_usage(consumption: Consumption) -> dict[str, Any]:
+    moment = datetime.fromtimestamp(consumption.updated_us // _SECOND_US, UTC)
+    return {
+        "weightedShare": 0,
+        "admissionFairSharingStatus": {
+            "consumedResources": {
+                name: quantity.format_nano(value)
+                for name, value in sorted(consumption.consumed.items())
+            },
+            "lastUpdate": clock.to_wire(moment),
+        },
+    }
+
+
+def _is_due(shown: Consumption | None, consumption: Consumption, interval_us: int) -> bool:
+    return shown is None or consumption.updated_us - shown.updated_us >= interval_us
+
+
+def _flavors(
+    totals: Mapping[FlavorResource, int], borrowed: Mapping[FlavorResource, int] | None
+) -> list[dict[str, Any]]:
+    """Totals by flavor in their order, resources of a flavor sorted by name."""
+    by_flavor: dict[names.FlavorName, list[FlavorResource]] = {}
+    for pair in totals:
+        by_flavor.setdefault(pair.flavor, []).append(pair)
+    shown = _shown(by_flavor, totals)
+    return [
+        {
+            "name": flavor,
+            "resources": [_resource(pair, totals, borrowed) for pair in sorted(pairs)],
+        }
+        for flavor, pairs in by_flavor.items()
+        if flavor in shown
+    ]
+
+
+def _shown(
+    by_flavor: Mapping[names.FlavorName, list[FlavorResource]],
+    totals: Mapping[FlavorResource, int],
+) -> Container[names.FlavorName]:
+    """As many flavors as the schema allows; those in use before those that are not."""
+    if len(by_flavor) <= _MOST_FLAVORS:
+        return by_flavor
+    by_use = sorted(by_flavor, key=lambda name: not any(totals[one] for one in by_flavor[name]))
+    return frozenset(by_use[:_MOST_FLAVORS])
+
+
+def _resource(
+    pair: FlavorResource,
+    totals: Mapping[FlavorResource, int],
+    borrowed: Mapping[FlavorResource, int] | None,
+) -> dict[str, str]:
+    shown = {
+        "name": pair.resource,
+        "total": quantity.from_canonical(pair.resource, totals[pair]),
+    }
+    if borrowed is not None:
+        shown["borrowed"] = quantity.from_canonical(pair.resource, borrowed.get(pair, 0))
+    return shown

@@ -1,0 +1,224 @@
+"""Writes the status of each ClusterQueue, LocalQueue and Cohort that changed, coalesced.
+
+A status is compared with the one that was last seen, so that a restart writes nothing that is
+right already, and what somebody else has overwritten is put right. Finalizers of the objects
+that others refer to go the same ways, see `finalizers`.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from admission.api import views
+from admission.base.clock import Clock
+from admission.base.names import ClusterQueueName, CohortName, LocalQueueKey
+from admission.controllers.queues import queuemetrics, queuestatus
+from admission.controllers.queues.accounting import Accounting
+from admission.controllers.queues.configuration import Configuration
+from admission.controllers.queues.finalizers import Finalizers
+from admission.controllers.queues.throttle import Throttle
+from admission.controllers.seeing import observed
+from admission.controllers.writing import writes
+from admission.controllers.writing.lanes import Lanes
+from admission.controllers.writing.writes import Outcome, QueueLane, Result
+from admission.kube import resources
+from admission.kube.resources import Resource
+from admission.obs import logs
+from admission.state.world import State
+
+_CLUSTER_QUEUE: Final = resources.CLUSTER_QUEUES.kind
+_LOCAL_QUEUE: Final = resources.LOCAL_QUEUES.kind
+_COHORT: Final = resources.COHORTS.kind
+_WITH_STATUS: Final = (_CLUSTER_QUEUE, _LOCAL_QUEUE, _COHORT)
+
+
+class _Built(NamedTuple):
+    """An object and the status that it should have."""
+
+    view: views.ClusterQueue | views.LocalQueue | views.Cohort
+    resource: Resource
+    status: dict[str, Any]
+
+
+AboutGpus = Callable[[views.ClusterQueue, datetime], views.Condition | None]
+"""Says something about the GPUs of a ClusterQueue, if there is something to say."""
+
+
+class QueueStatuses:
+    """Which statuses are stale, and the writes that mend them."""
+
+    def __init__(
+        self,
+        state: State,
+        configuration: Configuration,
+        lanes: Lanes,
+        clock: Clock,
+        interval_seconds: float,
+        accounting: Accounting,
+        about_gpus: tuple[AboutGpus, ...],
+    ) -> None:
+        self._state = state
+        self._configuration = configuration
+        self._lanes = lanes
+        self._clock = clock
+        self._accounting = accounting
+        self._about_gpus = about_gpus
+        accounting.ask_cohorts_of(state.cohorts_of)
+        self._log = logs.get("queues")
+        self._throttle = Throttle(interval_seconds)
+        self._finalizers = Finalizers(state, configuration, lanes)
+
+    def restore(self) -> None:
+        """Takes over the past usage that an earlier leader has left in the LocalQueues."""
+        for key in sorted(self._configuration.local_queues):
+            try:
+                known = queuestatus.consumption_of(self._configuration.local_queues[key])
+            except ValueError as error:
+                known = None
+                self._log.error(
+                    "past usage left out", namespace=key.namespace, name=key.name, error=str(error)
+                )
+            self._state.restore_consumption(key, known, self._now_us())
+
+    def collect(self) -> None:
+        """Asks who has something new to tell."""
+        changed = self._state.take_changed()
+        for queue in sorted(changed.cluster_queues):
+            self.mark(QueueLane(_CLUSTER_QUEUE, "", queue))
+        for key in sorted(changed.local_queues):
+            self.mark(QueueLane(_LOCAL_QUEUE, *key))
+        for cohort in sorted(changed.cohorts):
+            self.mark(QueueLane(_COHORT, "", cohort))
+        for resource, namespace, name in self._configuration.take_touched():
+            self.mark(QueueLane(resource.kind, namespace, name))
+        for key in sorted(self._accounting.census.take_changed()):
+            self._mark_counted(key)
+
+    def _mark_counted(self, key: LocalQueueKey) -> None:
+        """Metrics of a LocalQueue, and of the ClusterQueue behind it, are stale."""
+        local = self._configuration.local_queues.get(key)
+        if local is not None:
+            self.mark(QueueLane(_LOCAL_QUEUE, *key))
+            self.mark(QueueLane(_CLUSTER_QUEUE, "", local.spec.cluster_queue))
+
+    def mark(self, lane: QueueLane) -> None:
+        """Status and finalizers may be stale."""
+        self._finalizers.mark(lane)
+        if lane.kind in _WITH_STATUS:
+            self._throttle.mark(lane, self._clock.monotonic())
+
+    def next_due(self, room_at: float) -> float | None:
+        """Moment of the monotonic clock at which `send` has something to do."""
+        return self._throttle.next_due(room_at)
+
+    def send(self, may_send: Callable[[], bool], room_at: float) -> None:
+        """Sends the writes that are due, as long as there is room for them.
+
+        Many may be due at once, so none is taken up that would stand in the way of others.
+        """
+        self._finalizers.send()
+        now = self._clock.monotonic()
+        for lane in self._throttle.due(now, room_at):
+            if not may_send():
+                break
+            if self._lanes.is_busy(lane):
+                self._throttle.postpone(lane, now)
+            else:
+                self._throttle.take(lane, now)
+                self._send(lane)
+
+    def settle(self, lane: QueueLane, outcome: Outcome) -> None:
+        """Takes what came of a write; what the object is now was answered, or read.
+
+        One that is gone since, or was seen later already, is not taken back.
+        """
+        known, found = self._configuration.find(*lane), outcome.object
+        if known is not None and found is not None and _is_newer(found, known):
+            self._configuration.mirrors[outcome.write.resource].see(found)
+        if outcome.result is Result.CONFLICT:
+            self.mark(lane)
+
+    def _send(self, lane: QueueLane) -> None:
+        built = self._build(lane)
+        if built is None:
+            self._throttle.forget(lane)
+        elif queuestatus.differs(built.status, built.view.status):
+            self._lanes.submit(
+                writes.patch_queue_status(lane, built.resource, built.view, built.status)
+            )
+
+    def _build(self, lane: QueueLane) -> _Built | None:
+        """The object, its resource and its status; None when the object is gone."""
+        match lane.kind:
+            case resources.LOCAL_QUEUES.kind:
+                return self._local_queue(LocalQueueKey(lane.namespace, lane.name))
+            case resources.CLUSTER_QUEUES.kind:
+                return self._cluster_queue(lane.name)
+            case _:
+                return self._cohort(lane.name)
+
+    def _local_queue(self, key: LocalQueueKey) -> _Built | None:
+        view = self._configuration.local_queues.get(key)
+        if view is None:
+            queuemetrics.forget_local_queue(key.namespace, key.name)
+            self._accounting.forget_local_queue(key.namespace, key.name)
+            return None
+        now, resource = self._clock.now(), resources.LOCAL_QUEUES
+        problem = self._configuration.unreadable.get((resource, *key))
+        found = (
+            self._state.local_queue_status(key)
+            if problem is None
+            else queuestatus.unreadable(None, problem)
+        )
+        consumption = self._state.consumption(key)
+        around = queuemetrics.Surroundings(
+            role=self._accounting.role,
+            counted=self._accounting.census.count((key,)),
+            past=None if consumption is None else self._state.fair_usage(key),
+        )
+        queuemetrics.local_queue(view, found, around)
+        status = queuestatus.local_queue(view, found, now, consumption, self._state.sampling_us)
+        return _Built(view, resource, status)
+
+    def _cluster_queue(self, name: str) -> _Built | None:
+        view = self._configuration.cluster_queues.get(name)
+        if view is None:
+            queuemetrics.forget_cluster_queue(name)
+            self._accounting.forget_cluster_queue(name)
+            return None
+        now, resource = self._clock.now(), resources.CLUSTER_QUEUES
+        problem = self._configuration.unreadable.get((resource, "", name))
+        known = ClusterQueueName(name) in self._state.forest.queues
+        found = self._state.cluster_queue_status(ClusterQueueName(name)) if known else None
+        if found is None or problem is not None:
+            found = queuestatus.unreadable(found, problem or "it was not taken in")
+        above = self._state.cohorts_of(name)
+        around = queuemetrics.Surroundings(
+            role=self._accounting.role,
+            counted=self._accounting.census.count(self._configuration.behind(name)),
+            root=above[-1] if above else "",
+        )
+        queuemetrics.cluster_queue(view, found, around)
+        about = filter(None, (condition(view, now) for condition in self._about_gpus))
+        return _Built(view, resource, queuestatus.cluster_queue(view, found, now, about))
+
+    def _cohort(self, name: str) -> _Built | None:
+        found = self._state.cohort_status(CohortName(name))
+        if found is None:
+            queuemetrics.forget_cohort(name)
+            self._accounting.forget_cohort(name)
+        else:
+            queuemetrics.cohort(name, found, self._accounting.role)
+        view = self._configuration.cohorts.get(name)
+        if view is None:
+            return None
+        return _Built(view, resources.COHORTS, queuestatus.cohort(found))
+
+    def _now_us(self) -> int:
+        return int(self._clock.now().timestamp() * 1_000_000)
+
+
+def _is_newer(found: views.Object, known: views.Object) -> bool:
+    """Whether one is a later version of the other object."""
+    same = found.metadata.uid == known.metadata.uid
+    return same and observed.version(found) > observed.version(known)

@@ -1,0 +1,1 @@
+"""What was seen of objects: each as its newest version, whoever told of it."""

@@ -1,0 +1,1 @@
+"""Workloads, whoever owns them: conditions, statuses, evictions, checks and upkeep."""

@@ -1,0 +1,194 @@
+"""Taking quota back: what an eviction, its end and a withdrawn reservation write.
+
+Every function returns the ``status`` member of a merge patch. Source: kueue pkg/workload/evict
+and pkg/controller/jobframework/reconciler.go.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from admission.api import views
+from admission.controllers.workloads import checks, conditions, facts
+from admission.engine import decisions, model
+
+DEACTIVATED: Final = "Deactivated"
+_DUE_TO: Final = "DueTo"
+BY_PROGRAM: Final = f"{DEACTIVATED}{_DUE_TO}"
+"""How the reason begins where no person has deactivated the Workload."""
+EVENT: Final = "EvictedDueTo"
+"""How the reason of the event begins."""
+_PLACES: Final = ("clusterName", "nominatedClusterNames", "unhealthyNodes")
+"""Members of the status that tell of an admission that is over."""
+_RETRIED_AT_ONCE: Final = frozenset({"Preempted", "NodeFailures"})
+
+
+def preempt(workload: views.Workload, evicted: decisions.Evict, now: datetime) -> dict[str, Any]:
+    """Somebody else needs the quota; it is kept until the pods are gone."""
+    preempted = conditions.make(
+        conditions.PREEMPTED,
+        status=True,
+        reason=evicted.preemption_reason,
+        message=evicted.message,
+        now=now,
+    )
+    return evict(workload, evicted.reason, evicted.message, now, preempted)
+
+
+def told(
+    workload: views.Workload, evicted: decisions.Evict, preemptor: model.Workload | None
+) -> Iterator[tuple[dict[str, str], str, str]]:
+    """What is said once `preempt` was written: regarding whom, the reason and the note.
+
+    Args:
+        workload: the victim.
+        evicted: what was decided.
+        preemptor: for whom; None for one that is gone.
+    """
+    yield facts.reference(workload), f"{EVENT}{evicted.reason}", evicted.message
+    if preemptor is None:
+        return
+    ranks = "".join(
+        f"; {role} effective priority: {value} (base: {value}, boost: 0)"
+        for role, value in (
+            ("preemptor", preemptor.priority),
+            ("preemptee", workload.spec.priority or 0),
+        )
+    )
+    yield facts.reference(workload), "Preempted", f"{evicted.message}{ranks}"
+    metadata = workload.metadata
+    whom = f"{evicted.workload.text()} (UID: {metadata.uid})"
+    note = f"Preempted workload {whom} in ClusterQueue {evicted.cluster_queue}{ranks}"
+    regarding = {
+        **facts.reference(workload),
+        "namespace": preemptor.key.namespace,
+        "name": preemptor.key.name,
+        "uid": preemptor.uid,
+    }
+    yield regarding, "PreemptedWorkload", note
+
+
+def tells(workload: views.Workload, evicted: decisions.Evict) -> bool:
+    """Whether `preempt` was written for this decision."""
+    found = workload.status.condition(conditions.PREEMPTED)
+    told = found is not None and (found.status, found.message) == ("True", evicted.message)
+    return told and workload.status.is_true(conditions.EVICTED)
+
+
+def evict(
+    workload: views.Workload,
+    reason: str,
+    message: str,
+    now: datetime,
+    *changes: views.Condition,
+    without: str = "",
+    cause: str = "",
+) -> dict[str, Any]:
+    """The Workload must give its quota back; its checks start anew, and the eviction is counted.
+
+    Args:
+        workload: as it is.
+        reason: of the condition Evicted; ``Deactivated`` may carry ``DueTo<cause>``.
+        message: of the condition Evicted.
+        now: the present.
+        changes: further conditions.
+        without: a condition that ends with the eviction.
+        cause: of what is counted, where the reason does not say it.
+    """
+    evicted = conditions.make(
+        conditions.EVICTED,
+        status=True,
+        reason=reason,
+        message=message,
+        now=now,
+        generation=workload.metadata.generation,
+    )
+    status: dict[str, Any] = {
+        "conditions": conditions.merged(workload, evicted, *changes, without=without),
+        "schedulingStats": {"evictions": _counted(workload, reason, cause)},
+        **dict.fromkeys(_PLACES),
+    }
+    states = checks.reset(workload, now)
+    if states is not None:
+        status["admissionChecks"] = states
+    return status
+
+
+def clear(workload: views.Workload, now: datetime) -> dict[str, Any]:
+    """An evicted Workload has no running pods any more: its quota is free, and it waits again."""
+    evicted = workload.status.condition(conditions.EVICTED)
+    reason, message = (evicted.reason, evicted.message) if evicted else ("", "")
+    requeued = requeue(
+        workload, again=reason in _RETRIED_AT_ONCE, reason=reason, message=message, now=now
+    )
+    return _without_quota(workload, "PendingEvaluation", message, now, requeued)
+
+
+def withdraw(workload: views.Workload, reason: str, message: str, now: datetime) -> dict[str, Any]:
+    """A reservation that may not stand is taken back; nothing of the Workload has run."""
+    return _without_quota(workload, reason, message, now)
+
+
+def requeue(
+    workload: views.Workload, *, again: bool, reason: str, message: str, now: datetime
+) -> views.Condition:
+    """The condition Requeued: whether the Workload may be tried again."""
+    return conditions.make(
+        conditions.REQUEUED,
+        status=again,
+        reason=reason,
+        message=message,
+        now=now,
+        generation=workload.metadata.generation,
+    )
+
+
+def admitted_seconds(workload: views.Workload, now: datetime) -> int:
+    """Whole seconds since the Workload was admitted; 0 where it is not."""
+    return int(conditions.seconds_true(workload, conditions.ADMITTED, now))
+
+
+def time_admitted(workload: views.Workload, now: datetime) -> dict[str, int]:
+    """Goes with Admitted=False: how long the Workload was admitted so far, if it was just now.
+
+    Also where that took less than a second: zero tells an end from an admission that never was.
+    """
+    if not workload.status.is_true(conditions.ADMITTED):
+        return {}
+    past = workload.status.accumulated_past_execution_time_seconds or 0
+    return {"accumulatedPastExecutionTimeSeconds": past + admitted_seconds(workload, now)}
+
+
+def _without_quota(
+    workload: views.Workload,
+    reason: str,
+    message: str,
+    now: datetime,
+    *changes: views.Condition,
+) -> dict[str, Any]:
+    generation = workload.metadata.generation
+    return {
+        "admission": None,
+        "conditions": conditions.merged(
+            workload,
+            *changes,
+            conditions.not_reserved(reason, message, now, generation),
+            conditions.not_admitted(now, generation),
+        ),
+        **time_admitted(workload, now),
+    }
+
+
+def _counted(workload: views.Workload, reason: str, cause: str) -> list[dict[str, Any]]:
+    """Evictions so far with this one; ``DeactivatedDueToX`` is Deactivated with the cause X."""
+    base = reason
+    if reason.startswith(DEACTIVATED):
+        base, _, cause = reason.partition(_DUE_TO)
+    stats = workload.status.scheduling_stats
+    past = (stats.evictions if stats else None) or ()
+    found = {(one.reason, one.underlying_cause): one for one in past}
+    known = found.get((base, cause), views.EvictionCount(reason=base, underlying_cause=cause))
+    found[base, cause] = msgspec.structs.replace(known, count=known.count + 1)
+    return [msgspec.to_builtins(found[key]) for key in sorted(found)]

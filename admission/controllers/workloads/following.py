@@ -1,0 +1,46 @@
+"""Which Workloads have yet to take over the value of their WorkloadPriorityClass.
+
+Only a class that appears or changes its value reaches its Workloads, so that a priority that
+somebody sets by hand stays. Source: kueue
+pkg/controller/core/workloadpriorityclass_controller.go.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from admission.api import views
+from admission.base import names
+from admission.base.names import WorkloadKey
+from admission.controllers.workloads import facts
+
+
+class Following:
+    """Workloads whose class may have changed since they were written."""
+
+    def __init__(self) -> None:
+        self._due: set[WorkloadKey] = set()
+
+    def add(self, keys: Iterable[WorkloadKey]) -> None:
+        """Their class may be worth something else than they say."""
+        self._due.update(keys)
+
+    def forget(self, key: WorkloadKey) -> None:
+        """The Workload is gone."""
+        self._due.discard(key)
+
+    def priority(self, workload: views.Workload, classes: Mapping[str, int]) -> int | None:
+        """The value that a Workload has to take over; None, from then on, once it has it.
+
+        Args:
+            workload: as it is.
+            classes: values of the WorkloadPriorityClasses by name.
+        """
+        key = facts.key(workload)
+        if key not in self._due:
+            return None
+        reference = workload.spec.priority_class_ref
+        ours = reference is not None and reference.group == names.KUEUE_GROUP
+        value = classes.get(reference.name) if reference is not None and ours else None
+        if value is None or value == workload.spec.priority:
+            self._due.discard(key)
+            return None
+        return value

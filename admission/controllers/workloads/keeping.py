@@ -1,0 +1,41 @@
+"""Changes that upkeep asks for, as writes and events."""
+
+from admission.api import views
+from admission.controllers.workloads import facts
+from admission.controllers.workloads.rules import Change
+from admission.controllers.writing import writes
+from admission.controllers.writing.events import Events
+from admission.controllers.writing.writes import Purpose, Write
+from admission.kube import resources
+
+
+def write_for(workload: views.Workload, change: Change) -> Write | None:
+    """The write of a change; None for the owner of a kind that we do not know."""
+    if change.purpose is Purpose.DELETE_OWNER:
+        owner = workload.metadata.controller()
+        resource = owner and resources.of_kind(owner.api_version, owner.kind)
+        return writes.delete_owner(workload, owner, resource) if owner and resource else None
+    if change.purpose is Purpose.DELETE_WORKLOAD:
+        return writes.delete_workload(workload)
+    if change.finalizers is not None:
+        return writes.set_finalizers(workload, change.purpose, change.finalizers)
+    if change.spec is not None:
+        return writes.patch_workload_spec(workload, change.purpose, change.spec)
+    return writes.patch_workload_status(workload, change.purpose, change.status or {})
+
+
+def report(workload: views.Workload, change: Change, events: Events) -> None:
+    """Tells of a change what is to be told: about the owner where that is deleted."""
+    if change.event is None:
+        return
+    owner = workload.metadata.controller()
+    regarding = facts.reference(workload)
+    if change.purpose is Purpose.DELETE_OWNER and owner is not None:
+        regarding = {
+            "apiVersion": owner.api_version,
+            "kind": owner.kind,
+            "namespace": workload.metadata.namespace,
+            "name": owner.name,
+            "uid": owner.uid,
+        }
+    events.event(regarding, *change.event)

@@ -1,0 +1,109 @@
+"""Pods that have to become ready in time: the condition PodsReady, and what follows without it.
+
+Source: kueue pkg/controller/jobframework/reconciler.go (generatePodsReadyCondition) and
+pkg/controller/core/workload_controller.go (reconcileNotReadyTimeout); messages are Kueue's.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from admission.api import views
+from admission.base import clock
+from admission.controllers.workloads import conditions, evictions, rules
+from admission.controllers.workloads.rules import Change, Surroundings
+from admission.settings import PodsReadySettings
+
+_TIMEOUT: Final = "PodsReadyTimeout"
+_TO_START: Final = "WaitForStart"
+_TO_RECOVER: Final = "WaitForRecovery"
+_STARTED: Final = "Started"
+_RECOVERED: Final = "Recovered"
+_TEXTS: Final = {
+    _TO_START: "Not all pods are ready or succeeded",
+    _TO_RECOVER: "At least one pod has failed, waiting for recovery",
+    _STARTED: "All pods reached readiness and the workload is running",
+    _RECOVERED: "All pods reached readiness and the workload is running",
+}
+_MOST_DOUBLINGS: Final = 31
+"""After so many the wait is beyond any limit."""
+
+
+def tell(workload: views.Workload, around: Surroundings) -> Change | None:
+    """The condition PodsReady of a Workload whose pods we know."""
+    if around.settings.pods_ready is None or around.pods_ready is None:
+        return None
+    reason = _reason(workload, ready=around.pods_ready)
+    condition = conditions.make(
+        conditions.PODS_READY,
+        status=reason in {_STARTED, _RECOVERED},
+        reason=reason,
+        message=_TEXTS[reason],
+        now=around.now,
+        generation=workload.metadata.generation,
+    )
+    known = workload.status.condition(conditions.PODS_READY)
+    if known is not None and (known.status, known.reason) == (condition.status, reason):
+        return None
+    return Change(status={"conditions": conditions.merged(workload, condition)})
+
+
+def limit(workload: views.Workload, around: Surroundings) -> Change | None:
+    """A Workload whose pods are not ready in time is evicted, and at last deactivated."""
+    settings, end = around.settings.pods_ready, due(workload, around.settings.pods_ready)
+    if settings is None or end is None or end > around.now:
+        return None
+    state = workload.status.requeue_state
+    count = (state.count or 0 if state else 0) + 1
+    if settings.backoff_limit is not None and count > settings.backoff_limit:
+        return rules.target(
+            workload,
+            "RequeuingLimitExceeded",
+            "exceeding the maximum number of re-queuing retries",
+            around.now,
+        )
+    found = workload.metadata
+    message = f"Exceeded the PodsReady timeout {found.namespace}/{found.name}"
+    known = workload.status.condition(conditions.PODS_READY)
+    cause = known.reason if known is not None else _TO_START
+    moments = [around.now + timedelta(seconds=_wait(settings, count))]
+    if state is not None and state.requeue_at:
+        moments.append(clock.from_wire(state.requeue_at))
+    status = evictions.evict(workload, _TIMEOUT, message, around.now, cause=cause)
+    status["requeueState"] = {"count": count, "requeueAt": clock.to_wire(max(moments))}
+    return rules.eviction(workload, status, _TIMEOUT, message)
+
+
+def due(workload: views.Workload, settings: PodsReadySettings | None) -> datetime | None:
+    """When the pods must be ready; None where they are, or need not be."""
+    if settings is None or not rules.is_settled(workload):
+        return None
+    admitted = workload.status.condition(conditions.ADMITTED)
+    if admitted is None or admitted.status != "True":
+        return None
+    known = workload.status.condition(conditions.PODS_READY)
+    since, bound = admitted.last_transition_time, settings.timeout_us
+    if known is not None and known.status == "True":
+        return None
+    if known is not None and known.reason == _TO_RECOVER:
+        if settings.recovery_us == 0:
+            return None
+        since, bound = known.last_transition_time, settings.recovery_us
+    return clock.from_wire(since) + timedelta(microseconds=bound) if since else None
+
+
+def _reason(workload: views.Workload, *, ready: bool) -> str:
+    known = workload.status.condition(conditions.PODS_READY)
+    before = known.reason if known is not None else _TO_START
+    if not workload.status.is_true(conditions.ADMITTED):
+        return _TO_START
+    if ready:
+        return _RECOVERED if before in {_TO_RECOVER, _RECOVERED} else _STARTED
+    return _TO_START if before == _TO_START else _TO_RECOVER
+
+
+def _wait(settings: PodsReadySettings, count: int) -> int:
+    """Seconds until the next try; the first is the base, whatever the longest may be."""
+    base = settings.backoff_base_seconds
+    if count == 1:
+        return base
+    return min(base << min(count - 1, _MOST_DOUBLINGS), settings.backoff_max_seconds)

@@ -1,0 +1,95 @@
+"""The end of Workloads that have ended: when they, or their owners, are deleted.
+
+Source: kueue pkg/controller/core/workload_controller.go and
+pkg/controller/jobframework/reconciler.go; notes of events are Kueue's.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from admission.api import views
+from admission.base import clock, names
+from admission.controllers.workloads import conditions, evictions, rules, statuses
+from admission.controllers.workloads.rules import Change, Surroundings
+from admission.controllers.writing.writes import Purpose
+from admission.settings import RetentionSettings
+
+_FINISHED_NOTE: Final = "Deleted finished workload due to elapsed retention"
+_OWNER_NOTE: Final = "Deleted job: deactivation retention period expired"
+_OWNERS: Final = frozenset({("v1", "Pod"), ("batch/v1", "Job")})
+"""Kinds whose objects we delete; others have controllers of their own."""
+_NOBODY: Final = "The workload's owner no longer exists"
+
+
+def end(workload: views.Workload, around: Surroundings) -> Change | None:
+    """What is still to be done with a Workload that is finished or being deleted."""
+    is_orphan = not workload.metadata.owner_references
+    if workload.metadata.deletion_timestamp:
+        return _release(workload) if is_orphan else None
+    if is_orphan and workload.metadata.label(names.JOB_UID_LABEL):
+        released = _release(workload)
+        if released is not None:
+            return released
+    moment = _finished_end(workload, around.settings.retention)
+    if moment is None or moment > around.now:
+        return None
+    return _release(workload) or Change(
+        purpose=Purpose.DELETE_WORKLOAD, event=("Normal", "Deleted", _FINISHED_NOTE)
+    )
+
+
+def finish_orphan(workload: views.Workload, around: Surroundings) -> Change | None:
+    """A Workload that was made for a Job, but has no owner, is over."""
+    if workload.metadata.owner_references or not workload.metadata.label(names.JOB_UID_LABEL):
+        return None
+    status = statuses.finish(workload, "OwnerNotFound", _NOBODY, around.now)
+    return Change(purpose=Purpose.FINISH_WORKLOAD, status=status)
+
+
+def delete_owner(workload: views.Workload, around: Surroundings) -> Change | None:
+    """The owner of a Workload that the program deactivated is deleted after a while."""
+    moment = _owner_end(workload, around.settings.retention)
+    if moment is None or moment > around.now:
+        return None
+    return Change(purpose=Purpose.DELETE_OWNER, event=("Normal", "Deleted", _OWNER_NOTE))
+
+
+def due(workload: views.Workload, settings: RetentionSettings) -> datetime | None:
+    """When the Workload or its owner is to be deleted; None for never."""
+    return _finished_end(workload, settings) or _owner_end(workload, settings)
+
+
+def _finished_end(workload: views.Workload, settings: RetentionSettings) -> datetime | None:
+    found = workload.status.condition(conditions.FINISHED)
+    if found is None or found.status != "True":
+        return None
+    return _after(found, settings.after_finished_us)
+
+
+def _owner_end(workload: views.Workload, settings: RetentionSettings) -> datetime | None:
+    found = workload.status.condition(conditions.EVICTED)
+    is_over = workload.status.is_true(conditions.FINISHED)
+    if found is None or found.status != "True" or is_over or rules.is_active(workload):
+        return None
+    owner = workload.metadata.controller()
+    if owner is None or (owner.api_version, owner.kind) not in _OWNERS:
+        return None
+    if not found.reason.startswith(evictions.BY_PROGRAM):
+        return None
+    return _after(found, settings.after_deactivated_us)
+
+
+def _after(condition: views.Condition, microseconds: int | None) -> datetime | None:
+    if microseconds is None or not condition.last_transition_time:
+        return None
+    moment = clock.from_wire(condition.last_transition_time)
+    return moment + timedelta(microseconds=microseconds)
+
+
+def _release(workload: views.Workload) -> Change | None:
+    """Takes our finalizer off, where it is."""
+    found = workload.metadata.finalizers or ()
+    if names.RESOURCE_IN_USE not in found:
+        return None
+    left = tuple(one for one in found if one != names.RESOURCE_IN_USE)
+    return Change(purpose=Purpose.LET_WORKLOAD_GO, finalizers=left)

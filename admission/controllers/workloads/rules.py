@@ -1,0 +1,96 @@
+"""What a rule of upkeep looks at besides the Workload, and what it may ask for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from admission.api import views
+from admission.controllers.workloads import conditions, evictions
+from admission.controllers.writing.writes import Purpose
+from admission.settings import WorkloadSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What decides about a Workload besides itself.
+
+    Attributes:
+        local_queue: the queue it names; None where there is none.
+        cluster_queue: where it holds quota, else where its LocalQueue points; None likewise.
+        priority: value of its WorkloadPriorityClass that it has to take over; None for none.
+        now: the present.
+        settings: what is done with Workloads besides giving them quota.
+        pods_ready: whether all of its pods are ready; None where somebody else tells.
+    """
+
+    local_queue: views.LocalQueue | None
+    cluster_queue: views.ClusterQueue | None
+    priority: int | None
+    now: datetime
+    settings: WorkloadSettings
+    pods_ready: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What is to be written; one of status, spec and finalizers, or a deletion.
+
+    Attributes:
+        purpose: why; DELETE_WORKLOAD and DELETE_OWNER have nothing else.
+        status: members of the status.
+        spec: members of the spec.
+        finalizers: the Workload's finalizers from now on.
+        event: type, reason and note of an event on the Workload, or on the owner it deletes.
+    """
+
+    purpose: Purpose = Purpose.KEEP_UP
+    status: dict[str, Any] | None = None
+    spec: dict[str, Any] | None = None
+    finalizers: tuple[str, ...] | None = None
+    event: tuple[str, str, str] | None = None
+
+
+Rule = Callable[[views.Workload, Surroundings], Change | None]
+
+
+def is_active(workload: views.Workload) -> bool:
+    """Whether nobody has deactivated it."""
+    return workload.spec.active is not False
+
+
+def is_settled(workload: views.Workload) -> bool:
+    """Whether it holds quota and nobody has told it to leave."""
+    return (
+        workload.status.is_true(conditions.QUOTA_RESERVED)
+        and is_active(workload)
+        and not workload.status.is_true(conditions.EVICTED)
+    )
+
+
+def target(
+    workload: views.Workload,
+    reason: str,
+    message: str,
+    now: datetime,
+    event: tuple[str, str, str] | None = None,
+) -> Change:
+    """The Workload is to be deactivated."""
+    condition = conditions.make(
+        conditions.DEACTIVATION_TARGET,
+        status=True,
+        reason=reason,
+        message=message,
+        now=now,
+        generation=workload.metadata.generation,
+    )
+    return Change(status={"conditions": conditions.merged(workload, condition)}, event=event)
+
+
+def eviction(
+    workload: views.Workload, status: dict[str, Any], reason: str, message: str
+) -> Change:
+    """An eviction; one of a Workload without quota is no news."""
+    reserved = workload.status.is_true(conditions.QUOTA_RESERVED)
+    event = ("Normal", f"{evictions.EVENT}{reason}", message) if reserved else None
+    return Change(purpose=Purpose.EVICT, status=status, event=event)

@@ -1,0 +1,104 @@
+"""What is written into the status of a Workload at each turn of its life.
+
+Every function returns the ``status`` member of a merge patch; lists in it are whole. Source:
+kueue pkg/workload/workload.go and pkg/workload/evict; reasons and messages are Kueue's.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from admission.api import views
+from admission.base import quantity
+from admission.controllers.workloads import checks, conditions, evictions
+from admission.engine import decisions
+from admission.translate import admission
+
+
+def reserve(workload: views.Workload, admit: decisions.Admit, now: datetime) -> dict[str, Any]:
+    """Quota is reserved; without an open admission check it is admitted in the same write."""
+    generation = workload.metadata.generation
+    is_open = not checks.all_ready(workload, admit.checks)
+    reserved = conditions.make(
+        conditions.QUOTA_RESERVED,
+        status=True,
+        reason="QuotaReserved",
+        message=f"Quota reserved in ClusterQueue {admit.cluster_queue}",
+        now=now,
+        generation=generation,
+    )
+    admitted = conditions.make(
+        conditions.ADMITTED,
+        status=not is_open,
+        reason="UnsatisfiedAdmissionChecks" if is_open else "Admitted",
+        message=checks.OPEN_MESSAGE if is_open else checks.ADMITTED_MESSAGE,
+        now=now,
+        generation=generation,
+    )
+    return {
+        "admission": admission.to_wire(admit),
+        "resourceRequests": None,
+        "conditions": conditions.merged(workload, reserved, admitted, *_over(workload, now)),
+    }
+
+
+def finish(workload: views.Workload, reason: str, message: str, now: datetime) -> dict[str, Any]:
+    """The Workload has ended; its quota is free."""
+    return {
+        "conditions": conditions.merged(
+            workload,
+            conditions.make(
+                conditions.FINISHED,
+                status=True,
+                reason=reason,
+                message=message,
+                now=now,
+                generation=workload.metadata.generation,
+            ),
+        )
+    }
+
+
+def explain(
+    workload: views.Workload, wait: decisions.Wait, now: datetime
+) -> dict[str, Any] | None:
+    """Why the Workload has no quota; None where its conditions say so already."""
+    generation = workload.metadata.generation
+    reserved = conditions.not_reserved(wait.reason, wait.message, now, generation)
+    if conditions.same_but_for_time(
+        workload.status.condition(conditions.QUOTA_RESERVED), reserved
+    ):
+        return None
+    status: dict[str, Any] = {
+        "conditions": conditions.merged(
+            workload, reserved, conditions.not_admitted(now, generation)
+        ),
+        **evictions.time_admitted(workload, now),
+    }
+    if wait.requests:
+        status["resourceRequests"] = [
+            {"name": pod_set, "resources": _quantities(requests)}
+            for pod_set, requests in wait.requests
+        ]
+    return status
+
+
+def _over(workload: views.Workload, now: datetime) -> tuple[views.Condition, ...]:
+    """Evicted and Preempted, where True, end with a new reservation."""
+    return tuple(
+        conditions.make(
+            condition.type,
+            status=False,
+            reason="QuotaReserved",
+            message=f"Previously: {condition.message}",
+            now=now,
+            generation=workload.metadata.generation,
+        )
+        for condition in workload.status.conditions or ()
+        if condition.type in {conditions.EVICTED, conditions.PREEMPTED}
+        and condition.status == "True"
+    )
+
+
+def _quantities(requests: Mapping[Any, int]) -> dict[str, str]:
+    return {name: quantity.from_canonical(name, requests[name]) for name in sorted(requests)}

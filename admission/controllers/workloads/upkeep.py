@@ -1,0 +1,350 @@
+"""What a Workload needs besides quota: rules, the first that applies is carried out.
+
+Each rule looks at the Workload and its queues as they are now and says what is to be written, if
+anything; the next look finds the next rule. Source: kueue
+pkg/controller/core/workload_controller.go, in its order, reasons and messages Kueue's; but nobody
+is admitted to a queue that does not exist, whoever reserved quota there.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from admission.api import views
+from admission.base import clock, names
+from admission.controllers.workloads import checks, conditions, evictions, readiness, retention
+from admission.controllers.workloads.checks import State
+from admission.controllers.workloads.rules import (
+    Change,
+    Rule,
+    Surroundings,
+    eviction,
+    is_active,
+    is_settled,
+    target,
+)
+from admission.controllers.writing.writes import Purpose
+
+_DRAIN: Final = "HoldAndDrain"
+_AFTER_BACKOFF: Final = frozenset({"AdmissionCheck", "PodsReadyTimeout"})
+_GATED: Final = "AdmissionGated"
+_PENDING: Final = "PendingEvaluation"
+_GATE_GONE: Final = "AdmissionGatedBy cleared, waiting for quota reservation"
+
+
+def next_change(workload: views.Workload, around: Surroundings) -> Change | None:
+    """The first change that a rule asks for."""
+    if workload.metadata.deletion_timestamp or workload.status.is_true(conditions.FINISHED):
+        return retention.end(workload, around)
+    for rule in _RULES:
+        change = rule(workload, around)
+        if change is not None:
+            return change
+    return None
+
+
+def next_due(workload: views.Workload, around: Surroundings) -> datetime | None:
+    """When a rule will apply by the mere passing of time; None for never."""
+    settings = around.settings
+    kept = retention.due(workload, settings.retention)
+    if workload.metadata.deletion_timestamp or workload.status.is_true(conditions.FINISHED):
+        return kept
+    moments = [
+        _backoff_end(workload),
+        _execution_end(workload, around.now),
+        readiness.due(workload, settings.pods_ready),
+        kept,
+    ]
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+# --------------------------------------------------------------------------------------- rules
+
+
+def _follow_priority_class(_: views.Workload, around: Surroundings) -> Change | None:
+    """A new value of a WorkloadPriorityClass reaches the Workloads that name it."""
+    return None if around.priority is None else Change(spec={"priority": around.priority})
+
+
+def _deactivate(workload: views.Workload, _: Surroundings) -> Change | None:
+    """A deactivation target becomes ``spec.active: false``."""
+    target = workload.status.is_true(conditions.DEACTIVATION_TARGET)
+    return Change(spec={"active": False}) if target and is_active(workload) else None
+
+
+def _evict_inactive(workload: views.Workload, around: Surroundings) -> Change | None:
+    """An inactive Workload is evicted, whether it holds quota or not."""
+    if is_active(workload):
+        return None
+    if _is_evicted(workload):
+        return _forget_backoff(workload)
+    reason, message = evictions.DEACTIVATED, "The workload is deactivated"
+    cause = workload.status.condition(conditions.DEACTIVATION_TARGET)
+    if cause is not None and cause.status == "True":
+        reason = f"{evictions.BY_PROGRAM}{cause.reason}"
+        message = f"{message} due to {cause.message}"
+    extra = []
+    if not _is_reserved(workload):
+        extra = [
+            evictions.requeue(
+                workload, again=False, reason=reason, message=message, now=around.now
+            )
+        ]
+    status = evictions.evict(
+        workload, reason, message, around.now, *extra, without=conditions.DEACTIVATION_TARGET
+    )
+    return eviction(workload, status | {"requeueState": None}, reason, message)
+
+
+def _forget_backoff(workload: views.Workload) -> Change | None:
+    """Of a Workload that was evicted before it was deactivated: what led there is over."""
+    found = workload.status
+    if found.condition(conditions.DEACTIVATION_TARGET) is None and found.requeue_state is None:
+        return None
+    kept = conditions.merged(workload, without=conditions.DEACTIVATION_TARGET)
+    return Change(status={"conditions": kept, "requeueState": None})
+
+
+def _reactivate(workload: views.Workload, around: Surroundings) -> Change | None:
+    """An active Workload that was deactivated may be tried again.
+
+    Differs: also after ``DeactivatedDueTo<cause>``, where Kueue leaves it parked for ever.
+    """
+    held = _held_back(workload)
+    if held is None or not is_active(workload):
+        return None
+    if not held.reason.startswith(evictions.DEACTIVATED):
+        return None
+    return _requeue(workload, "Reactivated", "The workload was reactivated", around.now)
+
+
+def _end_backoff(workload: views.Workload, around: Surroundings) -> Change | None:
+    """After the backoff of an eviction the Workload may be tried again."""
+    held = _held_back(workload)
+    if held is None or held.reason not in _AFTER_BACKOFF or not is_active(workload):
+        return None
+    end = _backoff_end(workload)
+    if end is not None and end > around.now:
+        return None
+    change = _requeue(workload, "BackoffFinished", "The workload backoff was finished", around.now)
+    status = change.status or {}
+    return Change(status=status | {"requeueState": {"requeueAt": None}})
+
+
+def _restart(workload: views.Workload, around: Surroundings) -> Change | None:
+    """What a stopped queue had evicted may be tried again once the queue is restarted."""
+    held = _held_back(workload)
+    if held is None or not is_active(workload):
+        return None
+    for kind, queue in (
+        ("LocalQueue", around.local_queue),
+        ("ClusterQueue", around.cluster_queue),
+    ):
+        running = queue is not None and queue.spec.stop_policy == "None"
+        if held.reason == f"{kind}Stopped" and running:
+            message = f"The {kind} was restarted after being stopped"
+            return _requeue(workload, f"{kind}Restarted", message, around.now)
+    return None
+
+
+def _end_gate(workload: views.Workload, around: Surroundings) -> Change | None:
+    """A Workload whose admission gates are gone says that it waits for quota only."""
+    found = workload.status.condition(conditions.QUOTA_RESERVED)
+    gated = workload.metadata.annotation(names.ADMISSION_GATED_BY)
+    if gated or found is None or found.status == "True" or found.reason != _GATED:
+        return None
+    generation = workload.metadata.generation
+    open_again = conditions.not_reserved(_PENDING, _GATE_GONE, around.now, generation)
+    return Change(status={"conditions": conditions.merged(workload, open_again)})
+
+
+def _drop_admission(workload: views.Workload, _: Surroundings) -> Change | None:
+    """An admission whose reservation somebody took back is taken out, too.
+
+    Who applies QuotaReserved=False as another field manager cannot take out what we wrote.
+    """
+    found = workload.status.condition(conditions.QUOTA_RESERVED)
+    if workload.status.admission is None or found is None or found.status == "True":
+        return None
+    return Change(purpose=Purpose.CLEAR_RESERVATION, status={"admission": None})
+
+
+def _sync_checks(workload: views.Workload, around: Surroundings) -> Change | None:
+    """The Workload lists exactly the checks that its ClusterQueue asks for."""
+    if around.cluster_queue is None or not is_active(workload):
+        return None
+    needed = checks.required(around.cluster_queue, workload)
+    states = checks.synced(workload, needed, around.now)
+    return None if states is None else Change(status={"admissionChecks": states})
+
+
+def _admit(workload: views.Workload, around: Surroundings) -> Change | None:
+    """With all checks ready, a Workload that holds quota is admitted."""
+    if not is_settled(workload) or around.cluster_queue is None:
+        return None
+    if workload.status.is_true(conditions.ADMITTED):
+        return None
+    if not checks.all_ready(workload, checks.required(around.cluster_queue, workload)):
+        return None
+    admitted = conditions.make(
+        conditions.ADMITTED,
+        status=True,
+        reason="Admitted",
+        message=checks.ADMITTED_MESSAGE,
+        now=around.now,
+        generation=workload.metadata.generation,
+    )
+    queue = around.cluster_queue.metadata.name
+    waited = conditions.seconds_true(workload, conditions.QUOTA_RESERVED, around.now)
+    note = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited:.0f}s"
+    return Change(
+        status={"conditions": conditions.merged(workload, admitted)},
+        event=("Normal", "Admitted", note),
+    )
+
+
+def _obey_rejection(workload: views.Workload, around: Surroundings) -> Change | None:
+    """A rejected check ends the Workload's hopes."""
+    rejected = checks.in_state(workload, State.REJECTED)
+    if not rejected or not is_settled(workload):
+        return None
+    message = checks.summary(rejected, State.REJECTED)
+    note = f"Deactivated due to {message}"
+    return target(
+        workload,
+        "AdmissionCheck",
+        message,
+        around.now,
+        ("Warning", "AdmissionCheckRejected", note),
+    )
+
+
+def _obey_retry(workload: views.Workload, around: Surroundings) -> Change | None:
+    """A check that asks for a retry evicts the Workload, for a while if it says so."""
+    retrying = checks.in_state(workload, State.RETRY)
+    if not retrying or not is_settled(workload):
+        return None
+    message = f"Evicted due to {checks.summary(retrying, State.RETRY)}"
+    status = evictions.evict(workload, "AdmissionCheck", message, around.now)
+    moment, state = checks.retry_at(retrying), workload.status.requeue_state
+    if moment is not None:
+        if state is not None and state.requeue_at:
+            moment = max(moment, clock.from_wire(state.requeue_at))
+        status["requeueState"] = {"requeueAt": clock.to_wire(moment)}
+    return eviction(workload, status, "AdmissionCheck", message)
+
+
+def _obey_queues(workload: views.Workload, around: Surroundings) -> Change | None:
+    """A queue that is stopped, going or gone: drained, or reservations withdrawn."""
+    if not is_settled(workload):
+        return None
+    admitted = workload.status.is_true(conditions.ADMITTED)
+    admission = workload.status.admission
+    for kind, name, queue in (
+        ("LocalQueue", workload.spec.queue_name, around.local_queue),
+        ("ClusterQueue", admission.cluster_queue if admission else "", around.cluster_queue),
+    ):
+        gone = queue is None or bool(queue.metadata.deletion_timestamp)
+        policy = "None" if queue is None else queue.spec.stop_policy
+        if not admitted and gone:
+            return _withdraw(
+                workload, "Misconfigured", f"{kind} {name} is terminating or missing", around.now
+            )
+        if not admitted and policy != "None":
+            return _withdraw(workload, "Suspended", f"{kind} {name} is stopped", around.now)
+        if admitted and policy == _DRAIN:
+            reason, message = f"{kind}Stopped", f"The {kind} is stopped"
+            status = evictions.evict(workload, reason, message, around.now)
+            return eviction(workload, status, reason, message)
+    return None
+
+
+def _limit_execution(workload: views.Workload, around: Surroundings) -> Change | None:
+    """A Workload that ran for its maximum time is deactivated."""
+    end = _execution_end(workload, around.now)
+    if end is None or end > around.now or not is_settled(workload):
+        return None
+    seconds = workload.spec.maximum_execution_time_seconds
+    change = target(
+        workload,
+        "MaximumExecutionTimeExceeded",
+        "exceeding the maximum execution time",
+        around.now,
+        (
+            "Warning",
+            "MaximumExecutionTimeExceeded",
+            f"The maximum execution time ({seconds}s) exceeded",
+        ),
+    )
+    status = change.status or {}
+    return Change(
+        status=status | {"accumulatedPastExecutionTimeSeconds": None}, event=change.event
+    )
+
+
+_RULES: Final[tuple[Rule, ...]] = (
+    retention.finish_orphan,
+    _drop_admission,
+    _follow_priority_class,
+    _deactivate,
+    _evict_inactive,
+    retention.delete_owner,
+    _reactivate,
+    _end_backoff,
+    _restart,
+    _end_gate,
+    _sync_checks,
+    _obey_rejection,
+    _obey_retry,
+    _obey_queues,
+    _admit,
+    readiness.limit,
+    _limit_execution,
+    readiness.tell,
+)
+
+
+# --------------------------------------------------------------------------------------- words
+
+
+def _is_evicted(workload: views.Workload) -> bool:
+    return workload.status.is_true(conditions.EVICTED)
+
+
+def _is_reserved(workload: views.Workload) -> bool:
+    return workload.status.is_true(conditions.QUOTA_RESERVED)
+
+
+def _held_back(workload: views.Workload) -> views.Condition | None:
+    """The condition Requeued where it is False."""
+    found = workload.status.condition(conditions.REQUEUED)
+    return found if found is not None and found.status == "False" else None
+
+
+def _backoff_end(workload: views.Workload) -> datetime | None:
+    state = workload.status.requeue_state
+    held = _held_back(workload)
+    if state is None or not state.requeue_at or held is None:
+        return None
+    return clock.from_wire(state.requeue_at)
+
+
+def _execution_end(workload: views.Workload, now: datetime) -> datetime | None:
+    """When the maximum execution time ends; None without a limit or while it does not run."""
+    limit = workload.spec.maximum_execution_time_seconds
+    if limit is None or not workload.status.is_true(conditions.ADMITTED):
+        return None
+    past = workload.status.accumulated_past_execution_time_seconds or 0
+    ran = evictions.admitted_seconds(workload, now)
+    return now + timedelta(seconds=limit - past - ran)
+
+
+def _requeue(workload: views.Workload, reason: str, message: str, now: datetime) -> Change:
+    condition = evictions.requeue(workload, again=True, reason=reason, message=message, now=now)
+    return Change(status={"conditions": conditions.merged(workload, condition)})
+
+
+def _withdraw(workload: views.Workload, reason: str, message: str, now: datetime) -> Change:
+    return Change(
+        purpose=Purpose.CLEAR_RESERVATION,
+        status=evictions.withdraw(workload, reason, message, now),
+    )

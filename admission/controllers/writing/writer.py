@@ -1,0 +1,174 @@
+"""Sends writes and finds out what became of each, from a pool of threads.
+
+A write whose answer got lost is sent again. That is safe because each carries a precondition: if
+the first one took effect, the second is refused as a conflict, and reading the object tells.
+"""
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from admission.base.clock import Clock
+from admission.controllers.writing import metrics
+from admission.controllers.writing.writes import Outcome, Result, Verb, Write
+from admission.kube import errors
+from admission.kube.api import Api
+from admission.obs import logs
+
+Fence = Callable[[], bool]
+"""Whether a request sent now would end while this process may still write."""
+
+_REFUSALS: Final = (
+    errors.BadRequestError,
+    errors.UnauthorizedError,
+    errors.ForbiddenError,
+    errors.InvalidError,
+)
+_ATTEMPTS: Final = 4
+_BACKOFF_SECONDS: Final = (0.05, 0.1, 0.2, 0.5)
+_LONGEST_PAUSE_SECONDS: Final = 5.0
+_FENCE_SECONDS: Final = 0.05
+
+
+class Writer(Protocol):
+    """Takes writes; each one's outcome is reported once, from any thread."""
+
+    def submit(self, write: Write) -> None:
+        """Sends the write, soon."""
+        ...
+
+
+class Sender:
+    """Sends writes and tells what is known of each afterwards."""
+
+    def __init__(
+        self, api: Api, clock: Clock, stopping: threading.Event, fence: Fence = lambda: True
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._stopping = stopping
+        self._fence = fence
+        self._log = logs.get("writer")
+
+    def send(self, write: Write) -> Outcome:
+        """Sends the write, a few times if need be; never raises for what a server can do."""
+        for attempt in range(_ATTEMPTS):
+            if not self._may_write():
+                return Outcome(write=write, result=Result.DROPPED)
+            started = self._clock.monotonic()
+            try:
+                outcome = self._attempt(write)
+            except errors.KubeError as error:
+                self._log_failure(write, attempt, error)
+                self._pause(error, attempt)
+                continue
+            outcome = replace(outcome, seconds=self._clock.monotonic() - started)
+            metrics.observe_write(outcome)
+            return outcome
+        return Outcome(write=write, result=Result.UNKNOWN)
+
+    def _may_write(self) -> bool:
+        """Waits until the fence is open; false once the process stops."""
+        while not self._fence():
+            if self._stopping.wait(_FENCE_SECONDS):
+                return False
+        return not self._stopping.is_set()
+
+    def _attempt(self, write: Write) -> Outcome:
+        try:
+            return Outcome(write=write, result=Result.DONE, object=self._request(write))
+        except (errors.ConflictError, errors.AlreadyExistsError):
+            return self._after_conflict(write)
+        except errors.NotFoundError as error:
+            if write.verb is Verb.CREATE:  # its namespace is gone, which may come back
+                return Outcome(write=write, result=Result.REFUSED, error=error)
+            return Outcome(write=write, result=Result.GONE)
+        except _REFUSALS as error:
+            return Outcome(write=write, result=Result.REFUSED, error=error)
+
+    def _request(self, write: Write) -> Any:
+        match write.verb:
+            case Verb.READ:
+                return self._api.get(write.resource, write.name, write.namespace, into=write.into)
+            case Verb.CREATE:
+                return self._api.create(
+                    write.resource, write.document or {}, write.namespace, into=write.into
+                )
+            case Verb.PATCH:
+                assert write.patch is not None
+                return self._api.patch(
+                    write.resource, write.name, write.patch, write.namespace,
+                    subresource=write.subresource, into=write.into,
+                )  # fmt: skip
+            case Verb.DELETE:
+                self._api.delete(
+                    write.resource, write.name, write.namespace,
+                    uid=write.uid, propagation=write.propagation or None,
+                )  # fmt: skip
+                return None
+
+    def _after_conflict(self, write: Write) -> Outcome:
+        try:
+            found = self._api.get(write.resource, write.name, write.namespace, into=write.into)
+        except errors.NotFoundError:
+            return Outcome(write=write, result=Result.GONE)
+        return Outcome(write=write, result=Result.CONFLICT, object=found)
+
+    def _log_failure(self, write: Write, attempt: int, error: errors.KubeError) -> None:
+        self._log.warning(
+            "write failed",
+            purpose=write.purpose.value,
+            namespace=write.namespace,
+            name=write.name,
+            attempt=attempt,
+            error=str(error),
+        )
+
+    def _pause(self, error: errors.KubeError, attempt: int) -> None:
+        asked = error.retry_after if isinstance(error, errors.ApiError) else None
+        pause = _BACKOFF_SECONDS[attempt] if asked is None else asked
+        self._stopping.wait(min(pause, _LONGEST_PAUSE_SECONDS))
+
+
+class WriterPool:
+    """Threads that send writes and report outcomes."""
+
+    def __init__(self, sender: Sender, report: Callable[[Outcome], None], *, threads: int) -> None:
+        self._log = logs.get("writer")
+        self._sender = sender
+        self._report = report
+        self._queue: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._run, name=f"writer-{number}", daemon=True)
+            for number in range(threads)
+        ]
+
+    def start(self) -> None:
+        """Starts the threads."""
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, write: Write) -> None:
+        """Sends the write as soon as a thread is free."""
+        self._queue.put(write)
+
+    def stop(self, timeout_seconds: float) -> None:
+        """Ends the threads after what was submitted; writes not yet sent are dropped."""
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join(timeout_seconds)
+
+    def _run(self) -> None:
+        while (write := self._queue.get()) is not None:
+            self._report(self._sent(write))
+
+    def _sent(self, write: Write) -> Outcome:
+        """Sends a write; whatever goes wrong, its lane must not stay taken for ever."""
+        try:
+            return self._sender.send(write)
+        except Exception:  # noqa: BLE001  # the thread must live on
+            self._log.exception("writer failed", purpose=write.purpose.value, name=write.name)
+            return Outcome(write=write, result=Result.UNKNOWN)
