@@ -371,7 +371,7 @@ class Core:
             return False  # nothing can be written about it
         pod = self._pods.pod_of(key)
         gated = pod is not None and podworkload.is_gated(pod)
-        return gated or self._jobs.is_not_started(key)
+        return gated or self._jobs.index.is_not_started(key)
 
     # ------------------------------------------------------------------------------ writing
 
@@ -478,13 +478,14 @@ class Core:
             return
         if write is not None:
             self._lanes.submit(write)
-        elif self._pods.is_unknown(key) and not self._jobs.owns(key, None):
+        elif self._pods.is_unknown(key) and self._jobs.index.subject(key) is None:
             self._lanes.forget(key)
 
     def _next_write(self, key: WorkloadKey) -> writes.Write | None:
         workload, now = self._pods.workloads.get(key), self._clock.now()
-        if self._jobs.owns(key, workload):
-            return self._jobs.next_write(key, self._due_write)
+        subject = self._jobs.index.subject(key)
+        if subject is not None:
+            return self._jobs.next_write(subject, self._due_write)
         pod = self._pods.pod_of(key)
         step = prebuiltpods.next_step(pod, workload, self._pods.named_by(pod))
         if workload is not None and step.step not in _ENDS:
@@ -507,8 +508,8 @@ class Core:
     def _keep_up(self, key: WorkloadKey, workload: views.Workload) -> writes.Write | None:
         ready = None
         if self._settings.workloads.pods_ready is not None:
-            index = self._jobs if key in self._jobs else self._pods
-            ready = index.are_ready(key)
+            job = self._jobs.index.job_of(key)
+            ready = (self._pods if job is None else self._jobs.index).are_ready(key)
         now = self._clock.now()
         around = concerns.around(
             workload, self._configuration, self._following, now, pods_ready=ready

@@ -7,10 +7,9 @@ from admission.controllers.jobs.jobs import Jobs
 from admission.controllers.pods import podworkload
 from admission.controllers.pods.podindex import PodWorkloads
 from admission.controllers.queues.accounting import Accounting
-from admission.controllers.workloads import owners
 from admission.controllers.writing import metrics, writes
 from admission.controllers.writing.events import Events
-from admission.controllers.writing.writes import Outcome, Purpose
+from admission.controllers.writing.writes import Outcome, Purpose, Write
 from admission.kube import resources
 
 
@@ -32,28 +31,29 @@ class Effects:
             case Purpose.CREATE_WORKLOAD:
                 self._created(key)
             case Purpose.FOLLOW_POD:
-                self._followed(key)
+                self._followed(key, outcome.write)
             case Purpose.RELEASE_POD:
                 self._released(key, outcome.object)
             case Purpose.STOP_POD:
-                write = outcome.write
-                self._events.event(write.regarding, "Normal", "Stopped", write.note)
+                for note in outcome.write.notes:
+                    self._events.event(outcome.write.regarding, "Normal", "Stopped", note)
             case _:
                 pass
 
     def _created(self, key: WorkloadKey) -> None:
-        pod, job, now = self._pods.pod_of(key), self._jobs.metadata_of(key), self._clock.now()
+        pod, job, now = self._pods.pod_of(key), self._jobs.index.job_of(key), self._clock.now()
         if pod is not None:
             self._accounting.created("Pod", pod.metadata, now)
         elif job is not None:
-            self._accounting.created("Job", job, now)
+            self._accounting.created("Job", job.metadata, now)
 
-    def _followed(self, key: WorkloadKey) -> None:
-        pod, workload = self._pods.pod_of(key), self._pods.workloads.get(key)
-        if pod is not None and workload is not None:
-            regarding = writes.reference(resources.PODS, pod.metadata)
-            for note in owners.notes(pod, workload):
-                self._events.event(regarding, "Normal", "UpdatedWorkload", note)
+    def _followed(self, key: WorkloadKey, write: Write) -> None:
+        pod = self._pods.pod_of(key)
+        if pod is None:
+            return
+        regarding = writes.reference(resources.PODS, pod.metadata)
+        for note in write.notes:
+            self._events.event(regarding, "Normal", "UpdatedWorkload", note)
 
     def _released(self, key: WorkloadKey, pod: views.Pod) -> None:
         workload = self._pods.workloads.get(key)

@@ -155,7 +155,7 @@ def test_a_late_answer_does_not_bring_a_deleted_job_back() -> None:
     assert isinstance(key, WorkloadKey)
 
     assert found.metadata.resource_version != before.metadata.resource_version
-    assert world.core._jobs.metadata_of(key) is None
+    assert world.core._jobs.index.job_of(key) is None
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import msgspec
 
 from admission.api import batch, views
 from admission.base import names
-from admission.controllers.jobs import jobindexes
+from admission.controllers.jobs import completedindexes
 from admission.controllers.pods import podworkload
 from admission.controllers.pods.podworkload import MissingPriorityClassError
 from admission.controllers.workloads import facts, prebuilt, workloadnames
@@ -187,7 +187,7 @@ def _ended(job: batch.Job, wanted: int) -> int:
     if job.spec.completion_mode != _INDEXED:
         return job.status.succeeded
     texts = (job.status.completed_indexes, job.status.failed_indexes or "")
-    return jobindexes.count(texts, wanted)
+    return completedindexes.count(texts, wanted)
 
 
 def build(

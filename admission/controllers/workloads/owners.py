@@ -7,7 +7,7 @@ Source: kueue pkg/controller/jobframework/reconciler.go (UpdateAdmissionGatedBy,
 UpdateWorkloadPriority, QueueNameChange); notes are Kueue's.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from admission.api import views
@@ -70,10 +70,12 @@ def write_for(
     """
     changes: dict[str, Any] = {}
     spec: dict[str, Any] = {}
+    notes: list[str] = []
     label = owner.metadata.label(names.PRIORITY_CLASS_LABEL)
     if may_change_class(owner, workload) and label in classes:
         reference = {"group": names.KUEUE_GROUP, "kind": "WorkloadPriorityClass", "name": label}
         spec = {"priorityClassRef": reference, "priority": classes[label]}
+        notes.append(class_changed(workload))
     if facts.is_pending(workload) and names_other_queue(owner, workload):
         spec["queueName"] = owner.metadata.label(names.QUEUE_LABEL)
     if spec:
@@ -81,15 +83,10 @@ def write_for(
     if facts.is_pending(workload) and has_other_gates(owner, workload):
         gates = {names.ADMISSION_GATED_BY: gates_of(owner) or None}
         changes["metadata"] = {"annotations": gates}
-    return writes.patch_workload(workload, purpose, changes) if changes else None
-
-
-def notes(owner: views.Object, workload: views.Workload) -> Iterator[str]:
-    """What is said on an owner of what its Workload takes over; call before that is seen."""
-    if may_change_class(owner, workload):
-        yield class_changed(workload)
-    if has_other_gates(owner, workload):
-        yield gates_changed(owner)
+        notes.append(gates_changed(owner))
+    if not changes:
+        return None
+    return writes.patch_workload(workload, purpose, changes, notes=tuple(notes))
 
 
 def class_changed(workload: views.Workload) -> str:

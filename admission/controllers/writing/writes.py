@@ -88,7 +88,7 @@ class Write:
         uid: of the object that it is about, as far as that is known; for DELETE the precondition.
         propagation: for DELETE, what becomes of dependents; empty for the kind's default.
         into: type that the answer, or the object as read after a conflict, is decoded to.
-        note: what is said about the object once it took effect.
+        notes: what is said on the object, or on its owner, once it took effect.
     """
 
     lane: Lane
@@ -103,7 +103,7 @@ class Write:
     uid: str = ""
     propagation: str = ""
     into: type[Any] = dict
-    note: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def regarding(self) -> dict[str, str]:
@@ -163,7 +163,9 @@ def reference(resource: Resource, metadata: views.ObjectMeta) -> dict[str, str]:
     }
 
 
-def create_workload(lane: names.WorkloadKey, document: dict[str, Any]) -> Write:
+def create_workload(
+    lane: names.WorkloadKey, document: dict[str, Any], notes: tuple[str, ...] = ()
+) -> Write:
     """Creates a Workload; one that exists already is read instead."""
     return Write(
         lane=lane,
@@ -174,64 +176,60 @@ def create_workload(lane: names.WorkloadKey, document: dict[str, Any]) -> Write:
         name=lane.name,
         document=document,
         into=WORKLOAD_VIEW,
+        notes=notes,
+    )
+
+
+def read(
+    lane: names.WorkloadKey,
+    purpose: Purpose,
+    resource: Resource,
+    metadata: views.ObjectMeta,
+    into: type[Any] = dict,
+) -> Write:
+    """Reads an object."""
+    return Write(
+        lane=lane,
+        purpose=purpose,
+        verb=Verb.READ,
+        resource=resource,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        into=into,
     )
 
 
 def find_workload(lane: names.WorkloadKey, name: str = "") -> Write:
     """Reads a Workload, to be certain whether it exists; one of another name than the lane's."""
-    return Write(
-        lane=lane,
-        purpose=Purpose.FIND_WORKLOAD,
-        verb=Verb.READ,
-        resource=WORKLOADS,
-        namespace=lane.namespace,
-        name=name or lane.name,
-        into=WORKLOAD_VIEW,
-    )
+    sought = views.ObjectMeta(namespace=lane.namespace, name=name or lane.name)
+    return read(lane, Purpose.FIND_WORKLOAD, WORKLOADS, sought, WORKLOAD_VIEW)
 
 
 def read_workload(lane: names.WorkloadKey, workload: views.Workload) -> Write:
     """Reads a Workload whole, to compare it with the owner that names it."""
-    return Write(
-        lane=lane,
-        purpose=Purpose.READ_WORKLOAD,
-        verb=Verb.READ,
-        resource=WORKLOADS,
-        namespace=workload.metadata.namespace,
-        name=workload.metadata.name,
-        uid=workload.metadata.uid,
-    )
+    return read(lane, Purpose.READ_WORKLOAD, WORKLOADS, workload.metadata)
 
 
 def find_kind(lane: names.WorkloadKey) -> Write:
     """Reads whether Workloads exist as a kind: at an uninstallation they all vanish with it."""
-    return Write(
-        lane=lane,
-        purpose=Purpose.FIND_KIND,
-        verb=Verb.READ,
-        resource=CRDS,
-        name=WORKLOADS.qualified,
-        into=views.Object,
-    )
+    sought = views.ObjectMeta(name=WORKLOADS.qualified)
+    return read(lane, Purpose.FIND_KIND, CRDS, sought, views.Object)
 
 
 def read_pod(lane: names.WorkloadKey, pod: views.Pod) -> Write:
     """Reads a pod whole, to make its Workload from."""
-    return Write(
-        lane=lane,
-        purpose=Purpose.READ_POD,
-        verb=Verb.READ,
-        resource=PODS,
-        namespace=pod.metadata.namespace,
-        name=pod.metadata.name,
-    )
+    return read(lane, Purpose.READ_POD, PODS, pod.metadata)
 
 
 def patch_workload_status(
-    workload: views.Workload, purpose: Purpose, status: dict[str, Any]
+    workload: views.Workload,
+    purpose: Purpose,
+    status: dict[str, Any],
+    notes: tuple[str, ...] = (),
 ) -> Write:
     """Changes the status of exactly the version of the Workload that was decided on."""
-    return patch_workload(workload, purpose, {"status": status}, subresource="status")
+    return patch_workload(workload, purpose, {"status": status}, "status", notes)
 
 
 def patch_workload_spec(workload: views.Workload, purpose: Purpose, spec: dict[str, Any]) -> Write:
@@ -246,7 +244,11 @@ def set_finalizers(workload: views.Workload, purpose: Purpose, finalizers: Seque
 
 
 def patch_workload(
-    workload: views.Workload, purpose: Purpose, changes: dict[str, Any], subresource: str = ""
+    workload: views.Workload,
+    purpose: Purpose,
+    changes: dict[str, Any],
+    subresource: str = "",
+    notes: tuple[str, ...] = (),
 ) -> Write:
     """Changes members of exactly this version of the Workload."""
     metadata = workload.metadata
@@ -263,6 +265,7 @@ def patch_workload(
         patch=patches.merge(merged),
         subresource=subresource,
         into=WORKLOAD_VIEW,
+        notes=notes,
     )
 
 
@@ -283,7 +286,7 @@ def delete_owner(
     )
 
 
-def delete_workload(workload: views.Workload) -> Write:
+def delete_workload(workload: views.Workload, notes: tuple[str, ...] = ()) -> Write:
     """Deletes exactly that Workload."""
     metadata = workload.metadata
     return Write(
@@ -295,6 +298,7 @@ def delete_workload(workload: views.Workload) -> Write:
         name=metadata.name,
         uid=metadata.uid,
         into=WORKLOAD_VIEW,
+        notes=notes,
     )
 
 
@@ -330,7 +334,7 @@ def delete_pod(lane: names.WorkloadKey, pod: views.Pod, why: str) -> Write:
         name=pod.metadata.name,
         uid=pod.metadata.uid,
         into=views.Pod,
-        note=why,
+        notes=(why,),
     )
 
 

@@ -1,0 +1,71 @@
+"""The writes about batch/v1 Jobs and their Workloads, as values."""
+
+from typing import Any
+
+from admission.api import batch, views
+from admission.base import names
+from admission.base.names import WorkloadKey
+from admission.controllers.jobs import jobworkload
+from admission.controllers.workloads import owners
+from admission.controllers.writing import writes
+from admission.controllers.writing.writes import Purpose, Verb, Write
+from admission.kube import patches, resources
+
+
+def read(key: WorkloadKey, job: batch.Job) -> Write:
+    """Reads a Job whole, to make its Workload from."""
+    return writes.read(key, Purpose.READ_JOB, resources.JOBS, job.metadata, batch.JobDocument)
+
+
+def patch(
+    key: WorkloadKey,
+    job: batch.Job,
+    purpose: Purpose,
+    changes: patches.Patch,
+    subresource: str = "",
+    notes: tuple[str, ...] = (),
+) -> Write:
+    """Changes a Job; the patch carries the precondition."""
+    return Write(
+        lane=key,
+        purpose=purpose,
+        verb=Verb.PATCH,
+        resource=resources.JOBS,
+        namespace=job.metadata.namespace,
+        name=job.metadata.name,
+        patch=changes,
+        subresource=subresource,
+        into=batch.JobDocument,
+        notes=notes,
+    )
+
+
+def follow(
+    workload: views.Workload,
+    document: batch.JobDocument,
+    spec: dict[str, Any],
+    notes: tuple[str, ...],
+) -> Write:
+    """Makes a Workload without quota ask for what its Job asks for."""
+    absent = ("priorityClassRef", "maximumExecutionTimeSeconds")
+    annotations = {
+        names.TEMPLATE_DIGEST: jobworkload.digest(document.template),
+        names.ADMISSION_GATED_BY: owners.gates_of(document) or None,
+    }
+    changes = {
+        "metadata": {"annotations": annotations},
+        "spec": {**dict.fromkeys(absent), **spec},
+    }
+    return writes.patch_workload(workload, Purpose.FOLLOW_JOB, changes, notes=notes)
+
+
+def let_go(workload: views.Workload) -> Write:
+    """Takes our finalizer off."""
+    others = [one for one in workload.metadata.finalizers or () if one != names.RESOURCE_IN_USE]
+    return writes.set_finalizers(workload, Purpose.LET_WORKLOAD_GO, others)
+
+
+def reclaim(workload: views.Workload, count: int) -> Write:
+    """Says how many pods of a Workload will never run again."""
+    status = {"reclaimablePods": [{"name": jobworkload.POD_SET, "count": count}]}
+    return writes.patch_workload_status(workload, Purpose.RECLAIM_PODS, status)
