@@ -1,13 +1,26 @@
 """When a waiting Workload's reason is written: after a second, on a new reason, else rarely.
 
-One text per Workload; nothing is written while nothing changes.
+What only people change is no matter of numbers, and is written at once. One text per Workload;
+nothing is written while nothing changes.
 """
 
 import heapq
 from dataclasses import dataclass
+from typing import Final
 
 from admission.base.names import WorkloadKey
-from admission.engine.decisions import Wait
+from admission.engine.decisions import Reason, Wait
+
+OF_BLOCKERS: Final = frozenset(
+    {
+        Reason.MISCONFIGURED,
+        Reason.SUSPENDED,
+        Reason.DEACTIVATED,
+        Reason.ADMISSION_GATED,
+        Reason.WAITING_FOR_PODS_READY,
+    }
+)
+"""Reasons that are over as soon as nothing blocks, even before a cycle has judged."""
 
 
 @dataclass(slots=True)
@@ -41,8 +54,8 @@ class Explainer:
         entry.wait = wait
         if entry.written is None or wait == entry.written:
             return
-        new_reason = wait.reason != entry.written_reason
-        due = now if new_reason else max(now, entry.written_at + self._refresh)
+        at_once = wait.reason != entry.written_reason or wait.reason in OF_BLOCKERS
+        due = now if at_once else max(now, entry.written_at + self._refresh)
         if entry.due <= now or due < entry.due:
             entry.due = due
             heapq.heappush(self._heap, (due, key))

@@ -6,7 +6,7 @@ from typing import Final
 
 from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, WorkloadKey
-from admission.controllers.explaining import Explainer
+from admission.controllers.explaining import OF_BLOCKERS, Explainer
 from admission.controllers.pods import podwrites
 from admission.controllers.pods.podindex import PodWorkloads
 from admission.controllers.workloads import conditions
@@ -14,16 +14,6 @@ from admission.controllers.writing.lanes import Lanes
 from admission.engine.decisions import Reason, Wait
 from admission.state.world import State
 
-_OF_BLOCKERS: Final = frozenset(
-    {
-        Reason.MISCONFIGURED,
-        Reason.SUSPENDED,
-        Reason.DEACTIVATED,
-        Reason.ADMISSION_GATED,
-        Reason.WAITING_FOR_PODS_READY,
-    }
-)
-"""Reasons that are over as soon as nothing blocks, even before a cycle has judged."""
 _PAUSE_SECONDS: Final = 0.2
 """Between two texts while decisions are being written."""
 _PENDING_MESSAGE: Final = "Workload is pending evaluation in the scheduling queue"
@@ -66,7 +56,7 @@ class Texts:
             self._explainer.tell(blocked, now)
             return
         latest = self._explainer.latest(key)
-        if latest is None or latest.reason in _OF_BLOCKERS:
+        if latest is None or latest.reason in OF_BLOCKERS:
             workload = self._state.workload(key)
             if workload is not None and workload.wants_quota:
                 self._explainer.tell(_unjudged(key), now)

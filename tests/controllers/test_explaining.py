@@ -62,6 +62,15 @@ def test_new_numbers_under_the_same_reason_wait_for_the_refresh() -> None:
     assert it.take_due(41.0) == wait("A", "3 more")
 
 
+def test_what_only_people_change_is_told_anew_at_once() -> None:
+    it = explainer()
+    it.tell(wait("Misconfigured", "no LocalQueue"), 10.0)
+    it.take_due(11.0)
+    it.tell(wait("Misconfigured", "no ClusterQueue"), 12.0)
+
+    assert it.take_due(12.0) == wait("Misconfigured", "no ClusterQueue")
+
+
 def test_the_same_text_is_never_written_twice() -> None:
     it = explainer()
     it.tell(wait("A"), 10.0)
