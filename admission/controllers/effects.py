@@ -1,5 +1,7 @@
 """What is counted, and told, of a write about a pod or a Job that took effect."""
 
+from collections.abc import Iterable
+
 from admission.api import views
 from admission.base.clock import Clock
 from admission.base.names import WorkloadKey
@@ -7,8 +9,11 @@ from admission.controllers.jobs.jobs import Jobs
 from admission.controllers.pods import podworkload
 from admission.controllers.pods.podindex import PodWorkloads
 from admission.controllers.queues.accounting import Accounting
+from admission.controllers.workloads import facts, repeats
+from admission.controllers.workloads.repeats import Told
 from admission.controllers.writing import metrics, writes
 from admission.controllers.writing.events import Events
+from admission.controllers.writing.sparing import SparingEvents
 from admission.controllers.writing.writes import Outcome, Purpose, Write
 from admission.kube import resources
 
@@ -23,6 +28,7 @@ class Effects:
         self._jobs = jobs
         self._accounting = accounting
         self._events = events
+        self._sparing = SparingEvents(events, clock)
         self._clock = clock
 
     def done(self, key: WorkloadKey, outcome: Outcome) -> None:
@@ -30,6 +36,10 @@ class Effects:
         match outcome.write.purpose:
             case Purpose.CREATE_WORKLOAD:
                 self._created(key)
+            case Purpose.RESERVE_QUOTA:
+                self._repeat(key, outcome.object, repeats.of_reservation(outcome.object))
+            case Purpose.EXPLAIN_WORKLOAD:
+                self._repeat(key, outcome.object, repeats.of_wait(outcome.object))
             case Purpose.FOLLOW_POD:
                 self._followed(key, outcome.write)
             case Purpose.RELEASE_POD:
@@ -46,6 +56,12 @@ class Effects:
             self._accounting.created("Pod", pod.metadata, now)
         elif job is not None:
             self._accounting.created("Job", job.metadata, now)
+
+    def _repeat(self, key: WorkloadKey, workload: views.Workload, told: Iterable[Told]) -> None:
+        """Says again on a Workload what it says; who has a pod reads the pod."""
+        if self._pods.pod_of(key) is None:
+            for type_, reason, note in told:
+                self._sparing.event(facts.reference(workload), type_, reason, note)
 
     def _followed(self, key: WorkloadKey, write: Write) -> None:
         pod = self._pods.pod_of(key)

@@ -157,6 +157,19 @@ def reserved(system: Installed, queue: str) -> str:
     return total
 
 
+def wait_told(system: Installed, ns: str, kind: str, reason: str, note: str | None = None) -> None:
+    """Waits until an event is told about an object of a kind, with any note if none is given."""
+    where = f"/apis/events.k8s.io/v1/namespaces/{ns}/events"
+
+    def look() -> bool:
+        found = [one for one in system.api.get(where)["items"] if one["reason"] == reason]
+        return any(
+            one["regarding"]["kind"] == kind and note in {None, one["note"]} for one in found
+        )
+
+    waiting.until(look, what=f"event {reason} on a {kind}")
+
+
 def wait_reserved(system: Installed, queue: str, amount: int) -> None:
     waiting.until(
         lambda: reserved(system, queue) == str(amount),

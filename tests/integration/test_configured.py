@@ -179,15 +179,7 @@ def job_is_deactivated_and_deleted_in_the_end(system: Installed, workloads: Work
     template = {"spec": {"containers": [applied.container(1)], "restartPolicy": "Never"}}
     system.api.post(path, {"metadata": {"name": "train"}, "spec": {"template": template}})
     waiting.until(lambda: not system.api.answers(f"{path}/train"), what="the Job deleted")
-    events = f"/apis/events.k8s.io/v1/namespaces/{workloads.namespace}/events"
-    waiting.until(
-        lambda: [
-            one
-            for one in system.api.get(events)["items"]
-            if (one["regarding"]["kind"], one["reason"]) == ("Job", "Deleted")
-        ],
-        what="an event on the Job",
-    )
+    applied.wait_told(system, workloads.namespace, "Job", "Deleted")
 
 
 def finished_workload_is_deleted(workloads: Workloads) -> None:

@@ -111,6 +111,20 @@ def test_one_that_does_not_fit_says_why_and_is_admitted_when_its_queue_grows(
     assert "resourceRequests" not in workloads.get("train")["status"]
 
 
+def test_events_tell_the_story_of_a_workload(system: Installed) -> None:
+    workloads = make_team(system, quota=1)
+    team, queue = workloads.namespace, f"{KUEUE}/clusterqueues/{workloads.namespace}"
+    workloads.create("train", gpus=2)
+    found = workloads.wait("train", "QuotaReserved", "False", "ExceedsMaxQuota")
+    applied.wait_told(system, team, "Workload", "ExceedsMaxQuota", found["message"])
+    groups = system.api.get(queue)["spec"]["resourceGroups"]
+    groups[0]["flavors"][0]["resources"][0]["nominalQuota"] = "2"
+    system.api.patch(queue, {"spec": {"resourceGroups": groups}})
+    applied.wait_told(system, team, "Workload", "QuotaReserved")
+    note = f"Admitted by ClusterQueue {team}, wait time since reservation was 0s"
+    applied.wait_told(system, team, "Workload", "Admitted", note)
+
+
 def test_gates_keep_a_workload_back_until_the_last_is_gone(system: Installed) -> None:
     workloads = make_team(system)
     gates = {names.ADMISSION_GATED_BY: "example.com/budget,example.com/legal"}

@@ -309,12 +309,8 @@ def test_a_running_job_can_take_another_class_and_is_told_of_it(system: Installe
     )
     assert spec["priorityClassRef"]["name"] == low
     assert jobs.workloads.said(workload, "Admitted") == ("True", "Admitted")
-    wanted = ("UpdatedWorkload", f"Updated workload priority class: {jobs.team}/{workload}")
-    events = f"/apis/events.k8s.io/v1/namespaces/{jobs.team}/events"
-    waiting.until(
-        lambda: wanted in {(e["reason"], e["note"]) for e in system.api.get(events)["items"]},
-        what="the event on the Job",
-    )
+    note = f"Updated workload priority class: {jobs.team}/{workload}"
+    applied.wait_told(system, jobs.team, "Job", "UpdatedWorkload", note)
 
 
 def test_a_second_workload_made_for_a_job_is_deleted(system: Installed) -> None:
@@ -341,12 +337,8 @@ def test_a_job_waits_for_the_workload_it_names_and_runs_and_ends_with_it(
 ) -> None:
     jobs = Jobs(system)
     created = jobs.create(metadata={"annotations": {names.PREBUILT_WORKLOAD: "wl"}})
-    wanted = ("PrebuiltWorkloadNotFound", f'Prebuilt workload "{jobs.team}/wl" not found')
-    events = f"/apis/events.k8s.io/v1/namespaces/{jobs.team}/events"
-    waiting.until(
-        lambda: wanted in {(e["reason"], e["note"]) for e in system.api.get(events)["items"]},
-        what="the event on the Job",
-    )
+    note = f'Prebuilt workload "{jobs.team}/wl" not found'
+    applied.wait_told(system, jobs.team, "Job", "PrebuiltWorkloadNotFound", note)
     assert jobs.is_suspended()
     assert system.api.get(jobs.workloads.path)["items"] == []
     prebuilt(jobs)

@@ -14,7 +14,7 @@ from admission.api import views
 from admission.base import clock, names
 from admission.base.names import WorkloadKey
 from admission.controllers.queues.census import Census
-from admission.controllers.workloads import conditions
+from admission.controllers.workloads import conditions, times
 from admission.engine import messages
 from admission.engine.decisions import CycleResult
 
@@ -196,7 +196,7 @@ class Accounting:
         if _became_true(old, new, conditions.EVICTED) and _queue(new):
             self._count_eviction(old, new)
         if _became_true(new, old, conditions.QUOTA_RESERVED):
-            freed = _moment(new, conditions.QUOTA_RESERVED, status="False")
+            freed = times.moment(new, conditions.QUOTA_RESERVED, status="False")
             self._count_release(new, _queue(old), freed)
 
     def lose(self, key: WorkloadKey, last: views.Workload | None, now: datetime) -> None:
@@ -214,7 +214,7 @@ class Accounting:
 
     def released(self, workload: views.Workload, *, is_group: bool, now: datetime) -> None:
         """Counts a pod whose scheduling gate was taken off."""
-        admitted = _moment(workload, conditions.ADMITTED)
+        admitted = times.moment(workload, conditions.ADMITTED)
         if admitted is None:
             return
         waited = max(0.0, (now - admitted).total_seconds())
@@ -227,17 +227,17 @@ class Accounting:
         _TOTALS[kind].labels(*labels).inc()
         _LOCAL_TOTALS[kind].labels(*local).inc()
         if kind == conditions.QUOTA_RESERVED:
-            self._observe(_RESERVED_WAIT, workload, _since_queued(workload, kind))
+            self._observe(_RESERVED_WAIT, workload, times.seconds_queued(workload, kind))
         elif kind == conditions.ADMITTED:
-            self._observe(_ADMITTED_WAIT, workload, _since_queued(workload, kind))
+            self._observe(_ADMITTED_WAIT, workload, times.seconds_queued(workload, kind))
             for cohort in self._cohorts_above(labels[0]):
                 _COHORT_ADMITTED.labels(cohort, labels[1], self.role).inc()
             if workload.status.admission_checks:
-                waited = _between(workload, conditions.QUOTA_RESERVED, kind)
+                waited = times.seconds_between(workload, conditions.QUOTA_RESERVED, kind)
                 self._observe(_CHECKS_WAIT, workload, waited)
         else:
             past = workload.status.accumulated_past_execution_time_seconds or 0
-            ran = _between(workload, conditions.ADMITTED, kind)
+            ran = times.seconds_between(workload, conditions.ADMITTED, kind)
             self._observe(_EXECUTION, workload, past + ran)
 
     def _count_ready(self, workload: views.Workload) -> None:
@@ -245,8 +245,8 @@ class Accounting:
         ready = workload.status.condition(conditions.PODS_READY)
         if ready is None or ready.reason != "Started":
             return
-        self._observe(_READY_WAIT, workload, _since_queued(workload, conditions.PODS_READY))
-        waited = _between(workload, conditions.ADMITTED, conditions.PODS_READY)
+        self._observe(_READY_WAIT, workload, times.seconds_queued(workload, conditions.PODS_READY))
+        waited = times.seconds_between(workload, conditions.ADMITTED, conditions.PODS_READY)
         self._observe(_UNTIL_READY, workload, waited)
 
     def _count_eviction(self, old: views.Workload, new: views.Workload) -> None:
@@ -257,7 +257,10 @@ class Accounting:
         _LOCAL_EVICTED.labels(name, namespace, *labels).inc()
         if is_first:
             _EVICTED_ONCE.labels(queue, *labels).inc()
-        ready, evicted = _moment(old, conditions.PODS_READY), _moment(new, conditions.EVICTED)
+        ready, evicted = (
+            times.moment(old, conditions.PODS_READY),
+            times.moment(new, conditions.EVICTED),
+        )
         if ready is not None and evicted is not None:
             ran = max(0.0, (evicted - ready).total_seconds())
             _READY_TO_EVICTED.labels(queue, reason, cause, role).observe(ran)
@@ -265,7 +268,7 @@ class Accounting:
     def _count_release(self, workload: views.Workload, queue: str, freed: datetime | None) -> None:
         """Quota of a ClusterQueue became free, maybe after an eviction."""
         evicted = workload.status.condition(conditions.EVICTED)
-        began = _moment(workload, conditions.EVICTED)
+        began = times.moment(workload, conditions.EVICTED)
         if evicted is not None and began is not None and freed is not None:
             waited = max(0.0, (freed - began).total_seconds())
             _EVICTION_LATENCY.labels(queue, evicted.reason, self.role).observe(waited)
@@ -352,29 +355,3 @@ def _eviction(old: views.Workload, new: views.Workload) -> tuple[str, str, bool]
 def _evictions(workload: views.Workload) -> Iterable[views.EvictionCount]:
     stats = workload.status.scheduling_stats
     return (stats.evictions if stats is not None else None) or ()
-
-
-def _moment(workload: views.Workload, kind: str, *, status: str = "True") -> datetime | None:
-    """Since when a condition has the status; None where it has another one."""
-    found = workload.status.condition(kind)
-    if found is None or found.status != status or not found.last_transition_time:
-        return None
-    return clock.from_wire(found.last_transition_time)
-
-
-def _between(workload: views.Workload, start: str, end: str) -> float:
-    """Seconds between two conditions; 0 where the first one is missing."""
-    began, ended = _moment(workload, start), _moment(workload, end)
-    if began is None or ended is None:
-        return 0.0
-    return max(0.0, (ended - began).total_seconds())
-
-
-def _since_queued(workload: views.Workload, kind: str) -> float:
-    """Seconds from creation, or from the last requeueing, to a condition."""
-    requeued, ended = _moment(workload, conditions.REQUEUED), _moment(workload, kind)
-    created = workload.metadata.creation_timestamp
-    began = requeued or (clock.from_wire(created) if created else None)
-    if began is None or ended is None:
-        return 0.0
-    return max(0.0, (ended - began).total_seconds())

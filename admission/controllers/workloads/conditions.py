@@ -98,14 +98,6 @@ def merged(
     return to_wire(merge(kept, *changes))
 
 
-def seconds_true(workload: views.Workload, kind: str, now: datetime) -> float:
-    """For how long a condition has been True; 0 where it is not."""
-    found = workload.status.condition(kind)
-    if found is None or found.status != "True" or not found.last_transition_time:
-        return 0.0
-    return max(0.0, (now - clock.from_wire(found.last_transition_time)).total_seconds())
-
-
 def not_reserved(reason: str, message: str, now: datetime, generation: int) -> views.Condition:
     """QuotaReserved=False."""
     return make(

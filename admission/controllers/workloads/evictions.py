@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from admission.api import views
-from admission.controllers.workloads import checks, conditions, facts
+from admission.controllers.workloads import checks, conditions, facts, times
 from admission.engine import decisions, model
 
 DEACTIVATED: Final = "Deactivated"
@@ -147,7 +147,7 @@ def requeue(
 
 def admitted_seconds(workload: views.Workload, now: datetime) -> int:
     """Whole seconds since the Workload was admitted; 0 where it is not."""
-    return int(conditions.seconds_true(workload, conditions.ADMITTED, now))
+    return int(times.seconds_true(workload, conditions.ADMITTED, now))
 
 
 def time_admitted(workload: views.Workload, now: datetime) -> dict[str, int]:

@@ -11,7 +11,14 @@ from typing import Final
 
 from admission.api import views
 from admission.base import clock, names
-from admission.controllers.workloads import checks, conditions, evictions, readiness, retention
+from admission.controllers.workloads import (
+    checks,
+    conditions,
+    evictions,
+    readiness,
+    retention,
+    times,
+)
 from admission.controllers.workloads.checks import State
 from admission.controllers.workloads.rules import (
     Change,
@@ -28,6 +35,7 @@ _DRAIN: Final = "HoldAndDrain"
 _AFTER_BACKOFF: Final = frozenset({"AdmissionCheck", "PodsReadyTimeout"})
 _GATED: Final = "AdmissionGated"
 _PENDING: Final = "PendingEvaluation"
+_CLEARED_NOTE: Final = "Admission gate cleared, workload is now admissible"
 _GATE_GONE: Final = "AdmissionGatedBy cleared, waiting for quota reservation"
 
 
@@ -154,7 +162,10 @@ def _end_gate(workload: views.Workload, around: Surroundings) -> Change | None:
         return None
     generation = workload.metadata.generation
     open_again = conditions.not_reserved(_PENDING, _GATE_GONE, around.now, generation)
-    return Change(status={"conditions": conditions.merged(workload, open_again)})
+    return Change(
+        status={"conditions": conditions.merged(workload, open_again)},
+        event=("Normal", "AdmissionGateCleared", _CLEARED_NOTE),
+    )
 
 
 def _drop_admission(workload: views.Workload, _: Surroundings) -> Change | None:
@@ -194,7 +205,7 @@ def _admit(workload: views.Workload, around: Surroundings) -> Change | None:
         generation=workload.metadata.generation,
     )
     queue = around.cluster_queue.metadata.name
-    waited = conditions.seconds_true(workload, conditions.QUOTA_RESERVED, around.now)
+    waited = times.seconds_true(workload, conditions.QUOTA_RESERVED, around.now)
     note = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited:.0f}s"
     return Change(
         status={"conditions": conditions.merged(workload, admitted)},

@@ -46,6 +46,10 @@ MOST_DECISIONS: Final = Gauge(
     "gpu_admission_decisions_open_limit",
     "Decisions that may wait to be written at once; fewer while the API server answers slowly.",
 )
+EVENTS_LEFT_OUT: Final = Counter(
+    "gpu_admission_events_left_out",
+    "Events left out of those that only say again what a condition says.",
+)
 INBOX: Final = Gauge("gpu_admission_inbox_messages", "Watch events and outcomes not yet handled.")
 QUARANTINED: Final = Counter(
     "gpu_admission_undecodable_objects", "Objects of the API server that were skipped.", ["kind"]

@@ -1,0 +1,41 @@
+"""Moments and spans of time that the conditions of a Workload tell, to the second."""
+
+from datetime import datetime
+
+from admission.api import views
+from admission.base import clock
+from admission.controllers.workloads import conditions
+
+
+def moment(workload: views.Workload, kind: str, *, status: str = "True") -> datetime | None:
+    """Since when a condition has the status; None where it has another one."""
+    found = workload.status.condition(kind)
+    if found is None or found.status != status or not found.last_transition_time:
+        return None
+    return clock.from_wire(found.last_transition_time)
+
+
+def seconds_between(workload: views.Workload, start: str, end: str) -> float:
+    """Seconds between two conditions; 0 where the first one is missing."""
+    began, ended = moment(workload, start), moment(workload, end)
+    if began is None or ended is None:
+        return 0.0
+    return max(0.0, (ended - began).total_seconds())
+
+
+def seconds_queued(workload: views.Workload, kind: str) -> float:
+    """Seconds from creation, or from the last requeueing, to a condition."""
+    requeued, ended = moment(workload, conditions.REQUEUED), moment(workload, kind)
+    created = workload.metadata.creation_timestamp
+    began = requeued or (clock.from_wire(created) if created else None)
+    if began is None or ended is None:
+        return 0.0
+    return max(0.0, (ended - began).total_seconds())
+
+
+def seconds_true(workload: views.Workload, kind: str, now: datetime) -> float:
+    """For how long a condition has been True; 0 where it is not."""
+    found = workload.status.condition(kind)
+    if found is None or found.status != "True" or not found.last_transition_time:
+        return 0.0
+    return max(0.0, (now - clock.from_wire(found.last_transition_time)).total_seconds())
