@@ -1,4 +1,4 @@
-"""What is counted, and told, of a write about a pod or a Job that took effect."""
+"""What is counted, and told, of a write about a Workload or its owner that took effect."""
 
 from collections.abc import Iterable
 
