@@ -24,7 +24,7 @@ from admission.controllers.effects import Effects
 from admission.controllers.explaining import Explainer
 from admission.controllers.jobs import jobs
 from admission.controllers.pods import adoption, podworkload, podwrites, prebuiltpods
-from admission.controllers.pods.podindex import PodWorkloads
+from admission.controllers.pods.podindex import PodIndex
 from admission.controllers.pods.podlifecycle import Step
 from admission.controllers.quarantine import Quarantine, Unreadable
 from admission.controllers.queries import Query
@@ -39,6 +39,7 @@ from admission.controllers.seeing.mirrors import Change, Mirror
 from admission.controllers.texts import Texts
 from admission.controllers.workloads import facts, keeping, upkeep
 from admission.controllers.workloads.following import Following
+from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import metrics, writes
 from admission.controllers.writing.backlog import Backlog
 from admission.controllers.writing.events import Events
@@ -116,7 +117,8 @@ class Core:
             after_seconds=settings.waiting_after_seconds,
             refresh_seconds=settings.waiting_refresh_seconds,
         )
-        self._pods = PodWorkloads()
+        self._workloads = WorkloadIndex()
+        self._pods = PodIndex(self._workloads)
         self._pace = Pace(settings.writers, self._lanes, clock)
         self._texts = Texts(state, self._pods, self._explainer, self._lanes, clock)
         products = products or catalogue.load()
@@ -133,7 +135,7 @@ class Core:
             state, clock, self._explainer, accounting, self._prices, self._charges,
             pace=self._pace, events=events,
         )  # fmt: skip
-        self._quarantine = Quarantine(self._scheduling, self._pods, events)
+        self._quarantine = Quarantine(self._scheduling, self._workloads, events)
         self._statuses = QueueStatuses(
             state, self._configuration, self._lanes, clock, settings.status_interval_seconds,
             accounting, (self._fleet.condition, self._prices.condition),
@@ -146,7 +148,7 @@ class Core:
         self._hinted: set[WorkloadKey] = set()
         self._following = Following()
         self._jobs = jobs.Jobs(
-            self._pods, self._configuration, events, clock, self._backlog.add_all
+            self._workloads, self._configuration, events, clock, self._backlog.add_all
         )
         self._effects = Effects(self._pods, self._jobs, accounting, events, clock)
         self._mirrors = self._make_mirrors()
@@ -237,8 +239,8 @@ class Core:
         is_stale, keys = self._charges.take_stale(), self._claims.take_stale()
         if is_stale is None and not keys:
             return
-        looked_at = keys if is_stale is None else self._pods.workloads
-        known = filter(None, map(self._pods.workloads.get, looked_at))
+        looked_at = keys if is_stale is None else self._workloads
+        known = filter(None, map(self._workloads.get, looked_at))
         stale = [w for w in known if facts.key(w) in keys or (is_stale and is_stale(w))]
         self._scheduling.translate_again(stale)
         for workload in stale:
@@ -263,15 +265,16 @@ class Core:
 
     def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[views.Workload | None, ...]:
         """Workloads as last seen, in the order of the keys; None for one that is gone."""
-        return tuple(self._pods.workloads.get(key) for key in keys)
+        return tuple(self._workloads.get(key) for key in keys)
 
     # ------------------------------------------------------------------------------- seeing
 
     def _see_workload(self, view: views.Workload) -> None:
-        known = self._pods.workloads.get(facts.key(view))
-        key = self._pods.see_workload(view)
+        known = self._workloads.get(facts.key(view))
+        key = self._workloads.see(view)
         if key is None:
             return
+        self._pods.see_workload(view)
         self._quarantine.release(key)
         self._accounting.observe(known, view)
         self._backlog.add(key)
@@ -291,8 +294,8 @@ class Core:
 
     def _lose_workload(self, view: views.Object) -> None:
         key = WorkloadKey(*mirrors.key_of(view))
-        known = self._pods.workloads.get(key)
-        if self._pods.lose_workload(key, view.metadata.uid):
+        known = self._workloads.get(key)
+        if self._workloads.lose(key, view.metadata.uid):
             self._timers.forget(key)
             self._following.forget(key)
             self._accounting.lose(key, known, self._clock.now())
@@ -343,8 +346,8 @@ class Core:
             self._texts.note(key)
             self._backlog.add(key)
         concerned = concerns.test(resource, view, self._configuration)
-        for key in self._pods.workloads:
-            workload = self._pods.workloads.get(key)
+        for key in self._workloads:
+            workload = self._workloads.get(key)
             if workload is not None and concerned(workload):
                 self._backlog.add(key)
                 if resource is resources.WORKLOAD_PRIORITY_CLASSES:
@@ -362,8 +365,8 @@ class Core:
             self._backlog.add(key)
         if self._taking_over:
             self._statuses.restore()
-            self._following.add(self._pods.workloads)
-            self._backlog.add_all(self._pods.workloads)
+            self._following.add(self._workloads)
+            self._backlog.add_all(self._workloads)
         self._taking_over = self._foreign_reservation = False
 
     def _is_not_started(self, key: WorkloadKey) -> bool:
@@ -439,22 +442,22 @@ class Core:
 
     def _see_absence(self, key: WorkloadKey, outcome: Outcome) -> None:
         write = outcome.write
-        known = self._pods.workloads.get(WorkloadKey(write.namespace, write.name))
+        known = self._workloads.get(WorkloadKey(write.namespace, write.name))
         deleted = outcome.write.verb is Verb.DELETE and outcome.result is Result.DONE
         held = known is not None and bool(known.metadata.finalizers)
         if outcome.result is not Result.GONE and (not deleted or held):
             return
         if known is None and outcome.write.purpose is Purpose.FIND_WORKLOAD:
-            self._pods.note_missing(key, missing=True)
+            self._workloads.note_not_found(key)
         if known is not None and known.metadata.uid == outcome.write.uid:
             self._lose_workload(known)  # else it is another one, made since
 
     def _see_kind(self, key: WorkloadKey, kind: views.Object | None) -> None:
         """With its kind there, a Workload that was not found is gone; else nothing is stopped."""
         if kind is not None and not kind.metadata.deletion_timestamp:
-            self._pods.confirm_absent(key)
+            self._workloads.note_kind(key, exists=True)
             return
-        self._pods.note_missing(key, missing=False)
+        self._workloads.note_kind(key, exists=False)
         self._lanes.rest(key, _UNINSTALLED_SECONDS)
 
     def _see_pod_absence(self, key: WorkloadKey, outcome: Outcome) -> None:
@@ -464,7 +467,7 @@ class Core:
         if outcome.result is Result.GONE:
             self._lose_pod(pod)
         elif outcome.write.verb is Verb.DELETE and outcome.result is Result.DONE:
-            self._pods.confirm_stopped(key)
+            self._pods.confirm_stopped(pod)
 
     def _advance(self, key: WorkloadKey) -> None:
         """Sends the next write of a Workload, if there is one and its lane is free."""
@@ -482,7 +485,7 @@ class Core:
             self._lanes.forget(key)
 
     def _next_write(self, key: WorkloadKey) -> writes.Write | None:
-        workload, now = self._pods.workloads.get(key), self._clock.now()
+        workload, now = self._workloads.get(key), self._clock.now()
         subject = self._jobs.index.subject(key)
         if subject is not None:
             return self._jobs.next_write(subject, self._due_write)

@@ -7,7 +7,7 @@ from admission.base.clock import Clock
 from admission.base.names import WorkloadKey
 from admission.controllers.jobs.jobs import Jobs
 from admission.controllers.pods import podworkload
-from admission.controllers.pods.podindex import PodWorkloads
+from admission.controllers.pods.podindex import PodIndex
 from admission.controllers.queues.accounting import Accounting
 from admission.controllers.workloads import facts, repeats
 from admission.controllers.workloads.repeats import Told
@@ -22,7 +22,7 @@ class Effects:
     """Knows whose writes they are; notes and reasons of events are Kueue's."""
 
     def __init__(
-        self, pods: PodWorkloads, jobs: Jobs, accounting: Accounting, events: Events, clock: Clock
+        self, pods: PodIndex, jobs: Jobs, accounting: Accounting, events: Events, clock: Clock
     ) -> None:
         self._pods = pods
         self._jobs = jobs

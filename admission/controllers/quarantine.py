@@ -10,10 +10,10 @@ from typing import Any, Final
 from admission.api import views
 from admission.api.held import HeldWorkload
 from admission.base.names import WorkloadKey
-from admission.controllers.pods.podindex import PodWorkloads
 from admission.controllers.scheduling import Scheduling
 from admission.controllers.seeing.mirrors import Change
 from admission.controllers.workloads import facts
+from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing.events import Events
 from admission.kube import decoding, errors
 from admission.kube.api import Undecodable
@@ -35,16 +35,16 @@ class Unreadable:
 class Quarantine:
     """Which Workloads cannot be read, by key."""
 
-    def __init__(self, scheduling: Scheduling, index: PodWorkloads, events: Events) -> None:
+    def __init__(self, scheduling: Scheduling, workloads: WorkloadIndex, events: Events) -> None:
         """Prepares it with nobody inside.
 
         Args:
             scheduling: is told what they hold.
-            index: where all Workloads are that could be read.
+            workloads: all that could be read.
             events: takes events about them.
         """
         self._scheduling = scheduling
-        self._index = index
+        self._workloads = workloads
         self._events = events
         self._versions: dict[WorkloadKey, str] = {}
 
@@ -56,7 +56,7 @@ class Quarantine:
         """Takes a Workload that cannot be decoded; says so once per version of it."""
         key = WorkloadKey(found.namespace, found.name)
         known = self._versions.get(key)
-        if not found.name or found.deleted or self._index.workloads.get(key) is not None:
+        if not found.name or found.deleted or self._workloads.get(key) is not None:
             return
         self._versions[key] = found.resource_version
         held = _held(found)

@@ -8,7 +8,7 @@ from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers.explaining import OF_BLOCKERS, Explainer
 from admission.controllers.pods import podwrites
-from admission.controllers.pods.podindex import PodWorkloads
+from admission.controllers.pods.podindex import PodIndex
 from admission.controllers.workloads import conditions
 from admission.controllers.writing.lanes import Lanes
 from admission.engine.decisions import Reason, Wait
@@ -25,7 +25,7 @@ class Texts:
     def __init__(
         self,
         state: State,
-        index: PodWorkloads,
+        index: PodIndex,
         explainer: Explainer,
         lanes: Lanes,
         clock: Clock,

@@ -9,9 +9,9 @@ from admission.api import batch, views
 from admission.base import names
 from admission.base.names import WorkloadKey
 from admission.controllers.jobs import jobworkload
-from admission.controllers.pods.podindex import PodWorkloads
 from admission.controllers.seeing.observed import version
 from admission.controllers.workloads import conditions, prebuilt
+from admission.controllers.workloads.workloadindex import WorkloadIndex
 
 _NEVER: Final = frozenset({"kube-system", names.SYSTEM_NAMESPACE})
 _REMEMBERED: Final = 10_000
@@ -55,18 +55,18 @@ class JobIndex:
 
     def __init__(
         self,
-        index: PodWorkloads,
+        workloads: WorkloadIndex,
         look_at: Callable[[Iterable[WorkloadKey]], None],
         forget: Callable[[WorkloadKey], None],
     ) -> None:
         """Prepares an empty index.
 
         Args:
-            index: where all Workloads are.
+            workloads: all Workloads.
             look_at: is told which Workloads to look at again.
             forget: is told that the Job of a key is gone.
         """
-        self._index = index
+        self._workloads = workloads
         self._look_at = look_at
         self._forget = forget
         self._entries: dict[WorkloadKey, _Entry] = {}
@@ -79,7 +79,7 @@ class JobIndex:
         A Job that names its Workload has two keys: that of the Workload once it has adopted it,
         and the one that a Workload of ours would have.
         """
-        entry, workload = self._entries.get(key), self._index.workloads.get(key)
+        entry, workload = self._entries.get(key), self._workloads.get(key)
         job = None if entry is None else entry.job
         own = None if workload is None else jobworkload.owner_key(workload)
         if workload is None or own is None:
@@ -102,13 +102,13 @@ class JobIndex:
     def named_by(self, job: batch.Job) -> views.Workload | None:
         """What there is under the name of a Workload that a Job gives."""
         named = jobworkload.prebuilt_key(job)
-        return None if named is None else self._index.workloads.get(named)
+        return None if named is None else self._workloads.get(named)
 
     def naming(self, named: WorkloadKey) -> tuple[WorkloadKey, ...]:
         """Keys to look at of the Jobs that name a Workload, which is here now or gone."""
         found = self._naming.owners(named)
         for key in found:
-            self._index.doubt_absence(key)
+            self._workloads.doubt_absence(key)
         return found
 
     def are_ready(self, key: WorkloadKey) -> bool | None:
@@ -175,7 +175,7 @@ class JobIndex:
         named = self.named_by(job)
         if named is not None and prebuilt.is_adopted(named, job):
             return True
-        return self._index.workloads.get(key) is not None
+        return self._workloads.get(key) is not None
 
     def _forget_name(self, key: WorkloadKey, job: batch.Job) -> None:
         """The Job is gone, or may name another Workload."""

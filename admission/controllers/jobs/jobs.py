@@ -23,7 +23,6 @@ from admission.controllers.jobs.jobevents import JobEvents
 from admission.controllers.jobs.jobindex import JobIndex, Subject
 from admission.controllers.jobs.joblifecycle import Next, Step
 from admission.controllers.pods import release
-from admission.controllers.pods.podindex import PodWorkloads
 from admission.controllers.pods.podworkload import MissingPriorityClassError
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.seeing.mirrors import Mirror
@@ -35,6 +34,7 @@ from admission.controllers.workloads import (
     prebuilt,
     statuses,
 )
+from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
 from admission.controllers.writing.events import Events
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
@@ -65,7 +65,7 @@ class Jobs:
 
     def __init__(
         self,
-        index: PodWorkloads,
+        workloads: WorkloadIndex,
         configuration: Configuration,
         events: Events,
         clock: Clock,
@@ -74,13 +74,13 @@ class Jobs:
         """Prepares the mirrors.
 
         Args:
-            index: where all Workloads are.
+            workloads: all Workloads.
             configuration: flavors and classes as last seen.
             events: takes events about Jobs.
             clock: source of time.
             look_at: is told which Workloads to look at again.
         """
-        self._workloads = index
+        self._workloads = workloads
         self._configuration = configuration
         self._events = JobEvents(events)
         self._clock = clock
@@ -88,7 +88,7 @@ class Jobs:
         self._classes: dict[str, views.PriorityClass] = {}
         self._stuck: set[WorkloadKey] = set()
         self._deleted: dict[WorkloadKey, str] = {}
-        self.index = JobIndex(index, look_at, self._forget)
+        self.index = JobIndex(workloads, look_at, self._forget)
         self.mirrors: Mapping[Resource, Mirror[Any]] = {
             resources.JOBS: Mirror("Job", self.index.see, self.index.lose),
             resources.PRIORITY_CLASSES: Mirror("PriorityClass", self._see_class, self._lose_class),
@@ -99,7 +99,7 @@ class Jobs:
     def naming(self, view: views.Object) -> tuple[WorkloadKey, ...]:
         """Keys to look at of the Jobs that name a Workload, which is here now or gone."""
         named = WorkloadKey(view.metadata.namespace, view.metadata.name)
-        if self._workloads.workloads.get(named) is None:
+        if self._workloads.get(named) is None:
             self._deleted.pop(named, None)
         return self.index.naming(named)
 

@@ -15,7 +15,7 @@ from admission.controllers.pods import (
     release,
 )
 from admission.controllers.pods.adoption import Hint
-from admission.controllers.pods.podindex import PodWorkloads
+from admission.controllers.pods.podindex import PodIndex
 from admission.controllers.pods.podlifecycle import Step
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.workloads import (
@@ -35,7 +35,7 @@ from admission.translate import words
 def write_for(
     step: podlifecycle.Next,
     key: WorkloadKey,
-    pods: PodWorkloads,
+    pods: PodIndex,
     configuration: Configuration,
     now: datetime,
 ) -> Write | None:
@@ -48,11 +48,10 @@ def write_for(
     match step.step:
         case Step.CREATE_WORKLOAD if pod is not None:
             write = _create(key, pod, pods, configuration, now)
-        case Step.STOP_POD if pod is not None and not pods.is_stopped(key):
-            named = podworkload.prebuilt_key(pod)
+        case Step.STOP_POD if pod is not None and not pods.is_stopped(pod):
             unsure = workload is None and pods.named_by(pod) is None
-            asked = pods.ask_absence(key, named.name if named else "") if unsure else None
-            write = asked or writes.delete_pod(key, pod, step.message)
+            write = _ask_absence(key, pod, pods) if unsure else None
+            write = write or writes.delete_pod(key, pod, step.message)
         case Step.DELETE_WORKLOAD if workload is not None:
             write = writes.delete_workload(workload)
         case Step.FINISH if workload is not None:
@@ -70,10 +69,16 @@ def write_for(
     return write
 
 
+def _ask_absence(key: WorkloadKey, pod: views.Pod, pods: PodIndex) -> Write | None:
+    """What to read before a pod is stopped that has no Workload."""
+    named = podworkload.prebuilt_key(pod)
+    return pods.workloads.ask_absence(key, named.name if named else "")
+
+
 def _create(
     key: WorkloadKey,
     pod: views.Pod,
-    pods: PodWorkloads,
+    pods: PodIndex,
     configuration: Configuration,
     now: datetime,
 ) -> Write | None:
@@ -112,7 +117,7 @@ def _release(
         return writes.patch_workload_status(workload, Purpose.FINISH_WORKLOAD, status)
 
 
-def explain(key: WorkloadKey, wait: Wait, pods: PodWorkloads, now: datetime) -> Write | None:
+def explain(key: WorkloadKey, wait: Wait, pods: PodIndex, now: datetime) -> Write | None:
     """The next write that tells why a Workload waits: on itself first, then on its pod."""
     pod, workload = pods.pod_of(key), pods.workloads.get(key)
     if workload is None or not facts.is_pending(workload):
@@ -135,7 +140,7 @@ def explain_pod(key: WorkloadKey, pod: views.Pod, hint: Hint, now: datetime) -> 
     return writes.patch_pod(key, pod, Purpose.EXPLAIN_POD, patch, subresource="status")
 
 
-def acknowledge(key: WorkloadKey, pods: PodWorkloads, now: datetime) -> Write | None:
+def acknowledge(key: WorkloadKey, pods: PodIndex, now: datetime) -> Write | None:
     """Turns the pod's waiting condition True once it is released; only where there was one."""
     pod, workload = pods.pod_of(key), pods.workloads.get(key)
     if pod is None or workload is None or podworkload.is_gated(pod):

@@ -3,6 +3,8 @@
 from admission.api import views
 from admission.base import names
 from admission.controllers.workloads import conditions
+from admission.controllers.writing import writes
+from admission.kube import resources
 
 
 def key(workload: views.Workload) -> names.WorkloadKey:
@@ -12,14 +14,7 @@ def key(workload: views.Workload) -> names.WorkloadKey:
 
 def reference(workload: views.Workload) -> dict[str, str]:
     """What an event about a Workload refers to."""
-    metadata = workload.metadata
-    return {
-        "apiVersion": f"{names.KUEUE_GROUP}/v1beta2",
-        "kind": "Workload",
-        "namespace": metadata.namespace,
-        "name": metadata.name,
-        "uid": metadata.uid,
-    }
+    return writes.reference(resources.WORKLOADS, workload.metadata)
 
 
 def is_pending(workload: views.Workload) -> bool:

@@ -35,7 +35,5 @@ def seconds_queued(workload: views.Workload, kind: str) -> float:
 
 def seconds_true(workload: views.Workload, kind: str, now: datetime) -> float:
     """For how long a condition has been True; 0 where it is not."""
-    found = workload.status.condition(kind)
-    if found is None or found.status != "True" or not found.last_transition_time:
-        return 0.0
-    return max(0.0, (now - clock.from_wire(found.last_transition_time)).total_seconds())
+    began = moment(workload, kind)
+    return 0.0 if began is None else max(0.0, (now - began).total_seconds())
