@@ -16,6 +16,7 @@ from admission.app import (
     visibility_manifests,
     webhook_secret,
 )
+from admission.base import clock as clocks
 from admission.base import names
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
@@ -37,6 +38,9 @@ _FINALIZED: Final = (
     *finalizers.RESOURCES.values(),
 )
 _CRD_SECONDS: Final = 200.0
+_NUDGE_SECONDS: Final = 5.0
+"""An API server that could not list a kind at the first try may look at its end again only when
+the CRD changes, or after five minutes (operator-framework/operator-controller#1437)."""
 _GUARD_SECONDS: Final = 10.0
 """How long an API server may go on applying policies that were deleted; it looks every second."""
 _POLL_SECONDS: Final = 0.1
@@ -108,7 +112,7 @@ def install(
     # Only who asks for an older version than the stored one waits for the webhook behind this.
     conversion = manifests.conversion(client_config) if plan.older_versions else None
     yield from apply.apply_all(api, crds.documents(conversion))
-    _await_crds(api, clock, wait, _is_established)
+    _await_crds(api, clock, wait)
     yield from apply.apply_all(
         api, [*rbac.documents(settings.namespace), *scope.documents(settings)]
     )
@@ -156,7 +160,7 @@ def uninstall(
     roles = [*rbac.documents(settings.namespace), *scope.documents(settings)]
     yield from apply.delete_all(api, reversed(roles))
     yield from apply.delete_all(api, reversed(crds.documents()))
-    _await_crds(api, clock, wait, _is_gone)
+    _await_no_crds(api, clock, wait)
     yield from apply.delete_all(api, [manifests.namespace(settings)])
 
 
@@ -239,22 +243,42 @@ def _host(url: str) -> str:
     return parts.hostname
 
 
-def _await_crds(
-    api: Api,
-    clock: Clock,
-    wait: Callable[[float], None],
-    is_done: Callable[[Document | None], bool],
-) -> None:
+def _await_crds(api: Api, clock: Clock, wait: Callable[[float], None]) -> None:
     deadline = clock.monotonic() + _CRD_SECONDS
     for document in crds.documents():
         name = document["metadata"]["name"]
-        while not is_done(_crd(api, name)):
-            if clock.monotonic() > deadline:
-                raise InstallationError(
-                    f"CustomResourceDefinition {name} is not as it should be after "
-                    f"{_CRD_SECONDS:.0f} s; see its conditions: kubectl describe crd {name}"
-                )
+        while not _is_established(_crd(api, name)):
+            _check_deadline(name, clock, deadline)
             wait(_POLL_SECONDS)
+
+
+def _await_no_crds(api: Api, clock: Clock, wait: Callable[[float], None]) -> None:
+    """Waits until the CRDs are gone, and changes one that stays, so that it is looked at again."""
+    deadline = clock.monotonic() + _CRD_SECONDS
+    for document in crds.documents():
+        name, nudge_at = document["metadata"]["name"], clock.monotonic() + _NUDGE_SECONDS
+        while _crd(api, name) is not None:
+            _check_deadline(name, clock, deadline)
+            if clock.monotonic() >= nudge_at:
+                _touch(api, name, clock)
+                nudge_at = clock.monotonic() + _NUDGE_SECONDS
+            wait(_POLL_SECONDS)
+
+
+def _check_deadline(name: str, clock: Clock, deadline: float) -> None:
+    if clock.monotonic() > deadline:
+        raise InstallationError(
+            f"CustomResourceDefinition {name} is not as it should be after "
+            f"{_CRD_SECONDS:.0f} s; see its conditions: kubectl describe crd {name}"
+        )
+
+
+def _touch(api: Api, name: str, clock: Clock) -> None:
+    changed = {names.AWAITED_AT: clocks.to_wire(clock.now())}
+    try:
+        api.patch(resources.CRDS, name, patches.merge({"metadata": {"annotations": changed}}))
+    except errors.NotFoundError:
+        return  # gone just now
 
 
 def _crd(api: Api, name: str) -> Document | None:
@@ -268,10 +292,6 @@ def _is_established(crd: Document | None) -> bool:
     # A fresh CRD has ``conditions: null``.
     conditions = ((crd or {}).get("status") or {}).get("conditions") or []
     return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
-
-
-def _is_gone(crd: Document | None) -> bool:
-    return crd is None
 
 
 def _remove_finalizers(api: Api, resource: Resource) -> None:

@@ -92,6 +92,7 @@ ENFORCE_LABEL: Final = "gpu-admission.dev/enforce"
 CAPACITY_GUARD: Final = "gpu-admission.dev/capacity-guard"  # on a ClusterQueue
 CAPACITY_GUARD_ENFORCE: Final = "Enforce"
 CAPACITY_GUARD_OFF: Final = "Off"
+AWAITED_AT: Final = "gpu-admission.dev/awaited-at"  # on a CRD that is being deleted
 CAPACITY_SUFFICIENT: Final = "gpu-admission.dev/CapacitySufficient"  # condition
 COSTS_EXACT: Final = "gpu-admission.dev/CostsExact"  # condition
 

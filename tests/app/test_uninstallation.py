@@ -1,0 +1,56 @@
+"""What `uninstall` waits for, and what it does when it waits long."""
+
+import pytest
+
+from admission.api import crds
+from admission.app import installation
+from admission.base import names
+from admission.kube import patches, resources
+from admission.kube.store import Store
+from admission.settings import Settings
+from tests.clocks import FakeClock
+
+_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+_HELD = "cohorts.kueue.x-k8s.io"
+
+
+class Cluster:
+    """An API server that missed its moment to end one of the kinds."""
+
+    def __init__(self, *, looks_again: bool) -> None:
+        self.clock = FakeClock()
+        self.looks_again = looks_again
+        self.store = Store(crds=crds.documents())
+        for document in crds.documents():
+            metadata = dict(document["metadata"])
+            if metadata["name"] == _HELD:
+                metadata["finalizers"] = [_CLEANUP]
+            self.store.create(resources.CRDS, {**document, "metadata": metadata})
+
+    def wait(self, seconds: float) -> None:
+        """Lets time pass; who has changed is looked at."""
+        self.clock.advance(seconds)
+        metadata = self.store.get(resources.CRDS, _HELD)["metadata"]
+        if self.looks_again and names.AWAITED_AT in metadata.get("annotations", {}):
+            gone = patches.merge({"metadata": {"finalizers": None}})
+            self.store.patch(resources.CRDS, _HELD, gone)
+
+    def uninstall(self) -> None:
+        everything = installation.uninstall(
+            self.store, Settings(), self.clock, self.wait, release_pods=False
+        )
+        for _ in everything:
+            pass
+
+
+def test_a_kind_that_stays_is_changed_so_that_its_end_is_looked_at_again() -> None:
+    cluster = Cluster(looks_again=True)
+    cluster.uninstall()
+    assert cluster.store.list(resources.CRDS).items == ()
+    assert cluster.clock.monotonic() < 6
+
+
+def test_a_kind_that_stays_for_good_is_named() -> None:
+    cluster = Cluster(looks_again=False)
+    with pytest.raises(installation.InstallationError, match=f"{_HELD} is not as it should be"):
+        cluster.uninstall()
