@@ -176,10 +176,8 @@ class Jobs:
         self, key: WorkloadKey, job: batch.Job, workload: views.Workload
     ) -> Write | None:
         """A Workload that is not made anew takes over what labels of its Job say now."""
-        label, classes = (
-            job.metadata.label(names.PRIORITY_CLASS_LABEL),
-            self._configuration.priority_classes,
-        )
+        label = job.metadata.label(names.PRIORITY_CLASS_LABEL)
+        classes = self._configuration.priority_classes
         if owners.may_change_class(job, workload) and label not in classes:
             self._miss(key, job, label)
         return owners.write_for(job, workload, classes, Purpose.FOLLOW_JOB)

@@ -23,10 +23,8 @@ def of_reservation(workload: views.Workload) -> Iterator[Told]:
     admission = workload.status.admission
     if admission is None:
         return
-    queue, waited = (
-        admission.cluster_queue,
-        times.seconds_queued(workload, conditions.QUOTA_RESERVED),
-    )
+    queue = admission.cluster_queue
+    waited = times.seconds_queued(workload, conditions.QUOTA_RESERVED)
     note = f"Quota reserved in ClusterQueue {queue}, wait time since queued was {waited:.0f}s"
     yield "Normal", "QuotaReserved", note
     if workload.status.is_true(conditions.ADMITTED):
