@@ -41,7 +41,8 @@ def show(world: World, resource: Resource, document: dict[str, Any]) -> None:
 
 
 def others_go_on(world: World) -> None:
-    """A pod of another queue is admitted as ever."""
+    """A pod of another queue is admitted as ever, also after all statuses were written."""
+    world.pass_time(3)
     world.add_pod("train")
     world.settle()
     assert "train" in world.admitted()
@@ -235,3 +236,19 @@ def test_a_workload_that_only_a_bug_can_explain_is_left_alone(
         world.settle()
     world.pass_time(61)
     assert world.admitted() == {"bad", "worse"}
+
+
+def test_a_status_that_only_a_bug_can_explain_is_left_and_others_are_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = ready_world()
+    world.pass_time(2)
+
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("a bug")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("admission.controllers.queues.queuemetrics.local_queue", fail)
+        world.add_pod("train")
+        world.pass_time(2)
+    assert world.status_of("gpus")["admittedWorkloads"] == 1

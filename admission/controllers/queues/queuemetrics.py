@@ -145,17 +145,21 @@ class Surroundings(NamedTuple):
         counted: Workloads that wait for admission, and that have ended.
         root: the top cohort above; empty without any.
         past: past usage of a LocalQueue; None without admission fair sharing.
+        is_readable: whether the spec can be read; limits are shown of no other.
     """
 
     role: str
     counted: Count
     root: str = ""
     past: float | None = None
+    is_readable: bool = True
 
 
 def cluster_queue(view: views.ClusterQueue, status: QueueStatus, around: Surroundings) -> None:
     """Sets the gauges of a ClusterQueue."""
-    samples = (*_counts(view, status, around), *_amounts(view, status, around.role))
+    samples = [*_counts(view, status, around), *_amounts(view, status, around.role)]
+    if around.is_readable:
+        samples += _limits(view, around.role)
     _SERIES.put(("ClusterQueue", view.metadata.name), samples)
 
 
@@ -193,6 +197,10 @@ def _amounts(view: views.ClusterQueue, status: QueueStatus, role: str) -> Iterat
     for gauge, amounts in ((_RESERVATION, status.reservation), (_USAGE, status.usage)):
         for pair, value in _in_units(amounts).items():
             yield Sample(gauge, (cohort, name, pair.flavor, pair.resource, role), value)
+
+
+def _limits(view: views.ClusterQueue, role: str) -> Iterator[Sample]:
+    name, cohort = view.metadata.name, view.spec.cohort_name
     for group in view.spec.resource_groups or ():
         for flavor in group.flavors:
             for quota in flavor.resources:

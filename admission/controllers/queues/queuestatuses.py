@@ -139,7 +139,11 @@ class QueueStatuses:
             self.mark(lane)
 
     def _send(self, lane: QueueLane) -> None:
-        built = self._build(lane)
+        try:
+            built = self._build(lane)
+        except Exception:  # noqa: BLE001  # one odd queue must not stop all others
+            self._log.exception("status left as it is", **lane._asdict())
+            return
         if built is None:
             self._throttle.forget(lane)
         elif queuestatus.differs(built.status, built.view.status):
@@ -197,6 +201,7 @@ class QueueStatuses:
             role=self._accounting.role,
             counted=self._accounting.census.count(self._configuration.behind(name)),
             root=above[-1] if above else "",
+            is_readable=problem is None,
         )
         queuemetrics.cluster_queue(view, found, around)
         about = filter(None, (condition(view, now) for condition in self._about_gpus))
