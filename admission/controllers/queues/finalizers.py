@@ -13,17 +13,16 @@ Source: kueue pkg/controller/core (resourceflavor_controller.go, admissioncheck_
 clusterqueue_controller.go) and pkg/controller/tas/topology_controller.go.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from admission.api import views
 from admission.base import names
 from admission.base.names import ClusterQueueName
 from admission.controllers.queues.configuration import Configuration
+from admission.controllers.writing import writes
 from admission.controllers.writing.lanes import Lanes
-from admission.controllers.writing.writes import Purpose, QueueLane, Verb, Write
-from admission.kube import patches, resources
-from admission.kube.resources import Resource
+from admission.controllers.writing.writes import Purpose, QueueLane
+from admission.kube import resources
 from admission.state.world import State
 
 RESOURCES: Final = {
@@ -93,7 +92,10 @@ class Finalizers:
             return
         finalizers = wanted(view.metadata, is_in_use=self._is_in_use(lane, view))
         if finalizers is not None:
-            self._lanes.submit(_write(lane, RESOURCES[lane.kind], view, finalizers))
+            changes = {"metadata": {"finalizers": list(finalizers)}}
+            resource = RESOURCES[lane.kind]
+            purpose = Purpose.HOLD_OR_RELEASE
+            self._lanes.submit(writes.patch_queue(lane, purpose, resource, view, changes))
 
     def _is_in_use(self, lane: QueueLane, view: views.Object) -> bool:
         if view.metadata.deletion_timestamp is None:
@@ -109,20 +111,3 @@ class Finalizers:
             case _:
                 flavors = self._configuration.flavors.values()
                 return any(flavor.spec.topology_name == lane.name for flavor in flavors)
-
-
-def _write(
-    lane: QueueLane, resource: Resource, view: views.Object, finalizers: Iterable[str]
-) -> Write:
-    """Changes the finalizers of exactly this version of the object."""
-    metadata = view.metadata
-    precondition = {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
-    return Write(
-        lane=lane,
-        purpose=Purpose.HOLD_OR_RELEASE,
-        verb=Verb.PATCH,
-        resource=resource,
-        name=metadata.name,
-        patch=patches.merge({"metadata": {**precondition, "finalizers": list(finalizers)}}),
-        into=type(view),
-    )

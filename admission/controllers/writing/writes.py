@@ -341,17 +341,30 @@ def delete_pod(lane: names.WorkloadKey, pod: views.Pod, why: str) -> Write:
 def patch_queue_status(
     lane: QueueLane, resource: Resource, view: views.Object, status: dict[str, Any]
 ) -> Write:
-    """Changes the status of exactly this version of a ClusterQueue or LocalQueue."""
+    """Changes the status of exactly this version of a ClusterQueue, LocalQueue or Cohort."""
+    return patch_queue(lane, Purpose.QUEUE_STATUS, resource, view, {"status": status}, "status")
+
+
+def patch_queue(
+    lane: QueueLane,
+    purpose: Purpose,
+    resource: Resource,
+    view: views.Object,
+    changes: dict[str, Any],
+    subresource: str = "",
+) -> Write:
+    """Changes members of exactly this version of a queue, or of what queues refer to."""
     metadata = view.metadata
     precondition = {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
+    merged = {**changes, "metadata": precondition | changes.get("metadata", {})}
     return Write(
         lane=lane,
-        purpose=Purpose.QUEUE_STATUS,
+        purpose=purpose,
         verb=Verb.PATCH,
         resource=resource,
         namespace=metadata.namespace,
         name=metadata.name,
-        patch=patches.merge({"metadata": precondition, "status": status}),
-        subresource="status",
+        patch=patches.merge(merged),
+        subresource=subresource,
         into=type(view),
     )
