@@ -1,6 +1,7 @@
 """What may change in a pod."""
 
 import re
+from functools import partial
 
 import pytest
 
@@ -8,6 +9,7 @@ from admission.api import views
 from admission.kube import errors, patches, resources
 from admission.kube.api import Api
 from tests.contract import objects
+from tests.controlplane import waiting
 
 EXTRA = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
@@ -123,9 +125,20 @@ def test_a_gate_on_a_node_is_refused(api: Api, namespace: str):
         api.create(resources.PODS, objects.gated(nodeName="n"), namespace)
 
 
+def is_usable(api: Api, namespace: str, priority_class: str) -> bool:
+    """Whether a pod may name a class; a real server learns of a new one a moment later."""
+    pod = objects.pod("try", priorityClassName=priority_class)
+    try:
+        api.create(resources.PODS, pod, namespace)
+    except errors.ForbiddenError:
+        return False
+    return True
+
+
 def test_a_pod_gets_the_priority_of_its_class(api: Api, namespace: str):
     name = f"high-{namespace}"
     api.create(resources.PRIORITY_CLASSES, {"metadata": {"name": name}, "value": 700})
+    waiting.until(partial(is_usable, api, namespace, name), what=f"PriorityClass {name} known")
     pod = api.create(
         resources.PODS, objects.pod(priorityClassName=name), namespace, into=views.Pod
     )

@@ -15,7 +15,7 @@ from typing import Final, Self, Unpack
 from tests.controlplane import commands, nodes, waiting
 from tests.controlplane.credentials import Credentials
 from tests.controlplane.processes import Daemon, Household, free_port
-from tests.controlplane.rest import Json, Rest
+from tests.controlplane.rest import Json, Rest, RestError
 
 _ATTEMPTS: Final = 3
 
@@ -100,10 +100,11 @@ class Cluster:
         """Starts the API server, again after `stop_apiserver`, and waits until it serves."""
         daemon = self._daemons["kube-apiserver"]
         daemon.start()
-        # readyz comes before the first namespaces are made.
+        # readyz comes before the first namespaces are made and the first classes are known.
         daemon.wait_until(lambda: self.api.answers("/readyz"))
         daemon.wait_until(lambda: self.api.answers("/api/v1/namespaces/default"))
 
+        daemon.wait_until(lambda: self._is_usable("system-node-critical"))
     def stop_apiserver(self, *, grace_seconds: float = 0) -> None:
         """Kills the API server, or asks it to end where it gets some grace."""
         self._daemons["kube-apiserver"].stop(grace_seconds=grace_seconds)
@@ -199,3 +200,21 @@ def _if_ready(node: Json) -> Json | None:
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
     keys = {taint["key"] for taint in node["spec"].get("taints", [])}
     return node if ready and "node.kubernetes.io/not-ready" not in keys else None
+    def add_priority_class(self, name: str, value: int) -> None:
+        """Creates a PriorityClass and waits until pods may name it."""
+        body = {"metadata": {"name": name}, "value": value}
+        self.api.post("/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        waiting.until(lambda: self._is_usable(name), what=f"PriorityClass {name} known")
+
+    def _is_usable(self, priority_class: str) -> bool:
+        """Whether a pod may name a class: admission looks for it in a copy that lags behind."""
+        spec = {"containers": [{"name": "c", "image": "i"}], "priorityClassName": priority_class}
+        pod = {"metadata": {"name": "try"}, "spec": spec}
+        try:
+            self.api.post("/api/v1/namespaces/default/pods?dryRun=All", pod)
+        except RestError as refused:
+            if f"no PriorityClass with name {priority_class} was found" not in refused.body:
+                raise
+            return False
+        return True
+

@@ -173,10 +173,7 @@ def add_rest(system: Separate) -> None:
 def driven(system: Separate) -> Separate:
     """The system after pods went every way there is: admitted, waiting, ended, preempted."""
     for name, value in (("low", 1), ("high", 1000)):
-        system.api.post(
-            "/apis/scheduling.k8s.io/v1/priorityclasses",
-            {"metadata": {"name": name}, "value": value},
-        )
+        system.cluster.add_priority_class(name, value)
     team = system.add_team(quota=2, preemption={"withinClusterQueue": "LowerPriority"})
     system.create_pod(team, "first", gpus=2)
     system.wait_released(team, "first")

@@ -180,9 +180,7 @@ def test_a_part_is_chosen_by_offset_and_limit(teams: Teams) -> None:
 
 def test_a_higher_priority_goes_first_as_soon_as_it_is_seen(teams: Teams) -> None:
     system = teams.system
-    system.api.post(
-        "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "vip"}, "value": 7}
-    )
+    system.cluster.add_priority_class("vip", 7)
     system.create_pod(teams.blue, "vip", spec={"priorityClassName": "vip"})
     waiting.until(
         lambda: system.lists(teams.of_all())[:2] == [("vip", 0, 0), ("red-1", 1, 0)],
