@@ -55,6 +55,7 @@ class Stage:
         self._folder = folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self.installed.install(*options)
+        cluster.wait_for_roles()
         self.namespace = cluster.create_namespace("bench")
         self.remove_webhooks()
         self._add_queues()

@@ -124,6 +124,7 @@ class System(Installed):
 
     def start_webhook(self) -> None:
         """Starts the webhook alone, straight at the API server."""
+        self.cluster.wait_for_roles()  # those of the controllers, which come next
         command = [
             *PROGRAM, "webhook", "--kubeconfig", self.kubeconfig,
             "--bind", f"127.0.0.1:{self.webhook_port}", "--cert-dir", str(self.certificates),

@@ -18,6 +18,7 @@ from tests.controlplane.processes import Daemon, Household, free_port
 from tests.controlplane.rest import Json, Rest, RestError
 
 _ATTEMPTS: Final = 3
+_ROLES: Final = {"clusterrole": "ClusterRole", "role": "Role"}
 
 
 class Cluster:
@@ -103,8 +104,8 @@ class Cluster:
         # readyz comes before the first namespaces are made and the first classes are known.
         daemon.wait_until(lambda: self.api.answers("/readyz"))
         daemon.wait_until(lambda: self.api.answers("/api/v1/namespaces/default"))
-
         daemon.wait_until(lambda: self._is_usable("system-node-critical"))
+
     def stop_apiserver(self, *, grace_seconds: float = 0) -> None:
         """Kills the API server, or asks it to end where it gets some grace."""
         self._daemons["kube-apiserver"].stop(grace_seconds=grace_seconds)
@@ -129,6 +130,7 @@ class Cluster:
         Pods of a Job succeed after a second, or after the time in the annotation
         `nodes.RUN_FOR` (``"250ms"``); other pods run until they are deleted.
         """
+        self.wait_for_roles()
         servers = []
         for name, make in (
             ("kube-controller-manager", commands.controller_manager),
@@ -164,6 +166,32 @@ class Cluster:
         """A client with the rights of a kubeconfig."""
         return Rest(self.port, self.ca_file, kubeconfig=kubeconfig)
 
+    def wait_for_roles(self) -> None:
+        """Waits until the authorizer knows all roles and bindings that are stored now.
+
+        It learns of each of the four kinds by a watch of its own, in order: what is older than a
+        marker of the same kind is known with the marker.
+        """
+        marker = f"marker-{secrets.token_hex(4)}"
+        rbac = "rbac.authorization.k8s.io"
+        for scope, role in (("", "clusterrole"), ("/namespaces/default", "role")):
+            path = f"/apis/{rbac}/v1{scope}/{role}"
+            rule = {"apiGroups": [marker], "resources": [role], "verbs": ["get"]}
+            reference = {"apiGroup": rbac, "kind": _ROLES[role], "name": marker}
+            user = {"apiGroup": rbac, "kind": "User", "name": marker}
+            metadata = {"name": marker}
+            self.api.post(f"{path}s", {"metadata": metadata, "rules": [rule]})
+            binding = {"metadata": metadata, "roleRef": reference, "subjects": [user]}
+            self.api.post(f"{path}bindings", binding)
+        for role, kind in _ROLES.items():
+            waiting.until(partial(self._is_allowed, marker, role), what=f"the newest {kind} known")
+
+    def _is_allowed(self, marker: str, role: str) -> bool:
+        asked = {"group": marker, "resource": role, "verb": "get", "namespace": "default"}
+        review = {"spec": {"user": marker, "resourceAttributes": asked}}
+        answer = self.api.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        return bool(answer["status"]["allowed"])
+
     # What is in it
 
     def create_namespace(
@@ -174,6 +202,24 @@ class Cluster:
         metadata = {"name": name, "labels": dict(labels or {})}
         self.api.post("/api/v1/namespaces", {"metadata": metadata})
         return name
+
+    def add_priority_class(self, name: str, value: int) -> None:
+        """Creates a PriorityClass and waits until pods may name it."""
+        body = {"metadata": {"name": name}, "value": value}
+        self.api.post("/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        waiting.until(lambda: self._is_usable(name), what=f"PriorityClass {name} known")
+
+    def _is_usable(self, priority_class: str) -> bool:
+        """Whether a pod may name a class: admission looks for it in a copy that lags behind."""
+        spec = {"containers": [{"name": "c", "image": "i"}], "priorityClassName": priority_class}
+        pod = {"metadata": {"name": "try"}, "spec": spec}
+        try:
+            self.api.post("/api/v1/namespaces/default/pods?dryRun=All", pod)
+        except RestError as refused:
+            if f"no PriorityClass with name {priority_class} was found" not in refused.body:
+                raise
+            return False
+        return True
 
     def add_gpu_node(self, name: str, **facts: Unpack[nodes.Facts]) -> Json:
         """Creates a node as `nodes.make_gpu_node` describes it; a whole cluster makes it Ready.
@@ -200,21 +246,3 @@ def _if_ready(node: Json) -> Json | None:
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
     keys = {taint["key"] for taint in node["spec"].get("taints", [])}
     return node if ready and "node.kubernetes.io/not-ready" not in keys else None
-    def add_priority_class(self, name: str, value: int) -> None:
-        """Creates a PriorityClass and waits until pods may name it."""
-        body = {"metadata": {"name": name}, "value": value}
-        self.api.post("/apis/scheduling.k8s.io/v1/priorityclasses", body)
-        waiting.until(lambda: self._is_usable(name), what=f"PriorityClass {name} known")
-
-    def _is_usable(self, priority_class: str) -> bool:
-        """Whether a pod may name a class: admission looks for it in a copy that lags behind."""
-        spec = {"containers": [{"name": "c", "image": "i"}], "priorityClassName": priority_class}
-        pod = {"metadata": {"name": "try"}, "spec": spec}
-        try:
-            self.api.post("/api/v1/namespaces/default/pods?dryRun=All", pod)
-        except RestError as refused:
-            if f"no PriorityClass with name {priority_class} was found" not in refused.body:
-                raise
-            return False
-        return True
-

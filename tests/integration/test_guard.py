@@ -98,6 +98,7 @@ class Guarded:
                 "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
             },
         )
+        self.cluster.wait_for_roles()
         return self.cluster.account_kubeconfig(namespace, name)
 
     def send(

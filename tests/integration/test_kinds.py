@@ -182,6 +182,7 @@ def test_the_controllers_account_writes_workloads_without_a_review(system: Revie
     with pytest.raises(RestError):
         system.api.post(path, document)
     cluster = system.cluster
+    cluster.wait_for_roles()
     account = cluster.account_kubeconfig(names.SYSTEM_NAMESPACE, "gpu-admission-controller")
     cluster.client(account).post(path, document)
 

@@ -123,10 +123,8 @@ def cluster() -> Iterator[Cluster]:
         for user, bound in USERS.items():
             if bound is not None:
                 bind(started.api, user, *bound)
-        waiting.until(
-            lambda: all(filled(started.api, role) for role, _ in filter(None, USERS.values())),
-            what="aggregated roles",
-        )
+        waiting.until(lambda: is_aggregated(started.api), what="aggregated roles")
+        started.wait_for_roles()
         yield started
 
 
@@ -171,10 +169,17 @@ def bind(api: Rest, user: str, role: str, namespace: str) -> None:
     api.post(f"{ROLES}/{scope}", binding)
 
 
-def filled(api: Rest, role: str) -> bool:
-    """Whether the controller-manager has put rules of ours into a role."""
-    rules = api.get(f"{ROLES}/clusterroles/{role}").get("rules") or []
-    return any("kueue.x-k8s.io" in rule.get("apiGroups", []) for rule in rules)
+def is_aggregated(api: Rest) -> bool:
+    """Whether the controller-manager has put into each role the rules of all that it selects."""
+    roles = api.get(f"{ROLES}/clusterroles")["items"]
+    return all(
+        rule in (role.get("rules") or ())
+        for role in roles
+        for selector in role.get("aggregationRule", {}).get("clusterRoleSelectors", ())
+        for part in roles
+        if selector["matchLabels"].items() <= part["metadata"].get("labels", {}).items()
+        for rule in part.get("rules") or ()
+    )
 
 
 @pytest.mark.parametrize("user", USERS)

@@ -57,6 +57,7 @@ class Separate(Installed):
     def start(self, *more: str) -> None:
         file = self.folder / "config.yaml"
         file.write_text(yaml.safe_dump(self._configuration()))
+        self.cluster.wait_for_roles()
         for name, account in (("webhook", WEBHOOK), ("controller", CONTROLLER)):
             kubeconfig = self.cluster.account_kubeconfig(SYSTEM, account)
             command = [*PROGRAM, name, "--config", str(file), "--kubeconfig", str(kubeconfig),
@@ -382,6 +383,7 @@ def test_creating_a_workload_needs_the_finalizers_of_its_pod(driven: Separate) -
 
 
 # ---------------------------------------------------------------------- what they cannot do
+    driven.cluster.wait_for_roles()
 
 POD = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
 QUEUE = f"{KUEUE}/clusterqueues/any"
