@@ -132,6 +132,7 @@ class System(Installed):
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         waiting.until(lambda: self.probe(self.webhook_url, "/readyz") == 200, what="webhook ready")
+        self.wait_reviewed()
 
     def add_priorities(self) -> None:
         """Adds the classes that `LOW` and `HIGH` name."""

@@ -18,6 +18,7 @@ from admission.base import names
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.processes import free_port
+from tests.controlplane.rest import Json, RestError
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 PROGRAM = (sys.executable, "-m", "admission")
@@ -70,6 +71,7 @@ class Installed:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         ready = f"webhook and controller ready, see {self.log}"
         waiting.until(self.is_ready, what=ready, within_seconds=90)  # a busy machine starts late
+        self.wait_reviewed()
 
     @contextmanager
     def running(self, *command: str) -> Iterator[None]:
@@ -94,6 +96,33 @@ class Installed:
         return all(
             self.probe(url, "/readyz") == 200 for url in (self.webhook_url, self.metrics_url)
         )
+
+    def wait_reviewed(self) -> None:
+        """Waits until the API server asks the webhook: it sees new configurations later."""
+        waiting.until(self.is_mutated, what="mutating webhook configuration in effect")
+        waiting.until(self.is_judged, what="validating webhook configuration in effect")
+
+    def is_mutated(self) -> bool:
+        """Whether the API server has new objects changed by the webhook."""
+        try:
+            made = self._try("ClusterQueue", {})
+        except RestError:  # the kind is not served yet
+            return False
+        return names.RESOURCE_IN_USE in made["metadata"].get("finalizers", [])
+
+    def is_judged(self) -> bool:
+        """Whether the API server has new objects judged by the webhook."""
+        try:
+            self._try("Cohort", {"fairSharing": {"weight": -1}})
+        except RestError as refused:
+            return refused.status == 403
+        return False
+
+    def _try(self, kind: str, spec: Json) -> Json:
+        """What the API server would store."""
+        identity = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind}
+        document = {**identity, "metadata": {"name": "try"}, "spec": spec}
+        return self.api.post(f"{KUEUE}/{kind.lower()}s?dryRun=All", document)
 
     def probe(self, url: str, path: str) -> int:
         """HTTP status of a page; 0 where nobody answers."""

@@ -13,7 +13,6 @@ from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
 from tests.integration.installed import PROGRAM, Installed
-from tests.policy.kinds.case import identified, queue
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 KINDS = {kind.name: kind for kind in kinds.KINDS}
@@ -42,16 +41,7 @@ class Reviewed(Installed):
             what=f"webhook ready, see {self.log}",
             within_seconds=90,  # a busy machine starts late
         )
-
-
-def is_reviewed(system: Installed) -> bool:
-    """Whether the API server has begun to ask the webhook."""
-    refused = identified("Cohort", queue(fairSharing={"weight": -1}))
-    try:
-        system.api.post(f"{collection('Cohort')}?dryRun=All", refused)
-    except RestError as error:
-        return error.status == 403
-    return False
+        self.wait_reviewed()
 
 
 def is_served(system: Installed) -> bool:
@@ -64,12 +54,11 @@ def is_served(system: Installed) -> bool:
 def unreviewed(system: Reviewed) -> Iterator[None]:
     """Inside the block nothing is judged, as before our installation."""
     system.api.delete(f"{CONFIGURATIONS}/{configuration.VALIDATING_NAME}")
-    waiting.until(lambda: not is_reviewed(system), what="nothing is judged")
+    waiting.until(lambda: not system.is_judged(), what="nothing is judged")
     try:
         yield
     finally:
         system.install()
-        waiting.until(lambda: is_reviewed(system), what="webhook configurations in effect")
 
 
 @contextmanager
@@ -79,7 +68,7 @@ def reviewed(cluster: Cluster, folder: Path) -> Iterator[Reviewed]:
     system.install()
     try:
         system.start()
-        waiting.until(lambda: is_reviewed(system), what="webhook configurations in effect")
+        system.wait_reviewed()
         waiting.until(lambda: is_served(system), what="both versions of every kind served")
         yield system
     finally:

@@ -65,6 +65,7 @@ class Separate(Installed):
             with self.logs[name].open("ab") as log:
                 self._processes.append(subprocess.Popen(command, stdout=log, stderr=log))
         waiting.until(self.is_ready, what=f"webhook and controller ready, see {self.folder}")
+        self.wait_reviewed()
 
     def _configuration(self) -> dict[str, Any]:
         return {

@@ -115,6 +115,8 @@ def recorder(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
     finally:
         for document in made:
             cluster.api.delete(path_of(document))
+        # Tests that come next on this cluster have pods that nobody would review.
+        waiting.until(lambda: not _is_asked(cluster, started), what="configurations forgotten")
         started.stop()
 
 
@@ -124,6 +126,15 @@ def _await_effect(cluster: Cluster, recorder: Recorder) -> None:
         return recorder.take() == [MUTATE, VALIDATE]
 
     waiting.until(both_are_asked, what="webhook configurations in effect")
+
+
+def _is_asked(cluster: Cluster, recorder: Recorder) -> bool:
+    """Whether the API server asks a webhook, maybe where a test has left none."""
+    try:
+        create(cluster.api, make_pod(GPU), dry_run=True)
+    except RestError:
+        return True
+    return bool(recorder.take())
 
 
 @pytest.fixture(scope="module")
