@@ -221,6 +221,17 @@ class Cluster:
             return False
         return True
 
+    def kinds(self, group: str) -> dict[str, set[str]]:
+        """Kinds of a group by version, as kubectl discovers them."""
+        accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        groups = self.api.get("/apis", accept=accept)["items"]
+        return {
+            version["version"]: {one["responseKind"]["kind"] for one in version["resources"]}
+            for found in groups
+            if found["metadata"]["name"] == group
+            for version in found["versions"]
+        }
+
     def add_gpu_node(self, name: str, **facts: Unpack[nodes.Facts]) -> Json:
         """Creates a node as `nodes.make_gpu_node` describes it; a whole cluster makes it Ready.
 

@@ -59,7 +59,12 @@ class Rest:
         return str(user.get("token", ""))
 
     def text(
-        self, method: str, path: str, body: Any = None, content_type: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        content_type: str = "application/json",
+        accept: str = "",
     ) -> str:
         """The answer's text.
 
@@ -70,7 +75,7 @@ class Rest:
             RestError: the status is 400 or above.
             OSError: no connection.
         """
-        content, _ = self._answer(method, path, body, content_type)
+        content, _ = self._answer(method, path, body, content_type, accept)
         return content
 
     def post_warned(self, path: str, body: Json) -> tuple[Json, list[str]]:
@@ -79,10 +84,12 @@ class Rest:
         warnings = headers.get_all("Warning") or []
         return _object(content), [json.loads(text.split(" ", 2)[2]) for text in warnings]
 
-    def _answer(self, method: str, path: str, body: Any, content_type: str) -> tuple[str, Message]:
+    def _answer(
+        self, method: str, path: str, body: Any, content_type: str, accept: str = ""
+    ) -> tuple[str, Message]:
         tries = 0
         while True:
-            status, headers, content = self._ask(method, path, body, content_type)
+            status, headers, content = self._ask(method, path, body, content_type, accept)
             retry_after = float(headers.get("Retry-After", 0))
             tries += 1
             busy = status == HTTPStatus.TOO_MANY_REQUESTS and tries < _BUSY_TRIES
@@ -94,13 +101,15 @@ class Rest:
         return content, headers
 
     def _ask(
-        self, method: str, path: str, body: Any, content_type: str
+        self, method: str, path: str, body: Any, content_type: str, accept: str
     ) -> tuple[int, Message, str]:
         """Status, headers and text of one request."""
         connection = HTTPSConnection("127.0.0.1", self._port, timeout=30, context=self._context)
         try:
             payload = None if body is None else json.dumps(body)
             headers = {**self._headers, "Content-Type": content_type}
+            if accept:
+                headers["Accept"] = accept
             connection.request(method, path, payload, headers)
             answer = connection.getresponse()
             content = answer.read().decode()
@@ -110,9 +119,9 @@ class Rest:
             connection.close()
         return answer.status, answer.headers, content
 
-    def get(self, path: str) -> Json:
-        """Reads an object or a list."""
-        return _object(self.text("GET", path))
+    def get(self, path: str, *, accept: str = "") -> Json:
+        """Reads an object or a list, in the form that ``accept`` names if it does."""
+        return _object(self.text("GET", path, accept=accept))
 
     def post(self, path: str, body: Json) -> Json:
         """Creates an object."""

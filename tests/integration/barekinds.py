@@ -26,7 +26,19 @@ def started() -> Iterator[Cluster]:
             )
         for name in names:
             waiting.until(partial(_is_served, cluster, name), what=f"{name} served")
+        waiting.until(lambda: cluster.kinds("kueue.x-k8s.io") == _served(), what="discovery")
         yield cluster
+
+
+def _served() -> dict[str, set[str]]:
+    """Kinds by version, as discovery is to tell them."""
+    found: dict[str, set[str]] = {}
+    for document in crds.documents():
+        for version in document["spec"]["versions"]:
+            if version["served"]:
+                kind = document["spec"]["names"]["kind"]
+                found.setdefault(version["name"], set()).add(kind)
+    return found
 
 
 def _is_served(cluster: Cluster, crd: str) -> bool:

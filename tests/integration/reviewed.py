@@ -3,6 +3,7 @@
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from typing_extensions import override
@@ -50,6 +51,27 @@ def is_served(system: Installed) -> bool:
     return all(system.api.answers(collection(kind, one)) for kind in KINDS for one in versions)
 
 
+def is_discovered(system: Installed) -> bool:
+    """Whether clients find every kind in both versions; discovery follows what is served."""
+    found = system.cluster.kinds("kueue.x-k8s.io")
+    return found == {version: set(KINDS) for version in ("v1beta1", "v1beta2")}
+
+
+def wait_documented(system: Installed) -> None:
+    """Waits until every kind is in the published schemas, which are put together later."""
+    for version in ("v1beta1", "v1beta2"):
+        waiting.until(partial(_is_documented, system, version), what=f"OpenAPI of {version}")
+
+
+def _is_documented(system: Installed, version: str) -> bool:
+    try:
+        document = system.api.get(f"/openapi/v3/apis/kueue.x-k8s.io/{version}")
+    except RestError:
+        return False
+    found = set(document["components"]["schemas"])
+    return found >= {f"io.x-k8s.kueue.{version}.{kind}" for kind in KINDS}
+
+
 @contextmanager
 def unreviewed(system: Reviewed) -> Iterator[None]:
     """Inside the block nothing is judged, as before our installation."""
@@ -59,6 +81,7 @@ def unreviewed(system: Reviewed) -> Iterator[None]:
         yield
     finally:
         system.install()
+        system.wait_reviewed()
 
 
 @contextmanager
@@ -68,8 +91,8 @@ def reviewed(cluster: Cluster, folder: Path) -> Iterator[Reviewed]:
     system.install()
     try:
         system.start()
-        system.wait_reviewed()
         waiting.until(lambda: is_served(system), what="both versions of every kind served")
+        waiting.until(lambda: is_discovered(system), what="both versions of every kind found")
         yield system
     finally:
         system.stop()

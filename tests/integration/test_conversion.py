@@ -38,8 +38,13 @@ def test_both_versions_of_every_kind_are_served(system: Reviewed) -> None:
 
 
 def test_the_newer_version_is_preferred(system: Reviewed) -> None:
-    groups = system.api.get("/apis/kueue.x-k8s.io")
-    assert groups["preferredVersion"]["version"] == NEW
+    def both() -> Json | None:
+        """The group; the aggregator learns of each version by itself."""
+        group = system.api.get("/apis/kueue.x-k8s.io")
+        return group if {one["version"] for one in group["versions"]} == {OLD, NEW} else None
+
+    found = waiting.until(both, what="both versions in the group")
+    assert found["preferredVersion"]["version"] == NEW
 
 
 def parts(found: Json) -> Json:
@@ -345,13 +350,16 @@ def test_the_older_version_can_be_left_out_and_then_nothing_is_converted(
     assert left_out.returncode == 0, left_out.stderr
     waiting.until(
         lambda: (
-            system.api.answers(collection("Cohort"))
-            and not system.api.answers(collection("Cohort", OLD))
+            all(system.api.answers(collection(kind)) for kind in KINDS)
+            and not any(system.api.answers(collection(kind, OLD)) for kind in CONVERTED)
         ),
         what="the older version gone",
     )
-    found = system.api.get(f"/apis/kueue.x-k8s.io/{OLD}")["resources"]
-    assert {r["kind"] for r in found if "/" not in r["name"]} == set(KINDS) - CONVERTED
+    left = {OLD: set(KINDS) - CONVERTED, NEW: set(KINDS)}
+    waiting.until(
+        lambda: system.cluster.kinds("kueue.x-k8s.io") == left,
+        what="discovery without the older version",
+    )
 
     def a_write_is_converted() -> bool:
         before = conversions(system)

@@ -16,7 +16,7 @@ from tests.api import schemas, whole
 from tests.controlplane import build
 from tests.controlplane.cluster import Cluster
 from tests.gpu import seeds
-from tests.integration.reviewed import KINDS, Reviewed, reviewed
+from tests.integration.reviewed import KINDS, Reviewed, reviewed, wait_documented
 from tests.integration.test_schemas import store
 from tests.policy.kinds.case import Document
 
@@ -36,6 +36,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reviewed]:
     ):
         for kind, document in whole.NEW.items():
             store(it, kind, kinds.STORED, document, "whole")
+        wait_documented(it)
         yield it
 
 

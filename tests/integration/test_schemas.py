@@ -18,7 +18,13 @@ from tests.api import limits, schemas, whole
 from tests.api.limits import Broken
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
-from tests.integration.reviewed import KINDS, Reviewed, collection, reviewed
+from tests.integration.reviewed import (
+    KINDS,
+    Reviewed,
+    collection,
+    reviewed,
+    wait_documented,
+)
 from tests.policy.kinds.case import Document, identified
 
 pytestmark = pytest.mark.controlplane
@@ -386,6 +392,7 @@ def test_only_the_newer_version_selects_workloads_by_their_cluster_queue(
 
 @pytest.mark.parametrize("version", [OLD, NEW])
 def test_the_published_schema_documents_every_kind(system: Reviewed, version: str) -> None:
+    wait_documented(system)
     document = system.api.get(f"/openapi/v3/apis/kueue.x-k8s.io/{version}")
     published = document["components"]["schemas"]
     for kind, schema in schemas.of_version(version).items():

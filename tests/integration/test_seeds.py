@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -130,6 +131,8 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     with Cluster.start() as cluster:
         for crd in {one["metadata"]["name"]: one for one in map(definition, foreign())}.values():
             cluster.api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+        for path in {collection(document) for document in foreign()}:
+            waiting.until(partial(cluster.api.answers, path), what=f"{path} served")
         with installed(cluster, tmp_path_factory.mktemp("seeds")) as it:
             prepare(it)
             yield it
