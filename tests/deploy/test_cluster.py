@@ -20,7 +20,7 @@ from admission.kube.api import Api
 from admission.kube.apply import Effect
 from admission.settings import Settings
 from tests.clocks import FakeClock
-from tests.controlplane import build
+from tests.controlplane import build, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
 from tests.integration.installed import run_command
@@ -187,6 +187,11 @@ def test_who_waits_is_passed_on_on_request_only_and_with_our_authority(cluster: 
     assert ours() == []
     assert install(cluster, "--visibility")[f"APIService/v1beta2.{names.VISIBILITY_GROUP}"] == (
         "created"
+    )
+    # The aggregator writes once into each whether it can be reached.
+    waiting.until(
+        lambda: all(one.get("status", {}).get("conditions") for one in ours()),
+        what="conditions of the APIServices",
     )
     assert set(install(cluster, "--visibility").values()) == {"unchanged"}
     service = {"name": visibility_manifests.SERVICE, "namespace": SYSTEM, "port": 443}
