@@ -80,13 +80,24 @@ def await_condition(
 
 
 def history(system: Installed, plural: str, name: str, ns: str, since: str) -> list[Json]:
-    """Every version of an object after a resourceVersion, as a watch tells them."""
+    """Every version of an object after a resourceVersion, as a watch tells them.
+
+    A watch may lag behind what a read shows; it is repeated until it does not.
+    """
     where = (
         f"{path(plural, ns=ns)}?watch=true&resourceVersion={since}&timeoutSeconds=1"
         f"&fieldSelector=metadata.name={name}"
     )
-    events: Iterable[Json] = map(json.loads, system.api.text("GET", where).splitlines())
-    return [event["object"] for event in events if event["type"] in {"ADDED", "MODIFIED"}]
+    newest = system.api.get(path(plural, name, ns))["metadata"]["resourceVersion"]
+    found: list[Json] = []
+
+    def is_whole() -> bool:
+        events: Iterable[Json] = map(json.loads, system.api.text("GET", where).splitlines())
+        found[:] = [one["object"] for one in events if one["type"] in {"ADDED", "MODIFIED"}]
+        return newest in {since, *(one["metadata"]["resourceVersion"] for one in found)}
+
+    waiting.until(is_whole, what=f"version {newest} in a watch")
+    return found
 
 
 def told(versions: Iterable[Json], kind: str) -> list[Told]:

@@ -12,7 +12,8 @@ from admission.base import names
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.processes import free_port
-from tests.integration import applied
+from tests.controlplane.rest import Json
+from tests.integration import applied, queued
 from tests.integration.applied import Workloads, condition
 from tests.integration.installed import PROGRAM, Installed
 
@@ -97,9 +98,14 @@ def test_it_serves_where_the_file_says_leads_and_names_what_it_ignores(
         assert system.probe(system.health_url, "/healthz") == 200
         assert system.probe(system.metrics_url, "/metrics") == 200
         lease = f"/apis/coordination.k8s.io/v1/namespaces/{names.SYSTEM_NAMESPACE}/leases"
-        spec = system.api.get(f"{lease}/{names.LEASE_NAME}")["spec"]
-        assert spec["holderIdentity"]
-        assert spec["leaseDurationSeconds"] == 15
+        path = f"{lease}/{names.LEASE_NAME}"
+
+        def held() -> Json | None:
+            """The Lease once it is taken, which may be after everything is ready."""
+            found = queued.get_or_none(system, path)
+            return found if found and found["spec"].get("holderIdentity") else None
+
+        assert waiting.until(held, what="a leader")["spec"]["leaseDurationSeconds"] == 15
         workloads = make_team(system)
         system.create_pod(workloads.namespace, "train", metadata={"labels": {"team": "red"}})
         system.wait_released(workloads.namespace, "train")
