@@ -1,7 +1,7 @@
 """The whole cluster without gpu-admission: what all other end-to-end tests rely on."""
 
 from tests.controlplane import nodes, waiting
-from tests.controlplane.rest import JSON_PATCH
+from tests.controlplane.rest import JSON_PATCH, Json
 from tests.e2e import objects
 from tests.e2e.pools import Pool, condition
 
@@ -31,19 +31,28 @@ def test_a_taint_keeps_pods_away_that_do_not_tolerate_it(pool: Pool):
     pool.add_node(taints=[nodes.GPU_TAINT])
     spec = objects.make_pod_spec(node_selector=pool.selector)
     pool.create("pods", objects.make_pod("plain", spec))
-    scheduled = waiting.until(
-        lambda: condition(pool.pod("plain"), "PodScheduled"), what="the scheduler's answer"
-    )
-    assert scheduled["reason"] == "Unschedulable"
-    assert "untolerated taint" in scheduled["message"]
+
+    def refused() -> Json | None:
+        """The scheduler's answer once it has seen the node, which it may after the pod."""
+        told = condition(pool.pod("plain"), "PodScheduled")
+        return told if "untolerated taint" in told.get("message", "") else None
+
+    assert waiting.until(refused, what="the taint in the way")["reason"] == "Unschedulable"
 
 
 def test_a_deployment_gets_as_many_pods_as_there_are_gpus(pool: Pool):
     pool.add_node(gpus=8)
     spec = objects.make_pod_spec(2, node_selector=pool.selector)
     pool.create("deployments", objects.make_deployment("serve", 6, spec), api="apis/apps/v1")
-    waiting.until(lambda: len(pool.pods("Running")) == 4, what="four pods run")
-    assert len(pool.pods("Pending")) == 2
+
+    def refused() -> list[Json]:
+        told = (condition(pod, "PodScheduled") for pod in pool.pods("Pending"))
+        return [one for one in told if one.get("reason") == "Unschedulable"]
+
+    waiting.until(
+        lambda: len(pool.pods("Running")) == 4 and len(refused()) == 2,
+        what="four pods run and two find no place",
+    )
 
 
 def test_slices_are_counted_apart_from_whole_gpus(pool: Pool):

@@ -29,7 +29,7 @@ def test_a_deployment_over_quota_runs_in_part_on_the_flavors_nodes(system: Insta
     waiting.until(lambda: len(team.pods("Running")) == 4, what="four pods run")
     waiting.until(lambda: len(waiting_pods(team)) == 2, what="two pods say why they wait")
     assert {pod["spec"]["nodeName"] for pod in team.pods("Running")} == {node}
-    assert "WaitingForQuota" in reasons(team)
+    waiting.until(lambda: "WaitingForQuota" in reasons(team), what="one names the shortage")
 
 
 def test_every_one_of_equal_waiting_pods_names_the_shortage(system: Installed, team: Pool):

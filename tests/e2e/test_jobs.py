@@ -125,13 +125,16 @@ def test_a_more_important_job_suspends_another_which_runs_again_later(
     waiting.until(lambda: len(running(team, "low")) == 2, what="the first Job runs")
     before = job_of(team, "low")["spec"]["template"]
 
-    create_job(team, "high", 2, run_for="2s", labels=priority(system, team, "high", 9))
+    create_job(team, "high", 2, labels=priority(system, team, "high", 9))
     waiting.until(lambda: len(running(team, "high")) == 2, what="the important Job runs")
     waiting.until(lambda: not is_injected(team, "low"), what="the template is as it was")
     assert is_suspended(team, "low")
-    assert running(team, "low") == []
+    # The Job controller lets go of pods that it has deleted a moment later.
+    waiting.until(lambda: running(team, "low") == [], what="the first Job's pods are gone")
     assert condition(workloads(team)["low"], "Preempted").get("status") == "True"
 
+    for pod in running(team, "high"):
+        succeed(team, pod)
     waiting.until(lambda: is_complete(team, "high"), what="the important Job is complete")
     waiting.until(lambda: len(running(team, "low")) == 2, what="the first Job runs again")
     assert job_of(team, "low")["spec"]["template"] == before
@@ -158,7 +161,9 @@ def test_a_failed_job_frees_its_quota(system: Installed, team: Pool) -> None:
         what="the Workload has failed",
     )
     waiting.until(lambda: usage(system, team) == {"0"}, what="the quota is free")
-    assert "finalizers" not in workloads(team)["train"]["metadata"]
+    waiting.until(
+        lambda: "finalizers" not in workloads(team)["train"]["metadata"], what="no finalizer"
+    )
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])

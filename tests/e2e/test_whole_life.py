@@ -37,7 +37,7 @@ def test_a_replica_set_grows_on_its_flavors_nodes_until_quota_ends(
     path = team.path("replicasets", "serve", api=APPS)
     system.api.patch(path, {"spec": {"replicas": 5}})
     waiting.until(lambda: len(waiting_pods(team)) == 2, what="two pods wait")
-    assert len(team.pods("Running")) == 3
+    waiting.until(lambda: len(team.pods("Running")) == 3, what="three pods run")
     assert nodes_of(team) == [cheap]
     waiting.until(lambda: reasons(team) == {"WaitingForQuota"}, what="both name the shortage")
 
