@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from admission.base.clock import SystemClock
 from admission.settings import GpuSettings
@@ -79,7 +80,8 @@ class Recorder:
                 self.end_headers()
                 self.wfile.write(answer)
 
-            def log_request(self, *_: Any) -> None:  # type: ignore[explicit-override]
+            @override
+            def log_request(self, *_: Any) -> None:
                 """Keeps quiet."""
 
         return Handler
