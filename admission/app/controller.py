@@ -52,6 +52,7 @@ class Controller:
 
     def __init__(self, api: Api, settings: Settings, clock: Clock, leadership: Leadership) -> None:
         self._log = logs.get("controller")
+        self._clock = clock
         self._leadership = leadership
         self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -145,10 +146,17 @@ class Controller:
         settled = False
         while not self._stopping.is_set():
             self._receive(timeout)
+            began = self._clock.monotonic()
             timeout = self._core.step()
+            self._gather(began)
             if not settled and self._core.synced:
                 settled = True
                 settle_memory()
+
+    def _gather(self, began: float) -> None:
+        """Leaves what arrives in the inbox until the next turn may begin."""
+        if rest := self._core.gathering_seconds:
+            self._stopping.wait(max(0.0, began + rest - self._clock.monotonic()))
 
     def _receive(self, timeout: float | None) -> None:
         """Waits for a message, then takes what has arrived with it."""

@@ -59,6 +59,9 @@ from admission.settings import ControllerSettings
 from admission.state.pending import Line
 from admission.state.world import State
 
+_GATHERING_SECONDS: Final = 0.01
+"""From one turn to the next while nothing can be decided: a turn costs much the same for one
+message and for many (ADR 0070)."""
 _ROOM_SECONDS: Final = 1.0
 """After as much was written as may be, until queue statuses follow each change again."""
 _ENDS: Final = frozenset({Step.CREATE_WORKLOAD, Step.DELETE_WORKLOAD, Step.FINISH})
@@ -172,6 +175,11 @@ class Core:
     def synced(self) -> bool:
         """Whether every kind was listed that decisions need; nothing is decided before."""
         return all(self._mirrors[resource].synced for resource in watched.AWAITED)
+
+    @property
+    def gathering_seconds(self) -> float:
+        """So long after a turn has begun messages gather for the next one; mostly 0."""
+        return _GATHERING_SECONDS if self._scheduling.is_behind else 0.0
 
     def _lead(self) -> None:
         """Decides from now on, once every kind was listed anew.
