@@ -43,7 +43,8 @@ def median(runs: Sequence[Figures]) -> Figures:
         elif isinstance(found[0], str | bool):
             merged[name] = found[0]
         else:
-            merged[name] = statistics.median([*found, *[0] * (len(runs) - len(found))])
+            middle = statistics.median([*found, *[0] * (len(runs) - len(found))])
+            merged[name] = round(middle, 4)  # figures have three places, and two of them a middle
     return merged
 
 

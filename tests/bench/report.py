@@ -62,7 +62,7 @@ def _tree(found: Figures, depth: int) -> Iterator[str]:
 
 
 def _line(label: str, *values: str) -> str:
-    columns = "".join(f"{value:>14}" for value in values)
+    columns = "".join(f" {value:>13}" for value in values)
     return f"  {label:{_NAME_WIDTH}}{columns}".rstrip()
 
 

@@ -53,6 +53,10 @@ def test_each_figure_is_the_median_of_its_own():
     assert figures.median(runs) == {"rate": 20, "cpu": {"webhook": 2.0}, "name": "x"}
 
 
+def test_a_median_between_two_figures_has_no_more_places_than_it_needs():
+    assert figures.median([{"seconds": 0.1}, {"seconds": 0.2}]) == {"seconds": 0.15}
+
+
 def test_a_figure_that_a_run_lacks_counts_as_nothing_there():
     runs: list[figures.Figures] = [{"writes": {"POST pods": 4.0}}, {"writes": {}}, {"writes": {}}]
     assert figures.median(runs) == {"writes": {"POST pods": 0}}
