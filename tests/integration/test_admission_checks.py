@@ -45,9 +45,14 @@ class Team:
         self.workloads = Workloads(system, self.name)
 
     def reserve(self, name: str = "train") -> None:
-        """A Workload that has quota and waits for its checks."""
+        """A Workload that has quota and waits for its checks, which are listed."""
         self.workloads.create(name)
         self.workloads.wait(name, "Admitted", "False", "UnsatisfiedAdmissionChecks")
+        names = {one.name for one in self.checks}
+        waiting.until(
+            lambda: set(self.workloads.checks(name)) == names,
+            what=f"checks of {self.name}/{name} listed",
+        )
 
     def answer(self, state: str, message: str = "", **more: object) -> None:
         self.check.answer(self.workloads, "train", state, message, **more)
