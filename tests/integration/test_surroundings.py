@@ -8,6 +8,7 @@ import pytest
 from admission.base import names
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import Rest
 from tests.integration.installed import KUEUE, Installed, installed
 
 pytestmark = pytest.mark.controlplane
@@ -17,12 +18,11 @@ RUNTIME_CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with (
-        Cluster.start() as cluster,
-        installed(cluster, tmp_path_factory.mktemp("installed")) as it,
-    ):
-        add_runtime_class(it, "kata")
-        yield it
+    with Cluster.start() as cluster:
+        for name in ("kata", "heavy"):  # known to the controller before it is ready
+            add_runtime_class(cluster.api, name)
+        with installed(cluster, tmp_path_factory.mktemp("installed")) as it:
+            yield it
 
 
 @pytest.fixture
@@ -59,10 +59,10 @@ def add_limits(system: Installed, team: str, **item: Any) -> str:
     return f"{path}/limits"
 
 
-def add_runtime_class(system: Installed, name: str) -> None:
+def add_runtime_class(api: Rest, name: str) -> None:
     overhead = {"podFixed": {"cpu": "250m"}}
     body = {"metadata": {"name": name}, "handler": "runc", "overhead": overhead}
-    system.api.post(RUNTIME_CLASSES, body)
+    api.post(RUNTIME_CLASSES, body)
 
 
 def add_workload(
@@ -117,10 +117,21 @@ def wait_reason(system: Installed, team: str, name: str, reason: str) -> str:
     return waiting.until(message, what=f"{team}/{name} says {reason}")
 
 
+def wait_limited(system: Installed, team: str) -> None:
+    """Waits until the controller has seen a LimitRange, which it may after a Workload.
+
+    It says so of a Workload that is above its maximum, and above any quota, too.
+    """
+    add_workload(system, team, "excessive", cpu="100")
+    wait_reason(system, team, "excessive", "Misconfigured")
+
+
 def test_a_workload_made_by_hand_is_charged_defaults_and_overhead(
     system: Installed, team: str
 ) -> None:
-    add_limits(system, team, defaultRequest={"cpu": "1"}, default={"cpu": "2"})
+    most = {"cpu": "50"}
+    add_limits(system, team, defaultRequest={"cpu": "1"}, default={"cpu": "2"}, max=most)
+    wait_limited(system, team)
     add_workload(system, team, "silent")
     add_workload(system, team, "asks", cpu="1500m")
 
@@ -145,6 +156,7 @@ def test_what_is_out_of_bounds_waits_until_the_bounds_are_gone(
     system: Installed, team: str
 ) -> None:
     path = add_limits(system, team, max={"cpu": "1"})
+    wait_limited(system, team)
     add_workload(system, team, "large", cpu="2")
 
     assert wait_reason(system, team, "large", "Misconfigured").endswith(
@@ -157,7 +169,6 @@ def test_what_is_out_of_bounds_waits_until_the_bounds_are_gone(
 def test_what_waits_is_counted_anew_when_a_runtime_class_takes_less(
     system: Installed, team: str
 ) -> None:
-    add_runtime_class(system, "heavy")
     add_workload(system, team, "first", "heavy", cpu="3")
     assert usage(system, team, "first") == {"cpu": "6500m"}
     add_workload(system, team, "second", "heavy", cpu="1600m")
