@@ -62,10 +62,11 @@ def reasons(team: Pool) -> set[str]:
 
 def usage(system: Installed, team: Pool) -> set[str]:
     """The GPUs that the ClusterQueue's status shows as used."""
-    status: dict[str, Any] = system.api.get(f"{KUEUE}/clusterqueues/{team.name}")["status"]
+    found = system.api.get(f"{KUEUE}/clusterqueues/{team.name}")
+    status: dict[str, Any] = found.get("status", {})
     return {
         resource["total"]
-        for flavor in status["flavorsUsage"]
+        for flavor in status.get("flavorsUsage", [])
         for resource in flavor["resources"]
         if resource["name"] == names.GPU_RESOURCE
     }

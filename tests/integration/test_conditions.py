@@ -198,7 +198,10 @@ def test_a_cluster_queue_that_is_deleted_while_used_is_terminating(system: Insta
     message = "Can't admit new workloads; clusterQueue is terminating"
     where = path("clusterqueues", team)
     queued.await_condition(system, where, "Active", ("False", "Terminating", message))
-    assert queued.status_of(system, "clusterqueues", team)["admittedWorkloads"] == 1
+    waiting.until(
+        lambda: queued.status_of(system, "clusterqueues", team)["admittedWorkloads"] == 1,
+        what="the Workload that runs on counted",
+    )
 
     queued.finish(system, team, "runs")
     waiting.until(lambda: queued.get_or_none(system, where) is None, what=f"{team} is gone")
@@ -394,7 +397,7 @@ def test_nothing_but_a_deactivation_takes_a_workload_out_of_the_count_at_once(
     told = ("True", "Deactivated", "The workload is deactivated")
     queued.await_condition(system, where, "Evicted", told)
     waiting.until(
-        lambda: queued.status_of(system, "clusterqueues", team)["reservingWorkloads"] == 0,
+        lambda: queued.status_of(system, "clusterqueues", team).get("reservingWorkloads") == 0,
         what="quota counted as free though the Workload keeps its admission",
     )
     assert "admission" in system.api.get(where)["status"]

@@ -93,9 +93,13 @@ def usage(
 
 
 def await_usage(system: Installed, team: str, **wanted: tuple[str, str]) -> None:
-    """Waits until a ClusterQueue shows that usage, reserved and admitted."""
+    """Waits until a ClusterQueue shows that usage, reserved and admitted, in that order."""
+
+    def laid_out(member: str) -> list[tuple[str, tuple[str, str]]]:
+        return list(usage(system, team, member).items())
+
     for member in ("flavorsUsage", "flavorsReservation"):
-        await_equal(partial(usage, system, team, member), wanted)
+        await_equal(partial(laid_out, member), list(wanted.items()))
 
 
 def await_waiting(system: Installed, team: str, name: str) -> str:
@@ -177,6 +181,8 @@ def test_a_flavor_that_is_removed_while_used_stays_visible_and_is_not_given_twic
     await_usage(system, team, **{f"{team}-a": ("2", "0"), f"{team}-b": ("2", "0")})
 
     queued.edit(system, "clusterqueues", team, {"resourceGroups": [queued.gpu_group(new)]})
+    # The order tells that the edit is seen, which the end that follows might overtake.
+    await_usage(system, team, **{f"{team}-b": ("2", "0"), f"{team}-a": ("2", "0")})
     queued.finish(system, team, "first")
     await_usage(system, team, **{f"{team}-b": ("2", "0")})
     assert await_waiting(system, team, "third") == "WaitingForQuota"
@@ -207,13 +213,15 @@ def test_usage_moves_with_the_queue_to_another_cohort(system: Installed) -> None
 # ----------------------------------------------------------------------------------- counters
 
 
-def counters(system: Installed, plural: str, name: str, ns: str = "") -> tuple[int, int, int]:
-    """Pending, reserving and admitted Workloads."""
+def counters(
+    system: Installed, plural: str, name: str, ns: str = ""
+) -> tuple[int | None, int | None, int | None]:
+    """Pending, reserving and admitted Workloads; None while the status is not written."""
     status = queued.status_of(system, plural, name, ns)
     return (
-        status["pendingWorkloads"],
-        status["reservingWorkloads"],
-        status["admittedWorkloads"],
+        status.get("pendingWorkloads"),
+        status.get("reservingWorkloads"),
+        status.get("admittedWorkloads"),
     )
 
 
@@ -416,4 +424,4 @@ def test_cohorts_and_local_queues_are_held_by_nobody(system: Installed) -> None:
     missing = ("False", "Misconfigured", "LocalQueue default doesn't exist")
     queued.await_condition(system, path("workloads", "late", team), "QuotaReserved", missing)
     assert is_admitted(system, team, "runs")
-    assert counters(system, "clusterqueues", team) == (0, 1, 1)
+    await_equal(partial(counters, system, "clusterqueues", team), (0, 1, 1))
