@@ -80,8 +80,8 @@ def test_borrowing_inside_a_cohort(system: Installed) -> None:
     system.wait_released(team, "train")
 
     def borrowed() -> str | None:
-        usage = system.api.get(f"{KUEUE}/clusterqueues/{team}")["status"]["flavorsUsage"]
-        amount: str = usage[0]["resources"][0]["borrowed"]
+        usage = queued.status_of(system, "clusterqueues", team).get("flavorsUsage")
+        amount: str = usage[0]["resources"][0]["borrowed"] if usage else "0"
         return amount if amount != "0" else None
 
     assert waiting.until(borrowed, what="borrowed in the status") == "3"
@@ -130,8 +130,11 @@ def test_a_missing_cluster_queue_is_named_and_its_arrival_repairs_it(system: Ins
     system.add_flavor(team)
     system.add_local_queue(team, team)
     system.create_pod(team, "train", metadata={"labels": {names.QUEUE_LABEL: "default"}})
-    condition = system.wait_condition(team, "train")
-    assert condition["message"].startswith(f"ClusterQueue {team} doesn't exist")
+    said = f"ClusterQueue {team} doesn't exist"
+    waiting.until(
+        lambda: (system.condition(team, "train") or {}).get("message", "").startswith(said),
+        what="the ClusterQueue named, once the LocalQueue is seen",
+    )
 
     system.add_cluster_queue(team, quota=1, flavors=(team,))
     system.wait_released(team, "train")
@@ -142,7 +145,10 @@ def test_a_missing_flavor_is_named_and_its_arrival_repairs_it(system: Installed)
     system.add_cluster_queue(team, quota=1, flavors=(team,))
     system.add_local_queue(team, team)
     system.create_pod(team, "train", metadata={"labels": {names.QUEUE_LABEL: "default"}})
-    assert system.wait_condition(team, "train")["reason"] == "Suspended"
+    waiting.until(
+        lambda: (system.condition(team, "train") or {}).get("reason") == "Suspended",
+        what="the pod waits for its ClusterQueue, once both queues are seen",
+    )
 
     system.add_flavor(team)
     system.wait_released(team, "train")

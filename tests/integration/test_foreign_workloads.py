@@ -52,11 +52,12 @@ def assert_left_alone(system: Installed, workloads: Workloads, name: str = "trai
     workloads.wait("too-big", "QuotaReserved", "False", "ExceedsMaxQuota")
     for one in ("passer-by", "too-big"):
         workloads.delete(one)
-    queue = f"{KUEUE}/clusterqueues/{workloads.namespace}"
-    waiting.until(
-        lambda: system.api.get(queue)["status"]["pendingWorkloads"] <= waits,
-        what="the queue settled",
-    )
+
+    def is_settled() -> bool:
+        status = queued.status_of(system, "clusterqueues", workloads.namespace)
+        return "pendingWorkloads" in status and status["pendingWorkloads"] <= waits
+
+    waiting.until(is_settled, what="the queue settled")
     assert workloads.get(name)["metadata"]["resourceVersion"] == version
 
 
@@ -480,9 +481,10 @@ def test_a_foreign_admission_in_an_unknown_flavor_stops_nobody(system: Installed
         ],
     )
     admit(workloads)
-    queue = f"{KUEUE}/clusterqueues/{workloads.namespace}"
+    queue = workloads.namespace
     waiting.until(
-        lambda: system.api.get(queue)["status"]["reservingWorkloads"] == 2, what="both counted"
+        lambda: queued.status_of(system, "clusterqueues", queue).get("reservingWorkloads") == 2,
+        what="both counted",
     )
     assert workloads.said("odd", "Admitted") == ("True", "Admitted")
 
@@ -514,8 +516,10 @@ def test_an_empty_cluster_queue_admits_nothing_and_stops_nobody(system: Installe
     system.add_local_queue(team, team)
     workloads = Workloads(system, team)
     workloads.create("train")
-    found = workloads.wait("train", "QuotaReserved", "False", "Misconfigured")
-    assert found["message"] == "workload namespace doesn't match ClusterQueue selector"
+    # Until the queues are seen, it is their absence that is told.
+    unmatched = "workload namespace doesn't match ClusterQueue selector"
+    told = ("False", "Misconfigured", unmatched)
+    queued.await_condition(system, f"{workloads.path}/train", "QuotaReserved", told)
     admit(make_team(system))
 
 
