@@ -37,15 +37,15 @@ def test_statuses_wait_in_the_order_in_which_they_were_marked() -> None:
     assert throttle.due(10.6, _ROOM) == [second, first]
 
 
-def test_without_room_a_status_waits_from_the_first_change_that_it_lacks() -> None:
+def test_without_room_a_status_waits_two_seconds_from_the_first_change_that_it_lacks() -> None:
     throttle = Throttle(0.5)
     lane = QueueLane("ClusterQueue", "", "a")
     throttle.mark(lane, 10.0)
     throttle.mark(lane, 11.0)
     room_at = 100.0
-    assert throttle.due(12.2, room_at) == []
-    assert throttle.next_due(room_at) == 12.25
-    assert throttle.due(12.25, room_at) == [lane]
+    assert throttle.due(11.9, room_at) == []
+    assert throttle.next_due(room_at) == 12.0
+    assert throttle.due(12.0, room_at) == [lane]
 
 
 def test_a_status_waits_no_longer_than_for_room() -> None:
@@ -62,10 +62,10 @@ def test_a_status_whose_turn_is_postponed_waits_from_when_it_was_marked() -> Non
     throttle = Throttle(0.5)
     lane = QueueLane("ClusterQueue", "", "a")
     throttle.mark(lane, 10.0)
-    throttle.postpone(lane, 12.0)
-    assert throttle.due(12.25, 100.0) == []
-    assert throttle.next_due(100.0) == 12.5
-    assert throttle.due(12.5, 100.0) == [lane]
+    throttle.postpone(lane, 11.8)
+    assert throttle.due(12.0, 100.0) == []
+    assert throttle.next_due(100.0) == 12.3
+    assert throttle.due(12.3, 100.0) == [lane]
 
 
 class Plain:
@@ -78,7 +78,7 @@ class Plain:
     def due(self, now: float, room_at: float) -> set[QueueLane]:
         return {
             key for key, marked in self.marked.items()
-            if self.next.get(key, 0.0) <= now and (room_at <= now or marked + 2.25 <= now)
+            if self.next.get(key, 0.0) <= now and (room_at <= now or marked + 2 <= now)
         }  # fmt: skip
 
 

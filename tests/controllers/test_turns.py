@@ -223,11 +223,11 @@ def statuses_waiting(world: World) -> int:
     return sum(write.purpose is Purpose.QUEUE_STATUS for write in world._queue)
 
 
-def test_queue_statuses_wait_at_most_two_and_a_quarter_seconds_for_decisions() -> None:
+def test_queue_statuses_wait_at_most_two_seconds_for_decisions() -> None:
     world = undecided_world()
     turn(world)
     assert statuses_waiting(world) == 0
-    world.clock.advance(2.2)
+    world.clock.advance(1.95)
     turn(world)
     assert statuses_waiting(world) == 0
     wait = world.core.step()

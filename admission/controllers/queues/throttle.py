@@ -9,7 +9,7 @@ from admission.controllers.writing.writes import QueueLane
 
 _MANY_A_SECOND: Final = 50
 _LONGEST_STRETCH: Final = 2
-_PATIENCE_SECONDS: Final = 2.25
+_PATIENCE_SECONDS: Final = 2.0
 """So long a status waits while other writes take all the room."""
 
 
@@ -55,8 +55,8 @@ class Throttle:
 
         Args:
             now: the present.
-            room_at: from then on statuses follow each change; one that was marked 2.25
-                seconds ago does not wait for it.
+            room_at: from then on statuses follow each change; one that was marked two seconds
+                ago does not wait for it.
         """
         wanted = max(self._interval, len(self._marks) / _MANY_A_SECOND)
         self._stretched = min(wanted, _LONGEST_STRETCH * self._interval)
