@@ -135,6 +135,14 @@ class Rest:
         """Deletes an object or a collection."""
         return _object(self.text("DELETE", path, options))
 
+    def lacks(self, path: str) -> bool:
+        """Whether it says that there is nothing at a path; no other error says so."""
+        try:
+            self.get(path)
+        except RestError as error:
+            return error.status == HTTPStatus.NOT_FOUND
+        return False
+
     def answers(self, path: str) -> bool:
         """Whether a GET is answered with a status below 400 now."""
         try:

@@ -230,11 +230,7 @@ def test_what_is_in_use_is_held_and_then_let_go(system: Reviewed) -> None:
 
     system.delete_pod(team, "runs")
     for path in (queue, flavor):
-        waiting.until(partial(is_gone, system, path), what=f"{path} gone")
-
-
-def is_gone(system: Reviewed, path: str) -> bool:
-    return not system.api.answers(path)
+        waiting.until(partial(system.api.lacks, path), what=f"{path} gone")
 
 
 def reason(queue: Json) -> str:

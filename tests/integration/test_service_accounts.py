@@ -196,7 +196,7 @@ def driven(system: Separate) -> Separate:
     system.create_pod(brief, "brief", metadata={"labels": {names.MAX_EXEC_TIME_LABEL: "1"}})
     # Its Workload is deactivated, which ends the pod and then the Workload.
     waiting.until(
-        lambda: not exists(system, f"/api/v1/namespaces/{brief}/pods/brief"),
+        lambda: system.api.lacks(f"/api/v1/namespaces/{brief}/pods/brief"),
         what="the end of the time limit",
     )
     run_job(system)
@@ -242,27 +242,13 @@ def remove_queue(system: Separate, team: str) -> None:
     """Nothing holds a ClusterQueue and a flavor that nobody uses."""
     for path in (f"{KUEUE}/clusterqueues/{team}", f"{KUEUE}/resourceflavors/{team}"):
         system.api.delete(path)
-        waiting.until(partial(is_gone, system, path), what=f"{path} gone")
-
-
-def is_gone(system: Separate, path: str) -> bool:
-    return not exists(system, path)
+        waiting.until(partial(system.api.lacks, path), what=f"{path} gone")
 
 
 def is_settled(system: Separate, team: str) -> bool:
     """Whether the queue's status tells of the last preemption."""
     status = system.api.get(f"{KUEUE}/clusterqueues/{team}").get("status", {})
     return bool(status.get("pendingWorkloads") == 0 and status.get("admittedWorkloads") == 1)
-
-
-def exists(system: Separate, path: str) -> bool:
-    try:
-        system.api.get(path)
-    except RestError as error:
-        if error.status != 404:
-            raise
-        return False
-    return True
 
 
 # ------------------------------------------------------------------------- what they can do

@@ -408,14 +408,6 @@ def _if_known(answer: tuple[int, dict[str, Any]]) -> tuple[int, dict[str, Any]] 
     return None if answer[0] == 503 else answer
 
 
-def is_missing(system: Visible, path: str) -> bool:
-    try:
-        system.api.get(path)
-    except RestError as error:
-        return error.status == 404
-    return False
-
-
 def test_an_api_service_without_controller_holds_namespaces_up_until_it_is_taken_away(
     system: Visible, teams: Teams
 ) -> None:
@@ -436,4 +428,4 @@ def test_an_api_service_without_controller_holds_namespaces_up_until_it_is_taken
     deleted = {one["name"] for one in changes if one["effect"] == "deleted"}
     assert deleted == {f"v1beta2.{GROUP}", f"v1beta1.{GROUP}"}
     for path in (f"/api/v1/namespaces/{namespace}", teams.of_all()):
-        waiting.until(partial(is_missing, system, path), what=f"{path} gone", within_seconds=60)
+        waiting.until(partial(system.api.lacks, path), what=f"{path} gone", within_seconds=60)
