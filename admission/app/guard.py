@@ -64,12 +64,14 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
     cel = _Cel.of(settings.gpu.managed_resources)
     account = f"system:serviceaccount:{settings.namespace}:{rbac.CONTROLLER_ACCOUNT}"
     trusted = sorted({account, *users})
-    excluded = sorted({*configuration.ALWAYS_EXCLUDED, *settings.gpu.excluded_namespaces})
+    excluded = {*configuration.ALWAYS_EXCLUDED, *settings.gpu.excluded_namespaces}
+    outside, by_others = _not_in(excluded), _not_by(trusted)
+    debugged, resized = "pods/ephemeralcontainers", "pods/resize"
     policies = (
-        _policy(CREATE_POLICY, "CREATE", "pods", excluded, _on_create(cel), _not_by_node()),
-        _policy(UPDATE_POLICY, "UPDATE", "pods", excluded, _on_update(), _not_by(trusted)),
-        _policy(DEBUG_POLICY, "UPDATE", "pods/ephemeralcontainers", excluded, _on_debug(cel)),
-        _policy(RESIZE_POLICY, "UPDATE", "pods/resize", excluded, _on_resize(cel)),
+        _policy(CREATE_POLICY, "CREATE", "pods", [outside, _not_by_node()], _on_create(cel)),
+        _policy(UPDATE_POLICY, "UPDATE", "pods", [outside, by_others], _on_update()),
+        _policy(DEBUG_POLICY, "UPDATE", debugged, [outside], _on_debug(cel)),
+        _policy(RESIZE_POLICY, "UPDATE", resized, [outside], _on_resize(cel)),
     )
     about_pods = [
         document for policy in policies for document in (policy, *_bindings(policy["metadata"]))
@@ -287,25 +289,33 @@ def _any_path(paths: Sequence[str], end: str) -> str:
 # ---------------------------------------------------------------------------------- documents
 
 
-def _not_by_node() -> list[Document]:
+def _not_in(namespaces: Iterable[str]) -> Document:
+    """Not by a selector: the API server looks at those for every write of whatever kind."""
+    expression = f"!(request.namespace in [{_listed(sorted(namespaces))}])"
+    return {"name": "not-in-an-excluded-namespace", "expression": expression}
+
+
+def _not_by_node() -> Document:
     """Nodes create mirror pods, which are bound already."""
     expression = f"!request.userInfo.groups.exists(g, g == {quote(_NODES)})"
-    return [{"name": "not-by-a-node", "expression": expression}]
+    return {"name": "not-by-a-node", "expression": expression}
 
 
-def _not_by(users: Iterable[str]) -> list[Document]:
-    listed = ", ".join(quote(user) for user in users)
-    expression = f"!(request.userInfo.username in [{listed}])"
-    return [{"name": "not-by-the-controller", "expression": expression}]
+def _not_by(users: Iterable[str]) -> Document:
+    expression = f"!(request.userInfo.username in [{_listed(users)}])"
+    return {"name": "not-by-the-controller", "expression": expression}
+
+
+def _listed(values: Iterable[str]) -> str:
+    return ", ".join(map(quote, values))
 
 
 def _policy(
     name: str,
     operation: str,
     resource: str,
-    excluded: list[str],
+    conditions: Sequence[Document],
     rules: Iterable[_Rule],
-    conditions: Sequence[Document] = (),
 ) -> Document:
     matched = {
         "apiGroups": [""],
@@ -313,11 +323,6 @@ def _policy(
         "operations": [operation],
         "resources": [resource],
         "scope": "Namespaced",
-    }
-    not_excluded = {
-        "key": "kubernetes.io/metadata.name",
-        "operator": "NotIn",
-        "values": excluded,
     }
     return {
         "apiVersion": _API_VERSION,
@@ -327,11 +332,11 @@ def _policy(
             "failurePolicy": "Fail",
             "matchConstraints": {
                 "matchPolicy": "Equivalent",
-                "namespaceSelector": {"matchExpressions": [not_excluded]},
+                "namespaceSelector": {},
                 "objectSelector": {},
                 "resourceRules": [matched],
             },
-            **({"matchConditions": list(conditions)} if conditions else {}),
+            "matchConditions": list(conditions),
             "validations": [_validation(rule) for rule in rules],
         },
     }
@@ -342,7 +347,7 @@ def _about_labels() -> Iterable[Document]:
     validations = [
         {
             "expression": f"!({_has_label('object', key)}) || {_label('object', key)} in"
-            f" [{', '.join(map(quote, values))}] || (oldObject != null &&"
+            f" [{_listed(values)}] || (oldObject != null &&"
             f" {_has_label('oldObject', key)} &&"
             f" {_label('oldObject', key)} == {_label('object', key)})",
             "message": f"metadata.labels[{key}]: supported values: {', '.join(values)}",
