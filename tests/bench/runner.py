@@ -158,6 +158,7 @@ class Runner:
         for _ in range(self._load.threads):
             self._crew.start(self._create)
             self._crew.start(self._write)
+        probe.load_begins()
         started = self._clock.monotonic()
         for item in self._items.values():
             self._to_create.put(started + item.arrival.due_ms / 1000, item)
