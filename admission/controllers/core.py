@@ -123,7 +123,7 @@ class Core:
         self._workloads = WorkloadIndex()
         self._pods = PodIndex(self._workloads)
         self._pace = Pace(settings.writers, self._lanes, clock)
-        self._texts = Texts(state, self._pods, self._explainer, self._lanes, clock)
+        self._texts = Texts(state, self._pods, self._explainer, self._lanes, self._pace, clock)
         products = products or catalogue.load()
         capacities = Capacities(products, health or HealthPolicy(), awaits_list=lists_others)
         guard = Guard(state, capacities)
@@ -235,7 +235,7 @@ class Core:
         self._statuses.collect()
         if self._pace.may_tell():
             self._statuses.send(self._pace.may_tell, self._room_at)
-        self._texts.send(self._pace.may_tell, self._pace.is_calm)
+        self._texts.send()
         metrics.IN_FLIGHT.set(self._lanes.in_flight)
         return self._next_due_in()
 

@@ -1,6 +1,5 @@
 """Writes down why Workloads wait, whenever there is nothing better to write."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -11,11 +10,12 @@ from admission.controllers.pods import podwrites
 from admission.controllers.pods.podindex import PodIndex
 from admission.controllers.workloads import conditions
 from admission.controllers.writing.lanes import Lanes
+from admission.controllers.writing.pace import Pace
 from admission.engine.decisions import Reason, Wait
 from admission.state.world import State
 
 _PAUSE_SECONDS: Final = 0.2
-"""Between two texts while decisions are being written."""
+"""Between two texts while decisions are being written; longer while answers are slow."""
 _PENDING_MESSAGE: Final = "Workload is pending evaluation in the scheduling queue"
 
 
@@ -28,6 +28,7 @@ class Texts:
         index: PodIndex,
         explainer: Explainer,
         lanes: Lanes,
+        pace: Pace,
         clock: Clock,
     ) -> None:
         """Prepares it with nothing to write.
@@ -37,12 +38,14 @@ class Texts:
             index: where all Workloads and pods are.
             explainer: says which reason is due.
             lanes: where writes go.
+            pace: says when there is room for texts.
             clock: the present.
         """
         self._state = state
         self._index = index
         self._explainer = explainer
         self._lanes = lanes
+        self._pace = pace
         self._clock = clock
         self._due: dict[WorkloadKey, None] = {}
         self._not_before = 0.0
@@ -61,13 +64,10 @@ class Texts:
             if workload is not None and workload.wants_quota:
                 self._explainer.tell(_unjudged(key), now)
 
-    def send(self, may_send: Callable[[], bool], is_calm: Callable[[], bool]) -> None:
+    def send(self) -> None:
         """Sends what is due; what may not be sent yet stays due.
 
-        Args:
-            may_send: asked before each write.
-            is_calm: whether nothing but texts and statuses is written now; else there is a pause
-                between texts.
+        There is a pause between texts unless nothing but texts and statuses is written.
         """
         now = self._clock.monotonic()
         while (due := self._explainer.take_due(now)) is not None:
@@ -75,9 +75,9 @@ class Texts:
         said = []
         self._is_held_back = False
         for key in self._due:
-            if not may_send():
+            if not self._pace.may_tell():
                 break
-            if now < self._not_before and not is_calm():
+            if now < self._not_before and not self._pace.is_calm():
                 self._is_held_back = True
                 break
             if self._lanes.is_busy(key):
@@ -86,7 +86,7 @@ class Texts:
             write = wait and podwrites.explain(key, wait, self._index, self._clock.now())
             if write:
                 self._lanes.submit(write)
-                self._not_before = now + _PAUSE_SECONDS
+                self._not_before = now + _PAUSE_SECONDS * self._pace.slowness
             else:
                 said.append(key)
         for key in said:

@@ -7,8 +7,17 @@ from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.pace import Pace
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Verb, Write
 from admission.kube.resources import WORKLOADS
+from admission.settings import ControllerSettings
 from tests.clocks import FakeClock
-from tests.controllers.test_turns import reserved, turn, undecided_world
+from tests.controllers.test_turns import (
+    alike,
+    reserved,
+    send_what_tells,
+    texts,
+    turn,
+    undecided_world,
+)
+from tests.controllers.world import ready_world
 
 _WRITERS = 8
 
@@ -116,6 +125,28 @@ def test_a_busy_api_server_is_handed_fewer_decisions_and_as_much_of_all_else() -
     assert reserved(world) == 3
     assert not pace.may_decide()
     assert pace.may_send()
+
+
+def test_texts_are_further_between_while_the_api_server_answers_slowly() -> None:
+    world = ready_world(quota=_WRITERS)
+    world.add(*alike())
+    world.observe()
+    pace = world.core._pace
+    pace.observe(done(0.010))
+    observe(pace, 0.100)
+    turn(world)
+    world.clock.advance(ControllerSettings().waiting_after_seconds)
+    turn(world)
+    assert len(texts(world)) == 1
+    send_what_tells(world)
+
+    sent = []
+    for _ in range(7):
+        turn(world)
+        sent.append(len(texts(world)))
+        send_what_tells(world)
+        world.clock.advance(0.1)
+    assert sent == [0, 0, 0, 0, 0, 0, 1]
 
 
 def test_evictions_that_no_cycle_decided_leave_decisions_their_turn() -> None:

@@ -60,6 +60,11 @@ class Pace:
             round(self._writers * usual / self._recent),
         )
 
+    @property
+    def slowness(self) -> float:
+        """How many times fewer decisions may be open than with an API server that answers soon."""
+        return self._writers / self.most_decisions
+
     def observe(self, outcome: Outcome) -> None:
         """Takes what came of a write."""
         if outcome.write.purpose is not Purpose.RESERVE_QUOTA:
