@@ -5,6 +5,7 @@ view is never written back: writes are patches. Field names are the wire names i
 Times stay the text that the API server sent; quantities too.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -530,15 +531,24 @@ class SchedulingStats(View, frozen=True, kw_only=True):
 
 
 class WorkloadStatus(View, frozen=True, kw_only=True):
-    """Status of a Workload."""
+    """Status of a Workload; has every member that the kind has."""
 
     conditions: tuple[Condition, ...] | None = None
     admission: Admission | None = None
+    resource_requests: Any = None
     requeue_state: RequeueState | None = None
     reclaimable_pods: tuple[ReclaimablePod, ...] | None = None
     admission_checks: tuple[AdmissionCheckState, ...] | None = None
     scheduling_stats: SchedulingStats | None = None
     accumulated_past_execution_time_seconds: int | None = None
+    cluster_name: Any = None
+    nominated_cluster_names: Any = None
+    unhealthy_nodes: Any = None
+    preemption_gates: Any = None
+
+    def members(self) -> Iterator[str]:
+        """The members that it has, as they are named on the wire."""
+        return (wire for name, wire in _STATUS_MEMBERS if getattr(self, name) is not None)
 
     def condition(self, kind: str) -> Condition | None:
         """The condition of that type, if any."""
@@ -551,6 +561,11 @@ class WorkloadStatus(View, frozen=True, kw_only=True):
         """Whether the condition of that type exists and is True."""
         found = self.condition(kind)
         return found is not None and found.status == "True"
+
+
+_STATUS_MEMBERS: Final = tuple(
+    (field.name, field.encode_name) for field in msgspec.structs.fields(WorkloadStatus)
+)
 
 
 class Workload(Object, frozen=True, kw_only=True):

@@ -64,10 +64,10 @@ _CONTROLLER_RULES: Final = (
     _Rule(
         _KUEUE,
         ("clusterqueues/status", "cohorts/status", "localqueues/status"),
-        ("patch",),
+        ("update",),
     ),
     _Rule(_KUEUE, ("workloads",), ("create", "delete", "get", "list", "patch", "watch")),
-    _Rule(_KUEUE, ("workloads/status",), ("patch",)),
+    _Rule(_KUEUE, ("workloads/status",), ("patch", "update")),
     # Asked before a running pod is stopped because its Workload is gone.
     _Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("get",), (_WORKLOADS,)),
     # Who asks for pending workloads, and whether they may.

@@ -239,15 +239,15 @@ class Scheduling:
         key, now = facts.key(workload), self._clock.now()
         if key in self._take_backs and not facts.is_pending(workload):
             status = evictions.withdraw(workload, _WAITING, _TAKEN_BACK, now)
-            return writes.patch_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
+            return writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
         evict = self._open_eviction(key, workload)
         if evict is not None:
             status = evictions.preempt(workload, evict, now)
-            return writes.patch_workload_status(workload, Purpose.EVICT, status)
+            return writes.set_workload_status(workload, Purpose.EVICT, status)
         admit = self._admits.get(key)
         if admit is not None:
             status = statuses.reserve(workload, admit, now)
-            return writes.patch_workload_status(workload, Purpose.RESERVE_QUOTA, status)
+            return writes.set_workload_status(workload, Purpose.RESERVE_QUOTA, status)
         return None
 
     def _open_eviction(self, key: WorkloadKey, workload: views.Workload) -> decisions.Evict | None:

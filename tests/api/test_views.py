@@ -50,6 +50,46 @@ def test_a_view_reads_only_fields_of_the_schema(kind: str) -> None:
     assert paths == (OF_LOCAL_QUEUES if kind in {"ClusterQueue", "Cohort"} else set())
 
 
+def unread(kind: inspect.Type, schema: dict[str, Any], path: str) -> Iterator[str]:
+    """Paths that a schema has and a view of them does not read."""
+    if isinstance(kind, inspect.UnionType):
+        for member in kind.types:
+            yield from unread(member, schema, path)
+    elif isinstance(kind, inspect.VarTupleType):
+        yield from unread(kind.item_type, schema.get("items", {}), f"{path}[]")
+    elif isinstance(kind, inspect.StructType):
+        fields = {field.encode_name: field.type for field in kind.fields}
+        for name, below in schema.get("properties", {}).items():
+            if name in fields:
+                yield from unread(fields[name], below, f"{path}.{name}")
+            else:
+                yield f"{path}.{name}"
+
+
+@pytest.mark.parametrize("kind", ["ClusterQueue", "Cohort", "LocalQueue"])
+def test_a_status_that_is_replaced_is_known_whole(kind: str) -> None:
+    status = schemas.stored()[kind]["properties"]["status"]
+    assert list(unread(status_type(kind), status, ".status")) == []
+
+
+def test_every_member_of_a_workloads_status_is_known_to_be_there() -> None:
+    status = schemas.stored()["Workload"]["properties"]["status"]
+    found = set(unread(status_type("Workload"), status, ".status"))
+    assert {path for path in found if path.count(".") == 2 or ".conditions" in path} == set()
+
+
+def status_type(kind: str) -> inspect.Type:
+    of_kind = inspect.type_info(VIEWS[kind])
+    assert isinstance(of_kind, inspect.StructType)
+    return next(field.type for field in of_kind.fields if field.name == "status")
+
+
+def test_a_workloads_status_names_the_members_that_it_has() -> None:
+    given = {"conditions": [], "clusterName": "here", "accumulatedPastExecutionTimeSeconds": 0}
+    status = msgspec.convert(given, views.WorkloadStatus)
+    assert set(status.members()) == set(given)
+
+
 @pytest.mark.parametrize("kind", sorted(set(VIEWS) - {"WorkloadPriorityClass"}))
 def test_a_view_reads_an_object_without_spec_and_status(kind: str) -> None:
     assert (

@@ -27,10 +27,10 @@ class Stalled(Store):
         self.goes_on = threading.Event()
 
     @override
-    def patch(self, resource: Resource, *args: Any, **options: Any) -> Any:
+    def replace(self, resource: Resource, *args: Any, **options: Any) -> Any:
         if resource is resources.WORKLOADS:
             self.goes_on.wait()
-        return super().patch(resource, *args, **options)
+        return super().replace(resource, *args, **options)
 
 
 def test_turns_are_10_ms_apart_while_as_much_is_decided_as_can_be_written() -> None:

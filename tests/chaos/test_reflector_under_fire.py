@@ -89,7 +89,7 @@ def test_a_server_that_sheds_load_is_asked_again_later(stage: Stage, status: int
     change_unseen(stage)
     refusal = faults.refuse(status, retry_after=1)
     rules = [stage.controller.proxy.inject(refusal, path=path, times=2) for path in (LIST, WATCH)]
-    rules.append(stage.controller.proxy.inject(refusal, method="POST|PATCH|DELETE", times=3))
+    rules.append(stage.controller.proxy.inject(refusal, method="POST|PUT|PATCH|DELETE", times=3))
     expire(stage.controller.proxy)
     for rule in rules:
         rule.wait()
@@ -211,7 +211,7 @@ def test_the_api_server_restarts_in_the_middle_of_everything(stage: Stage) -> No
 def test_in_a_storm_of_faults_quota_is_never_given_twice(stage: Stage, seed: int) -> None:
     rng = random.Random(seed)
     proxy = stage.controller.proxy
-    proxy.inject(faults.Storm(rng, 0.3), method="POST|PATCH|DELETE", times=None)
+    proxy.inject(faults.Storm(rng, 0.3), method="POST|PUT|PATCH|DELETE", times=None)
     for number in range(12):
         stage.create(f"pod{number}", rng.randint(1, 4))
         if rng.random() < 0.3:

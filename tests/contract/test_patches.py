@@ -100,6 +100,29 @@ def test_a_status_replace_keeps_the_spec(api: Api, namespace: str):
         api.replace(resources.LOCAL_QUEUES, made, subresource="status")
 
 
+def test_a_status_replace_needs_nothing_but_the_status(api: Api, namespace: str):
+    document = objects.workload(labels={"a": "b"}, finalizers=["example.com/kept"])
+    made = api.create(resources.WORKLOADS, document, namespace)
+    identity = {key: made["metadata"][key] for key in ("name", "namespace", "resourceVersion")}
+    status = {"conditions": [objects.condition("Waiting")]}
+    changed = api.replace(
+        resources.WORKLOADS, {"metadata": identity, "status": status}, subresource="status"
+    )
+    assert changed["spec"] == made["spec"]
+    kept = ("labels", "finalizers", "uid", "generation", "creationTimestamp")
+    assert {k: changed["metadata"][k] for k in kept} == {k: made["metadata"][k] for k in kept}
+    assert changed["status"]["conditions"][0]["reason"] == "Waiting"
+
+
+def test_a_status_replace_takes_away_what_it_does_not_have(api: Api, namespace: str):
+    made = api.create(resources.LOCAL_QUEUES, objects.local_queue(), namespace)
+    made["status"] = {"pendingWorkloads": 7, "admittedWorkloads": 1}
+    made = api.replace(resources.LOCAL_QUEUES, made, subresource="status")
+    made["status"] = {"pendingWorkloads": 8}
+    changed = api.replace(resources.LOCAL_QUEUES, made, subresource="status")
+    assert changed["status"] == {"pendingWorkloads": 8}
+
+
 def test_a_kind_without_status_has_no_status_subresource(api: Api, namespace: str):
     api.create(resources.RESOURCE_FLAVORS, objects.flavor(namespace))
     with pytest.raises(errors.NotFoundError):

@@ -170,8 +170,8 @@ def test_a_waiting_workload_that_breaks_a_rule_says_which_on_itself() -> None:
     world = restarted(before, "big", spec={"queueName": "team-a", **RULE_BREAKING})
     world.pass_time(3)
     first = next(write for write in world.sent if write.purpose is Purpose.EXPLAIN_WORKLOAD)
-    assert first.patch is not None
-    conditions = msgspec.json.decode(first.patch.body)["status"]["conditions"]
+    assert first.document is not None
+    conditions = first.document["status"]["conditions"]
     (told,) = [one for one in conditions if one["type"] == "QuotaReserved"]
 
     assert told["reason"] == "Misconfigured"

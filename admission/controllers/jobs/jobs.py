@@ -247,7 +247,7 @@ class Jobs:
                 return self._finish(workload, step.reason, step.message)
             case Step.CLEAR_RESERVATION:
                 status = evictions.clear(workload, now)
-                return writes.patch_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
+                return writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
             case Step.RECLAIM if job is not None:
                 return jobwrites.reclaim(workload, jobworkload.reclaimable(job, workload))
             case _:
@@ -256,7 +256,7 @@ class Jobs:
     def _finish(self, workload: views.Workload, reason: str, message: str) -> Write:
         status = statuses.finish(workload, reason, message, self._clock.now())
         notes = (jobevents.finished(facts.key(workload)),)
-        return writes.patch_workload_status(workload, Purpose.FINISH_WORKLOAD, status, notes)
+        return writes.set_workload_status(workload, Purpose.FINISH_WORKLOAD, status, notes)
 
     def _about_job(
         self, key: WorkloadKey, step: Next, job: batch.Job, workload: views.Workload | None

@@ -68,4 +68,4 @@ def let_go(workload: views.Workload) -> Write:
 def reclaim(workload: views.Workload, count: int) -> Write:
     """Says how many pods of a Workload will never run again."""
     status = {"reclaimablePods": [{"name": jobworkload.POD_SET, "count": count}]}
-    return writes.patch_workload_status(workload, Purpose.RECLAIM_PODS, status)
+    return writes.set_workload_status(workload, Purpose.RECLAIM_PODS, status)

@@ -56,10 +56,10 @@ def write_for(
             write = writes.delete_workload(workload)
         case Step.FINISH if workload is not None:
             status = statuses.finish(workload, step.reason, step.message, now)
-            write = writes.patch_workload_status(workload, Purpose.FINISH_WORKLOAD, status)
+            write = writes.set_workload_status(workload, Purpose.FINISH_WORKLOAD, status)
         case Step.CLEAR_RESERVATION if workload is not None:
             status = evictions.clear(workload, now)
-            write = writes.patch_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
+            write = writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
         case Step.FOLLOW_POD if pod is not None and workload is not None:
             write = owners.write_for(pod, workload, configuration.priority_classes)
         case Step.RELEASE if pod is not None and workload is not None:
@@ -114,7 +114,7 @@ def _release(
         return None  # the flavor was deleted after the decision; its return wakes the pod
     except release.InjectionConflictError as conflict:
         status = statuses.finish(workload, release.FAILED_TO_START, str(conflict), now)
-        return writes.patch_workload_status(workload, Purpose.FINISH_WORKLOAD, status)
+        return writes.set_workload_status(workload, Purpose.FINISH_WORKLOAD, status)
 
 
 def explain(key: WorkloadKey, wait: Wait, pods: PodIndex, now: datetime) -> Write | None:
@@ -124,7 +124,7 @@ def explain(key: WorkloadKey, wait: Wait, pods: PodIndex, now: datetime) -> Writ
         return None
     status = statuses.explain(workload, wait, now)
     if status is not None:
-        return writes.patch_workload_status(workload, Purpose.EXPLAIN_WORKLOAD, status)
+        return writes.set_workload_status(workload, Purpose.EXPLAIN_WORKLOAD, status)
     if pod is None or not podworkload.is_gated(pod):
         return None
     return explain_pod(key, pod, Hint(wait.reason, words.waiting(wait)), now)

@@ -66,7 +66,7 @@ def adopt(
     alike = prebuilt.asks_alike(asked, podworkload.template_spec(spec), started=started)
     if not is_over and not alike:
         status = statuses.finish(found, prebuilt.OUT_OF_SYNC, prebuilt.OUT_OF_SYNC_NOTE, now)
-        write = writes.patch_workload_status(found, Purpose.FINISH_WORKLOAD, status)
+        write = writes.set_workload_status(found, Purpose.FINISH_WORKLOAD, status)
     else:
         changes = prebuilt.adoption(document, podworkload.owner(pod.metadata), {})
         write = writes.patch_workload(found, Purpose.ADOPT_WORKLOAD, changes)

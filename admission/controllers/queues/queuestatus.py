@@ -114,14 +114,20 @@ def differs(
     document: Mapping[str, Any], found: viewstatuses.QueueStatus | viewstatuses.CohortStatus
 ) -> bool:
     """Whether writing the document would change a status; None stands for no member."""
-    present: dict[str, Any] = msgspec.to_builtins(found)
+    known = present(found)
+    return any(known.get(key) != value for key, value in document.items())
+
+
+def present(found: viewstatuses.QueueStatus | viewstatuses.CohortStatus) -> dict[str, Any]:
+    """A status as it is now; None stands for no member."""
+    known: dict[str, Any] = msgspec.to_builtins(found)
     conditions_now = getattr(found, "conditions", None)
     if conditions_now is not None:
-        present["conditions"] = conditions.to_wire(conditions_now)
-    share = present.get("fairSharing")
+        known["conditions"] = conditions.to_wire(conditions_now)
+    share = known.get("fairSharing")
     if share is not None and share["admissionFairSharingStatus"] is None:
         del share["admissionFairSharingStatus"]
-    return any(present.get(key) != value for key, value in document.items())
+    return known
 
 
 def consumption_of(view: views.LocalQueue) -> Consumption | None:

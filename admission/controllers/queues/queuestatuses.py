@@ -147,8 +147,9 @@ class QueueStatuses:
         if built is None:
             self._throttle.forget(lane)
         elif queuestatus.differs(built.status, built.view.status):
+            whole = queuestatus.present(built.view.status) | built.status
             self._lanes.submit(
-                writes.patch_queue_status(lane, built.resource, built.view, built.status)
+                writes.replace_queue_status(lane, built.resource, built.view, whole)
             )
 
     def _build(self, lane: QueueLane) -> _Built | None:

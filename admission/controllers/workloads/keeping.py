@@ -21,7 +21,7 @@ def write_for(workload: views.Workload, change: Change) -> Write | None:
         return writes.set_finalizers(workload, change.purpose, change.finalizers)
     if change.spec is not None:
         return writes.patch_workload_spec(workload, change.purpose, change.spec)
-    return writes.patch_workload_status(workload, change.purpose, change.status or {})
+    return writes.set_workload_status(workload, change.purpose, change.status or {})
 
 
 def report(workload: views.Workload, change: Change, events: Events) -> None:

@@ -96,6 +96,11 @@ class Sender:
                 return self._api.create(
                     write.resource, write.document or {}, write.namespace, into=write.into
                 )
+            case Verb.REPLACE:
+                return self._api.replace(
+                    write.resource, write.document or {},
+                    subresource=write.subresource, into=write.into,
+                )  # fmt: skip
             case Verb.PATCH:
                 assert write.patch is not None
                 return self._api.patch(

@@ -1,6 +1,6 @@
 """Writes as values: what is to be sent to the API server, and what came of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
@@ -67,6 +67,7 @@ class Verb(Enum):
 
     READ = auto()
     CREATE = auto()
+    REPLACE = auto()
     PATCH = auto()
     DELETE = auto()
 
@@ -82,9 +83,10 @@ class Write:
         resource: kind of the object.
         namespace: its namespace; empty for cluster-scoped kinds.
         name: its name.
-        document: for CREATE, the object.
+        document: for CREATE, the object; for REPLACE, what stands in its place, and its version
+            as the precondition.
         patch: for PATCH, the change; it carries its own precondition.
-        subresource: for PATCH, empty or ``status``.
+        subresource: for REPLACE and PATCH, empty or ``status``.
         uid: of the object that it is about, as far as that is known; for DELETE the precondition.
         propagation: for DELETE, what becomes of dependents; empty for the kind's default.
         into: type that the answer, or the object as read after a conflict, is decoded to.
@@ -222,14 +224,39 @@ def read_pod(lane: names.WorkloadKey, pod: views.Pod) -> Write:
     return read(lane, Purpose.READ_POD, PODS, pod.metadata)
 
 
-def patch_workload_status(
+def set_workload_status(
     workload: views.Workload,
     purpose: Purpose,
-    status: dict[str, Any],
+    changes: dict[str, Any],
     notes: tuple[str, ...] = (),
 ) -> Write:
-    """Changes the status of exactly the version of the Workload that was decided on."""
-    return patch_workload(workload, purpose, {"status": status}, "status", notes)
+    """Changes the status of exactly the version of the Workload that was decided on.
+
+    Where every member that the status has is given anew, it is replaced, which costs the API
+    server less than a patch (ADR 0071).
+
+    Args:
+        workload: as it was decided on.
+        purpose: why.
+        changes: members of the status as a merge patch has them.
+        notes: see `Write`.
+    """
+    metadata = workload.metadata
+    if not all(_is_given_anew(member, changes) for member in workload.status.members()):
+        return patch_workload(workload, purpose, {"status": changes}, "status", notes)
+    return Write(
+        lane=names.WorkloadKey(metadata.namespace, metadata.name),
+        purpose=purpose,
+        verb=Verb.REPLACE,
+        resource=WORKLOADS,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        document=_with_status(metadata, changes),
+        subresource="status",
+        into=WORKLOAD_VIEW,
+        notes=notes,
+    )
 
 
 def patch_workload_spec(workload: views.Workload, purpose: Purpose, spec: dict[str, Any]) -> Write:
@@ -252,8 +279,7 @@ def patch_workload(
 ) -> Write:
     """Changes members of exactly this version of the Workload."""
     metadata = workload.metadata
-    precondition = {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
-    merged = {**changes, "metadata": precondition | changes.get("metadata", {})}
+    merged = {**changes, "metadata": _exactly(metadata) | changes.get("metadata", {})}
     return Write(
         lane=names.WorkloadKey(metadata.namespace, metadata.name),
         purpose=purpose,
@@ -338,11 +364,22 @@ def delete_pod(lane: names.WorkloadKey, pod: views.Pod, why: str) -> Write:
     )
 
 
-def patch_queue_status(
+def replace_queue_status(
     lane: QueueLane, resource: Resource, view: views.Object, status: dict[str, Any]
 ) -> Write:
-    """Changes the status of exactly this version of a ClusterQueue, LocalQueue or Cohort."""
-    return patch_queue(lane, Purpose.QUEUE_STATUS, resource, view, {"status": status}, "status")
+    """Replaces the status of exactly this version of a ClusterQueue, LocalQueue or Cohort."""
+    metadata = view.metadata
+    return Write(
+        lane=lane,
+        purpose=Purpose.QUEUE_STATUS,
+        verb=Verb.REPLACE,
+        resource=resource,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        document=_with_status(metadata, status),
+        subresource="status",
+        into=type(view),
+    )
 
 
 def patch_queue(
@@ -351,12 +388,10 @@ def patch_queue(
     resource: Resource,
     view: views.Object,
     changes: dict[str, Any],
-    subresource: str = "",
 ) -> Write:
     """Changes members of exactly this version of a queue, or of what queues refer to."""
     metadata = view.metadata
-    precondition = {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
-    merged = {**changes, "metadata": precondition | changes.get("metadata", {})}
+    merged = {**changes, "metadata": _exactly(metadata) | changes.get("metadata", {})}
     return Write(
         lane=lane,
         purpose=purpose,
@@ -365,6 +400,29 @@ def patch_queue(
         namespace=metadata.namespace,
         name=metadata.name,
         patch=patches.merge(merged),
-        subresource=subresource,
         into=type(view),
     )
+
+
+def _exactly(metadata: views.ObjectMeta) -> dict[str, Any]:
+    """The precondition that the object is still this version."""
+    return {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
+
+
+def _is_given_anew(member: str, changes: Mapping[str, Any]) -> bool:
+    """Whether a merge patch leaves nothing of a member; of an object it may leave some."""
+    return member in changes and not isinstance(changes[member], Mapping)
+
+
+def _with_status(metadata: views.ObjectMeta, status: Mapping[str, Any]) -> dict[str, Any]:
+    """As much of an object as a write of its whole status needs; None stands for no member."""
+    identity = {"name": metadata.name, "namespace": metadata.namespace or None}
+    return _present({"metadata": identity | _exactly(metadata), "status": status})
+
+
+def _present(members: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _present(value) if isinstance(value, Mapping) else value
+        for key, value in members.items()
+        if value is not None
+    }
