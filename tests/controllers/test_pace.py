@@ -54,7 +54,7 @@ def test_before_any_answer_as_many_decisions_are_open_as_there_are_writers() -> 
 
 
 @pytest.mark.parametrize(
-    ("milliseconds", "most"), [(10, 8), (20, 8), (30, 5), (40, 4), (80, 3), (10_000, 3)]
+    ("milliseconds", "most"), [(10, 8), (20, 8), (30, 5), (40, 4), (80, 2), (10_000, 2)]
 )
 def test_the_longer_answers_take_the_fewer_decisions_are_open(
     milliseconds: int, most: int
@@ -66,11 +66,11 @@ def test_the_longer_answers_take_the_fewer_decisions_are_open(
 
 
 @pytest.mark.parametrize("writers", [1, 2, 256])
-def test_at_least_three_of_eight_writers_are_left_however_slow_answers_are(writers: int) -> None:
+def test_at_least_two_of_eight_writers_are_left_however_slow_answers_are(writers: int) -> None:
     pace = paced(writers=writers)
     pace.observe(done(0.001))
     observe(pace, 60.0)
-    assert pace.most_decisions == -(-writers * 37 // 100) >= 1
+    assert pace.most_decisions == -(-writers * 25 // 100) >= 1
 
 
 def test_one_slow_answer_changes_nothing() -> None:
@@ -122,7 +122,7 @@ def test_a_busy_api_server_is_handed_fewer_decisions_and_as_much_of_all_else() -
     pace.observe(done(0.010))
     observe(pace, 0.100)
     turn(world)
-    assert reserved(world) == 3
+    assert reserved(world) == 2
     assert not pace.may_decide()
     assert pace.may_send()
 
@@ -141,12 +141,12 @@ def test_texts_are_further_between_while_the_api_server_answers_slowly() -> None
     send_what_tells(world)
 
     sent = []
-    for _ in range(7):
+    for _ in range(9):
         turn(world)
         sent.append(len(texts(world)))
         send_what_tells(world)
         world.clock.advance(0.1)
-    assert sent == [0, 0, 0, 0, 0, 0, 1]
+    assert sent == [*[0] * 8, 1]
 
 
 def test_evictions_that_no_cycle_decided_leave_decisions_their_turn() -> None:

@@ -10,7 +10,7 @@ from admission.controllers.writing.writes import Outcome, Purpose, Result
 
 _USUAL_FACTOR: Final = 2
 """An answer that takes this many times the shortest is no sign of too much load."""
-_LEAST_PERCENT: Final = 37
+_LEAST_PERCENT: Final = 25
 """So many of the writers are always left: others who write as well push nobody aside."""
 _WEIGHT: Final = 1 / 16
 """Of the latest answer in the mean of all."""
