@@ -1,8 +1,9 @@
 """The parts of stored objects that the program reads, as immutable structs.
 
-Decoding keeps the named fields and skips the rest, at a tenth of the cost of whole documents. A
-view is never written back: writes are patches. Field names are the wire names in snake case.
-Times stay the text that the API server sent; quantities too.
+Decoding keeps the named fields and skips the rest, at a tenth of the cost of whole documents. So
+an object is never written back from its view: writes are patches, or replace a status of which
+the view has every member. Field names are the wire names in snake case. Times stay the text that
+the API server sent; quantities too.
 """
 
 from collections.abc import Iterator
