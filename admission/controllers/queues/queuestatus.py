@@ -78,7 +78,7 @@ def local_queue(
     if not status.active or not consumption.updated_us:
         return document
     shown = _readable_consumption(view)
-    if not differs(document, view.status) and not _is_due(shown, consumption, interval_us):
+    if changed(document, view.status) is None and not _is_due(shown, consumption, interval_us):
         return document
     if shown is not None and not shown.consumed and not consumption.consumed:
         return document
@@ -110,16 +110,13 @@ def unreadable(known: QueueStatus | None, problem: str) -> QueueStatus:
     return replace(known, active=False, reason=_UNREADABLE, message=message)
 
 
-def differs(
+def changed(
     document: Mapping[str, Any], found: viewstatuses.QueueStatus | viewstatuses.CohortStatus
-) -> bool:
-    """Whether writing the document would change a status; None stands for no member."""
-    known = present(found)
-    return any(known.get(key) != value for key, value in document.items())
+) -> dict[str, Any] | None:
+    """The whole status once the members of the document are written; None stands for no member.
 
-
-def present(found: viewstatuses.QueueStatus | viewstatuses.CohortStatus) -> dict[str, Any]:
-    """A status as it is now; None stands for no member."""
+    Returns None where that is what it is already.
+    """
     known: dict[str, Any] = msgspec.to_builtins(found)
     conditions_now = getattr(found, "conditions", None)
     if conditions_now is not None:
@@ -127,7 +124,8 @@ def present(found: viewstatuses.QueueStatus | viewstatuses.CohortStatus) -> dict
     share = known.get("fairSharing")
     if share is not None and share["admissionFairSharingStatus"] is None:
         del share["admissionFairSharingStatus"]
-    return known
+    is_same = all(known.get(key) == value for key, value in document.items())
+    return None if is_same else known | dict(document)
 
 
 def consumption_of(view: views.LocalQueue) -> Consumption | None:

@@ -146,8 +146,9 @@ class QueueStatuses:
             return
         if built is None:
             self._throttle.forget(lane)
-        elif queuestatus.differs(built.status, built.view.status):
-            whole = queuestatus.present(built.view.status) | built.status
+            return
+        whole = queuestatus.changed(built.status, built.view.status)
+        if whole is not None:
             self._lanes.submit(
                 writes.replace_queue_status(lane, built.resource, built.view, whole)
             )

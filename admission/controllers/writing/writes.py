@@ -1,7 +1,7 @@
 """Writes as values: what is to be sent to the API server, and what came of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
@@ -241,22 +241,11 @@ def set_workload_status(
         changes: members of the status as a merge patch has them.
         notes: see `Write`.
     """
-    metadata = workload.metadata
     if not all(_is_given_anew(member, changes) for member in workload.status.members()):
         return patch_workload(workload, purpose, {"status": changes}, "status", notes)
-    return Write(
-        lane=names.WorkloadKey(metadata.namespace, metadata.name),
-        purpose=purpose,
-        verb=Verb.REPLACE,
-        resource=WORKLOADS,
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        document=_with_status(metadata, changes),
-        subresource="status",
-        into=WORKLOAD_VIEW,
-        notes=notes,
-    )
+    document = _with_status(workload.metadata, changes)
+    write = _on_workload(workload, purpose, Verb.REPLACE)
+    return replace(write, document=document, subresource="status", notes=notes)
 
 
 def patch_workload_spec(workload: views.Workload, purpose: Purpose, spec: dict[str, Any]) -> Write:
@@ -278,21 +267,9 @@ def patch_workload(
     notes: tuple[str, ...] = (),
 ) -> Write:
     """Changes members of exactly this version of the Workload."""
-    metadata = workload.metadata
-    merged = {**changes, "metadata": _exactly(metadata) | changes.get("metadata", {})}
-    return Write(
-        lane=names.WorkloadKey(metadata.namespace, metadata.name),
-        purpose=purpose,
-        verb=Verb.PATCH,
-        resource=WORKLOADS,
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        patch=patches.merge(merged),
-        subresource=subresource,
-        into=WORKLOAD_VIEW,
-        notes=notes,
-    )
+    patch = _patch_of(workload.metadata, changes)
+    write = _on_workload(workload, purpose, Verb.PATCH)
+    return replace(write, patch=patch, subresource=subresource, notes=notes)
 
 
 def delete_owner(
@@ -314,18 +291,7 @@ def delete_owner(
 
 def delete_workload(workload: views.Workload, notes: tuple[str, ...] = ()) -> Write:
     """Deletes exactly that Workload."""
-    metadata = workload.metadata
-    return Write(
-        lane=names.WorkloadKey(metadata.namespace, metadata.name),
-        purpose=Purpose.DELETE_WORKLOAD,
-        verb=Verb.DELETE,
-        resource=WORKLOADS,
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        into=WORKLOAD_VIEW,
-        notes=notes,
-    )
+    return replace(_on_workload(workload, Purpose.DELETE_WORKLOAD, Verb.DELETE), notes=notes)
 
 
 def patch_pod(
@@ -368,18 +334,8 @@ def replace_queue_status(
     lane: QueueLane, resource: Resource, view: views.Object, status: dict[str, Any]
 ) -> Write:
     """Replaces the status of exactly this version of a ClusterQueue, LocalQueue or Cohort."""
-    metadata = view.metadata
-    return Write(
-        lane=lane,
-        purpose=Purpose.QUEUE_STATUS,
-        verb=Verb.REPLACE,
-        resource=resource,
-        namespace=metadata.namespace,
-        name=metadata.name,
-        document=_with_status(metadata, status),
-        subresource="status",
-        into=type(view),
-    )
+    write = _on(view, lane, resource, Purpose.QUEUE_STATUS, Verb.REPLACE)
+    return replace(write, document=_with_status(view.metadata, status), subresource="status")
 
 
 def patch_queue(
@@ -390,18 +346,32 @@ def patch_queue(
     changes: dict[str, Any],
 ) -> Write:
     """Changes members of exactly this version of a queue, or of what queues refer to."""
+    write = _on(view, lane, resource, purpose, Verb.PATCH)
+    return replace(write, patch=_patch_of(view.metadata, changes))
+
+
+def _on_workload(workload: views.Workload, purpose: Purpose, verb: Verb) -> Write:
+    lane = names.WorkloadKey(workload.metadata.namespace, workload.metadata.name)
+    return _on(workload, lane, WORKLOADS, purpose, verb)
+
+
+def _on(view: views.Object, lane: Lane, resource: Resource, purpose: Purpose, verb: Verb) -> Write:
+    """A write about an object that was seen, as yet without content."""
     metadata = view.metadata
-    merged = {**changes, "metadata": _exactly(metadata) | changes.get("metadata", {})}
     return Write(
         lane=lane,
         purpose=purpose,
-        verb=Verb.PATCH,
+        verb=verb,
         resource=resource,
         namespace=metadata.namespace,
         name=metadata.name,
-        patch=patches.merge(merged),
+        uid=metadata.uid,
         into=type(view),
     )
+
+
+def _patch_of(metadata: views.ObjectMeta, changes: Mapping[str, Any]) -> patches.Patch:
+    return patches.merge({**changes, "metadata": _exactly(metadata) | changes.get("metadata", {})})
 
 
 def _exactly(metadata: views.ObjectMeta) -> dict[str, Any]:
