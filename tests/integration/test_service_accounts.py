@@ -193,8 +193,9 @@ def driven(system: Separate) -> Separate:
     waiting.until(lambda: is_settled(system, team), what="queue status without pending")
 
     brief = system.add_team(quota=1)
-    system.create_pod(brief, "brief", metadata={"labels": {names.MAX_EXEC_TIME_LABEL: "1"}})
-    # Its Workload is deactivated, which ends the pod and then the Workload.
+    # The limit counts from the whole second of the admission; the pod has to be released within
+    # it, or it waits on, deactivated. The Workload is deactivated, which ends pod and Workload.
+    system.create_pod(brief, "brief", metadata={"labels": {names.MAX_EXEC_TIME_LABEL: "5"}})
     waiting.until(
         lambda: system.api.lacks(f"/api/v1/namespaces/{brief}/pods/brief"),
         what="the end of the time limit",
