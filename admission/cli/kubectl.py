@@ -11,6 +11,7 @@ from admission.app import connection
 from admission.cli import output
 from admission.insight import why as insight_why
 from admission.insight.why import Answer
+from admission.obs import logs
 
 _TIMEOUT_SECONDS: Final = 30.0
 
@@ -49,6 +50,7 @@ Example:
 @click.version_option(package_name="gpu-admission", prog_name="kubectl gpu")
 def main() -> None:
     """Ask about GPU quota."""
+    logs.configure(human=True)
 
 
 @main.command(

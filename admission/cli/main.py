@@ -3,6 +3,7 @@
 import click
 
 from admission.cli import config, demo, gpu, install, manifests, serve
+from admission.obs import logs
 
 
 @click.group(
@@ -21,6 +22,7 @@ def main() -> None:
     Holds GPU pods back until quota is theirs, then releases them with the node selector,
     tolerations and GPU resource names of the flavor they got. Speaks Kueue's API.
     """
+    logs.configure(human=True)
 
 
 main.add_command(install.install)

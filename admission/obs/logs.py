@@ -16,6 +16,8 @@ def configure(level: str = "INFO", *, human: bool = False) -> None:
     Args:
         level: least level shown: DEBUG, INFO, WARNING, ERROR.
         human: aligned text instead of JSON, for a terminal.
+
+    A process that serves sets this up once: loggers keep what they find at their first line.
     """
     renderer: structlog.typing.Processor = (
         structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
@@ -31,14 +33,14 @@ def configure(level: str = "INFO", *, human: bool = False) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
-        cache_logger_on_first_use=True,
+        logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
+        cache_logger_on_first_use=not human,
     )
 
 
 def get(component: str) -> Logger:
-    """A logger whose lines carry the component's name."""
-    logger: Logger = structlog.get_logger().bind(component=component)
+    """A logger whose lines carry the component's name; may be made before `configure`."""
+    logger: Logger = structlog.get_logger(component=component)
     return logger
 
 
