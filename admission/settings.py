@@ -6,6 +6,8 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from admission.base import names
+from admission.base.namespaces import ManagedNamespaces
+from admission.base.selectors import Requirement
 
 DEFAULT_MANAGED_RESOURCES: Final = (
     names.GPU_RESOURCE,
@@ -73,7 +75,8 @@ class GpuSettings(_Frozen):
 
     Attributes:
         managed_resources: resource names that make a pod ours; a trailing ``*`` matches a prefix.
-        excluded_namespaces: namespaces whose pods are never ours.
+        excluded_namespaces: namespaces whose pods and Jobs are never ours.
+        namespace_requirements: what the labels of the others satisfy; see `managed_namespaces`.
         toleration_key: taint key that GPU pods tolerate with operator Exists; empty = inject none.
         products: GPUs that replace those of the shipped table or are added, in its form.
         health: which GPUs count.
@@ -81,9 +84,15 @@ class GpuSettings(_Frozen):
 
     managed_resources: tuple[str, ...] = DEFAULT_MANAGED_RESOURCES
     excluded_namespaces: tuple[str, ...] = DEFAULT_EXCLUDED_NAMESPACES
+    namespace_requirements: tuple[Requirement, ...] = ()
     toleration_key: str = names.GPU_TAINT_KEY
     products: tuple[Mapping[str, Any], ...] = ()
     health: HealthSettings = HealthSettings()
+
+    @property
+    def managed_namespaces(self) -> ManagedNamespaces:
+        """Where pods and Jobs may be ours."""
+        return ManagedNamespaces(frozenset(self.excluded_namespaces), self.namespace_requirements)
 
 
 class PodsReadySettings(_Frozen):

@@ -68,6 +68,7 @@ class Controller:
             accounting=Accounting("standalone" if leadership.at_once else "follower"),
             products=gpu_settings.catalogue_of(settings.gpu),
             health=gpu_settings.health_policy(settings.gpu.health),
+            namespaces=settings.gpu.managed_namespaces,
             lists_others=True,
             rules=engine_settings.rules(settings.quota),
         )

@@ -15,7 +15,6 @@ from admission.kube import resources as kinds
 from admission.kube.api import Api
 from admission.kube.embedded.reviews import Operation, Reviewer
 from admission.settings import Settings
-from admission.webhook import configuration
 
 
 def reviewer(api: Api, settings: Settings) -> Reviewer:
@@ -23,22 +22,26 @@ def reviewer(api: Api, settings: Settings) -> Reviewer:
 
     Args:
         api: where the namespaces are.
-        settings: the managed resources and the excluded namespaces.
+        settings: the managed resources and namespaces.
 
     Raises:
         InvalidValueError: a managed resource is no name and no prefix.
     """
     managed = resources.managed(settings.gpu.managed_resources)
-    excluded = {*configuration.ALWAYS_EXCLUDED, *settings.gpu.excluded_namespaces}
+    namespaces = settings.gpu.managed_namespaces
 
     def judge(review: Mapping[str, Any]) -> Mapping[str, Any]:
         request = review["request"]
         found = [
             one
             for one in bypass.of_pod(request["object"], managed)
-            if one.severity is Severity.BYPASS and request["namespace"] not in excluded
+            if one.severity is Severity.BYPASS
         ]
-        return {"response": _response(request["uid"], _choice(api, request["namespace"]), found)}
+        labels = _labels(api, request["namespace"])
+        if namespaces.leave_out(request["namespace"], labels):
+            found = []
+        choice = labels.get(guard.LABEL, guard.WARN)
+        return {"response": _response(request["uid"], choice, found)}
 
     return Reviewer(
         name=guard.CREATE_POLICY,
@@ -49,13 +52,13 @@ def reviewer(api: Api, settings: Settings) -> Reviewer:
     )
 
 
-def _choice(api: Api, namespace: str) -> str:
+def _labels(api: Api, namespace: str) -> Mapping[str, str]:
     try:
         found = api.get(kinds.NAMESPACES, namespace)
     except errors.NotFoundError:
-        return guard.WARN
-    choice: str = found["metadata"].get("labels", {}).get(guard.LABEL, guard.WARN)
-    return choice
+        return {}
+    labels: Mapping[str, str] = found["metadata"].get("labels", {})
+    return labels
 
 
 def _response(uid: str, choice: str, found: Iterable[Bypass]) -> dict[str, Any]:

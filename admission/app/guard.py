@@ -54,7 +54,7 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
     """The policies, each followed by its bindings.
 
     Args:
-        settings: the managed resources, the excluded namespaces and our own namespace.
+        settings: the managed resources, the managed namespaces and our own namespace.
         users: who may take the gate off and write our annotations, besides the controller's
             service account: the user of a controller that runs outside the cluster.
 
@@ -64,8 +64,8 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
     cel = _Cel.of(settings.gpu.managed_resources)
     account = f"system:serviceaccount:{settings.namespace}:{rbac.CONTROLLER_ACCOUNT}"
     trusted = sorted({account, *users})
-    excluded = {*configuration.ALWAYS_EXCLUDED, *settings.gpu.excluded_namespaces}
-    outside, by_others = _not_in(excluded), _not_by(trusted)
+    namespaces = settings.gpu.managed_namespaces
+    outside, by_others = _not_in(namespaces.unmanaged), _not_by(trusted)
     debugged, resized = "pods/ephemeralcontainers", "pods/resize"
     policies = (
         _policy(CREATE_POLICY, "CREATE", "pods", [outside, _not_by_node()], _on_create(cel)),
@@ -73,6 +73,9 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
         _policy(DEBUG_POLICY, "UPDATE", debugged, [outside], _on_debug(cel)),
         _policy(RESIZE_POLICY, "UPDATE", resized, [outside], _on_resize(cel)),
     )
+    required = configuration.labels_required(namespaces)
+    for policy in policies if required else ():
+        policy["spec"]["matchConstraints"]["namespaceSelector"] = {"matchExpressions": required}
     about_pods = [
         document for policy in policies for document in (policy, *_bindings(policy["metadata"]))
     ]
@@ -290,7 +293,10 @@ def _any_path(paths: Sequence[str], end: str) -> str:
 
 
 def _not_in(namespaces: Iterable[str]) -> Document:
-    """Not by a selector: the API server looks at those for every write of whatever kind."""
+    """Not by a selector: the API server looks at those for every write of whatever kind.
+
+    Only what managed namespaces must have as labels takes one.
+    """
     expression = f"!(request.namespace in [{_listed(sorted(namespaces))}])"
     return {"name": "not-in-an-excluded-namespace", "expression": expression}
 

@@ -178,13 +178,13 @@ def webhook_configurations(client_config: Mapping[str, Any], settings: Settings)
 
     Args:
         client_config: ``url`` without a path, or `service_reference`; and ``caBundle``.
-        settings: the managed resources and excluded namespaces.
+        settings: the managed resources and namespaces.
     """
     account = f"system:serviceaccount:{settings.namespace}:{rbac.CONTROLLER_ACCOUNT}"
     return webhook_configuration.documents(
         client_config=client_config,
         managed_resources=settings.gpu.managed_resources,
-        excluded_namespaces=settings.gpu.excluded_namespaces,
+        namespaces=settings.gpu.managed_namespaces,
         service_account=account,
     )
 

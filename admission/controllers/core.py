@@ -14,6 +14,7 @@ from admission.api import batch, views
 from admission.base import names
 from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
+from admission.base.namespaces import MANAGED, ManagedNamespaces
 from admission.controllers import watched
 from admission.controllers.devices.capacity import Capacities
 from admission.controllers.devices.claims import Claims
@@ -108,6 +109,7 @@ class Core:
         rules: Rules = NO_RULES,
         products: Catalogue | None = None,
         health: HealthPolicy | None = None,
+        namespaces: ManagedNamespaces = MANAGED,
         lists_others: bool = False,
     ) -> None:
         self._state = state
@@ -129,7 +131,7 @@ class Core:
         guard = Guard(state, capacities)
         self._fleet = Fleet(capacities, guard, clock)
         self._configuration = Configuration(
-            state, guard, self._configuration_changed, settings.workloads
+            state, guard, self._configuration_changed, settings.workloads, namespaces
         )
         self._prices = Prices(self._configuration, products)
         self._claims = Claims(rules.device_classes, self._fleet)
@@ -362,6 +364,8 @@ class Core:
                     self._following.add([key])
         self._backlog.add_all(self._hinted | self._jobs.take_stuck())
         self._hinted.clear()
+        if resource is resources.NAMESPACES:
+            self._backlog.add_all(self._jobs.index.of_namespace(view.metadata.name))
 
     def _take_back(self) -> None:
         """Takes back what two leaders gave away twice; a new leader looks at every Workload once.

@@ -101,7 +101,7 @@ def place(job: Job, context: Context, rules: Rules, knowledge: Knowledge) -> Pla
     template = job.spec.template
     wants = requests.managed_names(template, rules.managed)
     queue = job.metadata.label(names.QUEUE_LABEL)
-    if context.namespace in rules.excluded_namespaces:
+    if queueing.is_left_out(context.namespace, rules, knowledge):
         queue = ""
     elif not queue and _leaves_it_to_us(template, wants):
         if queueing.has_default_queue(context.namespace, knowledge):

@@ -10,6 +10,7 @@ from typing import Protocol
 from admission.api import views
 from admission.api.namespacequotas import NamespaceQuota
 from admission.base.memo import Memo
+from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Predicate
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.offers import QueueOffer
@@ -88,13 +89,13 @@ class Rules:
 
     Attributes:
         managed: resource names that make a pod ours.
-        excluded_namespaces: namespaces whose pods are never ours.
+        namespaces: where pods and Jobs may be ours.
         toleration_key: taint key that GPU pods are made to tolerate; empty = none.
         catalogue: GPU products and their MIG profiles.
     """
 
     managed: ManagedResources
-    excluded_namespaces: frozenset[str]
+    namespaces: ManagedNamespaces
     toleration_key: str
     catalogue: Catalogue
 

@@ -63,7 +63,8 @@ _HELD: Final = {Standing.QUEUED, Standing.SUSPENDED, Standing.IN_DOUBT}
 
 def place(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Placement:
     """Where a pod that is being created belongs; first rule wins."""
-    if _is_never_ours(pod, context, rules):
+    is_mirror = MIRROR_ANNOTATION in (pod.metadata.annotations or {})
+    if is_mirror or is_left_out(context.namespace, rules, knowledge):
         return Placement(standing=Standing.FREE)
     wants = requests.managed_names(pod, rules.managed)
     if is_of_admitted_job(pod, context):
@@ -126,9 +127,14 @@ def is_enforced(namespace: str, knowledge: Knowledge) -> bool:
     return found is not None and found.metadata.label(names.ENFORCE_LABEL) == ENFORCED
 
 
-def _is_never_ours(pod: Pod, context: Context, rules: Rules) -> bool:
-    annotations = pod.metadata.annotations or {}
-    return context.namespace in rules.excluded_namespaces or MIRROR_ANNOTATION in annotations
+def is_left_out(namespace: str, rules: Rules, knowledge: Knowledge) -> bool:
+    """Whether the namespace is not managed, as far as its labels are known here.
+
+    The API server asks about managed namespaces only, if it was told which they are.
+    """
+    found = knowledge.namespace(namespace)
+    labels = None if found is None else found.metadata.labels or {}
+    return rules.namespaces.leave_out(namespace, labels)
 
 
 def _outside(wants: tuple[str, ...], context: Context, knowledge: Knowledge) -> Placement:

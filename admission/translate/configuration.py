@@ -30,9 +30,8 @@ from admission.settings import (
     WebhookSettings,
     WorkloadSettings,
 )
-from admission.translate import gpu_settings, workload_settings
+from admission.translate import gpu_settings, namespace_settings, workload_settings
 
-NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 _EXCLUDED: Final = ("gpu-operator", "kube-node-lease")
 ALWAYS_EXCLUDED: Final = ("kube-system",)
 _SAMPLING_US: Final = 300_000_000
@@ -40,10 +39,6 @@ _RETRY_JITTER: Final = 1.2
 SECOND_US: Final = 10**6
 _MAX_PORT: Final = 65535
 _STRATEGIES: Final = tuple(one.value for one in model.FairSharing().strategies)
-_OTHER_SELECTOR: Final = (
-    f"only names in NotIn of {NAMESPACE_NAME} exclude namespaces; others have "
-    "no LocalQueue, or are listed in GpuConfiguration.excludedNamespaces"
-)
 _DEFAULTS: Final = Settings()
 
 _Kueue = kueue.ConfigurationV1Beta1 | kueue.ConfigurationV1Beta2
@@ -111,18 +106,21 @@ class _Reader:
         except InvalidValueError as error:
             self.problems.append(f"managedResources: {error}")
         listed = self._gpu.excluded_namespaces
+        selector = self._kueue.managed_jobs_namespace_selector or kueue.Selector()
         excluded = {
             self._kueue.namespace or _DEFAULTS.namespace,
             *ALWAYS_EXCLUDED,
             *(_EXCLUDED if listed is None else listed),
-            *self._unselected(),
+            *namespace_settings.excluded(selector),
         }
+        self.problems += namespace_settings.problems(selector)
         for index, name in enumerate(listed or ()):
             self._checked_namespace(f"excludedNamespaces[{index}]", name)
         key = self._gpu.toleration_key
         return GpuSettings(
             managed_resources=_DEFAULTS.gpu.managed_resources if managed is None else (*managed,),
             excluded_namespaces=tuple(sorted(excluded)),
+            namespace_requirements=namespace_settings.required(selector),
             toleration_key=_DEFAULTS.gpu.toleration_key if key is None else key,
             products=self._products(),
             health=self._health(),
@@ -158,21 +156,6 @@ class _Reader:
                 f"which is {known.hot_celsius}"
             )
         return policy
-
-    def _unselected(self) -> Iterable[str]:
-        """Names of namespaces that the selector leaves out."""
-        path = "managedJobsNamespaceSelector"
-        selector = self._kueue.managed_jobs_namespace_selector or kueue.Selector()
-        found: list[str] = []
-        if selector.match_labels:
-            self.unused.append(UnusedField(path=f"{path}.matchLabels", why=_OTHER_SELECTOR))
-        for index, one in enumerate(selector.match_expressions or ()):
-            if one.key == NAMESPACE_NAME and one.operator == "NotIn":
-                found += one.values or ()
-            else:
-                place = f"{path}.matchExpressions[{index}]"
-                self.unused.append(UnusedField(path=place, why=_OTHER_SELECTOR))
-        return found
 
     # ------------------------------------------------------------------------------- quota
 

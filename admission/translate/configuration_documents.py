@@ -12,7 +12,7 @@ from admission.settings import (
     Settings,
     TransformationSettings,
 )
-from admission.translate import configuration
+from admission.translate import configuration, namespace_settings
 
 
 def documents(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -30,15 +30,10 @@ def _kueue_document(settings: Settings) -> dict[str, Any]:
         "apiVersion": f"{kueue.GROUP}/v1beta2",
         "kind": kueue.KIND,
         "namespace": settings.namespace,
-        "managedJobsNamespaceSelector": {
-            "matchExpressions": [
-                {
-                    "key": configuration.NAMESPACE_NAME,
-                    "operator": "NotIn",
-                    "values": sorted({settings.namespace, *configuration.ALWAYS_EXCLUDED}),
-                }
-            ]
-        },
+        namespace_settings.FIELD: namespace_settings.document(
+            {settings.namespace, *configuration.ALWAYS_EXCLUDED},
+            settings.gpu.namespace_requirements,
+        ),
         "webhook": {"host": webhook.address.host, "port": webhook.address.port},
         "metrics": {"bindAddress": _address_text(controller.metrics_address)},
         "leaderElection": {

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from admission.base import names
+from admission.base.namespaces import NAME_LABEL, ManagedNamespaces
 from admission.gpu import resources
 from admission.gpu.resources import ManagedResources
 from admission.webhook import jobs, kindhooks, pods
@@ -24,7 +25,6 @@ JOB_MUTATING_WEBHOOK: Final = "mjob.kb.io"
 JOB_VALIDATING_WEBHOOK: Final = "vjob.kb.io"
 
 TIMEOUT_SECONDS: Final = 5
-ALWAYS_EXCLUDED: Final = ("kube-system", names.SYSTEM_NAMESPACE)
 KEY_PREFIXES: Final = (f"{names.KUEUE_GROUP}/", f"{names.OWN_DOMAIN}/")
 """Labels and annotations that are ours begin like this."""
 
@@ -34,7 +34,7 @@ Document = dict[str, Any]
 def documents(
     client_config: Mapping[str, Any],
     managed_resources: Iterable[str],
-    excluded_namespaces: Iterable[str],
+    namespaces: ManagedNamespaces,
     service_account: str,
 ) -> list[Document]:
     """The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration.
@@ -42,14 +42,14 @@ def documents(
     Args:
         client_config: ``url`` without a path, or ``service``; and ``caBundle``.
         managed_resources: resource names, or prefixes that end in ``*``.
-        excluded_namespaces: namespaces that are never reviewed; kube-system and our own never are.
+        namespaces: those from which requests are sent.
         service_account: user name of the controller, whose own writes are not reviewed.
 
     Raises:
         InvalidValueError: a managed resource is no name and no prefix.
     """
     managed = resources.managed(managed_resources)
-    excluded = sorted({*ALWAYS_EXCLUDED, *excluded_namespaces})
+    selector = namespace_selector(namespaces)
     not_ours = _condition("not-from-the-controller", _is_not_from(service_account))
 
     def at(name: str, path: str) -> Document:
@@ -57,14 +57,14 @@ def documents(
 
     mutating = {
         **at(MUTATING_WEBHOOK, pods.MUTATE_PATH),
-        "namespaceSelector": _outside(excluded),
+        "namespaceSelector": selector,
         "rules": [_pods(["CREATE"])],
         "reinvocationPolicy": "IfNeeded",
         "matchConditions": [not_ours, _condition("concerns-us", concerns("object", managed))],
     }
     validating = {
         **at(VALIDATING_WEBHOOK, pods.VALIDATE_PATH),
-        "namespaceSelector": _outside(excluded),
+        "namespaceSelector": selector,
         "rules": [_pods(["CREATE", "UPDATE"])],
         "matchConditions": [
             not_ours,
@@ -72,7 +72,7 @@ def documents(
             _condition("changes-what-we-judge", changes()),
         ],
     }
-    of_jobs = _job_webhooks(at, excluded, not_ours, managed)
+    of_jobs = _job_webhooks(at, selector, not_ours, managed)
     return [
         _document(
             "MutatingWebhookConfiguration",
@@ -89,21 +89,21 @@ def documents(
 
 def _job_webhooks(
     at: Callable[[str, str], Document],
-    excluded: list[str],
+    selector: Document,
     not_ours: Document,
     managed: ManagedResources,
 ) -> tuple[Document, Document]:
     """The mutating and the validating webhook of batch/v1 Jobs."""
     mutating = {
         **at(JOB_MUTATING_WEBHOOK, jobs.MUTATE_PATH),
-        "namespaceSelector": _outside(excluded),
+        "namespaceSelector": selector,
         "rules": [_jobs(["CREATE"])],
         "reinvocationPolicy": "IfNeeded",
         "matchConditions": [not_ours, _condition("concerns-us", job_concerns("object", managed))],
     }
     validating = {
         **at(JOB_VALIDATING_WEBHOOK, jobs.VALIDATE_PATH),
-        "namespaceSelector": _outside(excluded),
+        "namespaceSelector": selector,
         "rules": [_jobs(["CREATE", "UPDATE"])],
         "matchConditions": [not_ours, _condition("concerns-us", _either(managed, job_concerns))],
     }
@@ -249,13 +249,22 @@ def _jobs(operations: list[str]) -> Document:
     }
 
 
-def _outside(excluded: list[str]) -> Document:
-    not_excluded = {
-        "key": "kubernetes.io/metadata.name",
-        "operator": "NotIn",
-        "values": excluded,
-    }
-    return {"matchExpressions": [not_excluded]}
+def namespace_selector(namespaces: ManagedNamespaces) -> Document:
+    """The LabelSelector that chooses the managed namespaces."""
+    by_name = {"key": NAME_LABEL, "operator": "NotIn", "values": namespaces.unmanaged}
+    return {"matchExpressions": [by_name, *labels_required(namespaces)]}
+
+
+def labels_required(namespaces: ManagedNamespaces) -> list[Document]:
+    """Expressions of a LabelSelector that are about more than the names of namespaces."""
+    return [
+        {
+            "key": one.key,
+            "operator": one.operator,
+            **({"values": list(one.values)} if one.values else {}),
+        }
+        for one in namespaces.requirements
+    ]
 
 
 def _document(kind: str, name: str, webhooks: list[Document]) -> Document:

@@ -78,7 +78,7 @@ def rules_of(settings: Settings) -> Rules:
     """The part of the settings that reviews need, compiled."""
     return Rules(
         managed=resources.managed(settings.gpu.managed_resources),
-        excluded_namespaces=frozenset(settings.gpu.excluded_namespaces),
+        namespaces=settings.gpu.managed_namespaces,
         toleration_key=settings.gpu.toleration_key,
         catalogue=gpu_settings.catalogue_of(settings.gpu),
     )

@@ -4,21 +4,24 @@ import pytest
 
 from admission.app import embeddedguard, guard
 from admission.base import names
+from admission.base.selectors import Requirement
 from admission.gpu import bypass
 from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.kube.store import Store
-from admission.settings import Settings
+from admission.settings import GpuSettings, Settings
 
 
-def make_store(*spaces: tuple[str, str]) -> tuple[Store, list[str]]:
+def make_store(
+    *spaces: tuple[str, str], settings: Settings | None = None
+) -> tuple[Store, list[str]]:
     """A store with namespaces and their choices, and the warnings that it tells."""
     warnings: list[str] = []
     store = Store(warn=warnings.append)
     for name, choice in spaces:
         labels = {guard.LABEL: choice} if choice else {}
         store.create(resources.NAMESPACES, {"metadata": {"name": name, "labels": labels}})
-    store.reviewers.append(embeddedguard.reviewer(store, Settings()))
+    store.reviewers.append(embeddedguard.reviewer(store, settings or Settings()))
     return store, warnings
 
 
@@ -57,3 +60,13 @@ def test_excluded_namespaces_are_left_alone():
     store, warnings = make_store(("gpu-operator", "deny"))
     store.create(resources.PODS, make_pod(), "gpu-operator")
     assert warnings == []
+
+
+def test_namespaces_without_the_labels_of_managed_ones_are_left_alone():
+    required = (Requirement(guard.LABEL, "In", ("deny",)),)
+    settings = Settings(gpu=GpuSettings(namespace_requirements=required))
+    store, warnings = make_store(("strict", "deny"), ("loose", "warn"), settings=settings)
+    store.create(resources.PODS, make_pod(), "loose")
+    assert warnings == []
+    with pytest.raises(errors.ForbiddenError):
+        store.create(resources.PODS, make_pod(), "strict")

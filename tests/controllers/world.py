@@ -8,6 +8,7 @@ from typing import Any
 
 from admission.api import crds, views
 from admission.base import names
+from admission.base.namespaces import MANAGED, ManagedNamespaces
 from admission.controllers import core, watched
 from admission.controllers.core import Core
 from admission.controllers.quarantine import Unreadable
@@ -60,6 +61,7 @@ class World:
         *,
         workloads: WorkloadSettings | None = None,
         rules: Rules = NO_RULES,
+        namespaces: ManagedNamespaces = MANAGED,
     ) -> None:
         self.clock = clock or FakeClock()
         self.store = store or Store(crds=_CRDS, clock=self.clock)
@@ -82,6 +84,7 @@ class World:
             settings=ControllerSettings(workloads=workloads or WorkloadSettings()),
             accounting=Accounting(),
             rules=replace(rules, device_classes=device_classes or {}),
+            namespaces=namespaces,
         )
         if self.leads:
             self.core.receive(core.Lead())

@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 import yaml
 
+from admission.app import guard
 from admission.base import names
+from admission.gpu import bypass
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.processes import free_port
-from tests.controlplane.rest import Json
+from tests.controlplane.rest import Json, RestError
 from tests.integration import applied, queued
 from tests.integration.applied import Workloads, condition
-from tests.integration.installed import PROGRAM, Installed
+from tests.integration.installed import KUEUE, PROGRAM, Installed
 
 pytestmark = pytest.mark.controlplane
 
@@ -223,3 +225,58 @@ def test_namespaces_that_the_selector_leaves_out_are_left_alone(system: Configur
         assert "schedulingGates" not in free["spec"]
         held = system.create_pod(team.namespace, "held")
         assert held["spec"]["schedulingGates"]
+
+
+def test_only_namespaces_with_the_labels_of_the_selector_are_managed(system: Configured) -> None:
+    managed, other = (
+        system.cluster.create_namespace(name, {guard.LABEL: guard.DENY, **labels})
+        for name, labels in (("managed", {"gpus": "here"}), ("other", {}))
+    )
+    with system.configured(managedJobsNamespaceSelector={"matchLabels": {"gpus": "here"}}):
+        system.add_flavor(managed)
+        system.add_cluster_queue(managed, quota=2, flavors=(managed,))
+        for namespace in (managed, other):
+            system.add_local_queue(namespace, managed)
+            system.wait_for_queue(namespace)
+        assert system.create_pod(managed, "held")["spec"]["schedulingGates"]
+        system.wait_released(managed, "held")
+        assert "schedulingGates" not in system.create_pod(other, "free")["spec"]
+
+        for namespace in (other, managed):
+            create_job(system, namespace)
+        applied.wait_reserved(system, managed, 2)  # of the pod, and of the Job that came last
+        jobs = f"/apis/batch/v1/namespaces/{other}/jobs"
+        assert system.api.get(f"{jobs}/train")["spec"]["suspend"] is False
+        assert system.api.get(f"{KUEUE}/namespaces/{other}/workloads")["items"] == []
+
+        assert is_denied(system, other)  # as long as the cluster is not told of the selector
+        system.install("--config", str(system.file))
+        waiting.until(lambda: not is_denied(system, other), what="a policy for managed namespaces")
+        assert is_denied(system, managed)
+    system.install()
+
+
+def create_job(system: Configured, namespace: str) -> None:
+    """A Job with the queue label that may run, of one pod with one GPU."""
+    container = {
+        "name": "main",
+        "image": "train",
+        "resources": {"limits": {names.GPU_RESOURCE: 1}},
+    }
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    metadata = {"name": "train", "labels": {names.QUEUE_LABEL: "default"}}
+    document = {"metadata": metadata, "spec": {"suspend": False, "template": template}}
+    system.api.post(f"/apis/batch/v1/namespaces/{namespace}/jobs", document)
+
+
+def is_denied(system: Configured, namespace: str) -> bool:
+    """Whether a pod may not see GPUs without asking for any."""
+    shown = {"name": bypass.VISIBLE_DEVICES, "value": "all"}
+    container = {"name": "main", "image": "train", "env": [shown]}
+    pod = {"metadata": {"name": "bypass"}, "spec": {"containers": [container]}}
+    path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+    try:
+        system.api.post(path, pod)
+    except RestError as refused:
+        return refused.status in {403, 422}
+    return False

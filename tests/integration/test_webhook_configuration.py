@@ -90,7 +90,7 @@ class Recorder:
 def documents(recorder: Recorder) -> list[dict[str, Any]]:
     gpu = GpuSettings()
     return configuration.documents(
-        recorder.client_config(), gpu.managed_resources, gpu.excluded_namespaces, ACCOUNT
+        recorder.client_config(), gpu.managed_resources, gpu.managed_namespaces, ACCOUNT
     )
 
 

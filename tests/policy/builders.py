@@ -8,6 +8,7 @@ import jsonpatch
 
 from admission.api import views
 from admission.api.namespacequotas import NamespaceQuota
+from admission.base.namespaces import ManagedNamespaces
 from admission.gpu import catalogue, resources
 from admission.policy import documents, offering, pods
 from admission.policy.documents import Pod
@@ -19,7 +20,7 @@ OLD = "2026-01-01T00:00:00Z"
 
 RULES = Rules(
     managed=resources.managed(),
-    excluded_namespaces=frozenset({"kube-system"}),
+    namespaces=ManagedNamespaces(),
     toleration_key="nvidia.com/gpu",
     catalogue=catalogue.load(),
 )
@@ -173,9 +174,15 @@ def read(document: Mapping[str, Any]) -> Pod:
     return documents.from_dict(document)
 
 
-def mutate(document: Mapping[str, Any], cluster: Cluster, *, namespace: str = "team-a") -> Outcome:
+def mutate(
+    document: Mapping[str, Any],
+    cluster: Cluster,
+    *,
+    namespace: str = "team-a",
+    rules: Rules = RULES,
+) -> Outcome:
     context = Context(namespace=namespace, now_us=NOW_US)
-    return pods.mutate(read(document), context, RULES, cluster)
+    return pods.mutate(read(document), context, rules, cluster)
 
 
 def validate(

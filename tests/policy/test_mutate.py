@@ -1,6 +1,7 @@
 """What creating a pod changes about it."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.base import names
+from admission.base.namespaces import ManagedNamespaces
+from admission.base.selectors import Requirement
 from admission.policy import fielderrors, role_hash
 from admission.policy.queueing import Standing
 from tests.policy import builders
@@ -80,6 +83,21 @@ def test_an_excluded_namespace_is_never_ours():
     pod = make_pod(gpus=1, labels={QUEUE: "default"})
     outcome = mutate(pod, make_cluster("default"), namespace="kube-system")
     assert (outcome.operations, outcome.standing) == ((), Standing.FREE)
+
+
+@pytest.mark.parametrize(
+    ("labels", "standing"),
+    [({"team": "a"}, Standing.QUEUED), ({}, Standing.FREE), (None, Standing.QUEUED)],
+    ids=["chosen", "not chosen", "not seen yet"],
+)
+def test_a_namespace_is_ours_as_its_labels_say(labels, standing):
+    seen = {} if labels is None else {"team-a": builders.make_namespace(**labels)}
+    cluster = replace(make_cluster("default"), namespaces=seen)
+    rules = replace(
+        builders.RULES, namespaces=ManagedNamespaces(requirements=(Requirement("team", "Exists"),))
+    )
+    pod = make_pod(gpus=1, labels={QUEUE: "default"})
+    assert mutate(pod, cluster, rules=rules).standing is standing
 
 
 def test_req_27_a_resource_claim_is_held_in_doubt_where_gpus_go_through_a_queue():

@@ -2,6 +2,8 @@
 
 import pytest
 
+from admission.api.config.reading import ConfigurationError
+from admission.base.selectors import Requirement
 from admission.engine import model
 from admission.engine.requests import Rules, Transformation
 from admission.settings import (
@@ -27,7 +29,12 @@ EVERYTHING = (
     files.kueue(
         namespace="quota",
         managedJobsNamespaceSelector={
-            "matchExpressions": [{"key": NAME, "operator": "NotIn", "values": ["lab"]}]
+            "matchLabels": {"team": "a", "example.com/gpus": ""},
+            "matchExpressions": [
+                {"key": NAME, "operator": "NotIn", "values": ["lab"]},
+                {"key": "stage", "operator": "In", "values": ["test", "live"]},
+                {"key": "legacy", "operator": "DoesNotExist"},
+            ],
         },
         webhook={"host": "::1", "port": 8443, "certDir": "/certs"},
         metrics={"bindAddress": ":9090"},
@@ -85,6 +92,12 @@ def test_the_whole_of_both_documents_becomes_settings():
     assert settings.gpu == GpuSettings(
         managed_resources=("example.com/gpu",),
         excluded_namespaces=("drivers", "kube-system", "lab", "quota"),
+        namespace_requirements=(
+            Requirement("example.com/gpus", "In", ("",)),
+            Requirement("team", "In", ("a",)),
+            Requirement("stage", "In", ("test", "live")),
+            Requirement("legacy", "DoesNotExist"),
+        ),
         toleration_key="",
         products=({"id": "OURS-16GB", "memoryGb": 16},),
         health=HealthSettings(hot_celsius=94),
@@ -264,6 +277,25 @@ def test_an_address_is_read_as_controller_runtime_reads_it(address, found):
 def test_our_namespace_and_kube_system_are_always_excluded():
     settings = files.settings(files.kueue(namespace="quota"), files.gpu(excludedNamespaces=[]))
     assert settings.gpu.excluded_namespaces == ("kube-system", "quota")
+
+
+@pytest.mark.parametrize(
+    ("selector", "error"),
+    [
+        ({"matchLabels": {"a b": "c"}}, "managedJobsNamespaceSelector.matchLabels"),
+        ({"matchLabels": {"a": "-"}}, "managedJobsNamespaceSelector.matchLabels.a"),
+        ({"matchExpressions": [{"key": "/", "operator": "Exists"}]},
+         "managedJobsNamespaceSelector.matchExpressions[0].key"),
+        ({"matchExpressions": [{"key": "a", "operator": "In"}]},
+         "matchExpressions[0].values: must be specified when operator is In"),
+        ({"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]},
+         "matchExpressions[0].values: may not be specified when operator is Exists"),
+    ],
+)  # fmt: skip
+def test_a_selector_that_an_api_server_would_refuse_is_an_error(selector, error):
+    with pytest.raises(ConfigurationError) as found:
+        files.settings(files.kueue(managedJobsNamespaceSelector=selector))
+    assert error in str(found.value)
 
 
 @pytest.mark.parametrize(

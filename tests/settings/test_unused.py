@@ -68,23 +68,6 @@ def test_a_field_without_effect_is_named_and_another_is_not(version, field, path
     assert files.unused(files.kueue(version, **field)) == paths
 
 
-def test_a_selector_that_cannot_be_followed_is_named():
-    name = "kubernetes.io/metadata.name"
-    selector = {
-        "matchLabels": {"team": "a"},
-        "matchExpressions": [
-            {"key": name, "operator": "NotIn", "values": ["lab"]},
-            {"key": name, "operator": "In", "values": ["a"]},
-            {"key": "team", "operator": "Exists"},
-        ],
-    }
-    assert files.unused(files.kueue(managedJobsNamespaceSelector=selector)) == [
-        "managedJobsNamespaceSelector.matchExpressions[1]",
-        "managedJobsNamespaceSelector.matchExpressions[2]",
-        "managedJobsNamespaceSelector.matchLabels",
-    ]
-
-
 def test_every_unused_field_says_what_holds_instead():
     file = reading.read(SHIPPED, "file.yaml")
     assert all(one.why for one in file.unused)

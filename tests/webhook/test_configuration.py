@@ -6,19 +6,22 @@ from typing import Any
 import pytest
 
 from admission.base.errors import InvalidValueError
+from admission.base.namespaces import ManagedNamespaces
+from admission.base.selectors import Requirement
 from admission.gpu.resources import DEFAULT_MANAGED
 from admission.webhook import configuration
 
+NAMESPACES = ManagedNamespaces(frozenset({"gpu-operator"}))
 ACCOUNT = "system:serviceaccount:gpu-admission-system:controller"
 
 
 def make(
     client_config: Mapping[str, Any] | None = None,
     managed: Sequence[str] = DEFAULT_MANAGED,
-    excluded: Sequence[str] = ("gpu-operator",),
+    namespaces: ManagedNamespaces = NAMESPACES,
 ) -> list[dict[str, Any]]:
     config = client_config or {"url": "https://127.0.0.1:9443/", "caBundle": "Q0E="}
-    return configuration.documents(config, managed, excluded, ACCOUNT)
+    return configuration.documents(config, managed, namespaces, ACCOUNT)
 
 
 def test_both_configurations_carry_kueues_webhook_names_and_paths():
@@ -90,6 +93,19 @@ def test_jobs_have_kueues_webhooks_outside_the_excluded_namespaces():
             operations,
         )
         assert jobs["namespaceSelector"] == pods["namespaceSelector"]
+
+
+def test_pods_and_jobs_are_reviewed_where_names_and_labels_of_the_namespace_say_so():
+    required = (Requirement("team", "In", ("a", "b")), Requirement("lab", "DoesNotExist"))
+    chosen = ManagedNamespaces(frozenset({"drivers"}), required)
+    for document in make(namespaces=chosen):
+        for hook in document["webhooks"][:2]:
+            assert hook["namespaceSelector"]["matchExpressions"] == [
+                {"key": "kubernetes.io/metadata.name", "operator": "NotIn",
+                 "values": ["drivers", "gpu-admission-system", "kube-system"]},
+                {"key": "team", "operator": "In", "values": ["a", "b"]},
+                {"key": "lab", "operator": "DoesNotExist"},
+            ]  # fmt: skip
 
 
 def test_kueues_own_kinds_are_reviewed_in_every_namespace():

@@ -6,10 +6,11 @@ pkg/config/validation.go.
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from admission.api.config.durations import Duration
 from admission.api.config.model import ConfigModel, Unused
+from admission.api.scalars import QualifiedName
 
 GROUP: Final = "config.kueue.x-k8s.io"
 KIND: Final = "Configuration"
@@ -41,6 +42,10 @@ def _number(value: Any) -> Any:
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 Count = Annotated[int, Field(ge=0)]
+LabelValue = Annotated[
+    str,
+    StringConstraints(pattern=r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$", max_length=63),
+]
 Weight = Annotated[str, BeforeValidator(_number)]
 Quantity = Annotated[str, BeforeValidator(_number)]
 Anything = dict[str, Any]
@@ -50,15 +55,15 @@ Strategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 class Requirement(ConfigModel):
     """An expression of a label selector."""
 
-    key: str
+    key: QualifiedName
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    values: list[str] | None = None
+    values: list[LabelValue] | None = None
 
 
 class Selector(ConfigModel):
     """A label selector."""
 
-    match_labels: dict[str, str] | None = None
+    match_labels: dict[QualifiedName, LabelValue] | None = None
     match_expressions: list[Requirement] | None = None
 
 

@@ -13,7 +13,6 @@ from admission.controllers.seeing.observed import version
 from admission.controllers.workloads import conditions, prebuilt
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 
-_NEVER: Final = frozenset({"kube-system", names.SYSTEM_NAMESPACE})
 _REMEMBERED: Final = 10_000
 """Jobs that are gone, kept in mind so that a late answer does not bring them back."""
 
@@ -126,13 +125,15 @@ class JobIndex:
         job = self.job_of(key)
         return job is not None and jobworkload.is_suspended(job) and not jobworkload.is_active(job)
 
+    def of_namespace(self, namespace: str) -> tuple[WorkloadKey, ...]:
+        """Keys of the Jobs of a namespace."""
+        return tuple(key for key in self._entries if key.namespace == namespace)
+
     # ------------------------------------------------------------------------------- seeing
 
     def see(self, document: batch.JobDocument) -> None:
         """Takes a sight of a Job; one without our label is not ours, or no more."""
         metadata = document.metadata
-        if metadata.namespace in _NEVER:
-            return
         if not metadata.label(names.QUEUE_LABEL):
             self.lose(document)
             return

@@ -122,7 +122,16 @@ class Jobs:
     # ------------------------------------------------------------------------------ writing
 
     def next_write(self, subject: Subject, decide: Decide) -> Write | None:
-        """The next write of a Job and its Workload, if there is one."""
+        """The next write of a Job and its Workload, if there is one.
+
+        Jobs of namespaces that are not managed are left alone; a Workload stands for itself then.
+        """
+        job = subject.job or subject.beside
+        if job is None or self._configuration.manages(subject.key.namespace):
+            return self._follow(subject, decide)
+        return None if subject.workload is None else decide(subject.key, subject.workload)
+
+    def _follow(self, subject: Subject, decide: Decide) -> Write | None:
         key, job, workload = subject.key, subject.job, subject.workload
         if subject.beside is not None and workload is not None:
             return self._remove(workload)

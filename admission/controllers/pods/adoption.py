@@ -75,6 +75,8 @@ def settle(
         return None
     if by_claim_only and not sought.counted:
         return writes.patch_pod(key, pod, Purpose.LET_GO, release.let_go(pod))
+    if not configuration.manages(namespace):
+        return writes.patch_pod(key, pod, Purpose.LET_GO, release.let_go(pod)) if due else None
     if LocalQueueKey(namespace, names.DEFAULT_LOCAL_QUEUE) in configuration.local_queues:
         labels = {names.QUEUE_LABEL: names.DEFAULT_LOCAL_QUEUE}
         change = patches.merge({"metadata": _precondition(pod) | {"labels": labels}})

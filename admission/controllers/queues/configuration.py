@@ -7,6 +7,7 @@ from typing import Any, Final
 from admission.api import views
 from admission.base.errors import InvalidValueError
 from admission.base.names import FlavorName, LocalQueueKey
+from admission.base.namespaces import ManagedNamespaces
 from admission.controllers.devices.guard import Guard
 from admission.controllers.seeing import mirrors
 from admission.controllers.seeing.mirrors import Mirror
@@ -35,6 +36,7 @@ class Configuration:
         unreadable: what is wrong with a queue that cannot be taken in as it is written now; by
             resource, namespace and name.
         workloads: what is done with Workloads besides giving them quota.
+        managed: where pods and Jobs may be ours.
         mirrors: by resource; what a watch of it must be told to.
     """
 
@@ -44,6 +46,7 @@ class Configuration:
         guard: Guard,
         changed: Callable[[Resource, views.Object], None],
         workloads: WorkloadSettings,
+        managed: ManagedNamespaces,
     ) -> None:
         """Prepares the mirrors.
 
@@ -53,8 +56,10 @@ class Configuration:
             changed: is told of each object that is new, gone, or other than before in what
                 matters here; a status that we wrote ourselves does not.
             workloads: see there.
+            managed: see there.
         """
         self.workloads = workloads
+        self.managed = managed
         self._state = state
         self._guard = guard
         self._changed = changed
@@ -97,6 +102,10 @@ class Configuration:
         if kind == resources.LOCAL_QUEUES.kind:
             return self.local_queues.get(LocalQueueKey(namespace, name))
         return self._by_kind[kind].get(name)
+
+    def manages(self, namespace: str) -> bool:
+        """Whether a namespace is managed; not before it was seen, if that depends on labels."""
+        return self.managed.include(namespace, self.namespaces.get(namespace))
 
     def behind(self, cluster_queue: str) -> Iterable[LocalQueueKey]:
         """LocalQueues that point to a ClusterQueue."""

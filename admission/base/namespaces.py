@@ -1,0 +1,53 @@
+"""Which namespaces are managed: pods and Jobs of all others are left alone.
+
+Source: kueue ``managedJobsNamespaceSelector``, which holds whatever labels a pod or Job has.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from admission.base import names
+from admission.base.selectors import Labels, Requirement
+
+NAME_LABEL: Final = "kubernetes.io/metadata.name"
+"""The API server gives every namespace this label, with its name."""
+NEVER_MANAGED: Final = frozenset({"kube-system", names.SYSTEM_NAMESPACE})
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedNamespaces:
+    """A choice of namespaces, by their names and labels.
+
+    Attributes:
+        excluded: names of namespaces that are not managed, besides `NEVER_MANAGED`.
+        requirements: what the labels of a managed namespace satisfy, each of them.
+    """
+
+    excluded: frozenset[str] = frozenset()
+    requirements: tuple[Requirement, ...] = ()
+
+    @property
+    def unmanaged(self) -> list[str]:
+        """Names of namespaces that are not managed whatever their labels are, sorted."""
+        return sorted(NEVER_MANAGED | self.excluded)
+
+    def leave_out(self, name: str, labels: Labels | None) -> bool:
+        """Whether a namespace is surely not managed.
+
+        Args:
+            name: of the namespace.
+            labels: of the namespace; None where it was not seen yet, so only its name counts.
+        """
+        if name in NEVER_MANAGED or name in self.excluded:
+            return True
+        return labels is not None and not all(one.matches(labels) for one in self.requirements)
+
+    def include(self, name: str, labels: Labels | None) -> bool:
+        """Whether a namespace is surely managed; arguments as of `leave_out`."""
+        if labels is None and self.requirements:
+            return False
+        return not self.leave_out(name, labels)
+
+
+MANAGED: Final = ManagedNamespaces()
+"""What is managed where nothing is chosen."""

@@ -1,0 +1,90 @@
+"""Jobs, and pods in doubt, of namespaces that are not managed are left alone."""
+
+from typing import Any
+
+from admission.api import batch, views
+from admission.base.namespaces import ManagedNamespaces
+from admission.base.selectors import Requirement
+from admission.controllers.jobs import jobworkload
+from admission.controllers.workloads import conditions
+from admission.kube import patches, resources
+from tests.controllers.jobobjects import job
+from tests.controllers.test_adoption import add_pod_in_doubt
+from tests.controllers.world import World, by_hand, local_queue, namespace, ready_world
+
+EXCLUDED = ManagedNamespaces(frozenset({"ml"}))
+LABELLED = ManagedNamespaces(requirements=(Requirement("team", "Exists"),))
+
+
+def is_running(world: World) -> bool:
+    found = world.store.get(resources.JOBS, "train", "ml", into=batch.JobDocument)
+    return not jobworkload.is_suspended(found.view())
+
+
+def report(world: World, **status: Any) -> None:
+    patch = patches.merge({"status": status})
+    world.store.patch(resources.JOBS, "train", patch, "ml", subresource="status")
+
+
+def workload(world: World) -> views.Workload:
+    return world.workloads()["train"]
+
+
+def test_a_running_job_of_an_excluded_namespace_is_not_stopped():
+    world = ready_world(namespaces=EXCLUDED)
+    world.add(job(suspend=False))
+    report(world, active=2)
+    world.settle()
+    assert is_running(world)
+    assert world.workloads() == {}
+
+
+def test_a_job_is_queued_once_its_namespace_has_the_labels_of_managed_ones():
+    world = ready_world(namespaces=LABELLED)
+    world.add(job())
+    world.settle()
+    assert world.workloads() == {}
+
+    label = patches.merge({"metadata": {"labels": {"team": "a"}}})
+    world.store.patch(resources.NAMESPACES, "ml", label)
+    world.settle()
+    assert is_running(world)
+
+
+def test_a_job_that_is_seen_before_its_namespace_is_looked_at_again():
+    world = ready_world(namespaces=LABELLED)
+    world.unlisted.add(resources.NAMESPACES)
+    fresh, early, queue = namespace("fresh"), job(), local_queue()
+    fresh["metadata"]["labels"] = {"team": "a"}
+    early["metadata"]["namespace"] = queue["metadata"]["namespace"] = "fresh"
+    world.add(fresh, queue, early)
+    world.settle()
+    assert world.workloads() == {}
+
+    world.unlisted.clear()
+    world.settle()
+    assert workload(world).status.is_true(conditions.ADMITTED)
+
+
+def test_a_workload_made_for_a_job_that_is_left_alone_is_admitted_for_itself():
+    world = ready_world(namespaces=EXCLUDED)
+    world.add(job())
+    made = by_hand("train", ("main", 1, 1))
+    uid = world.store.get(resources.JOBS, "train", "ml")["metadata"]["uid"]
+    made["metadata"]["ownerReferences"] = [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid, "controller": True}
+    ]
+    world.add(made)
+    world.settle()
+    assert workload(world).status.is_true(conditions.ADMITTED)
+    assert not is_running(world)
+
+
+def test_a_pod_in_doubt_is_let_go_whatever_queues_are_there() -> None:
+    world = ready_world(namespaces=LABELLED)
+    world.add(local_queue("default"))
+    add_pod_in_doubt(world)
+    world.pass_time(2)
+
+    assert not world.is_gated("train")
+    assert not world.workloads()
