@@ -77,6 +77,7 @@ class GpuSettings(_Frozen):
         managed_resources: resource names that make a pod ours; a trailing ``*`` matches a prefix.
         excluded_namespaces: namespaces whose pods and Jobs are never ours.
         namespace_requirements: what the labels of the others satisfy; see `managed_namespaces`.
+        queue_required: whether GPU pods and Jobs without a queue are held until they have one.
         toleration_key: taint key that GPU pods tolerate with operator Exists; empty = inject none.
         products: GPUs that replace those of the shipped table or are added, in its form.
         health: which GPUs count.
@@ -85,6 +86,7 @@ class GpuSettings(_Frozen):
     managed_resources: tuple[str, ...] = DEFAULT_MANAGED_RESOURCES
     excluded_namespaces: tuple[str, ...] = DEFAULT_EXCLUDED_NAMESPACES
     namespace_requirements: tuple[Requirement, ...] = ()
+    queue_required: bool = False
     toleration_key: str = names.GPU_TAINT_KEY
     products: tuple[Mapping[str, Any], ...] = ()
     health: HealthSettings = HealthSettings()
@@ -92,7 +94,11 @@ class GpuSettings(_Frozen):
     @property
     def managed_namespaces(self) -> ManagedNamespaces:
         """Where pods and Jobs may be ours."""
-        return ManagedNamespaces(frozenset(self.excluded_namespaces), self.namespace_requirements)
+        return ManagedNamespaces(
+            excluded=frozenset(self.excluded_namespaces),
+            requirements=self.namespace_requirements,
+            queue_required=self.queue_required,
+        )
 
 
 class PodsReadySettings(_Frozen):

@@ -21,10 +21,12 @@ class ManagedNamespaces:
     Attributes:
         excluded: names of namespaces that are not managed, besides `NEVER_MANAGED`.
         requirements: what the labels of a managed namespace satisfy, each of them.
+        queue_required: whether what asks for GPUs there is held until it has a queue.
     """
 
     excluded: frozenset[str] = frozenset()
     requirements: tuple[Requirement, ...] = ()
+    queue_required: bool = False
 
     @property
     def unmanaged(self) -> list[str]:

@@ -108,6 +108,8 @@ def place(job: Job, context: Context, rules: Rules, knowledge: Knowledge) -> Pla
             queue = names.DEFAULT_LOCAL_QUEUE
         elif wants and queueing.is_enforced(context.namespace, knowledge):
             return Placement(standing=Standing.REFUSED, wants=wants)
+        elif rules.namespaces.queue_required:
+            return Placement(standing=Standing.IN_DOUBT, wants=wants)
     standing = Standing.QUEUED if queue else Standing.FREE
     return Placement(standing=standing, queue=queue, wants=wants)
 
@@ -122,7 +124,7 @@ def mutate(job: Job, context: Context, rules: Rules, knowledge: Knowledge) -> Ou
         error = _refusal(placement, context, knowledge)
         return Outcome(standing=placement.standing, errors=(error,))
     if not placement.queue:
-        return Outcome(standing=placement.standing, operations=tuple(_unadmitted(job)))
+        return _without_queue(job, placement, context, knowledge)
     prepared = _prepare(job.spec.template, placement, context, rules, knowledge)
     if prepared.errors:
         errors = fielderrors.in_order(_in_template(error) for error in prepared.errors)
@@ -167,6 +169,24 @@ def validate(old: Job | None, new: Job, context: Context, knowledge: Knowledge) 
 # ------------------------------------------------------------------------------------- preparing
 
 
+def _without_queue(
+    job: Job, placement: Placement, context: Context, knowledge: Knowledge
+) -> Outcome:
+    """A Job that is left alone, or suspended until somebody gives it a queue."""
+    if placement.standing is not Standing.IN_DOUBT:
+        return Outcome(standing=placement.standing, operations=tuple(_unadmitted(job)))
+    patch = PatchBuilder()
+    if not job.is_suspended:
+        patch.put("/spec/suspend", value=True)
+    wants, queues = ", ".join(placement.wants), queueing.advice(context, knowledge)
+    label = f"the Job stays suspended until its label {names.QUEUE_LABEL} names {queues}"
+    return Outcome(
+        standing=placement.standing,
+        operations=(*_unadmitted(job), *patch.operations()),
+        warnings=(f"its pods ask for {wants}: {label}",),
+    )
+
+
 def _leaves_it_to_us(template: Pod, wants: tuple[str, ...]) -> bool:
     """Whether the pods ask for devices by name and name no queue of their own.
 
@@ -184,8 +204,7 @@ def _labels(job: Job, placement: Placement, knowledge: Knowledge) -> dict[str, s
 
 
 def _refusal(placement: Placement, context: Context, knowledge: Knowledge) -> FieldError:
-    queues = knowledge.local_queue_names(context.namespace)
-    advice = f"one of {', '.join(queues)}" if queues else "a LocalQueue; the namespace has none"
+    advice = queueing.advice(context, knowledge)
     where = f"namespace {context.namespace} ({names.ENFORCE_LABEL}=true)"
     rule = f"its pods ask for {', '.join(placement.wants)}, so in {where} it must name {advice}"
     return fielderrors.required(metadata_rules.QUEUE_PATH, rule)

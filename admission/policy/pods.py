@@ -201,8 +201,7 @@ def _refusal(pod: Pod, placement: Placement, context: Context, knowledge: Knowle
     if pod.spec.node_name:
         rule = f"{asked}, so in {where} it must go through a queue and may not name its node"
         return fielderrors.forbidden(FieldPath.of("spec", "nodeName"), rule)
-    queues = knowledge.local_queue_names(context.namespace)
-    advice = f"one of {', '.join(queues)}" if queues else "a LocalQueue; the namespace has none"
+    advice = queueing.advice(context, knowledge)
     rule = f"{asked}, so in {where} this label must name {advice}"
     return fielderrors.required(metadata_rules.QUEUE_PATH, rule)
 

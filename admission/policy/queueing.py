@@ -32,7 +32,7 @@ class Standing(Enum):
     QUEUED = "queued"  # ours, with a queue
     SUSPENDED = "suspended"  # held for a parent that is queued as a whole
     OF_JOB = "of_job"  # counted with the Job that made it
-    IN_DOUBT = "in_doubt"  # held until the controller knows whether it is ours
+    IN_DOUBT = "in_doubt"  # held until it is known whether it is ours, or has a queue
     UNMANAGED = "unmanaged"  # takes a managed resource outside every queue
     REFUSED = "refused"  # would be unmanaged where that is forbidden
     FREE = "free"  # none of our business
@@ -69,10 +69,12 @@ def place(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Pla
     wants = requests.managed_names(pod, rules.managed)
     if is_of_admitted_job(pod, context):
         return Placement(standing=Standing.OF_JOB, wants=wants)
-    return _place(pod, wants, context, knowledge)
+    return _place(pod, wants, context, rules, knowledge)
 
 
-def _place(pod: Pod, wants: tuple[str, ...], context: Context, knowledge: Knowledge) -> Placement:
+def _place(
+    pod: Pod, wants: tuple[str, ...], context: Context, rules: Rules, knowledge: Knowledge
+) -> Placement:
     """Where a pod that stands for itself belongs."""
     if pod.spec.node_name:  # the API server refuses a gate beside a node name
         return _outside(wants, context, knowledge)
@@ -82,10 +84,8 @@ def _place(pod: Pod, wants: tuple[str, ...], context: Context, knowledge: Knowle
     queue = _queue(pod, wants, context, knowledge)
     if queue:
         return Placement(standing=Standing.QUEUED, queue=queue, wants=wants)
-    if _may_want_devices(pod, wants) and _may_lag(context, knowledge):
+    if _may_want_devices(pod, wants) and _is_kept(wants, context, rules, knowledge):
         return Placement(standing=Standing.IN_DOUBT, wants=wants)
-    if pod.spec.resource_claims and not wants and _keeps_devices(context.namespace, knowledge):
-        return Placement(standing=Standing.IN_DOUBT)
     return _outside(wants, context, knowledge)
 
 
@@ -101,9 +101,15 @@ def _may_want_devices(pod: Pod, wants: tuple[str, ...]) -> bool:
     return bool(wants or pod.spec.resource_claims)
 
 
-def _keeps_devices(namespace: str, knowledge: Knowledge) -> bool:
-    """Whether the namespace lets pods have GPUs only through a queue."""
-    return has_default_queue(namespace, knowledge) or is_enforced(namespace, knowledge)
+def _is_kept(wants: tuple[str, ...], context: Context, rules: Rules, knowledge: Knowledge) -> bool:
+    """Whether a pod without a queue that may want devices is held until more is known of it."""
+    if _may_lag(context, knowledge):
+        return True
+    enforced = is_enforced(context.namespace, knowledge)
+    if wants:
+        return rules.namespaces.queue_required and not enforced
+    by_queue = enforced or has_default_queue(context.namespace, knowledge)
+    return by_queue or rules.namespaces.queue_required
 
 
 def is_of_admitted_job(pod: Pod, context: Context) -> bool:
@@ -125,6 +131,12 @@ def is_enforced(namespace: str, knowledge: Knowledge) -> bool:
     """Whether GPU pods without a queue are refused in the namespace."""
     found = knowledge.namespace(namespace)
     return found is not None and found.metadata.label(names.ENFORCE_LABEL) == ENFORCED
+
+
+def advice(context: Context, knowledge: Knowledge) -> str:
+    """What a queue label can name in the namespace, for people."""
+    queues = knowledge.local_queue_names(context.namespace)
+    return f"one of {', '.join(queues)}" if queues else "a LocalQueue; the namespace has none"
 
 
 def is_left_out(namespace: str, rules: Rules, knowledge: Knowledge) -> bool:

@@ -121,6 +121,7 @@ class _Reader:
             managed_resources=_DEFAULTS.gpu.managed_resources if managed is None else (*managed,),
             excluded_namespaces=tuple(sorted(excluded)),
             namespace_requirements=namespace_settings.required(selector),
+            queue_required=bool(self._kueue.manage_jobs_without_queue_name),
             toleration_key=_DEFAULTS.gpu.toleration_key if key is None else key,
             products=self._products(),
             health=self._health(),

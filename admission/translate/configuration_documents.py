@@ -30,6 +30,7 @@ def _kueue_document(settings: Settings) -> dict[str, Any]:
         "apiVersion": f"{kueue.GROUP}/v1beta2",
         "kind": kueue.KIND,
         "namespace": settings.namespace,
+        "manageJobsWithoutQueueName": settings.gpu.queue_required,
         namespace_settings.FIELD: namespace_settings.document(
             {settings.namespace, *configuration.ALWAYS_EXCLUDED},
             settings.gpu.namespace_requirements,

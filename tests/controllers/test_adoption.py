@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from admission.base import names
-from admission.kube import resources
+from admission.base.namespaces import ManagedNamespaces
+from admission.kube import patches, resources
 from tests.builders import pod_document
 from tests.controllers.test_claims import device_class, request, template
 from tests.controllers.world import World, cluster_queue, flavor, local_queue, namespace
@@ -133,3 +134,22 @@ def test_until_it_is_known_what_is_claimed_the_pod_is_held_and_says_so(
     world.add(missing)
     world.settle()
     assert not world.is_gated("train")
+
+
+def test_where_a_queue_is_required_it_waits_for_one_and_a_label_is_enough() -> None:
+    world = World(namespaces=ManagedNamespaces(queue_required=True))
+    world.add(namespace(), flavor(), cluster_queue(), local_queue("team-a"))
+    add_pod_in_doubt(world)
+    world.pass_time(2)
+    condition = world.condition("train")
+    assert condition is not None
+    assert condition.reason == "QueueRequired"
+    assert condition.message == (
+        "this cluster admits GPU pods through a queue only (manageJobsWithoutQueueName); create a "
+        "LocalQueue named default, or give the pod the label kueue.x-k8s.io/queue-name"
+    )
+
+    label = patches.merge({"metadata": {"labels": {names.QUEUE_LABEL: "team-a"}}})
+    world.store.patch(resources.PODS, "train", label, "ml")
+    world.settle()
+    assert world.admitted() == {"train"}

@@ -256,17 +256,47 @@ def test_only_namespaces_with_the_labels_of_the_selector_are_managed(system: Con
     system.install()
 
 
-def create_job(system: Configured, namespace: str) -> None:
-    """A Job with the queue label that may run, of one pod with one GPU."""
+def test_where_jobs_without_queue_are_managed_they_wait_until_they_have_one(
+    system: Configured,
+) -> None:
+    with system.configured(manageJobsWithoutQueueName=True):
+        team = system.cluster.create_namespace("team")
+        system.add_flavor(team)
+        system.add_cluster_queue(team, quota=2, flavors=(team,))
+        system.add_local_queue(team, team, "research")
+        system.wait_for_queue(team, "research")
+        labelled = {"metadata": {"labels": {names.QUEUE_LABEL: "research"}}}
+
+        system.create_pod(team, "train")
+        waiting.until(
+            lambda: (system.condition(team, "train") or {}).get("reason") == "QueueRequired",
+            what="a reason on the pod",
+        )
+        assert system.is_gated(team, "train")
+        system.api.patch(f"/api/v1/namespaces/{team}/pods/train", labelled)
+        system.wait_released(team, "train")
+
+        assert create_job(system, team, queue="")["spec"]["suspend"] is True
+        job = f"/apis/batch/v1/namespaces/{team}/jobs/train"
+        system.api.patch(job, labelled)
+        waiting.until(lambda: not system.api.get(job)["spec"]["suspend"], what="the Job's start")
+
+        free = system.create_pod(team, "free", gpus=None)
+        assert "schedulingGates" not in free["spec"]
+
+
+def create_job(system: Configured, namespace: str, queue: str = "default") -> Json:
+    """A Job that may run, of one pod with one GPU; the empty queue gives it no label."""
     container = {
         "name": "main",
         "image": "train",
         "resources": {"limits": {names.GPU_RESOURCE: 1}},
     }
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
-    metadata = {"name": "train", "labels": {names.QUEUE_LABEL: "default"}}
+    labels = {names.QUEUE_LABEL: queue} if queue else {}
+    metadata = {"name": "train", "labels": labels}
     document = {"metadata": metadata, "spec": {"suspend": False, "template": template}}
-    system.api.post(f"/apis/batch/v1/namespaces/{namespace}/jobs", document)
+    return system.api.post(f"/apis/batch/v1/namespaces/{namespace}/jobs", document)
 
 
 def is_denied(system: Configured, namespace: str) -> bool:

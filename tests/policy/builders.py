@@ -1,7 +1,7 @@
 """Pods and a small cluster to review them in."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jsonpatch
@@ -24,6 +24,9 @@ RULES = Rules(
     toleration_key="nvidia.com/gpu",
     catalogue=catalogue.load(),
 )
+
+QUEUE_REQUIRED = replace(RULES, namespaces=ManagedNamespaces(queue_required=True))
+"""What asks for GPUs is held until it has a queue."""
 
 
 @dataclass(kw_only=True)

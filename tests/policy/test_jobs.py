@@ -11,7 +11,7 @@ from admission.api import views
 from admission.base import names
 from admission.policy import jobs, pods
 from admission.policy.jobs import Job
-from admission.policy.knowledge import Context
+from admission.policy.knowledge import Context, Rules
 from admission.policy.pods import Outcome
 from admission.policy.queueing import Standing
 from tests.policy import builders
@@ -60,8 +60,13 @@ def in_queue(name: str = "default", **changes: Any) -> dict[str, Any]:
     return make_job(labels=labels, **changes)
 
 
-def mutate(document: Mapping[str, Any], cluster: Cluster, context: Context = CONTEXT) -> Outcome:
-    return jobs.mutate(msgspec.convert(document, Job), context, RULES, cluster)
+def mutate(
+    document: Mapping[str, Any],
+    cluster: Cluster,
+    context: Context = CONTEXT,
+    rules: Rules = RULES,
+) -> Outcome:
+    return jobs.mutate(msgspec.convert(document, Job), context, rules, cluster)
 
 
 def mutated(document: dict[str, Any], cluster: Cluster) -> dict[str, Any]:
@@ -173,6 +178,37 @@ def test_a_copy_of_an_admitted_job_was_never_admitted():
         after = mutated(document, make_cluster())
         assert after["spec"]["template"]["metadata"]["annotations"] == {"mine": "1"}
         assert after["spec"]["template"]["metadata"]["labels"] == {"mine": "1"}
+
+
+def test_where_a_queue_is_required_a_gpu_job_without_one_is_suspended_and_its_user_told():
+    document = make_job(gpus=1)
+    outcome = mutate(document, make_cluster("a", "b"), rules=builders.QUEUE_REQUIRED)
+    after = jsonpatch.apply_patch(document, list(outcome.operations))
+    expected = {**document, "spec": {**document["spec"], "suspend": True}}
+    assert after == expected
+    (warning,) = outcome.warnings
+    assert warning == (
+        "its pods ask for nvidia.com/gpu: the Job stays suspended until its label "
+        "kueue.x-k8s.io/queue-name names one of a, b"
+    )
+    assert mutate(after, make_cluster(), rules=builders.QUEUE_REQUIRED).operations == ()
+
+
+@pytest.mark.parametrize(
+    ("document", "cluster", "standing"),
+    [
+        (make_job(gpus=1), make_cluster("default"), Standing.QUEUED),
+        (make_job(gpus=1), make_cluster("a", enforce=True), Standing.REFUSED),
+        (make_job(gpus=1), Cluster(), Standing.IN_DOUBT),
+        (make_job(), make_cluster("a"), Standing.FREE),
+        (make_job(gpus=1, template={"labels": {names.QUEUE_LABEL: "a"}}),
+         make_cluster("a"), Standing.FREE),
+    ],
+    ids=["default queue", "enforced", "namespace not seen yet", "no GPU", "pods have a queue"],
+)  # fmt: skip
+def test_where_a_queue_is_required_only_gpu_jobs_without_one_are_held(document, cluster, standing):
+    outcome = mutate(document, cluster, rules=builders.QUEUE_REQUIRED)
+    assert outcome.standing is standing
 
 
 def test_a_gpu_job_without_a_queue_is_refused_where_queues_are_enforced():

@@ -100,6 +100,31 @@ def test_a_namespace_is_ours_as_its_labels_say(labels, standing):
     assert mutate(pod, cluster, rules=rules).standing is standing
 
 
+@pytest.mark.parametrize(
+    ("pod", "cluster", "standing"),
+    [
+        (make_pod(gpus=1), make_cluster("other"), Standing.IN_DOUBT),
+        (make_pod(gpus=1), make_cluster("other", enforce=True), Standing.REFUSED),
+        (make_pod(gpus=1), make_cluster("default"), Standing.QUEUED),
+        (make_pod(resourceClaims=[{"name": "gpu"}]), make_cluster("other"), Standing.IN_DOUBT),
+        (make_pod(requests={"cpu": "1"}), make_cluster("other"), Standing.FREE),
+        (make_pod(gpus=1, nodeName="node-1"), make_cluster("other"), Standing.UNMANAGED),
+    ],
+    ids=["GPU", "GPU, enforced", "GPU, default queue", "claim", "no GPU", "GPU on a named node"],
+)  # fmt: skip
+def test_where_a_queue_is_required_gpu_pods_without_one_are_held(pod, cluster, standing):
+    outcome = mutate(pod, cluster, rules=builders.QUEUE_REQUIRED)
+    assert outcome.standing is standing
+
+
+def test_a_pod_that_is_held_for_want_of_a_queue_is_gated_and_marked_and_has_none():
+    pod = make_pod(gpus=1)
+    outcome = mutate(pod, make_cluster("other"), rules=builders.QUEUE_REQUIRED)
+    after = apply(outcome, pod)
+    assert after["spec"]["schedulingGates"] == [GATE]
+    assert after["metadata"]["labels"] == {"kueue.x-k8s.io/managed": "true"}
+
+
 def test_req_27_a_resource_claim_is_held_in_doubt_where_gpus_go_through_a_queue():
     claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
     pod = make_pod(resourceClaims=claims)

@@ -18,6 +18,7 @@ V1BETA1_WAITS = {"waitForPodsReady": {"enable": True, "blockAdmission": False}}
 
 USED: dict[str, Any] = {
     "namespace": "quota",
+    "manageJobsWithoutQueueName": True,
     "managedJobsNamespaceSelector.matchExpressions": NOT_IN["matchExpressions"],
     "managedJobsNamespaceSelector.matchLabels": {"team": "a"},
     "webhook.port": 7443,

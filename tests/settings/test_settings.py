@@ -28,6 +28,7 @@ MINUTE_US = 60_000_000
 EVERYTHING = (
     files.kueue(
         namespace="quota",
+        manageJobsWithoutQueueName=True,
         managedJobsNamespaceSelector={
             "matchLabels": {"team": "a", "example.com/gpus": ""},
             "matchExpressions": [
@@ -98,6 +99,7 @@ def test_the_whole_of_both_documents_becomes_settings():
             Requirement("stage", "In", ("test", "live")),
             Requirement("legacy", "DoesNotExist"),
         ),
+        queue_required=True,
         toleration_key="",
         products=({"id": "OURS-16GB", "memoryGb": 16},),
         health=HealthSettings(hot_celsius=94),

@@ -35,7 +35,7 @@ def test_kueues_own_file_is_accepted_and_says_what_has_no_effect():
 @pytest.mark.parametrize(
     ("version", "field", "paths"),
     [
-        (V1BETA2, {"manageJobsWithoutQueueName": False}, ["manageJobsWithoutQueueName"]),
+        (V1BETA2, {"manageJobsWithoutQueueName": False}, []),
         (V1BETA2, {"waitForPodsReady": {"timeout": "5m"}}, []),
         (V1BETA1, {"waitForPodsReady": {"enable": True}}, []),
         (V1BETA2, {"integrations": {"labelKeysToCopy": ["a"], "externalFrameworks": ["b"]}},

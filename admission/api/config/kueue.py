@@ -365,7 +365,7 @@ class Configuration(ConfigModel):
     pprof_bind_address: Annotated[str | None, _NOT_BUILT] = None
     controller: Controller | None = None
     tls: Annotated[Tls | None, _LIBRARY] = None
-    manage_jobs_without_queue_name: Annotated[bool | None, _MANAGED] = None
+    manage_jobs_without_queue_name: bool | None = None
     managed_jobs_namespace_selector: Selector | None = None
     internal_cert_management: Annotated[InternalCertManagement | None, _CERTIFICATES] = None
     client_connection: Annotated[ClientConnection | None, _NO_LIMIT] = None

@@ -81,7 +81,7 @@ def settle(
         labels = {names.QUEUE_LABEL: names.DEFAULT_LOCAL_QUEUE}
         change = patches.merge({"metadata": _precondition(pod) | {"labels": labels}})
         return writes.patch_pod(key, pod, Purpose.ADOPT_POD, change)
-    if not due or _is_enforced(namespace, configuration):
+    if not due or configuration.managed.queue_required or configuration.enforces(namespace):
         return None
     return writes.patch_pod(key, pod, Purpose.LET_GO, release.let_go(pod))
 
@@ -99,13 +99,10 @@ def hint_for(
             "create the pods without the group, or as a Workload",
         )
     namespace = pod.metadata.namespace
-    if is_in_doubt(pod) and _is_enforced(namespace, configuration):
-        return Hint(
-            QUEUE_REQUIRED,
-            f"namespace {namespace} admits GPU pods through a queue only ({names.ENFORCE_LABEL}); "
-            f"create a LocalQueue named {names.DEFAULT_LOCAL_QUEUE}, or recreate the pod with the "
-            f"label {names.QUEUE_LABEL}",
-        )
+    if is_in_doubt(pod) and configuration.enforces(namespace):
+        return _queue_required(f"namespace {namespace}", names.ENFORCE_LABEL)
+    if is_in_doubt(pod) and configuration.managed.queue_required:
+        return _queue_required("this cluster", "manageJobsWithoutQueueName")
     label = pod.metadata.label(names.PRIORITY_CLASS_LABEL)
     if label and label not in configuration.priority_classes:
         return Hint(
@@ -122,8 +119,12 @@ def hint_for_named(pod: views.Pod, found: views.Workload | None) -> Hint | None:
     return None if named is None else Hint(prebuilt.NOT_FOUND, prebuilt.missing(named, found))
 
 
-def _is_enforced(namespace: str, configuration: Configuration) -> bool:
-    return configuration.namespaces.get(namespace, {}).get(names.ENFORCE_LABEL) == "true"
+def _queue_required(who: str, by: str) -> Hint:
+    return Hint(
+        QUEUE_REQUIRED,
+        f"{who} admits GPU pods through a queue only ({by}); create a LocalQueue named "
+        f"{names.DEFAULT_LOCAL_QUEUE}, or give the pod the label {names.QUEUE_LABEL}",
+    )
 
 
 def _precondition(pod: views.Pod) -> dict[str, str]:

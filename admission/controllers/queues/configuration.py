@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from admission.api import views
+from admission.base import names
 from admission.base.errors import InvalidValueError
 from admission.base.names import FlavorName, LocalQueueKey
 from admission.base.namespaces import ManagedNamespaces
@@ -106,6 +107,10 @@ class Configuration:
     def manages(self, namespace: str) -> bool:
         """Whether a namespace is managed; not before it was seen, if that depends on labels."""
         return self.managed.include(namespace, self.namespaces.get(namespace))
+
+    def enforces(self, namespace: str) -> bool:
+        """Whether a namespace itself says that GPU pods need a queue."""
+        return self.namespaces.get(namespace, {}).get(names.ENFORCE_LABEL) == "true"
 
     def behind(self, cluster_queue: str) -> Iterable[LocalQueueKey]:
         """LocalQueues that point to a ClusterQueue."""
