@@ -272,9 +272,15 @@ def test_the_controller_holds_the_lease(driven: Separate) -> None:
     assert lease["spec"]["holderIdentity"]
 
 
+def test_every_line_of_the_log_is_one_object(driven: Separate) -> None:
+    lines = [json.loads(line) for line in driven.text().splitlines()]
+    assert "review_denied" in {line["event"] for line in lines}  # of a worker of the webhook
+    assert {"component", "level", "timestamp"} <= set.intersection(*map(set, lines))
+
+
 def test_what_has_no_effect_in_the_file_is_named_once_by_each_process(driven: Separate) -> None:
     for log in driven.logs.values():
-        lines = [json.loads(one) for one in log.read_text().splitlines() if one[:1] == "{"]
+        lines = [json.loads(one) for one in log.read_text().splitlines()]
         (said,) = [one for one in lines if one["event"] == "fields without effect"]
         assert said["fields"] == ["clientConnection.qps"]
 
