@@ -73,7 +73,7 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
         _policy(DEBUG_POLICY, "UPDATE", debugged, [outside], _on_debug(cel)),
         _policy(RESIZE_POLICY, "UPDATE", resized, [outside], _on_resize(cel)),
     )
-    required = configuration.labels_required(namespaces)
+    required = [one.document() for one in namespaces.requirements]
     for policy in policies if required else ():
         policy["spec"]["matchConstraints"]["namespaceSelector"] = {"matchExpressions": required}
     about_pods = [

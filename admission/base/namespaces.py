@@ -29,9 +29,9 @@ class ManagedNamespaces:
     queue_required: bool = False
 
     @property
-    def unmanaged(self) -> list[str]:
+    def unmanaged(self) -> tuple[str, ...]:
         """Names of namespaces that are not managed whatever their labels are, sorted."""
-        return sorted(NEVER_MANAGED | self.excluded)
+        return tuple(sorted(NEVER_MANAGED | self.excluded))
 
     def leave_out(self, name: str, labels: Labels | None) -> bool:
         """Whether a namespace is surely not managed.

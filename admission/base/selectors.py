@@ -7,6 +7,7 @@ caller says which it has.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from admission.base.errors import InvalidValueError
 
@@ -31,6 +32,11 @@ class Requirement:
     def matches(self, labels: Labels) -> bool:
         """Whether the labels satisfy this expression."""
         return _compile_requirement(self)(labels)
+
+    def document(self) -> dict[str, Any]:
+        """The expression as a LabelSelector holds it."""
+        values = {"values": list(self.values)} if self.values else {}
+        return {"key": self.key, "operator": self.operator, **values}
 
 
 def compile_requirements(requirements: Iterable[Requirement]) -> Predicate:

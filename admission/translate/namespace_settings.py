@@ -40,12 +40,7 @@ def problems(selector: Selector) -> Iterable[str]:
 def document(excluded_names: Iterable[str], requirements: Iterable[Requirement]) -> dict[str, Any]:
     """The selector of these settings; reading it gives the same."""
     by_name = Requirement(NAME_LABEL, "NotIn", tuple(sorted(excluded_names)))
-    return {"matchExpressions": [_expression(one) for one in (by_name, *requirements)]}
-
-
-def _expression(one: Requirement) -> dict[str, Any]:
-    values = {"values": list(one.values)} if one.values else {}
-    return {"key": one.key, "operator": one.operator, **values}
+    return {"matchExpressions": [one.document() for one in (by_name, *requirements)]}
 
 
 def _expressions(selector: Selector) -> list[Requirement]:

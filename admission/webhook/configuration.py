@@ -13,6 +13,7 @@ import msgspec
 
 from admission.base import names
 from admission.base.namespaces import NAME_LABEL, ManagedNamespaces
+from admission.base.selectors import Requirement
 from admission.gpu import resources
 from admission.gpu.resources import ManagedResources
 from admission.webhook import jobs, kindhooks, pods
@@ -49,7 +50,7 @@ def documents(
         InvalidValueError: a managed resource is no name and no prefix.
     """
     managed = resources.managed(managed_resources)
-    selector = namespace_selector(namespaces)
+    selector = _namespace_selector(namespaces)
     not_ours = _condition("not-from-the-controller", _is_not_from(service_account))
 
     def at(name: str, path: str) -> Document:
@@ -249,22 +250,10 @@ def _jobs(operations: list[str]) -> Document:
     }
 
 
-def namespace_selector(namespaces: ManagedNamespaces) -> Document:
+def _namespace_selector(namespaces: ManagedNamespaces) -> Document:
     """The LabelSelector that chooses the managed namespaces."""
-    by_name = {"key": NAME_LABEL, "operator": "NotIn", "values": namespaces.unmanaged}
-    return {"matchExpressions": [by_name, *labels_required(namespaces)]}
-
-
-def labels_required(namespaces: ManagedNamespaces) -> list[Document]:
-    """Expressions of a LabelSelector that are about more than the names of namespaces."""
-    return [
-        {
-            "key": one.key,
-            "operator": one.operator,
-            **({"values": list(one.values)} if one.values else {}),
-        }
-        for one in namespaces.requirements
-    ]
+    by_name = Requirement(NAME_LABEL, "NotIn", namespaces.unmanaged)
+    return {"matchExpressions": [one.document() for one in (by_name, *namespaces.requirements)]}
 
 
 def _document(kind: str, name: str, webhooks: list[Document]) -> Document:

@@ -37,4 +37,4 @@ def test_of_a_namespace_that_was_not_seen_only_the_name_counts() -> None:
 
 
 def test_excluded_names_are_listed_with_those_that_are_never_managed() -> None:
-    assert LABELLED.unmanaged == [names.SYSTEM_NAMESPACE, "kube-system", "lab"]
+    assert LABELLED.unmanaged == (names.SYSTEM_NAMESPACE, "kube-system", "lab")
