@@ -223,9 +223,11 @@ class Installed:
         )
 
     def wait_webhook(self) -> None:
-        """Waits until reviews look up the flavors and queues as they are stored now."""
-        for kind in ("resourceflavors", "clusterqueues", "localqueues"):
-            stored = self.api.get(f"{KUEUE}/{kind}")["items"]
+        """Waits until reviews look up namespaces, flavors and queues as they are stored now."""
+        queueing = ("resourceflavors", "clusterqueues", "localqueues")
+        for path in ("/api/v1/namespaces", *(f"{KUEUE}/{plural}" for plural in queueing)):
+            kind = path.rpartition("/")[2]
+            stored = self.api.get(path)["items"]
             versions = (int(item["metadata"]["resourceVersion"]) for item in stored)
             newest = max(versions, default=0)
             waiting.until(
@@ -236,7 +238,7 @@ class Installed:
     def _webhook_has(self, kind: str, version: int) -> bool:
         """Whether the webhook took a change of a kind that is as new as that resourceVersion."""
         _, page = self.page(self.webhook_url, "/readyz?verbose")
-        found = re.search(rf"^\[\+\]{kind}\.\S+: .* version (\d+)$", page, re.MULTILINE)
+        found = re.search(rf"^\[\+\]{kind}(?:\.\S+)?: .* version (\d+)$", page, re.MULTILINE)
         return found is not None and int(found[1]) >= version
 
     def create_pod(

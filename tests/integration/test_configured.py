@@ -253,7 +253,10 @@ def test_only_namespaces_with_the_labels_of_the_selector_are_managed(system: Con
         system.install("--config", str(system.file))
         waiting.until(lambda: not is_denied(system, other), what="a policy for managed namespaces")
         assert is_denied(system, managed)
+    waiting.until(lambda: is_taken(system, other), what="webhooks for managed namespaces")
+    assert not is_taken(system, managed)
     system.install()
+    waiting.until(lambda: not is_taken(system, other), what="webhooks for all namespaces")
 
 
 def test_where_jobs_without_queue_are_managed_they_wait_until_they_have_one(
@@ -302,11 +305,22 @@ def create_job(system: Configured, namespace: str, queue: str = "default") -> Js
 def is_denied(system: Configured, namespace: str) -> bool:
     """Whether a pod may not see GPUs without asking for any."""
     shown = {"name": bypass.VISIBLE_DEVICES, "value": "all"}
-    container = {"name": "main", "image": "train", "env": [shown]}
-    pod = {"metadata": {"name": "bypass"}, "spec": {"containers": [container]}}
-    path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+    return try_pod(system, namespace, env=[shown]) in {403, 422}
+
+
+def is_taken(system: Configured, namespace: str) -> bool:
+    """Whether a GPU pod is taken while no webhook answers: nobody is asked about it."""
+    return try_pod(system, namespace, resources={"limits": {names.GPU_RESOURCE: "1"}}) == 201
+
+
+def try_pod(system: Configured, namespace: str, **container: Any) -> int:
+    """HTTP status that the creation of a pod would have."""
+    pod = {
+        "metadata": {"name": "try"},
+        "spec": {"containers": [{"name": "main", "image": "train", **container}]},
+    }
     try:
-        system.api.post(path, pod)
+        system.api.post(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", pod)
     except RestError as refused:
-        return refused.status in {403, 422}
-    return False
+        return refused.status
+    return 201
