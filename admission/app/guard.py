@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from admission.app import rbac
 from admission.base import names
+from admission.base.namespaces import ManagedNamespaces
 from admission.gpu import bypass, resources
 from admission.settings import Settings
 from admission.webhook import configuration
@@ -65,17 +66,14 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
     account = f"system:serviceaccount:{settings.namespace}:{rbac.CONTROLLER_ACCOUNT}"
     trusted = sorted({account, *users})
     namespaces = settings.gpu.managed_namespaces
-    outside, by_others = _not_in(namespaces.unmanaged), _not_by(trusted)
+    by_others = _not_by(trusted)
     debugged, resized = "pods/ephemeralcontainers", "pods/resize"
     policies = (
-        _policy(CREATE_POLICY, "CREATE", "pods", [outside, _not_by_node()], _on_create(cel)),
-        _policy(UPDATE_POLICY, "UPDATE", "pods", [outside, by_others], _on_update()),
-        _policy(DEBUG_POLICY, "UPDATE", debugged, [outside], _on_debug(cel)),
-        _policy(RESIZE_POLICY, "UPDATE", resized, [outside], _on_resize(cel)),
+        _policy(CREATE_POLICY, "CREATE", "pods", namespaces, _on_create(cel), _not_by_node()),
+        _policy(UPDATE_POLICY, "UPDATE", "pods", namespaces, _on_update(), by_others),
+        _policy(DEBUG_POLICY, "UPDATE", debugged, namespaces, _on_debug(cel)),
+        _policy(RESIZE_POLICY, "UPDATE", resized, namespaces, _on_resize(cel)),
     )
-    required = [one.document() for one in namespaces.requirements]
-    for policy in policies if required else ():
-        policy["spec"]["matchConstraints"]["namespaceSelector"] = {"matchExpressions": required}
     about_pods = [
         document for policy in policies for document in (policy, *_bindings(policy["metadata"]))
     ]
@@ -297,7 +295,7 @@ def _not_in(namespaces: Iterable[str]) -> Document:
 
     Only what managed namespaces must have as labels takes one.
     """
-    expression = f"!(request.namespace in [{_listed(sorted(namespaces))}])"
+    expression = f"!(request.namespace in [{_listed(namespaces)}])"
     return {"name": "not-in-an-excluded-namespace", "expression": expression}
 
 
@@ -320,9 +318,11 @@ def _policy(
     name: str,
     operation: str,
     resource: str,
-    conditions: Sequence[Document],
+    namespaces: ManagedNamespaces,
     rules: Iterable[_Rule],
+    *conditions: Document,
 ) -> Document:
+    required = [one.document() for one in namespaces.requirements]
     matched = {
         "apiGroups": [""],
         "apiVersions": ["v1"],
@@ -338,11 +338,11 @@ def _policy(
             "failurePolicy": "Fail",
             "matchConstraints": {
                 "matchPolicy": "Equivalent",
-                "namespaceSelector": {},
+                "namespaceSelector": {"matchExpressions": required} if required else {},
                 "objectSelector": {},
                 "resourceRules": [matched],
             },
-            "matchConditions": list(conditions),
+            "matchConditions": [_not_in(namespaces.unmanaged), *conditions],
             "validations": [_validation(rule) for rule in rules],
         },
     }

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from admission.api import crds
 from admission.app import configuration, guard, rbac, scope, visibility_manifests
+from admission.base.namespaces import NAME_LABEL
 from admission.settings import (
     DEFAULT_VISIBILITY_ADDRESS,
     LOOPBACK,
@@ -94,7 +95,7 @@ def namespace(settings: Settings) -> Document:
             "name": name,
             "labels": {
                 # Set by the API server anyway; named here so that a second apply changes nothing.
-                "kubernetes.io/metadata.name": name,
+                NAME_LABEL: name,
                 "pod-security.kubernetes.io/enforce": "restricted",
             },
         },

@@ -51,5 +51,10 @@ class ManagedNamespaces:
         return not self.leave_out(name, labels)
 
 
+def enforces(labels: Labels) -> bool:
+    """Whether a namespace itself refuses what asks for GPUs without a queue."""
+    return labels.get(names.ENFORCE_LABEL) == "true"
+
+
 MANAGED: Final = ManagedNamespaces()
 """What is managed where nothing is chosen."""

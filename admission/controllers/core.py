@@ -364,7 +364,7 @@ class Core:
                     self._following.add([key])
         self._backlog.add_all(self._hinted | self._jobs.take_stuck())
         self._hinted.clear()
-        if resource is resources.NAMESPACES:
+        if resource is resources.NAMESPACES and self._configuration.managed.requirements:
             self._backlog.add_all(self._jobs.index.of_namespace(view.metadata.name))
 
     def _take_back(self) -> None:

@@ -179,11 +179,11 @@ def _without_queue(
     if not job.is_suspended:
         patch.put("/spec/suspend", value=True)
     wants, queues = ", ".join(placement.wants), queueing.advice(context, knowledge)
-    label = f"the Job stays suspended until its label {names.QUEUE_LABEL} names {queues}"
+    waits = f"the Job stays suspended until its label {names.QUEUE_LABEL} names {queues}"
     return Outcome(
         standing=placement.standing,
         operations=(*_unadmitted(job), *patch.operations()),
-        warnings=(f"its pods ask for {wants}: {label}",),
+        warnings=(f"its pods ask for {wants}: {waits}",),
     )
 
 

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from admission.base import clock, names
+from admission.base import clock, names, namespaces
 from admission.policy import requests
 from admission.policy.documents import Pod
 from admission.policy.knowledge import Context, Knowledge, Rules
 
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
-ENFORCED: Final = "true"
 
 JOB_CONTROLLERS: Final = frozenset(
     {"system:serviceaccount:kube-system:job-controller", "system:kube-controller-manager"}
@@ -130,7 +129,7 @@ def has_default_queue(namespace: str, knowledge: Knowledge) -> bool:
 def is_enforced(namespace: str, knowledge: Knowledge) -> bool:
     """Whether GPU pods without a queue are refused in the namespace."""
     found = knowledge.namespace(namespace)
-    return found is not None and found.metadata.label(names.ENFORCE_LABEL) == ENFORCED
+    return found is not None and namespaces.enforces(found.metadata.labels or {})
 
 
 def advice(context: Context, knowledge: Knowledge) -> str:

@@ -3,14 +3,25 @@
 from typing import Any
 
 from admission.api import batch, views
+from admission.base import names
 from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Requirement
+from admission.controllers import core
 from admission.controllers.jobs import jobworkload
 from admission.controllers.workloads import conditions
 from admission.kube import patches, resources
+from admission.kube.reflector import Replaced
 from tests.controllers.jobobjects import job
 from tests.controllers.test_adoption import add_pod_in_doubt
-from tests.controllers.world import World, by_hand, local_queue, namespace, ready_world
+from tests.controllers.world import (
+    World,
+    by_hand,
+    cluster_queue,
+    flavor,
+    local_queue,
+    namespace,
+    ready_world,
+)
 
 EXCLUDED = ManagedNamespaces(frozenset({"ml"}))
 LABELLED = ManagedNamespaces(requirements=(Requirement("team", "Exists"),))
@@ -88,3 +99,15 @@ def test_a_pod_in_doubt_is_let_go_whatever_queues_are_there() -> None:
 
     assert not world.is_gated("train")
     assert not world.workloads()
+
+
+def test_a_pod_in_doubt_is_not_let_go_for_want_of_a_sight_of_its_namespace() -> None:
+    world = World(namespaces=LABELLED)
+    world.add(namespace(), flavor(), cluster_queue(), local_queue("default"))
+    world.observe()
+    world.core.receive(core.Observed(resources.NAMESPACES, Replaced((), (), "999999")))
+    world.unlisted.add(resources.NAMESPACES)
+    add_pod_in_doubt(world)
+    world.pass_time(2)
+
+    assert world.pod("train").metadata.label(names.QUEUE_LABEL) == "default"

@@ -75,13 +75,14 @@ def settle(
         return None
     if by_claim_only and not sought.counted:
         return writes.patch_pod(key, pod, Purpose.LET_GO, release.let_go(pod))
-    if not configuration.manages(namespace):
-        return writes.patch_pod(key, pod, Purpose.LET_GO, release.let_go(pod)) if due else None
-    if LocalQueueKey(namespace, names.DEFAULT_LOCAL_QUEUE) in configuration.local_queues:
+    managed = not configuration.leaves_out(namespace)
+    default = LocalQueueKey(namespace, names.DEFAULT_LOCAL_QUEUE)
+    if managed and default in configuration.local_queues:
         labels = {names.QUEUE_LABEL: names.DEFAULT_LOCAL_QUEUE}
         change = patches.merge({"metadata": _precondition(pod) | {"labels": labels}})
         return writes.patch_pod(key, pod, Purpose.ADOPT_POD, change)
-    if not due or configuration.managed.queue_required or configuration.enforces(namespace):
+    required = configuration.managed.queue_required or configuration.enforces(namespace)
+    if not due or (managed and required):
         return None
     return writes.patch_pod(key, pod, Purpose.LET_GO, release.let_go(pod))
 

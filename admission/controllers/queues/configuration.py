@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from admission.api import views
-from admission.base import names
+from admission.base import namespaces
 from admission.base.errors import InvalidValueError
 from admission.base.names import FlavorName, LocalQueueKey
 from admission.base.namespaces import ManagedNamespaces
@@ -108,9 +108,13 @@ class Configuration:
         """Whether a namespace is managed; not before it was seen, if that depends on labels."""
         return self.managed.include(namespace, self.namespaces.get(namespace))
 
+    def leaves_out(self, namespace: str) -> bool:
+        """Whether a namespace is surely not managed."""
+        return self.managed.leave_out(namespace, self.namespaces.get(namespace))
+
     def enforces(self, namespace: str) -> bool:
         """Whether a namespace itself says that GPU pods need a queue."""
-        return self.namespaces.get(namespace, {}).get(names.ENFORCE_LABEL) == "true"
+        return namespaces.enforces(self.namespaces.get(namespace, {}))
 
     def behind(self, cluster_queue: str) -> Iterable[LocalQueueKey]:
         """LocalQueues that point to a ClusterQueue."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.api import structural
+from admission.base.namespaces import NAME_LABEL
 from admission.kube import resources
 from admission.kube.api import Document
 from admission.kube.embedded import pods
@@ -52,7 +53,7 @@ def _active(document: Document) -> None:
     """What the API server gives a new namespace."""
     metadata = document["metadata"]
     labels = metadata.setdefault("labels", {})
-    labels.setdefault("kubernetes.io/metadata.name", metadata.get("name", ""))
+    labels.setdefault(NAME_LABEL, metadata.get("name", ""))
     document["spec"] = {"finalizers": ["kubernetes"]}
     document["status"] = {"phase": "Active"}
 
