@@ -1,4 +1,4 @@
-"""Fewer decisions are open while the API server answers slowly."""
+"""Fewer decisions are open while the API server answers slowly and quota is taken back."""
 
 import pytest
 
@@ -33,6 +33,7 @@ def numbered(number: int, purpose: Purpose) -> Write:
 
 
 RESERVATION = numbered(0, Purpose.RESERVE_QUOTA)
+EVICTION = numbered(0, Purpose.EVICT)
 
 
 def done(seconds: float) -> Outcome:
@@ -44,13 +45,49 @@ def paced(clock: FakeClock | None = None, writers: int = _WRITERS) -> Pace:
     return Pace(writers, Lanes(_Nowhere(), clock), clock)
 
 
+def disturbed(clock: FakeClock | None = None, writers: int = _WRITERS) -> Pace:
+    """One that has just seen quota being taken back."""
+    pace = paced(clock, writers)
+    pace.observe(Outcome(write=EVICTION, result=Result.DONE))
+    return pace
+
+
 def observe(pace: Pace, seconds: float, times: int = 200) -> None:
     for _ in range(times):
         pace.observe(done(seconds))
 
 
 def test_before_any_answer_as_many_decisions_are_open_as_there_are_writers() -> None:
-    assert paced().most_decisions == _WRITERS
+    assert disturbed().most_decisions == _WRITERS
+
+
+def test_long_answers_bound_nothing_while_no_quota_is_taken_back() -> None:
+    pace = paced()
+    pace.observe(done(0.010))
+    observe(pace, 0.100)
+    assert pace.most_decisions == _WRITERS
+
+
+@pytest.mark.parametrize("result", [r for r in Result if r is not Result.DONE])
+def test_an_eviction_that_was_not_written_takes_nothing_back(result: Result) -> None:
+    pace = paced()
+    pace.observe(done(0.010))
+    observe(pace, 0.100)
+    pace.observe(Outcome(write=EVICTION, result=result))
+    assert pace.most_decisions == _WRITERS
+
+
+def test_ten_seconds_after_quota_was_last_taken_back_long_answers_bound_nothing() -> None:
+    clock = FakeClock()
+    pace = disturbed(clock)
+    pace.observe(done(0.010))
+    observe(pace, 0.100)
+    clock.advance(5)
+    pace.observe(Outcome(write=EVICTION, result=Result.DONE))
+    clock.advance(9.9)
+    assert pace.most_decisions == 2
+    clock.advance(0.1)
+    assert pace.most_decisions == _WRITERS
 
 
 @pytest.mark.parametrize(
@@ -59,7 +96,7 @@ def test_before_any_answer_as_many_decisions_are_open_as_there_are_writers() -> 
 def test_the_longer_answers_take_the_fewer_decisions_are_open(
     milliseconds: int, most: int
 ) -> None:
-    pace = paced()
+    pace = disturbed()
     pace.observe(done(0.010))
     observe(pace, milliseconds / 1000)
     assert pace.most_decisions == most
@@ -67,21 +104,21 @@ def test_the_longer_answers_take_the_fewer_decisions_are_open(
 
 @pytest.mark.parametrize("writers", [1, 2, 256])
 def test_at_least_two_of_eight_writers_are_left_however_slow_answers_are(writers: int) -> None:
-    pace = paced(writers=writers)
+    pace = disturbed(writers=writers)
     pace.observe(done(0.001))
     observe(pace, 60.0)
     assert pace.most_decisions == -(-writers * 25 // 100) >= 1
 
 
 def test_one_slow_answer_changes_nothing() -> None:
-    pace = paced()
+    pace = disturbed()
     observe(pace, 0.010)
     pace.observe(done(0.100))
     assert pace.most_decisions == _WRITERS
 
 
 def test_answers_that_are_quick_again_give_all_writers_back() -> None:
-    pace = paced()
+    pace = disturbed()
     pace.observe(done(0.010))
     observe(pace, 0.100)
     assert pace.most_decisions < _WRITERS
@@ -91,9 +128,10 @@ def test_answers_that_are_quick_again_give_all_writers_back() -> None:
 
 def test_an_api_server_that_stays_slow_for_ten_minutes_is_taken_as_it_is() -> None:
     clock = FakeClock()
-    pace = paced(clock)
+    pace = disturbed(clock)
     pace.observe(done(0.010))
     for minute in range(11):
+        pace.observe(Outcome(write=EVICTION, result=Result.DONE))
         observe(pace, 0.100)
         assert (pace.most_decisions == _WRITERS) == (minute == 10), minute
         clock.advance(60)
@@ -102,14 +140,14 @@ def test_an_api_server_that_stays_slow_for_ten_minutes_is_taken_as_it_is() -> No
 @pytest.mark.parametrize(
     "outcome",
     [
-        Outcome(write=numbered(0, Purpose.EVICT), result=Result.DONE, seconds=1.0),
+        Outcome(write=EVICTION, result=Result.DONE, seconds=1.0),
         Outcome(write=RESERVATION, result=Result.CONFLICT, seconds=1.0),
         Outcome(write=RESERVATION, result=Result.REFUSED, seconds=1.0),
     ],
     ids=["of another kind", "conflict", "refused"],
 )
 def test_only_reservations_that_were_written_are_measured(outcome: Outcome) -> None:
-    pace = paced()
+    pace = disturbed()
     pace.observe(done(0.010))
     for _ in range(200):
         pace.observe(outcome)
@@ -119,6 +157,7 @@ def test_only_reservations_that_were_written_are_measured(outcome: Outcome) -> N
 def test_a_busy_api_server_is_handed_fewer_decisions_and_as_much_of_all_else() -> None:
     world = undecided_world()
     pace = world.core._pace
+    pace.observe(Outcome(write=EVICTION, result=Result.DONE))
     pace.observe(done(0.010))
     observe(pace, 0.100)
     turn(world)
@@ -162,12 +201,15 @@ def test_evictions_that_no_cycle_decided_leave_decisions_their_turn() -> None:
     assert pace.may_decide()
 
 
-def test_what_only_tells_has_a_quarter_of_the_writers() -> None:
+@pytest.mark.parametrize(("writers", "most"), [(1, 1), (2, 1), (8, 3), (256, 102)])
+def test_what_only_tells_has_three_of_eight_writers_and_one_at_least(
+    writers: int, most: int
+) -> None:
     clock = FakeClock()
     lanes = Lanes(_Nowhere(), clock)
-    pace = Pace(_WRITERS, lanes, clock)
+    pace = Pace(writers, lanes, clock)
     taken = 0
     while pace.may_tell():
         lanes.submit(numbered(taken, Purpose.QUEUE_STATUS))
         taken += 1
-    assert taken == 2
+    assert taken == most

@@ -190,9 +190,10 @@ def test_texts_are_sent_without_pause_once_nothing_else_was_written_for_a_second
 
     world.clock.advance(ControllerSettings().waiting_after_seconds - 0.1)
     turn(world)
-    send_what_tells(world)  # statuses go first
-    turn(world)
     assert len(texts(world)) == 1
+    send_what_tells(world)
+    turn(world)
+    assert texts(world) == []
     wait = world.core.step()
     assert wait is not None  # no message has to come for the next one
     assert wait <= 0.2

@@ -44,7 +44,8 @@ _RELEASE_SECONDS: Final = Histogram(
 IN_FLIGHT: Final = Gauge("gpu_admission_writes_in_flight", "Writes sent and not yet answered.")
 MOST_DECISIONS: Final = Gauge(
     "gpu_admission_decisions_open_limit",
-    "Decisions that may wait to be written at once; fewer while the API server answers slowly.",
+    "Decisions that may wait to be written at once; fewer while the API server answers slowly and"
+    " quota is taken back.",
 )
 EVENTS_LEFT_OUT: Final = Counter(
     "gpu_admission_events_left_out",

@@ -1,4 +1,4 @@
-"""How much is written at once: less while the API server is slow to answer (ADR 0066)."""
+"""How much is written at once: less while the API server is slow to answer (ADR 0066, 0074)."""
 
 import math
 from typing import Final
@@ -15,11 +15,14 @@ _LEAST_PERCENT: Final = 25
 _WEIGHT: Final = 1 / 16
 """Of the latest answer in the mean of all."""
 _WINDOW_SECONDS: Final = 300.0
+_DISTURBED_SECONDS: Final = 10.0
+"""So long after quota was taken back, more may soon be."""
 _HANDED_OVER_PERCENT: Final = 125
 """So many writes, of the writers, are handed over: no writer waits for the core, few writes for
 a writer."""
-_TELLING_PERCENT: Final = 25
-"""So many of the writers at most send texts and queue statuses, one at least."""
+_TELLING_PERCENT: Final = 40
+"""So many of the writers at most send texts and queue statuses, one at least: fewer could not
+keep statuses young while all others send decisions."""
 _CALM_SECONDS: Final = 1.0
 """So long after the last write that does more than tell."""
 
@@ -29,9 +32,10 @@ class Pace:
 
     An API server with more to do than it can answers each request later, and no more of them.
     What is sent then only waits there, and is old when it is done: what it was decided from has
-    changed. So fewer decisions are open while answers take longer than usual. What is usual
-    follows from the shortest answer of the last five to ten minutes. Only reservations are
-    measured; they are writes of one kind, and no decision comes without one.
+    changed, and what it gave away is taken back. So fewer decisions are open while answers take
+    longer than usual and quota is being taken back; where none is, what comes late is as right.
+    What is usual follows from the shortest answer of the last five to ten minutes. Only
+    reservations are measured; they are writes of one kind, and no decision comes without one.
     """
 
     def __init__(self, writers: int, lanes: Lanes, clock: Clock) -> None:
@@ -47,11 +51,22 @@ class Pace:
         self._clock = clock
         self._recent = 0.0
         self._shortest = self._shortest_before = math.inf
-        self._window_ends = -math.inf
+        self._window_ends = self._evicted_at = -math.inf
 
     @property
     def most_decisions(self) -> int:
         """So many decisions may be open now, one at least."""
+        disturbed = self._clock.monotonic() - self._evicted_at < _DISTURBED_SECONDS
+        return self._room if disturbed else self._writers
+
+    @property
+    def slowness(self) -> float:
+        """How many times less room the API server leaves than one that answers soon."""
+        return self._writers / self._room
+
+    @property
+    def _room(self) -> int:
+        """So many writers are kept busy by an API server that answers as it does."""
         usual = _USUAL_FACTOR * min(self._shortest, self._shortest_before)
         if self._recent <= usual:
             return self._writers
@@ -60,18 +75,15 @@ class Pace:
             round(self._writers * usual / self._recent),
         )
 
-    @property
-    def slowness(self) -> float:
-        """How many times fewer decisions may be open than with an API server that answers soon."""
-        return self._writers / self.most_decisions
-
     def observe(self, outcome: Outcome) -> None:
         """Takes what came of a write."""
-        if outcome.write.purpose is not Purpose.RESERVE_QUOTA:
-            return
         if outcome.result is not Result.DONE:
             return
         now = self._clock.monotonic()
+        if outcome.write.purpose is Purpose.EVICT:
+            self._evicted_at = now
+        if outcome.write.purpose is not Purpose.RESERVE_QUOTA:
+            return
         if now >= self._window_ends:
             self._shortest_before, self._shortest = self._shortest, math.inf
             self._window_ends = now + _WINDOW_SECONDS
