@@ -1,6 +1,7 @@
 """Fewer decisions are open while the API server answers slowly and quota is taken back."""
 
 import pytest
+from prometheus_client import REGISTRY
 
 from admission.controllers.writing import writes
 from admission.controllers.writing.lanes import Lanes
@@ -88,6 +89,16 @@ def test_ten_seconds_after_quota_was_last_taken_back_long_answers_bound_nothing(
     assert pace.most_decisions == 2
     clock.advance(0.1)
     assert pace.most_decisions == _WRITERS
+
+
+def test_the_limit_that_metrics_show_is_that_of_the_moment() -> None:
+    clock = FakeClock()
+    pace = disturbed(clock)
+    pace.observe(done(0.010))
+    observe(pace, 0.100)
+    assert REGISTRY.get_sample_value("gpu_admission_decisions_open_limit") == 2
+    clock.advance(10)
+    assert REGISTRY.get_sample_value("gpu_admission_decisions_open_limit") == _WRITERS
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,8 @@ def test_texts_are_sent_without_pause_once_nothing_else_was_written_for_a_second
 
     world.clock.advance(ControllerSettings().waiting_after_seconds - 0.1)
     turn(world)
-    assert len(texts(world)) == 1
+    told = [write.purpose for write in world._queue]
+    assert told == [Purpose.QUEUE_STATUS, Purpose.QUEUE_STATUS, Purpose.EXPLAIN_WORKLOAD]
     send_what_tells(world)
     turn(world)
     assert texts(world) == []

@@ -52,6 +52,7 @@ class Pace:
         self._recent = 0.0
         self._shortest = self._shortest_before = math.inf
         self._window_ends = self._evicted_at = -math.inf
+        metrics.MOST_DECISIONS.set_function(lambda: self.most_decisions)
 
     @property
     def most_decisions(self) -> int:
@@ -89,7 +90,6 @@ class Pace:
             self._window_ends = now + _WINDOW_SECONDS
         self._shortest = min(self._shortest, outcome.seconds)
         self._recent += _WEIGHT * (outcome.seconds - self._recent)
-        metrics.MOST_DECISIONS.set(self.most_decisions)
 
     def may_decide(self) -> bool:
         """Whether the write of a decision may go out."""
