@@ -170,8 +170,8 @@ def test_a_failed_job_frees_its_quota(system: Installed, team: Pool) -> None:
 def test_a_deleted_job_leaves_nothing(system: Installed, team: Pool, propagation: str) -> None:
     make_ready(system, team, quota=2)
     create_job(team, "train", 2)
-    create_job(team, "waits", 2)
     waiting.until(lambda: len(running(team, "train")) == 2, what="the Job runs")
+    create_job(team, "waits", 2)
     await_waiting(team, "waits")
     for name in ("train", "waits"):
         path = team.path("jobs", name, api=BATCH)
