@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, overload
 
 import msgspec
 
@@ -17,9 +17,21 @@ thread that needs the struct meanwhile decodes with half of it, and the process 
 """
 
 
-def decoder(into: type[T]) -> msgspec.json.Decoder[T]:
-    """Reads encoded documents; the same one for the same type."""
-    learnt: msgspec.json.Decoder[T] = _learn(cast(Any, into))
+@overload
+def decoder(into: type[T]) -> msgspec.json.Decoder[T]: ...
+
+
+@overload
+def decoder(into: Any) -> msgspec.json.Decoder[Any]: ...
+
+
+def decoder(into: Any) -> msgspec.json.Decoder[Any]:
+    """Return the decoder of a type, a union or a generic struct; the same one for the same type.
+
+    Every decoder of the program is made here, those at module level too: a module may be imported
+    while another thread decodes.
+    """
+    learnt: msgspec.json.Decoder[Any] = _learn(into)
     return learnt
 
 

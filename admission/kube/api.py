@@ -105,6 +105,10 @@ class Api(Protocol):
     ``namespace`` is empty for cluster-scoped resources, and for "all" in list and watch.
     """
 
+    def dry_run(self) -> "Api":
+        """Return the same server for writes that are checked and answered, and not stored."""
+        ...
+
     def get(
         self, resource: Resource, name: str, namespace: str = "", *, into: type[T] = DOCUMENT
     ) -> T:

@@ -1,5 +1,6 @@
 """The real API server: requests as the interface names them, over HTTP."""
 
+import copy
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Generic, Self
@@ -8,6 +9,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from typing_extensions import override
 
+from admission.base import structs
 from admission.base.clock import Clock, SystemClock
 from admission.kube import credentials, decoding, errors, patches
 from admission.kube.api import (
@@ -76,6 +78,7 @@ class Client(Api):
         self._clock = clock or SystemClock()
         self._sleep = sleep
         self._warn = warn
+        self._is_dry = False
 
     @classmethod
     def connect(
@@ -108,6 +111,12 @@ class Client(Api):
     def close(self) -> None:
         """Closes idle connections."""
         self._transport.close()
+
+    @override
+    def dry_run(self) -> Self:
+        other = copy.copy(self)
+        other._is_dry = True  # noqa: SLF001  # a copy of ourselves
+        return other
 
     @override
     def get(
@@ -253,6 +262,8 @@ class Client(Api):
         body: bytes | None = None,
         content_type: str = "application/json",
     ) -> Answer:
+        if self._is_dry and method != _READ:
+            path += f"{'&' if '?' in path else '?'}dryRun=All"
         deadline = self._clock.monotonic() + self._timeout_seconds
         answer = self._send(deadline, method, path, body, content_type)
         for _ in range(_RETRIES):
@@ -315,7 +326,7 @@ class _Wire(msgspec.Struct):
     object: msgspec.Raw
 
 
-_WIRE: Final = msgspec.json.Decoder(_Wire)
+_WIRE: Final = structs.decoder(_Wire)
 
 
 def _path(

@@ -23,7 +23,7 @@ class _Headed(msgspec.Struct, frozen=True, gc=False):
     metadata: Head = Head()
 
 
-_HEADS = msgspec.json.Decoder(_Headed)
+_HEADS = structs.decoder(_Headed)
 _BROKEN = (msgspec.DecodeError, UnicodeDecodeError)  # ValidationError is a DecodeError
 
 

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 import msgspec
 
+from admission.base import structs
 from admission.base.errors import AdmissionError
 
 MESSAGE_LIMIT: Final = 2000
@@ -227,7 +228,7 @@ def from_body(
     )
 
 
-_STATUS: Final = msgspec.json.Decoder(_Status)  # learnt here, not by two threads at once
+_STATUS: Final = structs.decoder(_Status)
 
 
 def _decode_status(body: bytes) -> _Status | None:

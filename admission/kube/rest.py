@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -92,7 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self._answer(
-            lambda target, body: self.api.create(
+            lambda target, body: self._writable().create(
                 target.resource, msgspec.json.decode(body), target.namespace
             ),
             success=201,
@@ -100,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         self._answer(
-            lambda target, body: self.api.replace(
+            lambda target, body: self._writable().replace(
                 target.resource, msgspec.json.decode(body), subresource=target.subresource
             )
         )
@@ -114,6 +115,14 @@ class _Handler(BaseHTTPRequestHandler):
     @override
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not news."""
+
+    def _writable(self, options: Mapping[str, Any] = MappingProxyType({})) -> Api:
+        """Where the request writes; the options of a deletion may stand in its body."""
+        query = parse_qs(urlsplit(self.path).query, keep_blank_values=True)
+        asked = [*query.get("dryRun", ()), *(options.get("dryRun") or ())]
+        if any(one != "All" for one in asked):
+            raise errors.make(400, f"dryRun: Invalid value: {asked}: must be All")
+        return self.api.dry_run() if asked else self.api
 
     # -------------------------------------------------------------------------------- verbs
 
@@ -137,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _patch(self, target: _Target, body: bytes) -> dict[str, Any]:
         content_type = self.headers.get("Content-Type", "").partition(";")[0]
-        return self.api.patch(
+        return self._writable().patch(
             target.resource,
             target.name,
             Patch(PatchType(content_type), body),
@@ -149,7 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _delete(self, target: _Target, body: bytes) -> dict[str, Any]:
         options = msgspec.json.decode(body) if body else {}
         preconditions = options.get("preconditions") or {}
-        self.api.delete(
+        self._writable(options).delete(
             target.resource,
             target.name,
             target.namespace,

@@ -77,6 +77,7 @@ class Store(Api):
         self._journal: Final = Journal(self._kinds, history)
         self._pages: Final = Pages()
         self._user = ADMIN
+        self._is_dry = False
         # Uids and generated names are no secrets.
         rng = rng or random.Random()  # noqa: S311
         self._writes = Writes(self._journal, self._kinds, self._clock, rng, self.reviewers, warn)
@@ -90,6 +91,12 @@ class Store(Api):
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._user = name  # noqa: SLF001  # a copy of ourselves
+        return other
+
+    @override
+    def dry_run(self) -> Self:
+        other = self.as_user(self._user)
+        other._is_dry = True  # noqa: SLF001  # a copy of ourselves
         return other
 
     def compact(self) -> None:
@@ -148,7 +155,8 @@ class Store(Api):
         kind = self._kind(resource)
         document = _own_copy(resource, obj)
         metadata.locate(resource, document, namespace)
-        return decoding.one(self._writes.create(kind, document, self._user).raw, into)
+        stored = self._writes.create(kind, document, self._user, dry_run=self._is_dry)
+        return decoding.one(stored.raw, into)
 
     @override
     def replace(
@@ -180,7 +188,9 @@ class Store(Api):
                 raise refusals.invalid(resource, key.name, (broken,))
             return _own_copy(resource, wanted)
 
-        stored = self._writes.update(kind, key, change, subresource, self._user)
+        stored = self._writes.update(
+            kind, key, change, subresource, self._user, dry_run=self._is_dry
+        )
         return decoding.one(stored.raw, into)
 
     @override
@@ -203,7 +213,9 @@ class Store(Api):
         def change(old: Document) -> Document:
             return patching.apply(patch, old)
 
-        stored = self._writes.update(kind, key, change, subresource, self._user)
+        stored = self._writes.update(
+            kind, key, change, subresource, self._user, dry_run=self._is_dry
+        )
         return decoding.one(stored.raw, into)
 
     @override
@@ -226,6 +238,7 @@ class Store(Api):
             uid=uid,
             resource_version=resource_version,
             orphan=propagation == ORPHAN,
+            dry_run=self._is_dry,
         )
 
     @override

@@ -11,14 +11,14 @@ from typing import Final
 import msgspec
 
 from admission.api import views
-from admission.base import names, quantity
+from admission.base import names, quantity, structs
 from admission.base.errors import InvalidValueError
 from admission.gpu import resources
 from admission.policy.documents import Container, Pod, Quantities
 
 Stated = views.ResourceRequirements
 _WHOLE: Final = frozenset({names.GPU_RESOURCE, names.GPU_SHARED_RESOURCE})
-_DECODER: Final = msgspec.json.Decoder(dict[str, Stated])
+_DECODER: Final = structs.decoder(dict[str, Stated])
 
 
 def read(pod: Pod) -> dict[str, Stated]:

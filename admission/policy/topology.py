@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from admission.base import names
+from admission.base import names, structs
 from admission.policy import syntax
 from admission.policy.fielderrors import ErrorType, FieldError, FieldPath
 from admission.policy.kinds import rules
@@ -57,7 +57,7 @@ class Place:
     outer: Sequence[Layer]
 
 
-_LAYERS: Final = msgspec.json.Decoder(tuple[Layer, ...])
+_LAYERS: Final = structs.decoder(tuple[Layer, ...])
 
 
 def _several(annotations: Annotations) -> Iterable[Finding]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from admission.api import conversion_review
+from admission.base import structs
 from admission.base.clock import Clock
 from admission.base.errors import InvalidValueError
 from admission.obs import logs
@@ -37,8 +38,8 @@ class _Review(msgspec.Struct, frozen=True, rename="camel"):
     request: _Request | None = None
 
 
-_REVIEW: Final = msgspec.json.Decoder(_Review)
-_OBJECT: Final = msgspec.json.Decoder()
+_REVIEW: Final = structs.decoder(_Review)
+_OBJECT: Final = structs.decoder(Any)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

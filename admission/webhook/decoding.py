@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 
 from admission.api import views
+from admission.base import structs
 from admission.base.errors import AdmissionError
 
 API_VERSION: Final = "admission.k8s.io/v1"
@@ -126,7 +127,7 @@ class _Envelope(msgspec.Struct, frozen=True, rename="camel"):
 
 # Nesting without end exhausts the decoder's stack before it is found to be no review.
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_ENVELOPE: Final = msgspec.json.Decoder(_Envelope)
+_ENVELOPE: Final = structs.decoder(_Envelope)
 
 
 class Questions(Generic[Object]):

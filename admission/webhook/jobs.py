@@ -2,9 +2,9 @@
 
 from typing import Final
 
-import msgspec
 from typing_extensions import override
 
+from admission.base import structs
 from admission.policy import jobs
 from admission.policy.jobs import Job
 from admission.policy.pods import Outcome
@@ -22,7 +22,7 @@ _KIND: Final = GroupVersionKind("batch", "v1", "Job")
 class JobReviewer(Reviewer[Job]):
     """Answers reviews of Jobs."""
 
-    questions = Questions(_KIND, msgspec.json.Decoder(Review[Job]))
+    questions = Questions(_KIND, structs.decoder(Review[Job]))
 
     @override
     def decide(self, path: str, request: Request[Job]) -> Outcome:

@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from admission.api import views
-from admission.base import names
+from admission.base import names, structs
 from admission.base.clock import Clock
 from admission.obs import logs
 from admission.policy.fielderrors import FieldError
@@ -49,10 +49,10 @@ class Rules(Generic[Object]):
 
 
 VALIDATED: Final[Mapping[str, Rules[Any]]] = {
-    "ClusterQueue": Rules(msgspec.json.Decoder(documents.ClusterQueue), clusterqueues.errors),
-    "Cohort": Rules(msgspec.json.Decoder(documents.Cohort), cohorts.errors),
-    "ResourceFlavor": Rules(msgspec.json.Decoder(documents.ResourceFlavor), flavors.errors),
-    "Workload": Rules(msgspec.json.Decoder(documents.Workload), workloads.errors),
+    "ClusterQueue": Rules(structs.decoder(documents.ClusterQueue), clusterqueues.errors),
+    "Cohort": Rules(structs.decoder(documents.Cohort), cohorts.errors),
+    "ResourceFlavor": Rules(structs.decoder(documents.ResourceFlavor), flavors.errors),
+    "Workload": Rules(structs.decoder(documents.Workload), workloads.errors),
 }
 """Kinds with rules."""
 
@@ -99,8 +99,8 @@ class _Review(msgspec.Struct, frozen=True, rename="camel"):
     request: Request | None = None
 
 
-_REVIEW: Final = msgspec.json.Decoder(_Review)
-_METADATA: Final = msgspec.json.Decoder(views.Object)
+_REVIEW: Final = structs.decoder(_Review)
+_METADATA: Final = structs.decoder(views.Object)
 _PATHS: Final = {
     **{mutate_path(kind): (kind, True) for kind in DEFAULTED},
     **{validate_path(kind): (kind, False) for kind in VALIDATED},

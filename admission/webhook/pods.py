@@ -2,9 +2,9 @@
 
 from typing import Final
 
-import msgspec
 from typing_extensions import override
 
+from admission.base import structs
 from admission.policy import pods
 from admission.policy.documents import Pod
 from admission.policy.pods import Outcome
@@ -22,7 +22,7 @@ _KIND: Final = GroupVersionKind("", "v1", "Pod")
 class PodReviewer(Reviewer[Pod]):
     """Answers reviews of pods."""
 
-    questions = Questions(_KIND, msgspec.json.Decoder(Review[Pod]))
+    questions = Questions(_KIND, structs.decoder(Review[Pod]))
 
     @override
     def decide(self, path: str, request: Request[Pod]) -> Outcome:

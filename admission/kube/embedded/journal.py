@@ -15,6 +15,9 @@ import msgspec
 from admission.kube.api import Document, EventType
 from admission.kube.resources import Resource
 
+UNSTORED: Final = 0
+"""The version of an object that a dry run made."""
+
 
 class Key(NamedTuple):
     """Identity of an object within its resource; lists are in this order."""
@@ -205,9 +208,10 @@ class Journal:
 
 
 def encode(document: Document, version: int) -> Stored:
-    """A document as stored under a version."""
+    """A document as stored under a version; `UNSTORED` gives it none."""
     metadata = document["metadata"]
-    metadata["resourceVersion"] = str(version)
+    if version != UNSTORED:
+        metadata["resourceVersion"] = str(version)
     owners = metadata.get("ownerReferences") or ()
     return Stored(
         key=Key(metadata.get("namespace", ""), metadata["name"]),

@@ -70,6 +70,7 @@ class Write:
     name: str
     user: str
     old: Document | None
+    dry_run: bool = False
 
     def request(self, obj: Document | None) -> dict[str, Any]:
         """The AdmissionRequest for the object as it is now."""
@@ -92,7 +93,7 @@ class Write:
             "userInfo": {"username": self.user, "groups": ["system:authenticated"]},
             "object": obj,
             "oldObject": self.old,
-            "dryRun": False,
+            "dryRun": self.dry_run,
             "options": {"apiVersion": "meta.k8s.io/v1", "kind": _OPTIONS[self.operation]},
         }
 

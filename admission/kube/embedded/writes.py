@@ -12,7 +12,7 @@ from admission.base import clock
 from admission.base.clock import Clock
 from admission.kube import resources
 from admission.kube.api import Document
-from admission.kube.embedded import garbage, metadata, pods, priority, refusals, reviews
+from admission.kube.embedded import garbage, journal, metadata, pods, priority, refusals, reviews
 from admission.kube.embedded.journal import Journal, Key, Stored
 from admission.kube.embedded.kinds import Kind
 from admission.kube.embedded.reviews import Operation, Reviewer, Write
@@ -42,8 +42,10 @@ class Writes:
         self._reviewers = reviewers
         self._warn = warn
 
-    def create(self, kind: Kind, document: Document, user: str) -> Stored:
-        """Stores a new object."""
+    def create(
+        self, kind: Kind, document: Document, user: str, *, dry_run: bool = False
+    ) -> Stored:
+        """Stores a new object; a dry run only returns what would be stored, without a version."""
         resource, meta = kind.resource, document["metadata"]
         self._check_namespace(kind, meta.get("namespace", ""), meta.get("name", ""))
         if meta.get("resourceVersion"):
@@ -54,7 +56,7 @@ class Writes:
             priority.resolve(self._journal, document)
         write = Write(
             resource=resource, operation=Operation.CREATE, user=user, old=None,
-            namespace=meta.get("namespace", ""), name=meta.get("name", ""),
+            namespace=meta.get("namespace", ""), name=meta.get("name", ""), dry_run=dry_run,
         )  # fmt: skip
         document = self._settled(kind, self._mutated(kind, write, self._settled(kind, document)))
         metadata.name(document, self._rng)
@@ -63,10 +65,21 @@ class Writes:
         if broken:
             raise refusals.invalid(resource, name, broken)
         self._validate(write, document)
-        return self._insert(kind, document)
+        return self._insert(kind, document, dry_run=dry_run)
 
-    def update(self, kind: Kind, key: Key, change: Change, subresource: str, user: str) -> Stored:
+    def update(
+        self,
+        kind: Kind,
+        key: Key,
+        change: Change,
+        subresource: str,
+        user: str,
+        *,
+        dry_run: bool = False,
+    ) -> Stored:
         """Changes an object; returns the version that holds then, old if nothing changed.
+
+        A dry run changes nothing and returns what would be stored, under the old version.
 
         Raises:
             ConflictError: a precondition failed, or the object changed all the time.
@@ -75,7 +88,7 @@ class Writes:
             raise refusals.not_served(kind.resource)
         for _ in range(_ATTEMPTS):
             old = self._require(kind, key)
-            done = self._update_once(kind, old, change, subresource, user)
+            done = self._update_once(kind, old, change, subresource, user, dry_run=dry_run)
             if done is not None:
                 return done
         raise refusals.conflict(kind.resource, key.name)
@@ -89,16 +102,22 @@ class Writes:
         uid: str = "",
         resource_version: str = "",
         orphan: bool = False,
+        dry_run: bool = False,
     ) -> None:
-        """Deletes an object, or marks it as deleted while finalizers hold it."""
+        """Deletes an object, or marks it as deleted while finalizers hold it.
+
+        A dry run only checks and reviews.
+        """
         stored = self._require(kind, key)
         self._check_preconditions(kind, stored, uid, resource_version)
         write = Write(
             resource=kind.resource, operation=Operation.DELETE, user=user,
-            namespace=key.namespace, name=key.name, old=stored.document(),
+            namespace=key.namespace, name=key.name, old=stored.document(), dry_run=dry_run,
         )  # fmt: skip
         self._mutated(kind, write, None)
         self._validate(write, None)
+        if dry_run:
+            return
         with self._journal.lock:
             stored = self._require(kind, key)
             self._check_preconditions(kind, stored, uid, resource_version)
@@ -117,7 +136,7 @@ class Writes:
             why = f"unable to create new content in namespace {namespace} because it is being "
             raise refusals.denied(kind.resource, name, f"{why}terminated")
 
-    def _insert(self, kind: Kind, document: Document) -> Stored:
+    def _insert(self, kind: Kind, document: Document, *, dry_run: bool) -> Stored:
         now = clock.to_wire(self._clock.now())
         metadata.stamp(document, self._rng, now, generation=kind.generation)
         if kind.resource == resources.PODS and document["spec"].get("schedulingGates"):
@@ -128,6 +147,8 @@ class Writes:
             key = Key(found.get("namespace", ""), found["name"])
             if self._journal.get(kind.resource, key) is not None:
                 raise refusals.already_exists(kind.resource, found["name"])
+            if dry_run:
+                return journal.encode(document, journal.UNSTORED)
             stored = self._journal.put(kind.resource, document)
             if stored.owners and not garbage.has_owner(self._journal, stored):
                 self._remove(kind.resource, key)
@@ -136,7 +157,14 @@ class Writes:
     # --------------------------------------------------------------------------------- update
 
     def _update_once(
-        self, kind: Kind, stored: Stored, change: Change, subresource: str, user: str
+        self,
+        kind: Kind,
+        stored: Stored,
+        change: Change,
+        subresource: str,
+        user: str,
+        *,
+        dry_run: bool,
     ) -> Stored | None:
         """One attempt; None if the object changed meanwhile.
 
@@ -147,9 +175,11 @@ class Writes:
         self._check_version(kind, new, old)
         new = self._merge_parts(kind, new, old, subresource)
         if not subresource:
-            new = self._reviewed(kind, new, old, user)
+            new = self._reviewed(kind, new, old, user, dry_run=dry_run)
         if new == old:
             return stored
+        if dry_run:
+            return journal.encode(new, stored.version)
         with self._journal.lock:
             if self._journal.get(kind.resource, stored.key) is stored:
                 return self._commit(kind, new, stored)
@@ -196,10 +226,13 @@ class Writes:
                 raise refusals.invalid(kind.resource, old["metadata"]["name"], broken)
         return settled
 
-    def _reviewed(self, kind: Kind, new: Document, old: Document, user: str) -> Document:
+    def _reviewed(
+        self, kind: Kind, new: Document, old: Document, user: str, *, dry_run: bool
+    ) -> Document:
         write = Write(
             resource=kind.resource, operation=Operation.UPDATE, user=user, old=old,
             namespace=old["metadata"].get("namespace", ""), name=old["metadata"]["name"],
+            dry_run=dry_run,
         )  # fmt: skip
         new = self._settled(kind, self._mutated(kind, write, new))
         broken = kind.rules(new, old)

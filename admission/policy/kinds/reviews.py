@@ -4,14 +4,16 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.base import names
+from admission.base import names, structs
 from admission.policy.kinds.documents import Admission, Assignment, PodSet, Workload
 
 QUOTA_RESERVED: Final = "QuotaReserved"
 
-_POD_SETS: Final = msgspec.json.Decoder(tuple[PodSet, ...] | None)
-_ADMISSION: Final = msgspec.json.Decoder(Admission | None)
-_DOCUMENT: Final = msgspec.json.Decoder()
+_POD_SETS: Final[msgspec.json.Decoder[tuple[PodSet, ...] | None]] = structs.decoder(
+    tuple[PodSet, ...] | None
+)
+_ADMISSION: Final[msgspec.json.Decoder[Admission | None]] = structs.decoder(Admission | None)
+_DOCUMENT: Final = structs.decoder(Any)
 
 
 class Review:
