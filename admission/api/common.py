@@ -85,6 +85,7 @@ class Taint(Model):
 NODE_TAINT_RULES = markers.rules(
     Rule(f"self.all(taint, taint.effect in {_EFFECTS})", _EFFECT_MESSAGE)
 )
+"""Rule ``Taint 1`` of docs/rules.md."""
 
 
 class Toleration(Model):
@@ -125,7 +126,11 @@ TOLERATION_RULES = markers.rules(
     ),
     Rule(f"self.all(t, !has(t.effect) || t.effect in {_EFFECTS})", _EFFECT_MESSAGE),
 )
-"""Source: kueue ResourceFlavor, rules b to f. A missing key or effect is an ordinary refusal."""
+"""Rules ``Toleration 1`` to ``Toleration 5`` of docs/rules.md, in that order.
+
+Source: kueue apis/kueue/v1beta2/resourceflavor_types.go. The guards with ``has`` let a toleration
+without key or effect be refused by a rule instead of failing the expression.
+"""
 
 Tolerations = Annotated[list[Toleration], markers.list_atomic(at_most=8), TOLERATION_RULES]
 

@@ -1,7 +1,7 @@
 """Topology assignments: domains one by one (v1beta1) and packed into slices (v1beta2).
 
-Unpacking is the contract; how to pack is free. Here a run of domains becomes one slice: per level
-the common value, or the common beginning and end and what lies between.
+What unpacking gives is fixed by Kueue; how to pack is free. Here a run of domains becomes one
+slice: per level the common value, or the common beginning and end and what lies between.
 
 Source: kueue apis/kueue/v1beta1 conversion of TopologyAssignment.
 """

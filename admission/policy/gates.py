@@ -1,7 +1,8 @@
 """Rules of the annotation ``kueue.x-k8s.io/admission-gated-by``, for pods and Workloads.
 
 Its value is a list of gate names, separated by commas; while it is not empty the Workload waits.
-Source: kueue pkg/util/admissiongatedby and contract rules for CREATE and UPDATE.
+Rules ``gate 1`` to ``gate 6`` of docs/rules.md. Source: kueue
+pkg/util/webhook/validation_admissiongatedby.go.
 """
 
 from collections.abc import Iterable, Iterator

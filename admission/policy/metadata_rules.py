@@ -1,6 +1,6 @@
-"""Rules of Kueue's labels and annotations on pods; the numbers are the contract's.
+"""Rules of Kueue's labels and annotations on pods: ``Pod 1`` to ``Pod 21`` of docs/rules.md.
 
-Source: contract of the pod webhook, kueue pkg/controller/jobs/pod/pod_webhook.go and
+Source: kueue pkg/controller/jobs/pod/pod_webhook.go and
 pkg/controller/jobframework/validation.go. "Suspended" = terminal, or with the admission gate.
 """
 

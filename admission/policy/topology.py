@@ -1,4 +1,4 @@
-"""Rules of the annotations that ask for a topology.
+"""Rules of the annotations that ask for a topology: ``topology 1`` to ``topology 17``.
 
 Source: kueue pkg/controller/jobframework/tas_validation.go.
 """

@@ -1,7 +1,6 @@
 """Why a waiting workload is not even tried.
 
-Source: kueue pkg/controller/core/workload_controller.go; contract of the condition
-QuotaReserved=False.
+Source: kueue pkg/controller/core/workload_controller.go, for the condition QuotaReserved=False.
 """
 
 from collections.abc import Mapping

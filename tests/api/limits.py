@@ -1,4 +1,4 @@
-"""The contract's tables of limits, defaults, list types and columns, as cases.
+"""Limits, defaults, list types and printer columns of Kueue's schemas, as cases.
 
 A case puts a value that breaks one limit into one field of an object in which every field has a
 value, see `tests.api.whole`.

@@ -1,4 +1,4 @@
-"""The schemas have the limits of the contract, all of them and no others."""
+"""The schemas have the limits of Kueue's schemas, all of them and no others."""
 
 import re
 from collections.abc import Iterator

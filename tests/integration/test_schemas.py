@@ -1,7 +1,7 @@
 """What a real API server makes of the schemas of both versions, beside the conversion webhook.
 
-Every field of the contract is known, every limit is told, defaults are set, and each version shows
-what the other wrote, to its last field.
+Every field of Kueue's schemas is known, every limit is told, defaults are set, and each version
+shows what the other wrote, to its last field.
 """
 
 import copy

@@ -1,6 +1,7 @@
 """What may not change on a v1beta1 Workload that holds quota.
 
-Source: kueue Workload v1beta1; rules W1, W6 and W7 are those of v1beta2.
+Rules W1, W6 and W7 of docs/rules.md, and two for the priority class. Source: kueue
+apis/kueue/v1beta1/workload_types.go.
 """
 
 from typing import Final

@@ -1,0 +1,113 @@
+"""What code and tests refer to is in the repository: rules, decision records, files."""
+
+import re
+from functools import cache
+
+import pytest
+
+from tests.repo import rules, tree
+
+MODULES = list(tree.modules("admission", "certs", "tests"))
+DOCUMENTS = [path for path in tree.files() if path.suffix == ".md"]
+ELSEWHERE = {
+    "a contract that is not in the repository": re.compile(
+        r"\bthe contract'?s\b|\bof the contract\b|\bcontract of\b|\bcontract rules\b"
+        r"|\bthe contract numbers\b"
+    ),
+    "a numbered section": re.compile(r"\b(?:sections?|facts?|chapter) \d|§ ?\d"),
+    "a rule without its kind": re.compile(r"\brules? (?:\d|[a-z] to [a-z]\b)"),
+}
+"""Ways to cite a list of which nobody can tell where it is."""
+
+
+@cache
+def cited() -> dict[str, set[str]]:
+    """Return the ids that each module or test cites, by its path."""
+    paths = [path for path in MODULES if "tests/repo" not in tree.name(path)]
+    return {tree.name(path): rules.cited(path.read_text()) for path in paths}
+
+
+def test_every_rule_that_is_cited_is_listed() -> None:
+    known = rules.listed()
+    found = {f"{name} cites {id_}" for name, ids in cited().items() for id_ in ids - known}
+    assert found == set()
+
+
+def test_every_listed_rule_is_cited_by_a_module_or_a_test() -> None:
+    assert rules.listed() - set().union(*cited().values()) == set()
+
+
+def test_every_place_that_the_page_names_exists() -> None:
+    assert {path for path in rules.paths() if not (tree.ROOT / path).exists()} == set()
+
+
+def test_a_test_that_a_requirement_names_cites_it() -> None:
+    wrong = {
+        f"{id_}: {path}"
+        for id_, path in rules.places()
+        if re.match(r"req_|T\d", id_) and path.startswith("tests/") and id_ not in cited()[path]
+    }
+    assert wrong == set()
+
+
+def test_no_file_cites_a_list_that_is_not_in_the_repository() -> None:
+    found = [
+        f"{tree.name(path)}:{text.count(chr(10), 0, match.start()) + 1} cites {what}: {match[0]}"
+        for path in [*MODULES, *DOCUMENTS]
+        if tree.name(path) != "tests/repo/test_rules.py"
+        for text in [path.read_text()]
+        for what, pattern in ELSEWHERE.items()
+        for match in pattern.finditer(text)
+    ]
+    assert found == []
+
+
+def test_every_decision_record_that_is_cited_exists() -> None:
+    known = {path.name[:4] for path in (tree.ROOT / "docs" / "adr").glob("[0-9]*.md")}
+    found = {
+        f"{tree.name(path)} cites ADR {number}"
+        for path in [*MODULES, *DOCUMENTS]
+        for number in re.findall(r"\bADR (\d{4})\b", path.read_text())
+        if number not in known
+    }
+    assert found == set()
+
+
+def test_every_decision_record_stands_in_the_index() -> None:
+    folder = tree.ROOT / "docs" / "adr"
+    rows = re.findall(r"(?m)^\| \[\d{4}\]\(([^)]+)\)", (folder / "README.md").read_text())
+    assert rows == sorted(path.name for path in folder.glob("[0-9]*.md"))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=tree.name)
+def test_a_document_links_only_to_what_exists(document) -> None:
+    text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        found = (document.parent / path).resolve() if path else document
+        assert found.exists(), target
+        if anchor:
+            assert anchor in anchors(found.read_text()), target
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", one).strip().lower().replace(" ", "-") for one in headings}
+
+
+def test_every_way_of_citing_a_rule_is_found() -> None:
+    source = '''
+"""Follows ``Taint 1`` to ``Taint 3``, W1 to W3 and (T8)."""
+RULES = (Rule("quota 5 without a cohort", 1), Syntax("Pod 1-2", 2))
+FOUND = [Finding(rule="ratio", field="x"), Finding(rule=rule), make("resize", "y")]
+def _sure(rule): ...
+def test_req_11_and_req_12_are_read(): ...
+def test_trap_10_and_11_are_told(): ...
+'''
+    assert rules.cited(source) == {
+        "Taint 1", "Taint 2", "Taint 3", "W1", "W2", "W3", "T8", "quota 5", "Pod 1", "Pod 2",
+        "ratio", "resize", "req_11", "req_12", "T10", "T11",
+    }  # fmt: skip
