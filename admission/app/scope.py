@@ -1,37 +1,302 @@
 """What the controller may not do although its role lets it: roles know no fields.
 
-It holds ClusterQueues and what they are made of by a finalizer, for which it may patch them. A
-policy in the API server keeps it to that: their spec belongs to administrators.
+The controller patches pods, Jobs and the kinds that it holds by a finalizer. Policies in the API
+server limit each of these writes to the fields that the controller's code changes, and keep it out
+of the excluded namespaces. See docs/adr/0083-the-controllers-account-changes-few-fields.md.
+
+The policies apply to the controller's service account only: every other request is compared with
+one name. Expressions treat objects as ``dyn``, so that they hold for fields of later versions.
 """
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.app import rbac
 from admission.base import names
 from admission.controllers.queues import finalizers
 from admission.settings import Settings
-from admission.webhook.configuration import quote
+from admission.webhook.configuration import KEY_PREFIXES, quote
 
 _API_VERSION: Final = "admissionregistration.k8s.io/v1"
-_NAME: Final = "gpu-admission-controller"
+_NAME: Final = rbac.CONTROLLER_ACCOUNT
 _HELD: Final = sorted(one.plural for one in finalizers.RESOURCES.values())
-_SAME: Final = (
-    "has(object.spec) == has(oldObject.spec) && "
-    "(!has(object.spec) || object.spec == oldObject.spec)"
-)
+_GATES: Final = (names.ADMISSION_GATE, names.TOPOLOGY_GATE)
+_MAINTAINED: Final = ("generation", "managedFields", "resourceVersion")
+"""Members of an object's metadata that the API server sets itself."""
+_CONDITIONS: Final = (names.POD_ADMITTED_CONDITION, names.TERMINATION_TARGET)
+"""Types of the conditions that the controller writes on pods."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Check:
+    """One CEL expression, and what a refusal says."""
+
+    expression: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Policy:
+    """Limits of some requests of the controller.
+
+    Attributes:
+        suffix: of the policy's name.
+        group: API group of the resources.
+        resources: plural names, with their subresource.
+        operations: UPDATE, DELETE.
+        checks: all of them must hold.
+        scope: Namespaced or Cluster.
+    """
+
+    suffix: str
+    group: str
+    resources: Sequence[str]
+    operations: Sequence[str] = ("UPDATE",)
+    checks: Sequence[_Check]
+    scope: str = "Namespaced"
 
 
 def documents(settings: Settings) -> list[dict[str, Any]]:
-    """The policy and its binding."""
-    account = f"system:serviceaccount:{settings.namespace}:{rbac.CONTROLLER_ACCOUNT}"
+    """The policies, each followed by its binding."""
+    account = f"system:serviceaccount:{settings.namespace}:{_NAME}"
+    unmanaged = settings.gpu.managed_namespaces.unmanaged
+    return [
+        document
+        for policy in (_queues(), *_pods(unmanaged), *_jobs(unmanaged))
+        for document in _documents(policy, account)
+    ]
+
+
+# ------------------------------------------------------------------------------------- policies
+
+
+def _queues() -> _Policy:
+    return _Policy(
+        suffix="",
+        group=names.KUEUE_GROUP,
+        resources=_HELD,
+        scope="Cluster",
+        checks=[
+            _Check(
+                expression=_same("spec"),
+                message="the controller may change finalizers here, and no spec",
+            )
+        ],
+    )
+
+
+def _pods(unmanaged: Iterable[str]) -> Iterable[_Policy]:
+    # A namespace may be excluded while pods wait there: they are still released.
+    excluded = f"!(request.namespace in [{_listed(unmanaged)}]) || {_is_gated('oldObject')}"
+    namespace = _Check(
+        expression=excluded, message="the controller may change no pod of an excluded namespace"
+    )
+    gates = "oldObject.spec.schedulingGates"
+    kept = f"!has({gates}) || {gates}.all(g, g.name in [{_listed(_GATES)}] || {_has_gate()})"
+    yield _Policy(
+        suffix="-pods",
+        group="",
+        resources=["pods"],
+        checks=[
+            namespace,
+            _Check(
+                expression=_is_gated("oldObject"),
+                message="the controller may change a pod only while the gate "
+                f"{names.ADMISSION_GATE} holds it",
+            ),
+            _Check(
+                expression=_same_but("spec", ("nodeSelector", "schedulingGates", "tolerations")),
+                message="the controller may change scheduling gates, node selector and "
+                "tolerations of a pod, and nothing else of its spec",
+            ),
+            _Check(
+                expression=kept,
+                message="the controller may not take off scheduling gates of others",
+            ),
+            *_metadata(),
+        ],
+    )
+    yield _pod_status(namespace)
+    yield _Policy(
+        suffix="-pod-deletion",
+        group="",
+        resources=["pods"],
+        operations=("DELETE",),
+        checks=[
+            namespace,
+            _Check(
+                expression=" || ".join(_has_our_key(part) for part in ("labels", "annotations")),
+                message="the controller may delete pods with labels or annotations of "
+                f"{names.KUEUE_GROUP} only",
+            ),
+        ],
+    )
+
+
+def _pod_status(namespace: _Check) -> _Policy:
+    others = f"filter(c, !(c.type in [{_listed(_CONDITIONS)}]))"
+    return _Policy(
+        suffix="-pod-status",
+        group="",
+        resources=["pods/status"],
+        checks=[
+            namespace,
+            _Check(
+                expression=f"{_same_but('status', ('conditions',))} && "
+                f"{_conditions('object')}.{others} == {_conditions('oldObject')}.{others}",
+                message=f"the controller may write the conditions {' and '.join(_CONDITIONS)} of "
+                "a pod's status, and nothing else of it",
+            ),
+            _unchanged_metadata(),
+        ],
+    )
+
+
+def _jobs(unmanaged: Iterable[str]) -> Iterable[_Policy]:
+    namespace = _Check(
+        expression=f"!(request.namespace in [{_listed(unmanaged)}])",
+        message="the controller may change no Job of an excluded namespace",
+    )
+    counts = ("completions", "parallelism", "suspend", "template")
+    scheduling = ("nodeSelector", "tolerations")
+    yield _Policy(
+        suffix="-jobs",
+        group="batch",
+        resources=["jobs"],
+        checks=[
+            namespace,
+            _Check(
+                expression=f"{_same_but('spec', counts)} && "
+                f"{_same_but('spec.template', ('metadata', 'spec'))} && "
+                f"{_same_but('spec.template.spec', scheduling)} && "
+                f"{_same_but('spec.template.metadata', ('annotations', 'labels'))}",
+                message="the controller may change suspend, parallelism and completions of a Job, "
+                "and labels, annotations, node selector and tolerations of its pod template, and "
+                "nothing else of its spec",
+            ),
+            *_metadata(),
+        ],
+    )
+    yield _Policy(
+        suffix="-job-status",
+        group="batch",
+        resources=["jobs/status"],
+        checks=[
+            namespace,
+            _Check(
+                expression=f"{_same_but('status', ('startTime',))} && "
+                "(!has(object.status) || !has(object.status.startTime) || "
+                f"{_same('status.startTime')})",
+                message="the controller may remove startTime from a Job's status, and change "
+                "nothing else of it",
+            ),
+            _unchanged_metadata(),
+        ],
+    )
+    labels = "oldObject.metadata.labels"
+    yield _Policy(
+        suffix="-job-deletion",
+        group="batch",
+        resources=["jobs"],
+        operations=("DELETE",),
+        checks=[
+            namespace,
+            _Check(
+                expression=f"has({labels}) && {quote(names.QUEUE_LABEL)} in {labels}",
+                message=f"the controller may delete Jobs with the label {names.QUEUE_LABEL} only",
+            ),
+        ],
+    )
+
+
+def _metadata() -> Iterable[_Check]:
+    """Keys of others may be added, as admission checks say; they are not changed or removed."""
+    yield _Check(
+        expression=_same_but("metadata", ("annotations", "labels", *_MAINTAINED)),
+        message="the controller may change labels and annotations, and no other metadata",
+    )
+    for member in ("annotations", "labels"):
+        new, old = f"object.metadata.{member}", f"oldObject.metadata.{member}"
+        kept = f"(has({new}) && k in {new} && {new}[k] == {old}[k])"
+        yield _Check(
+            expression=f"!has({old}) || {old}.all(k, {_is_our_key('k')} || {kept})",
+            message=f"the controller may not change {member} of others",
+        )
+
+
+def _unchanged_metadata() -> _Check:
+    return _Check(
+        expression=_same_but("metadata", _MAINTAINED),
+        message="the controller may change no metadata here",
+    )
+
+
+# ------------------------------------------------------------------------------------------ CEL
+
+
+def _same(path: str) -> str:
+    """A member of the object, which may be absent, is as it was."""
+    new, old = f"object.{path}", f"oldObject.{path}"
+    return f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"
+
+
+def _same_but(path: str, members: Iterable[str]) -> str:
+    """Every member of an object is as it was, but for the named ones; it may be absent."""
+    *above, _ = path.split(".")
+
+    def all_in(one: str, other: str) -> str:
+        mine, theirs = f"dyn({one}.{path})", f"{other}.{path}"
+        equal = f"has({theirs}) && k in dyn({theirs}) && dyn({theirs})[k] == {mine}[k]"
+        every = f"{mine}.all(k, k in [{_listed(members)}] || ({equal}))"
+        parents = [f"!has({one}.{'.'.join(above[: n + 1])})" for n in range(len(above))]
+        return f"({' || '.join([*parents, f'!has({one}.{path})', every])})"
+
+    return f"{all_in('object', 'oldObject')} && {all_in('oldObject', 'object')}"
+
+
+def _conditions(variable: str) -> str:
+    path = f"{variable}.status.conditions"
+    return f"(has({variable}.status) && has({path}) ? {path} : [])"
+
+
+def _is_gated(variable: str) -> str:
+    gates = f"{variable}.spec.schedulingGates"
+    return f"(has({gates}) && {gates}.exists(g, g.name == {quote(names.ADMISSION_GATE)}))"
+
+
+def _has_gate() -> str:
+    gates = "object.spec.schedulingGates"
+    return f"(has({gates}) && {gates}.exists(n, n.name == g.name))"
+
+
+def _has_our_key(member: str) -> str:
+    path = f"oldObject.metadata.{member}"
+    return f"(has({path}) && {path}.exists(k, {_is_our_key('k')}))"
+
+
+def _is_our_key(variable: str) -> str:
+    tests = (f"{variable}.startsWith({quote(prefix)})" for prefix in KEY_PREFIXES)
+    return f"({' || '.join(tests)})"
+
+
+def _listed(values: Iterable[str]) -> str:
+    return ", ".join(map(quote, values))
+
+
+# ------------------------------------------------------------------------------------ documents
+
+
+def _documents(policy: _Policy, account: str) -> Iterable[dict[str, Any]]:
+    name = f"{_NAME}{policy.suffix}"
     rule = {
-        "apiGroups": [names.KUEUE_GROUP],
+        "apiGroups": [policy.group],
         "apiVersions": ["*"],
-        "operations": ["UPDATE"],
-        "resources": _HELD,
-        "scope": "Cluster",
+        "operations": list(policy.operations),
+        "resources": list(policy.resources),
+        "scope": policy.scope,
     }
-    policy = {
+    spec = {
         "failurePolicy": "Fail",
         "matchConstraints": {
             "matchPolicy": "Equivalent",
@@ -46,24 +311,14 @@ def documents(settings: Settings) -> list[dict[str, Any]]:
             }
         ],
         "validations": [
-            {
-                "expression": _SAME,
-                "message": "the controller may change finalizers here, and no spec",
-                "reason": "Forbidden",
-            }
+            {"expression": one.expression, "message": one.message, "reason": "Forbidden"}
+            for one in policy.checks
         ],
     }
-    binding = {"policyName": _NAME, "validationActions": ["Deny"]}
-    return [
-        _document("ValidatingAdmissionPolicy", policy),
-        _document("ValidatingAdmissionPolicyBinding", binding),
-    ]
+    yield _document("ValidatingAdmissionPolicy", name, spec)
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    yield _document("ValidatingAdmissionPolicyBinding", name, binding)
 
 
-def _document(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "apiVersion": _API_VERSION,
-        "kind": kind,
-        "metadata": {"name": _NAME},
-        "spec": spec,
-    }
+def _document(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": _API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}

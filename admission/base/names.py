@@ -71,6 +71,9 @@ IS_GROUP_WORKLOAD: Final = "kueue.x-k8s.io/is-group-workload"
 JOB_MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
 JOB_SYNC_COMPLETIONS: Final = "kueue.x-k8s.io/job-completions-equal-parallelism"
 
+# Conditions of pods
+TERMINATION_TARGET: Final = "TerminationTarget"
+
 # Gates, finalizers, field managers
 ADMISSION_GATE: Final = "kueue.x-k8s.io/admission"
 TOPOLOGY_GATE: Final = "kueue.x-k8s.io/topology"

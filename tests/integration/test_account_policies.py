@@ -1,0 +1,385 @@
+"""The controller's account changes only those fields of pods and Jobs that the controller needs.
+
+Each request is made with the account's own token on a real API server. What must pass is what the
+controller's code composes, not a copy of it.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.api import batch, views
+from admission.app import rbac, scope
+from admission.app.connection import Target
+from admission.base import names
+from admission.controllers.jobs import jobtemplates
+from admission.controllers.pods import podconditions, release
+from admission.controllers.pods.release import Injection
+from admission.kube import apply, patches
+from admission.settings import GpuSettings, Settings
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import JSON_PATCH, MERGE, Rest, RestError
+
+pytestmark = pytest.mark.controlplane
+
+SYSTEM = names.SYSTEM_NAMESPACE
+DRIVERS = "drivers"
+SETTINGS = Settings(gpu=GpuSettings(excluded_namespaces=(DRIVERS, "kube-system")))
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+FOREIGN_GATE = "example.com/hold"
+OURS = {names.MANAGED_LABEL: names.MANAGED_VALUE, names.QUEUE_LABEL: "default"}
+GIVEN = Injection(
+    node_selector={"nvidia.com/gpu.product": "A100"},
+    tolerations=(views.Toleration(key="nvidia.com/gpu", operator="Exists"),),
+    labels={names.PODSET_LABEL: "main", "example.com/by-a-check": "yes"},
+    annotations={names.WORKLOAD_ANNOTATION: "w", "example.com/by-a-check": "yes"},
+)
+
+
+class Guarded:
+    """A cluster with the account, its roles and its policies."""
+
+    def __init__(self, cluster: Cluster, account: Rest) -> None:
+        self.admin = cluster.api
+        self.account = account
+        self.team = cluster.create_namespace("team")
+        self._made = 0
+
+    def pod(
+        self, namespace: str, *, gates: tuple[str, ...] = (), managed: bool = True, **spec: Any
+    ) -> str:
+        """Creates a pod; its path."""
+        self._made += 1
+        name = f"pod-{self._made}"
+        labels = {"team": "a", **(OURS if managed else {})}
+        metadata = {"name": name, "labels": labels, "annotations": {"team": "a"}}
+        container = {"name": "main", "image": "train"}
+        whole = {
+            "containers": [container],
+            "schedulingGates": [{"name": gate} for gate in gates],
+            **spec,
+        }
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        self.admin.post(path, {"metadata": metadata, "spec": whole})
+        return f"{path}/{name}"
+
+    def gated(self, namespace: str = "") -> str:
+        return self.pod(namespace or self.team, gates=(names.ADMISSION_GATE, FOREIGN_GATE))
+
+    def job(self, namespace: str = "", **labels: str) -> str:
+        """Creates a suspended Job; its path."""
+        self._made += 1
+        name = f"job-{self._made}"
+        template = {
+            "metadata": {"labels": {"team": "a"}},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "train"}]},
+        }
+        path = f"/apis/batch/v1/namespaces/{namespace or self.team}/jobs"
+        metadata = {"name": name, "labels": labels or {names.QUEUE_LABEL: "default"}}
+        spec = {"suspend": True, "parallelism": 3, "completions": 3, "template": template}
+        self.admin.post(path, {"metadata": metadata, "spec": spec})
+        return f"{path}/{name}"
+
+    def send(self, path: str, patch: patches.Patch) -> Any:
+        """Sends a patch of the program's as the account."""
+        return self.account.patch(path, json.loads(patch.body), patch.type.value)
+
+    def view(self, path: str) -> views.Pod:
+        return msgspec.convert(self.admin.get(path), views.Pod)
+
+    def job_view(self, path: str) -> batch.Job:
+        return msgspec.convert(self.admin.get(path), batch.Job)
+
+    def refuses(self, path: str, body: Any, content_type: str = MERGE) -> str:
+        """Sends a patch that has to be refused; what the refusal says."""
+        with pytest.raises(RestError) as refused:
+            self.account.patch(path, body, content_type)
+        assert refused.value.status == 403, refused.value.body
+        return str(json.loads(refused.value.body)["message"])
+
+    def refuses_deletion(self, path: str) -> str:
+        with pytest.raises(RestError) as refused:
+            self.account.delete(path)
+        assert refused.value.status == 403, refused.value.body
+        return str(json.loads(refused.value.body)["message"])
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Guarded]:
+    with Cluster.start() as cluster:
+        for name in (SYSTEM, DRIVERS):
+            cluster.api.post("/api/v1/namespaces", {"metadata": {"name": name}})
+        target = Target(str(cluster.admin_kubeconfig))
+        with closing(target.connect(connections=1, timeout_seconds=30)) as api:
+            list(apply.apply_all(api, [*rbac.documents(), *scope.documents(SETTINGS)]))
+        cluster.wait_for_roles()
+        account = cluster.account_kubeconfig(SYSTEM, rbac.CONTROLLER_ACCOUNT)
+        found = Guarded(cluster, cluster.client(account))
+        pods = (found.pod("kube-system"), found.pod(found.team, managed=False))
+        jobs = (found.job("kube-system"), found.job(team="a"))
+        # The API server learns of each policy at a moment of its own.
+        for path in (*pods, *jobs):
+            tried = (
+                ("PATCH", path, {"metadata": {"labels": {"a": "b"}, "finalizers": ["a/b"]}}),
+                ("PATCH", f"{path}/status", {"metadata": {"labels": {"a": "b"}}}),
+                ("DELETE", path, None),
+            )
+            for method, at, body in tried:
+                waiting.until(
+                    lambda m=method, a=at, b=body: _is_refused(found.account, m, a, b),
+                    what=f"{method} {at} refused",
+                )
+        yield found
+
+
+def _is_refused(account: Rest, method: str, path: str, body: Any) -> bool:
+    try:
+        account.text(method, f"{path}?dryRun=All", body, MERGE)
+    except RestError as refused:
+        return refused.status == 403
+    return False
+
+
+# ------------------------------------------------------------------------------- what passes
+
+
+def test_a_gated_pod_is_released_with_what_its_flavors_and_checks_give(guarded: Guarded) -> None:
+    path = guarded.gated()
+    released = guarded.send(path, release.patch(guarded.view(path), GIVEN))
+    assert [gate["name"] for gate in released["spec"]["schedulingGates"]] == [FOREIGN_GATE]
+    assert released["spec"]["nodeSelector"] == dict(GIVEN.node_selector)
+    assert {"team", *GIVEN.labels} <= released["metadata"]["labels"].keys()
+    assert {"team", *GIVEN.annotations} <= released["metadata"]["annotations"].keys()
+
+
+def test_a_pod_that_is_not_ours_after_all_is_let_go(guarded: Guarded) -> None:
+    path = guarded.gated()
+    let_go = guarded.send(path, release.let_go(guarded.view(path)))
+    assert names.MANAGED_LABEL not in let_go["metadata"]["labels"]
+
+
+def test_a_pod_that_waits_in_a_namespace_excluded_later_is_released(guarded: Guarded) -> None:
+    path = guarded.gated(DRIVERS)
+    guarded.send(path, release.patch(guarded.view(path), GIVEN))
+    assert "excluded" in guarded.refuses(path, {"metadata": {"labels": {"a": "b"}}})
+
+
+def test_why_a_pod_waits_and_why_it_ends_is_written_into_its_status(guarded: Guarded) -> None:
+    path = guarded.gated()
+    for admitted, text in ((False, "no quota"), (False, "less quota"), (True, "")):
+        patch = podconditions.patch(
+            guarded.view(path), admitted=admitted, reason="Any", message=text, now=NOW
+        )
+        assert patch is not None
+        guarded.send(f"{path}/status", patch)
+    target = {"type": "TerminationTarget", "status": "True", "reason": "Preempted", "message": "x"}
+    present = guarded.admin.get(path)["status"]["conditions"]
+    written = guarded.account.patch(
+        f"{path}/status", {"status": {"conditions": [*present, target]}}
+    )
+    types = {one["type"] for one in written["status"]["conditions"]}
+    assert types >= {names.POD_ADMITTED_CONDITION, "TerminationTarget"}
+
+
+def test_a_pod_of_ours_is_deleted(guarded: Guarded) -> None:
+    path = guarded.pod(guarded.team)
+    guarded.account.delete(path, {"gracePeriodSeconds": 0})
+    assert guarded.admin.lacks(path)
+
+
+def test_a_job_is_started_stopped_reset_and_restored(guarded: Guarded) -> None:
+    path = guarded.job()
+    before = guarded.admin.get(path)["spec"]
+    workload = views.Workload(
+        metadata=views.ObjectMeta(name="w", namespace=guarded.team),
+        spec=views.WorkloadSpec(
+            pod_sets=(
+                msgspec.convert(
+                    {"name": "main", "count": 3, "template": before["template"]}, views.PodSet
+                ),
+            )
+        ),
+    )
+    guarded.send(path, jobtemplates.start(guarded.job_view(path), workload, GIVEN))
+    assert guarded.admin.get(path)["spec"]["suspend"] is False
+    guarded.admin.patch(f"{path}/status", {"status": {"startTime": "2026-03-01T12:00:00Z"}})
+    guarded.send(path, jobtemplates.stop(guarded.job_view(path)))
+    guarded.send(f"{path}/status", jobtemplates.reset(guarded.job_view(path)))
+    guarded.send(path, jobtemplates.restore(guarded.job_view(path), workload))
+    after = guarded.admin.get(path)
+    assert after["spec"] == before
+    assert "startTime" not in after["status"]
+
+
+def test_the_number_of_pods_of_a_job_follows_its_admission(guarded: Guarded) -> None:
+    path = guarded.job()
+    changed = guarded.account.patch(path, {"spec": {"parallelism": 2}})
+    assert changed["spec"]["parallelism"] == 2
+
+
+def test_a_job_of_a_queue_is_deleted_when_its_time_is_over(guarded: Guarded) -> None:
+    path = guarded.job()
+    guarded.account.delete(path, {"propagationPolicy": "Background"})
+    assert guarded.admin.lacks(path)
+
+
+# ------------------------------------------------------------------------------ what is refused
+
+IMAGE = [{"name": "main", "image": "evil"}]
+LARGER = [{"name": "main", "image": "train", "resources": {"requests": {"cpu": "1"}}}]
+POD_CHANGES: dict[str, tuple[Any, str]] = {
+    "image": ({"spec": {"containers": IMAGE}}, "nothing else of its spec"),
+    "deadline": ({"spec": {"activeDeadlineSeconds": 5}}, "nothing else of its spec"),
+    "affinity": (
+        {
+            "spec": {
+                "affinity": {
+                    "nodeAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": {
+                            "nodeSelectorTerms": [
+                                {
+                                    "matchExpressions": [
+                                        {"key": "a", "operator": "In", "values": ["b"]}
+                                    ]
+                                }
+                            ]
+                        }
+                    }
+                }
+            }
+        },
+        "nothing else of its spec",
+    ),
+    "gate of others": (
+        {"spec": {"schedulingGates": [{"name": names.ADMISSION_GATE}]}},
+        "gates of others",
+    ),
+    "finalizer": ({"metadata": {"finalizers": ["example.com/hold"]}}, "no other metadata"),
+    "owner": (
+        {
+            "metadata": {
+                "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x"}]
+            }
+        },
+        "no other metadata",
+    ),
+    "label of others": ({"metadata": {"labels": {"team": "b"}}}, "labels of others"),
+    "label of others removed": ({"metadata": {"labels": {"team": None}}}, "labels of others"),
+    "annotation of others": (
+        {"metadata": {"annotations": {"team": "b"}}},
+        "annotations of others",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", POD_CHANGES)
+def test_a_pod_keeps_what_is_not_the_controllers(guarded: Guarded, change: str) -> None:
+    body, message = POD_CHANGES[change]
+    path = guarded.gated()
+    assert message in guarded.refuses(path, body)
+    guarded.admin.patch(path, {"metadata": {"labels": {"by": "administrator"}}})
+
+
+def test_a_running_pod_is_not_changed(guarded: Guarded) -> None:
+    toleration = {"key": "a", "operator": "Exists", "effect": "NoExecute"}
+    for body in ({"spec": {"tolerations": [toleration]}}, {"metadata": {"labels": {"a": "b"}}}):
+        path = guarded.pod(guarded.team)
+        assert "only while the gate" in guarded.refuses(path, body)
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", SYSTEM, DRIVERS])
+def test_pods_of_excluded_namespaces_are_not_touched(guarded: Guarded, namespace: str) -> None:
+    path = guarded.pod(namespace)
+    condition = {"type": names.POD_ADMITTED_CONDITION, "status": "False"}
+    for at, body in (
+        (path, {"spec": {"containers": IMAGE}}),
+        (path, {"metadata": {"labels": {"a": "b"}}}),
+        (f"{path}/status", {"status": {"conditions": [condition]}}),
+    ):
+        assert "excluded namespace" in guarded.refuses(at, body)
+    assert "excluded namespace" in guarded.refuses_deletion(path)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"status": {"phase": "Succeeded"}}, "nothing else of it"),
+        ({"status": {"podIP": "10.0.0.1"}}, "nothing else of it"),
+        ({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, "nothing else of it"),
+        ({"metadata": {"labels": {"a": "b"}}}, "no metadata"),
+    ],
+    ids=["phase", "address", "condition of others", "labels"],
+)
+def test_a_pods_status_keeps_what_the_kubelet_says(
+    guarded: Guarded, body: Any, message: str
+) -> None:
+    assert message in guarded.refuses(f"{guarded.gated()}/status", body)
+
+
+def test_conditions_of_others_are_not_removed(guarded: Guarded) -> None:
+    path = guarded.gated()
+    condition = {"type": "example.com/Any", "status": "True"}
+    guarded.admin.patch(f"{path}/status", {"status": {"conditions": [condition]}})
+    assert "nothing else" in guarded.refuses(f"{path}/status", {"status": {"conditions": []}})
+
+
+def test_pods_of_others_are_not_deleted(guarded: Guarded) -> None:
+    path = guarded.pod(guarded.team, managed=False)
+    assert names.KUEUE_GROUP in guarded.refuses_deletion(path)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"spec": {"template": {"spec": {"containers": LARGER}}}}, "nothing else of its spec"),
+        ({"spec": {"activeDeadlineSeconds": 5}}, "nothing else of its spec"),
+        ({"spec": {"backoffLimit": 0}}, "nothing else of its spec"),
+        ({"spec": {"template": {"spec": {"affinity": {"nodeAffinity": {}}}}}}, "nothing else"),
+        ({"metadata": {"finalizers": ["example.com/hold"]}}, "no other metadata"),
+        ({"metadata": {"labels": {"project": None}}}, "labels of others"),
+    ],
+    ids=["resources", "deadline", "backoff", "affinity", "finalizer", "label"],
+)
+def test_a_job_keeps_what_is_not_the_controllers(
+    guarded: Guarded, body: Any, message: str
+) -> None:
+    path = guarded.job(project="a")
+    assert message in guarded.refuses(path, body)
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", SYSTEM, DRIVERS])
+def test_jobs_of_excluded_namespaces_are_not_touched(guarded: Guarded, namespace: str) -> None:
+    path = guarded.job(namespace)
+    assert "excluded namespace" in guarded.refuses(path, {"spec": {"suspend": False}})
+    assert "excluded namespace" in guarded.refuses(
+        f"{path}/status", {"metadata": {"labels": {"a": "b"}}}
+    )
+    assert "excluded namespace" in guarded.refuses_deletion(path)
+
+
+def test_a_jobs_status_keeps_its_counts_and_its_end(guarded: Guarded) -> None:
+    path = guarded.job()
+    for body in (
+        {"status": {"active": 3}},
+        {"status": {"startTime": "2026-03-01T12:00:00Z"}},
+        {"metadata": {"labels": {"a": "b"}}},
+    ):
+        guarded.refuses(f"{path}/status", body)
+
+
+def test_jobs_without_a_queue_are_not_deleted(guarded: Guarded) -> None:
+    assert names.QUEUE_LABEL in guarded.refuses_deletion(guarded.job(team="a"))
+
+
+def test_nobody_elses_writes_are_limited(guarded: Guarded) -> None:
+    for path in (guarded.pod("kube-system"), guarded.gated()):
+        patch = [{"op": "replace", "path": "/spec/containers/0/image", "value": "newer"}]
+        changed = guarded.admin.patch(path, patch, JSON_PATCH)
+        assert changed["spec"]["containers"][0]["image"] == "newer"
+        guarded.admin.delete(path, {"gracePeriodSeconds": 0})
