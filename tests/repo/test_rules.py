@@ -92,6 +92,21 @@ def test_a_document_links_only_to_what_exists(document) -> None:
             assert anchor in anchors(found.read_text()), target
 
 
+GUIDES = [path for path in DOCUMENTS if path.parent.name != "adr"]
+BASES = ("", "admission", "admission/controllers")
+
+
+@pytest.mark.parametrize("document", GUIDES, ids=tree.name)
+def test_a_guide_names_only_paths_that_exist(document) -> None:
+    """Paths of the program may leave out ``admission`` and ``admission/controllers``."""
+    text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
+    named = set(re.findall(r"`((?:[\w.-]+/)+[\w.-]*\.(?:py|json|yaml|md|toml))`", text))
+    missing = {
+        path for path in named if not any((tree.ROOT / base / path).exists() for base in BASES)
+    }
+    assert missing == set()
+
+
 def anchors(text: str) -> set[str]:
     """The anchors of a document's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
@@ -111,3 +126,16 @@ def test_trap_10_and_11_are_told(): ...
         "Taint 1", "Taint 2", "Taint 3", "W1", "W2", "W3", "T8", "quota 5", "Pod 1", "Pod 2",
         "ratio", "resize", "req_11", "req_12", "T10", "T11",
     }  # fmt: skip
+
+
+def test_a_word_of_the_glossary_is_in_its_module() -> None:
+    page = (tree.ROOT / "docs" / "glossary.md").read_text()
+    rows = re.findall(r"^\| ((?:`[^`]+`,? ?)+)\| `([\w/]+\.py)` \|", page, re.MULTILINE)
+    assert rows
+    wrong = {
+        f"{word}: {module}"
+        for words, module in rows
+        for word in re.findall(r"`([^`]+)`", words)
+        if word not in f"{module} {(tree.ROOT / 'admission' / module).read_text()}"
+    }
+    assert wrong == set()
