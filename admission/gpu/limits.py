@@ -314,14 +314,17 @@ def _total(
     for container in pod.containers:
         if not container.is_init:
             continue
-        use = dict(amounts(container))
+        use = amounts(container)
+        # Sidecars only add up, so the peak of a resource that is not touched here holds.
         if container.is_sidecar:
             _add(running, use)
             _add(sidecars, use)
-            use = dict(sidecars)
+            _raise(peak, {name: sidecars[name] for name in use})
         else:
-            _add(use, sidecars)
-        _raise(peak, use)
+            _raise(
+                peak,
+                {n: one.plus(sidecars[n]) if n in sidecars else one for n, one in use.items()},
+            )
     _raise(running, peak)
     running.update({name: pod_level[name] for name in _POD_LEVEL if name in pod_level})
     return running

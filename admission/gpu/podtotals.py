@@ -32,26 +32,22 @@ def aggregate(parts: Iterable[tuple[Role, Mapping[str, int]]]) -> dict[str, int]
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for role, amounts in parts:
+        # Sidecars only add up, so the peak of a name that is not touched here holds.
         if role.is_sidecar:
             _add(sidecars, amounts)
-            _raise(peak, sidecars)
+            _raise(peak, {name: sidecars[name] for name in amounts})
         elif role.is_init:
-            _raise(peak, _sum(amounts, sidecars))
+            _raise(peak, {name: n + sidecars.get(name, 0) for name, n in amounts.items()})
         else:
             _add(running, amounts)
-    _raise(peak, _sum(running, sidecars))
+    _add(running, sidecars)
+    _raise(peak, running)
     return {name: peak[name] for name in sorted(peak)}
 
 
 def _add(into: dict[str, int], amounts: Mapping[str, int]) -> None:
     for name, amount in amounts.items():
         into[name] = into.get(name, 0) + amount
-
-
-def _sum(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
-    total = dict(left)
-    _add(total, right)
-    return total
 
 
 def _raise(into: dict[str, int], amounts: Mapping[str, int]) -> None:

@@ -253,11 +253,9 @@ def _plan(request: PodRequest, menu: FlavorMenu, chosen: Sequence[Chosen]) -> _P
     if shares is not None:
         return shares
     by_name = {answer.resource: answer.offer for answer in chosen}
+    by_container = _by_container(chosen)
     demand = podtotals.aggregate(
-        (
-            container,
-            _amounts(answer for answer in chosen if answer.ask.container == container.name),
-        )
+        (container, _amounts(by_container.get(container.name, ())))
         for container in request.containers
     )
     never = choosing.why_node_never(menu, ((by_name[name], n) for name, n in demand.items()))
@@ -271,6 +269,14 @@ def _plan(request: PodRequest, menu: FlavorMenu, chosen: Sequence[Chosen]) -> _P
             cost = cost.plus(offer.cost.times(count, offer.replicas))
     above = _above_ceiling(menu.flavor, demand, cost)
     return _Plan(menu=menu, chosen=tuple(chosen), demand=demand, cost=cost, above=above)
+
+
+def _by_container(chosen: Iterable[Chosen]) -> dict[str, list[Chosen]]:
+    """Return the answers of each container that asks for GPUs, by its name."""
+    found: dict[str, list[Chosen]] = {}
+    for answer in chosen:
+        found.setdefault(answer.ask.container, []).append(answer)
+    return found
 
 
 def _amounts(chosen: Iterable[Chosen]) -> dict[str, int]:
@@ -321,10 +327,10 @@ def _unheld(
         return Refusal(reasons=tuple(sorted(reasons, key=lambda reason: reason.field)))
     wanted = ", ".join(sorted({ask.device.resource for ask in asks}))
     warning = f"no flavor of queue {queue.name} offers {wanted}: the pod waits until one does"
-    demand = podtotals.aggregate(
-        (c, {a.device.resource: a.count for a in asks if a.container == c.name})
-        for c in request.containers
-    )
+    amounts: dict[str, dict[str, int]] = {}
+    for ask in asks:
+        amounts.setdefault(ask.container, {})[ask.device.resource] = ask.count
+    demand = podtotals.aggregate((c, amounts.get(c.name, {})) for c in request.containers)
     return Rewrite(flavor="", warnings=(warning, *map(_line, reasons)), demand=demand)
 
 
@@ -333,14 +339,15 @@ def _apply(request: PodRequest, plan: _Plan, limited: LimitedNames) -> Rewrite |
     if floored:
         return Refusal(reasons=tuple(floored))
     changed = []
+    by_container = _by_container(plan.chosen)
     for container in request.containers:
-        answers = [a for a in plan.chosen if a.ask.container == container.name]
+        answers = by_container.get(container.name, [])
         if any(answer.resource != answer.ask.device.resource for answer in answers):
             changed.append(_changed(container, answers, limited))
     notes = warnings.of_rewrite(plan.menu, plan.chosen, is_gang=request.is_gang)
     if plan.above:
         notes = (*notes, plan.above)
-    idle = (c.name for c in request.containers if c.wish.own and not _is_asking(c, plan.chosen))
+    idle = (c.name for c in request.containers if c.wish.own and c.name not in by_container)
     notes += tuple(f"container {name} asks for no GPU: its annotation is idle" for name in idle)
     return Rewrite(
         flavor=plan.menu.flavor.name,
@@ -360,10 +367,6 @@ def _doubts(plan: _Plan, catalogue: Catalogue) -> tuple[str, ...]:
         return prices.assumptions(plan.demand)
     except InvalidValueError as error:
         return (error.rule,)
-
-
-def _is_asking(container: ContainerRequest, chosen: Iterable[Chosen]) -> bool:
-    return any(answer.ask.container == container.name for answer in chosen)
 
 
 def _floored(answer: Chosen, limited: LimitedNames) -> Reason | None:
@@ -401,7 +404,8 @@ def _changed(
 def _merged(
     before: Mapping[str, int], changes: Mapping[str, int], removed: Iterable[str]
 ) -> dict[str, int]:
-    kept = {name: amount for name, amount in before.items() if name not in set(removed)}
+    gone = set(removed)
+    kept = {name: amount for name, amount in before.items() if name not in gone}
     return {**kept, **changes}
 
 

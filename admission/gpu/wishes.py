@@ -6,10 +6,14 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
+from typing import Final
 
 from admission.base import names, quantity
 from admission.base.errors import InvalidValueError
 from admission.gpu import names as profile_names
+
+_NAMES_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +55,7 @@ def read(annotations: Mapping[str, str], containers: Iterable[str]) -> Wishes:
         annotations: of the pod.
         containers: names of its containers and init containers.
     """
-    known = tuple(containers)
+    known = dict.fromkeys(containers)
     problems: dict[str, str] = {}
     profile_keys = _keys(annotations, names.MIG_PROFILE, known, problems)
     memory_keys = _keys(annotations, names.GPU_MEMORY, known, problems)
@@ -70,7 +74,7 @@ def read(annotations: Mapping[str, str], containers: Iterable[str]) -> Wishes:
 def _keys(
     annotations: Mapping[str, str],
     key: str,
-    containers: tuple[str, ...],
+    containers: Mapping[str, None],
     problems: dict[str, str],
 ) -> dict[str, str]:
     """The annotation that speaks for each container, its own before the pod's."""
@@ -82,7 +86,8 @@ def _keys(
         if container in containers:
             keys[container] = name
         else:
-            had = ", ".join(containers)
+            more = ", ..." if len(containers) > _NAMES_SHOWN else ""
+            had = ", ".join(islice(containers, _NAMES_SHOWN)) + more
             problems[name] = f"the pod has no container {container!r}; it has {had}"
     return keys
 

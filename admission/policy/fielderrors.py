@@ -49,6 +49,7 @@ class ErrorType(Enum):
     NOT_FOUND = "Not found"
     DUPLICATE = "Duplicate value"
     TOO_LONG = "Too long"
+    TOO_MANY = "Too many"
 
 
 _WITHOUT_VALUE: Final = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG}
@@ -124,6 +125,11 @@ def too_long(path: FieldPath, limit: int) -> FieldError:
     """The text has more than ``limit`` bytes."""
     unit = "byte" if limit == 1 else "bytes"
     return FieldError(ErrorType.TOO_LONG, path, None, f"may not be more than {limit} {unit}")
+
+
+def too_many(path: FieldPath, count: int, limit: int) -> FieldError:
+    """The list has more than ``limit`` items."""
+    return FieldError(ErrorType.TOO_MANY, path, count, f"must have at most {limit} items")
 
 
 def in_order(errors: Iterable[FieldError]) -> tuple[FieldError, ...]:

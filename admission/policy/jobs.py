@@ -225,7 +225,7 @@ def _unadmitted(job: Job) -> Iterable[Operation]:
 def _prepare(
     template: Pod, placement: Placement, context: Context, rules: Rules, knowledge: Knowledge
 ) -> _Prepared:
-    errors = tuple(requests.errors(template, rules.managed))
+    errors = tuple(requests.too_many(template) or requests.errors(template, rules.managed))
     if errors:
         return _Prepared(errors=errors)
     ranges = limitranges.read(knowledge.limit_ranges(context.namespace))

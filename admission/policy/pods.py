@@ -63,7 +63,7 @@ def mutate(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Ou
         return Outcome(standing=placement.standing, errors=(error,))
     if not placement.is_held:
         return _unheld(pod, placement, context, rules, knowledge)
-    errors = requests.errors(pod, rules.managed)
+    errors = requests.too_many(pod) or requests.errors(pod, rules.managed)
     if errors:
         return Outcome(standing=placement.standing, errors=fielderrors.in_order(errors))
     ranges = limitranges.read(knowledge.limit_ranges(context.namespace))
@@ -126,6 +126,9 @@ def _unheld(
     """A pod that needs no gate; one of an admitted Job may still break a limit."""
     if placement.standing is not Standing.OF_JOB:
         return Outcome(standing=placement.standing, warnings=hints.unheld(pod, placement))
+    errors = requests.too_many(pod)
+    if errors:
+        return Outcome(standing=Standing.OF_JOB, errors=fielderrors.in_order(errors))
     ranges = limitranges.read(knowledge.limit_ranges(context.namespace))
     quotas = knowledge.resource_quotas(context.namespace)
     verdict = limiting.judge(pod, Rewritten(pod=pod), ranges, quotas, rules.catalogue)

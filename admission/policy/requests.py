@@ -16,6 +16,14 @@ from admission.policy import documents, fielderrors
 from admission.policy.documents import Container, Pod, Quantities
 from admission.policy.fielderrors import FieldError, FieldPath
 
+MAX_CONTAINERS: Final = 4096
+"""Containers, and init containers, of one pod that is reviewed for quota.
+
+No pod that an API server can store has as many: etcd takes 1.5 MiB for an object, and a container
+with a GPU takes at least 400 bytes of it, half of them in managedFields. A request body of 3 MiB,
+which is reviewed before it is stored, has room for 40,000.
+"""
+
 _NANO: Final = 10**9
 _NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 _INTEGER: Final = "must be an integer"
@@ -34,6 +42,16 @@ def managed_names(pod: Pod, managed: ManagedResources) -> tuple[str, ...]:
         if managed.matches(name) and not _is_zero(text)
     }
     return tuple(sorted(found))
+
+
+def too_many(pod: Pod) -> list[FieldError]:
+    """Return the lists of containers that are longer than an API server can store."""
+    lists = {"containers": pod.spec.containers, "initContainers": pod.spec.init_containers or ()}
+    return [
+        fielderrors.too_many(FieldPath.of("spec", member), len(items), MAX_CONTAINERS)
+        for member, items in lists.items()
+        if len(items) > MAX_CONTAINERS
+    ]
 
 
 def errors(pod: Pod, managed: ManagedResources) -> list[FieldError]:

@@ -31,6 +31,8 @@ from admission.policy.patches import PatchBuilder
 _ANNOTATIONS: Final = FieldPath.of("metadata", "annotations")
 _WISHES: Final = (names.MIG_PROFILE, names.GPU_MEMORY)
 _ALWAYS: Final = "Always"
+_REMEMBERED_CONTAINERS: Final = 32
+"""Answers about pods with more containers are not kept: few are equal, and each is large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +97,12 @@ def rewrite(
         return _result(pod, settled, errors=errors)
     facts = knowledge.queue_facts(found)
     request = _with_default(request, virtuallimits.default_memory(virtuallimits.read(ranges)))
-    result = facts.rewrites.get(
-        _key(request, limited),
-        lambda: gpu_rewrite.rewrite(request, facts.offer, rules.catalogue, limited),
-    )
+
+    def compute() -> Rewrite | Refusal | None:
+        return gpu_rewrite.rewrite(request, facts.offer, rules.catalogue, limited)
+
+    is_common = len(request.containers) <= _REMEMBERED_CONTAINERS
+    result = facts.rewrites.get(_key(request, limited), compute) if is_common else compute()
     if isinstance(result, Refusal):
         return Rewritten(pod=pod, errors=tuple(_refused(reason) for reason in result.reasons))
     return _applied(pod, settled, result, facts.offer)
