@@ -4,6 +4,7 @@ Source: kueue pkg/config/validation.go for the rules between fields, and
 apis/config/v1beta2/defaults.go for what a missing field means.
 """
 
+import ipaddress
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -38,6 +39,9 @@ _SAMPLING_US: Final = 300_000_000
 _RETRY_JITTER: Final = 1.2
 SECOND_US: Final = 10**6
 _MAX_PORT: Final = 65535
+_MAX_MAPPINGS: Final = 16
+_MAX_CLASSES: Final = 8
+_MAX_KEY: Final = 253
 _STRATEGIES: Final = tuple(one.value for one in model.FairSharing().strategies)
 _DEFAULTS: Final = Settings()
 
@@ -205,9 +209,20 @@ class _Reader:
 
     def _device_classes(self, found: Iterable[kueue.DeviceClassMapping]) -> dict[str, str]:
         made: dict[str, str] = {}
-        for index, one in enumerate(found):
+        mappings, seen = list(found), set[str]()
+        self._check_count("resources.deviceClassMappings", len(mappings), _MAX_MAPPINGS)
+        for index, one in enumerate(mappings):
             path = f"resources.deviceClassMappings[{index}]"
-            for place, name in enumerate(one.device_class_names):
+            classes = one.device_class_names or []
+            self._check_key(f"{path}.name", one.name)
+            if one.name in seen:
+                self.problems.append(f"{path}.name: {one.name!r} has a mapping already")
+            if not classes:
+                self.problems.append(f"{path}.deviceClassNames: at least one must be named")
+            self._check_count(f"{path}.deviceClassNames", len(classes), _MAX_CLASSES)
+            seen.add(one.name)
+            for place, name in enumerate(classes):
+                self._check_key(f"{path}.deviceClassNames[{place}]", name)
                 if name in made:
                     self.problems.append(
                         f"{path}.deviceClassNames[{place}]: {name!r} is counted as {made[name]}"
@@ -215,6 +230,14 @@ class _Reader:
                     )
                 made[name] = one.name
         return made
+
+    def _check_count(self, path: str, count: int, most: int) -> None:
+        if count > most:
+            self.problems.append(f"{path}: {count} are too many, at most {most}")
+
+    def _check_key(self, path: str, name: str) -> None:
+        if len(name) > _MAX_KEY or re.fullmatch(scalars.QUALIFIED_NAME_PATTERN, name) is None:
+            self.problems.append(f"{path}: {name!r}: must be a name such as example.com/gpu")
 
     def _check_quantity(self, path: str, text: str, least: int | None = None) -> None:
         try:
@@ -241,14 +264,15 @@ class _Reader:
         if found is None:
             return None
         sampling = found.usage_sampling_interval or _SAMPLING_US
-        if found.usage_half_life_time < 0:
+        half_life = found.usage_half_life_time or 0
+        if half_life < 0:
             self.problems.append(f"{path}.usageHalfLifeTime: must not be negative")
         if sampling < 0:
             self.problems.append(f"{path}.usageSamplingInterval: must be above 0")
         for resource, weight in (found.resource_weights or {}).items():
             self._check_quantity(f"{path}.resourceWeights[{resource}]", weight, least=0)
         return AdmissionFairSharingSettings(
-            half_life_us=max(found.usage_half_life_time, 0),
+            half_life_us=max(half_life, 0),
             sampling_us=max(sampling, 1),
             weights=found.resource_weights or {},
         )
@@ -285,10 +309,11 @@ class _Reader:
         found, default = self._kueue, DEFAULT_VISIBILITY_ADDRESS
         if isinstance(found, kueue.ConfigurationV1Beta1) or found.visibility_server is None:
             return None
-        port = found.visibility_server.bind_port
+        host = found.visibility_server.bind_address
+        if host is not None and not _is_ip_address(host):
+            self.problems.append(f"visibilityServer.bindAddress: {host!r}: must be an IP address")
         return ListenAddress(
-            host=found.visibility_server.bind_address or default.host,
-            port=default.port if port is None else port,
+            host=host or default.host, port=found.visibility_server.bind_port or default.port
         )
 
     def _workloads(self) -> WorkloadSettings:
@@ -328,11 +353,12 @@ class _Reader:
     def _webhook(self) -> WebhookSettings:
         found, own = self._kueue.webhook or kueue.Webhook(), self._gpu.webhook or gpu.Webhook()
         default = _DEFAULTS.webhook
-        port = default.address.port if found.port is None else found.port
         return WebhookSettings(
             threads=own.threads or default.threads,
             max_body_bytes=own.max_body_bytes or default.max_body_bytes,
-            address=ListenAddress(host=found.host or default.address.host, port=port),
+            address=ListenAddress(
+                host=found.host or default.address.host, port=found.port or default.address.port
+            ),
             certificates=found.cert_dir or "",
         )
 
@@ -347,6 +373,14 @@ class _Reader:
         return ListenAddress(
             host=host.strip("[]") or _DEFAULTS.webhook.address.host, port=int(port)
         )
+
+
+def _is_ip_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _optional_seconds(microseconds: int | None) -> float | None:

@@ -1,7 +1,8 @@
 """What a configuration file says about Workloads: readiness of pods, retention, labels.
 
 Source: kueue apis/config/v1beta1/defaults.go and v1beta2/defaults.go for what a missing field
-means. Differs: a file without ``waitForPodsReady`` does not wait (ADR 0005).
+means: v1beta2 takes a time-out of 0 for unset, v1beta1 does not, and is refused then by
+pkg/config/validation.go. Differs: a file without ``waitForPodsReady`` does not wait (ADR 0005).
 """
 
 import re
@@ -68,16 +69,21 @@ def read(document: Document, problems: list[str]) -> WorkloadSettings:
 def _pods_ready(document: Document, problems: list[str]) -> PodsReadySettings | None:
     found = document.wait_for_pods_ready or kueue.WaitForPodsReady()
     older = isinstance(found, kueue.WaitForPodsReadyV1Beta1)
-    timeout = _default(found.timeout, _TIMEOUT_V1BETA1_US if older else _TIMEOUT_US)
-    recovery = _default(found.recovery_timeout, 0 if older else timeout)
-    requeuing = found.requeuing_strategy or kueue.RequeuingStrategy()
     path = "waitForPodsReady"
+    if older:
+        timeout = _default(found.timeout, _TIMEOUT_V1BETA1_US)
+    else:
+        timeout = found.timeout or _TIMEOUT_US
+    recovery = _default(found.recovery_timeout, timeout)
+    requeuing = found.requeuing_strategy or kueue.RequeuingStrategy()
     wrong = _negative(
         {
             f"{path}.timeout": timeout,
             f"{path}.recoveryTimeout": found.recovery_timeout or 0,
         }
     )
+    if timeout == 0:
+        wrong.append(f"{path}.timeout: must be above 0; leave it out for the default, 5m")
     if wrong:
         problems += wrong
         return None

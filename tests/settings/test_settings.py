@@ -337,8 +337,8 @@ def test_a_file_that_does_not_mention_readiness_does_not_wait():
         (V1BETA2, {"timeout": "7m"}, 7, 7, False),
         (V1BETA2, {"timeout": "7m", "recoveryTimeout": "0s"}, 7, 0, False),
         (V1BETA2, {"blockAdmission": True}, 30, 30, True),
-        (V1BETA1, {"enable": True}, 5, 0, True),
-        (V1BETA1, {"enable": True, "blockAdmission": False}, 5, 0, False),
+        (V1BETA1, {"enable": True}, 5, 5, True),
+        (V1BETA1, {"enable": True, "blockAdmission": False}, 5, 5, False),
     ],
 )
 def test_each_version_has_its_own_defaults_of_readiness(

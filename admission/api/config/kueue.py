@@ -1,7 +1,9 @@
 """Kueue's ``Configuration`` as a file may hold it, in both of its versions.
 
+Null means the same as an absent field, and in a list or mapping the zero value of the element.
+
 Source: kueue apis/config/v1beta1 and v1beta2, configuration_types.go; rules of values from
-pkg/config/validation.go.
+pkg/config/validation.go; encoding/json of Go for null.
 """
 
 from typing import Annotated, Any, Final, Literal
@@ -40,14 +42,25 @@ def _number(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
+def _or_zero(value: Any) -> Any:
+    return "0" if value is None else _number(value)
+
+
+def _or_empty(value: Any) -> Any:
+    return "" if value is None else value
+
+
 Port = Annotated[int, Field(ge=0, le=65535)]
 Count = Annotated[int, Field(ge=0)]
+Text = Annotated[str, BeforeValidator(_or_empty)]
+"""An element of a list."""
 LabelValue = Annotated[
     str,
     StringConstraints(pattern=r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$", max_length=63),
+    BeforeValidator(_or_empty),
 ]
-Weight = Annotated[str, BeforeValidator(_number)]
-Quantity = Annotated[str, BeforeValidator(_number)]
+Weight = Annotated[str, BeforeValidator(_or_zero)]
+Quantity = Annotated[str, BeforeValidator(_or_zero)]
 Anything = dict[str, Any]
 Strategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 
@@ -138,7 +151,7 @@ class Health(ConfigModel):
 class Controller(ConfigModel):
     """Workers of Kueue's controllers."""
 
-    group_kind_concurrency: Annotated[dict[str, int] | None, _NO_LIMIT] = None
+    group_kind_concurrency: Annotated[dict[str, int | None] | None, _NO_LIMIT] = None
     cache_sync_timeout: Annotated[int | None, _LIBRARY] = None
 
 
@@ -242,9 +255,9 @@ class PodOptions(ConfigModel):
 class Integrations(ConfigModel):
     """Kinds of jobs."""
 
-    frameworks: Annotated[list[str] | None, _KINDS] = None
-    external_frameworks: Annotated[list[str] | None, _KINDS] = None
-    label_keys_to_copy: list[str] | None = None
+    frameworks: Annotated[list[Text] | None, _KINDS] = None
+    external_frameworks: Annotated[list[Text] | None, _KINDS] = None
+    label_keys_to_copy: list[Text] | None = None
 
 
 class IntegrationsV1Beta1(Integrations):
@@ -270,26 +283,26 @@ class VisibilityServer(ConfigModel):
     """The API server of pending workloads."""
 
     bind_address: str | None = None
-    bind_port: Port | None = None
+    bind_port: Annotated[int, Field(ge=1, le=65535)] | None = None
 
 
 class FairSharing(ConfigModel):
-    """Fair sharing between ClusterQueues; present means on."""
+    """Fair sharing between ClusterQueues; present means on, no strategies means all (ADR 0095)."""
 
-    preemption_strategies: list[Strategy] = Field(min_length=1, max_length=2)
+    preemption_strategies: list[Strategy] | None = None
 
 
 class FairSharingV1Beta1(ConfigModel):
     """Fair sharing between ClusterQueues, v1beta1."""
 
-    enable: bool = False
-    preemption_strategies: list[Strategy] | None = Field(default=None, max_length=2)
+    enable: bool | None = None
+    preemption_strategies: list[Strategy] | None = None
 
 
 class AdmissionFairSharing(ConfigModel):
     """Ordering of LocalQueues by past usage."""
 
-    usage_half_life_time: Duration
+    usage_half_life_time: Duration | None = None
     usage_sampling_interval: Duration | None = None
     resource_weights: dict[str, Weight] | None = None
 
@@ -297,8 +310,8 @@ class AdmissionFairSharing(ConfigModel):
 class Transformation(ConfigModel):
     """How a requested resource is counted as others."""
 
-    input: str = Field(min_length=1)
-    strategy: Literal["Retain", "Replace"] | None = None
+    input: Text = ""
+    strategy: Literal["Retain", "Replace", ""] | None = None
     multiply_by: str | None = None
     outputs: dict[str, Quantity] | None = None
 
@@ -306,8 +319,8 @@ class Transformation(ConfigModel):
 class DeviceClassMapping(ConfigModel):
     """DeviceClasses that are counted as a resource, v1beta1."""
 
-    name: str
-    device_class_names: list[str]
+    name: Text = ""
+    device_class_names: list[Text] | None = None
 
 
 class DeviceSource(ConfigModel):
@@ -326,7 +339,7 @@ class DeviceClassMappingV1Beta2(DeviceClassMapping):
 class Resources(ConfigModel):
     """How requests are counted, v1beta1."""
 
-    exclude_resource_prefixes: list[str] | None = None
+    exclude_resource_prefixes: list[Text] | None = None
     transformations: list[Transformation] | None = None
     device_class_mappings: list[DeviceClassMapping] | None = None
 
@@ -335,7 +348,7 @@ class ResourcesV1Beta2(ConfigModel):
     """How requests are counted."""
 
     quota_check_strategy: Literal["BlockUndeclared", "IgnoreUndeclared"] | None = None
-    exclude_resource_prefixes: list[str] | None = None
+    exclude_resource_prefixes: list[Text] | None = None
     transformations: list[Transformation] | None = None
     device_class_mappings: list[DeviceClassMappingV1Beta2] | None = None
 
@@ -358,7 +371,7 @@ class Configuration(ConfigModel):
 
     api_version: str = ""
     kind: str = ""
-    namespace: Annotated[str, Field(min_length=1)] | None = None
+    namespace: str | None = None
     webhook: Webhook | None = None
     leader_election: LeaderElection | None = None
     health: Health | None = None
@@ -370,7 +383,9 @@ class Configuration(ConfigModel):
     internal_cert_management: Annotated[InternalCertManagement | None, _CERTIFICATES] = None
     client_connection: Annotated[ClientConnection | None, _NO_LIMIT] = None
     admission_fair_sharing: AdmissionFairSharing | None = None
-    feature_gates: Annotated[dict[str, bool] | None, Unused("there are no feature gates")] = None
+    feature_gates: Annotated[
+        dict[str, bool | None] | None, Unused("there are no feature gates")
+    ] = None
     object_retention_policies: RetentionPolicies | None = None
 
 

@@ -198,13 +198,16 @@ def _models(annotation: Any) -> Iterator[type[ConfigModel]]:
 
 
 def _unused(value: ConfigModel, path: str) -> Iterator[UnusedField]:
-    """Fields that are set and unused; of a mapping or object below one, each that is set."""
+    """Fields that are set and unused; of a mapping or object below one, each that is set.
+
+    Null, the empty text and an empty object set nothing: Go programs write them for every field.
+    """
     for name in value.model_fields_set:
         info = type(value).model_fields[name]
         below = f"{path}.{info.alias or name}".removeprefix(".")
         content = getattr(value, name)
         mark = next((one for one in info.metadata if isinstance(one, Unused)), None)
-        if mark is not None and content is not None:
+        if mark is not None:
             yield from (UnusedField(path=one, why=mark.why) for one in _leaves(content, below))
         elif isinstance(content, ConfigModel):
             yield from _unused(content, below)
@@ -215,7 +218,9 @@ def _unused(value: ConfigModel, path: str) -> Iterator[UnusedField]:
 
 
 def _leaves(content: Any, path: str) -> Iterator[str]:
-    if not isinstance(content, ConfigModel) or not content.model_fields_set:
+    if content is None or content == "":
+        return
+    if not isinstance(content, ConfigModel):
         yield path
         return
     for name in content.model_fields_set:
