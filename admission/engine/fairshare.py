@@ -1,19 +1,23 @@
-"""Weighted dominant resource share, compared exactly.
+"""Weighted dominant resource share.
+
+Shares are IEEE doubles, computed step by step as Kueue computes them: where two shares are equal
+by arithmetic and their weights differ, the last bit decides, there as here (ADR 0075). Everything
+else in the engine is an integer.
 
 Source: kueue pkg/cache/scheduler/fair_sharing.go; KEP 1714.
 """
 
+import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Final
 
 from admission.base import amount
 from admission.base.names import ResourceName
 from admission.engine import quota
 from admission.engine.hierarchy import Node
+from admission.engine.model import DEFAULT_WEIGHT
 
-WEIGHT_UNIT: Final = 10**9
-SCALE: Final = 1000
+SCALE: Final = 1000.0
 """A share is given in thousandths of what could be lent."""
 
 
@@ -22,55 +26,41 @@ class Share:
     """A node's share: borrowed / lendable of its dominant resource, over its weight.
 
     Attributes:
-        borrowed: amount borrowed of the dominant resource; 0 when nothing is.
-        lendable: what the parent could lend of it; positive.
-        weight: in units of 1e-9. A borrower of weight 0 is above every other weight.
-        resource: the dominant resource; empty when nothing is borrowed.
+        borrows: the node uses more than its quota of some resource. Its share is 0 all the same
+            if its parent can lend nothing of it.
+        ratio: borrowed / lendable of the dominant resource in thousandths, before the weight.
+        weight: a borrower of weight 0 is above every other weight.
+        resource: the dominant resource; empty when the ratio is 0.
     """
 
-    borrowed: int = 0
-    lendable: int = 1
-    weight: int = WEIGHT_UNIT
+    borrows: bool = False
+    ratio: float = 0.0
+    weight: float = 1.0
     resource: str = ""
 
-    @property
-    def is_zero(self) -> bool:
-        """Whether nothing is borrowed."""
-        return self.borrowed == 0
+    def value(self) -> float:
+        """Return the weighted share in thousandths; infinity for a share of weight 0."""
+        if self.ratio == 0:
+            return 0.0
+        return math.inf if self.weight == 0 else self.ratio / self.weight
 
     @property
-    def endless(self) -> bool:
-        """Whether the node borrows without any right to."""
-        return self.weight == 0 and self.borrowed > 0
-
-    def value(self) -> Fraction | None:
-        """The share in thousandths; None for an endless one."""
-        if self.endless:
-            return None
-        if self.is_zero:
-            return Fraction(0)
-        return Fraction(self.borrowed * SCALE * WEIGHT_UNIT, self.lendable * self.weight)
+    def order(self) -> tuple[float, float]:
+        """Sorts shares: 1. by value, 2. infinite ones by their ratio."""
+        value = self.value()
+        return value, self.ratio if value == math.inf else 0.0
 
     def rounded_up(self) -> int:
-        """The share as status shows it; the largest 64-bit integer for an endless one."""
+        """Return the share as status shows it; the largest 64-bit integer for infinity."""
         value = self.value()
-        return amount.MAX_INT64 if value is None else -(-value.numerator // value.denominator)
-
-    def compare(self, other: "Share") -> int:
-        """Negative if this share is below the other, 0 if they are equal, else positive."""
-        if self.endless or other.endless:
-            if self.endless != other.endless:
-                return 1 if self.endless else -1
-            return self.borrowed * other.lendable - other.borrowed * self.lendable
-        mine = self.borrowed * other.lendable * other.weight
-        return mine - other.borrowed * self.lendable * self.weight
+        return amount.MAX_INT64 if value == math.inf else amount.clamp(math.ceil(value))
 
 
 NOTHING: Final = Share()
 
 
 def of(node: Node) -> Share:
-    """The share of a node at its present usage; nothing for a root."""
+    """Return the share of a node at its present usage; nothing for a root."""
     if node.parent is None:
         return NOTHING
     borrowed: dict[ResourceName, int] = {}
@@ -81,23 +71,17 @@ def of(node: Node) -> Share:
     if not borrowed:
         return NOTHING
     lendable = lendable_of(node.parent)
-    return _dominant(borrowed, lendable, node.weight)
-
-
-def _dominant(
-    borrowed: dict[ResourceName, int], lendable: dict[ResourceName, int], weight: int
-) -> Share:
-    best = NOTHING
+    ratio, dominant = 0.0, ""
     for resource in sorted(borrowed) if len(borrowed) > 1 else borrowed:
         base = lendable.get(resource, 0)
-        taken = borrowed[resource]
-        if base > 0 and taken * best.lendable > best.borrowed * base:
-            best = Share(taken, base, weight, resource)
-    return best
+        found = float(amount.clamp(borrowed[resource])) * SCALE / float(base) if base > 0 else 0.0
+        if found > ratio:
+            ratio, dominant = found, resource
+    return Share(True, ratio, node.weight / DEFAULT_WEIGHT, dominant)
 
 
 def lendable_of(cohort: Node) -> dict[ResourceName, int]:
-    """What a cohort could hand out per resource, over all flavors, were nothing in use."""
+    """Return what a cohort could hand out per resource, over all flavors, were nothing in use."""
     if not cohort.lendable:
         found: dict[ResourceName, int] = {}
         for fr in cohort.root().subtree:

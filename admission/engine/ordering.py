@@ -63,8 +63,8 @@ class _Contender:
         """1. not borrowing, 2. lower share, 3. higher priority, 4. earlier, 5. UID."""
         if self.borrows != other.borrows:
             return other.borrows
-        if difference := self.share.compare(other.share):
-            return difference < 0
+        if self.share.order != other.share.order:
+            return self.share.order < other.share.order
         return _tie_key(self.nominee) < _tie_key(other.nominee)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from admission.base.names import ClusterQueueName, FlavorResource, ResourceName
 from admission.engine import fairshare, quota
+from admission.engine.fairshare import Share
 from admission.engine.hierarchy import CohortNode, Node, QueueNode, members
 from admission.engine.model import LocalQueue, StopPolicy
 from admission.state.activity import Blockers
@@ -35,7 +36,7 @@ class QueueStatus:
         usage: usage of ``admitted``; same layout.
         borrowed_reservation: part of ``reservation`` above nominal quota; same layout.
         borrowed_usage: part of ``usage`` above nominal quota; same layout.
-        weighted_share: fair share, rounded up; None unless fair sharing is on.
+        weighted_share: fair share; None unless fair sharing is on.
     """
 
     active: bool
@@ -52,7 +53,7 @@ class QueueStatus:
     usage: Amounts = field(default_factory=dict)
     borrowed_reservation: Amounts = field(default_factory=dict)
     borrowed_usage: Amounts = field(default_factory=dict)
-    weighted_share: int | None = None
+    weighted_share: Share | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ class CohortStatus:
         quota: nominal quota of the whole subtree that can be used here.
         reservation: what workloads of the subtree hold.
         admitted: how many of them may run.
-        weighted_share: fair share, rounded up; None unless fair sharing is on.
+        weighted_share: fair share; None unless fair sharing is on.
     """
 
     parent: str
@@ -73,7 +74,7 @@ class CohortStatus:
     quota: Amounts
     reservation: Amounts
     admitted: int
-    weighted_share: int | None
+    weighted_share: Share | None
 
 
 def of_cluster_queue(
@@ -194,6 +195,6 @@ def of_cohort(node: CohortNode, tallies: Iterable[Tally], *, fair: bool) -> Coho
     )
 
 
-def share_of(node: Node, *, fair: bool) -> int | None:
-    """The weighted share as status shows it; None unless fair sharing is on."""
-    return fairshare.of(node).rounded_up() if fair else None
+def share_of(node: Node, *, fair: bool) -> Share | None:
+    """Return the weighted share of a node; None unless fair sharing is on."""
+    return fairshare.of(node) if fair else None

@@ -12,7 +12,7 @@ from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers.queues.accounting import Accounting
 from admission.engine import decisions, messages, model
 from admission.kube import patches, resources
-from tests.controllers.world import World, cluster_queue, flavor, local_queue, namespace
+from tests.controllers.world import World, cluster_queue, cohort, flavor, local_queue, namespace
 
 _NUMBERS = count()
 
@@ -301,6 +301,24 @@ def test_series_of_a_cohort_that_is_gone_are_removed() -> None:
     world.pass_time(2)
 
     assert known("cohort_subtree_quota", cohort=f"{queue}-pool", **GPU) is None
+
+
+def test_shares_in_metrics_are_not_rounded() -> None:
+    world = World(config=model.Config(fair_sharing=model.FairSharing()))
+    queue = f"queue-{next(_NUMBERS)}"
+    pool, root = f"{queue}-pool", f"{queue}-root"
+    world.add(namespace(), flavor(), cohort(pool, parentName=root), local_queue(queue=queue))
+    world.add(cluster_queue(queue, quota=4, cohortName=pool))
+    world.add(cluster_queue(f"{queue}-lender", quota=2, cohortName=root))
+    world.settle()
+    world.add_pod("train", gpus=5)
+    world.pass_time(2)
+
+    shown = world.store.get(resources.CLUSTER_QUEUES, queue)["status"]["fairSharing"]
+    assert shown == {"weightedShare": 167}
+    labels = {"cluster_queue": queue, "cohort": pool}
+    assert known("cluster_queue_weighted_share", **labels) == 1000 / 6
+    assert known("cohort_weighted_share", cohort=pool) == 1000 / 6
 
 
 def test_an_endless_share_is_no_number() -> None:

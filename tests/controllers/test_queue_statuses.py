@@ -14,13 +14,13 @@ from admission.controllers.writing.writer import Sender
 from admission.controllers.writing.writes import Purpose
 from admission.engine import model
 from admission.kube import patches, resources
-from admission.kube.api import Document
 from admission.kube.store import Store
 from admission.settings import ControllerSettings
 from tests.clocks import FakeClock
 from tests.controllers.world import (
     World,
     cluster_queue,
+    cohort,
     flavor,
     local_queue,
     namespace,
@@ -39,15 +39,6 @@ BY_USAGE: Final[Mapping[str, Any]] = {
     "admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}
 }
 LATER = "2026-01-01T00:05:00Z"
-
-
-def cohort(name: str = "pool", **spec: Any) -> Document:
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Cohort",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
 
 
 def status(world: World, resource: resources.Resource, name: str, ns: str = "") -> dict[str, Any]:

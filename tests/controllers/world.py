@@ -227,6 +227,15 @@ def flavor(name: str = "a100", **labels: str) -> Document:
     }
 
 
+def cohort(name: str = "pool", **spec: Any) -> Document:
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Cohort",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
 def cluster_queue(
     name: str = "gpus", *, quota: int = 4, flavors: tuple[str, ...] = ("a100",), **spec: Any
 ) -> Document:

@@ -1,7 +1,7 @@
 """Worked examples of fair sharing, amounts in cores."""
 
+import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -154,6 +154,32 @@ EXAMPLES = (
         {"r1a": FAIRNESS},
     ),
     Example(
+        "an owner takes its quota back from a borrower whose share is 0",
+        (
+            cq("amber", 2, None, 0, cohort="q", reclaim=ANY),
+            cq("beryl", 0, cohort="q"),
+            held("b", "beryl", 2),
+            want("new", "amber", 1),
+        ),
+        {"b": RECLAIM},
+    ),
+    Example(
+        "of equal shares the second strategy takes the candidate that comes first",
+        (
+            cohort("q", 7),
+            cq("amber", 0, cohort="q", reclaim=ANY),
+            cq("beryl", 0, cohort="q"),
+            cq("coral", 0, cohort="q"),
+            cq("pool", 5, cohort="q"),
+            held("b", "beryl", 3, r=-10),
+            held("small", "beryl", 1, r=-60),
+            held("c", "coral", 3, p=-1, r=-50),
+            held("full", "pool", 5),
+            want("new", "amber", 2),
+        ),
+        {"c": FAIRNESS},
+    ),
+    Example(
         "the own queue pays by its own policy",
         (
             cq("amber", 2, cohort="q", within=LOWER, reclaim=ANY),
@@ -173,7 +199,7 @@ def test_whom_a_workload_robs(example):
     assert evicted(made.cycle()) == example.victims
 
 
-def share(objects: tuple[Any, ...], node: str) -> Fraction | None:
+def share(objects: tuple[Any, ...], node: str) -> float:
     return fairshare.of(fair(*objects).node(node)).value()
 
 
@@ -183,6 +209,7 @@ BUBBLE = (
     cq("k2", 5, cohort="top"),
     held("k", "k1", 7),
 )
+WEIGHTLESS = (cq("x", 4, cohort="q", weight=0), cq("y", 4, cohort="q"), held("h", "x", 5))
 TWO_FLAVORS = (
     cq("amber", cohort="q", weight=2, groups=[
         group({"f1": {"cpu": (2,), "memory": ("4Gi",)}, "f2": {"cpu": (2,), "memory": (0,)}})
@@ -198,11 +225,15 @@ TWO_FLAVORS = (
 @pytest.mark.parametrize(
     ("objects", "node", "expected"),
     [
-        (BUBBLE, "k1", Fraction(1000, 11)),
+        (BUBBLE, "k1", 1000 / 11),
         (BUBBLE, "mid", 0),
         (BUBBLE, "top", 0),
         (TWO_FLAVORS, "amber", 125),
-        ((cq("x", 4, cohort="q", weight=0), cq("y", 4, cohort="q"), held("h", "x", 5)), "x", None),
+        (
+            (cq("x", 4, cohort="q", weight=0), cq("y", 4, cohort="q"), held("h", "x", 5)),
+            "x",
+            math.inf,
+        ),
         ((cq("x", 4), held("h", "x", 5)), "x", 0),
     ],
 )
@@ -217,22 +248,45 @@ def test_of_equally_used_resources_the_first_by_name_dominates():
 @pytest.mark.parametrize(
     ("lower", "higher"),
     [
-        (Share(), Share(1, 3)),
-        (Share(1, 3), Share(1, 3, weight=10**9 // 2)),
-        (Share(10**18, 1), Share(1, 10**18, weight=0)),
-        (Share(1, 3, weight=0), Share(1, 2, weight=0)),
-        (Share(333333333333333333, 10**18), Share(1, 3)),
+        (Share(), Share(True, 1000 / 3)),
+        (Share(True, 1000 / 3), Share(True, 1000 / 3, weight=0.5)),
+        (Share(True, 1e18), Share(True, 1e-9, weight=0)),
+        (Share(True, 1000 / 3, weight=0), Share(True, 500, weight=0)),
     ],
-    ids=["none", "weight", "weight 0 is above all", "two of weight 0 by ratio", "exact"],
+    ids=["none", "weight", "weight 0 is above all", "two of weight 0 by ratio"],
 )
-def test_shares_are_ordered_exactly(lower, higher):
-    assert lower.compare(higher) < 0
-    assert higher.compare(lower) > 0
-    assert lower.compare(lower) == 0
+def test_shares_are_ordered(lower, higher):
+    assert lower.order < higher.order
+
+
+def test_a_borrower_to_whom_nothing_can_be_lent_has_the_share_of_one_that_borrows_nothing():
+    assert Share(True, 0).order == Share().order
+    assert Share(True, 0, weight=0).order == Share().order
+
+
+def test_the_last_bit_decides_between_shares_that_differ_in_weight_only():
+    """3 / 1.5 and 2 of 11 are the same number; as doubles the former is above the latter."""
+    queues = (
+        cq("x", 2, cohort="q", weight=1.5),
+        cq("y", 4, cohort="q"),
+        cq("pool", 5, cohort="q"),
+    )
+    made = fair(*queues, held("x1", "x", 5), held("y1", "y", 6))
+
+    over, under = (fairshare.of(made.node(name)) for name in ("x", "y"))
+
+    assert over.order > under.order
+    assert (over.rounded_up(), under.rounded_up()) == (182, 182)
 
 
 @pytest.mark.parametrize(
-    ("found", "shown"), [(Share(), 0), (Share(1, 3), 334), (Share(1, 3, weight=0), MAX_INT64)]
+    ("found", "shown"),
+    [
+        (Share(), 0),
+        (Share(True, 1000 / 3), 334),
+        (Share(True, 1000 / 3, weight=0), MAX_INT64),
+        (Share(True, 9e21, weight=1e-9), MAX_INT64),
+    ],
 )
 def test_status_shows_the_share_rounded_up(found, shown):
     assert found.rounded_up() == shown

@@ -9,6 +9,7 @@ from admission.base.names import ClusterQueueName, LocalQueueKey, ResourceName, 
 from admission.engine import fairusage, model
 from admission.engine.fairusage import Consumption
 from tests.engine.worlds import (
+    ANY,
     CPU,
     LOWER,
     NOW_US,
@@ -178,7 +179,69 @@ def test_the_team_that_used_more_gives_way_first():
     assert evicted(made.cycle()) == {"left-old": "InClusterQueue"}
 
 
-def placed(name: str, team: str, r: int) -> model.Workload:
+def lenders(*objects: model.Workload, fair: bool, usage_based: bool = True) -> World:
+    """The teams of ``solo``, of which left used more, borrow from the ClusterQueue ``owner``."""
+    made = world(
+        cq("solo", 0, cohort="q", usage_based=usage_based),
+        cq("plain", 0, cohort="q"),
+        cq("owner", 4, cohort="q", reclaim=ANY),
+        config=model.Config(
+            admission_fair_sharing=TEN_MINUTES,
+            fair_sharing=model.FairSharing() if fair else None,
+        ),
+    )
+    for name in ("left", "right"):
+        local = model.LocalQueue(
+            key=LocalQueueKey("default", name), cluster_queue=ClusterQueueName("solo")
+        )
+        made.state.set_local_queue(local)
+    used = Consumption(consumed={CPU: 10**9}, updated_us=NOW_US)
+    made.state.restore_consumption(LEFT, used, NOW_US)
+    made.add(*objects)
+    return made
+
+
+@pytest.mark.parametrize("fair", [False, True], ids=["classical", "fair sharing"])
+@pytest.mark.parametrize(
+    ("usage_based", "victim"),
+    [(True, "left-old"), (False, "right-new")],
+    ids=["usage based", "not usage based"],
+)
+def test_a_lender_takes_first_from_the_team_that_used_more(fair, usage_based, victim):
+    made = lenders(
+        placed("left-old", "left", -50, p=3),
+        placed("right-new", "right", -10, p=1),
+        want("new", "owner", 3),
+        fair=fair,
+        usage_based=usage_based,
+    )
+
+    assert list(evicted(made.cycle())) == [victim]
+
+
+@pytest.mark.parametrize(
+    ("outsider", "victims"),
+    [
+        (held("plain", "plain", 1, p=0), ["plain", "left-low", "left-high"]),
+        (held("plain", "plain", 1, p=2), ["left-low", "plain", "left-high"]),
+        (held("plain", "plain", 1, p=9), ["left-low", "left-high", "right-low"]),
+    ],
+    ids=["below all", "between", "above all"],
+)
+def test_queues_are_compared_by_the_first_candidates_of_each(outsider, victims):
+    made = lenders(
+        placed("left-low", "left", -50, p=1),
+        placed("left-high", "left", -50, p=7),
+        placed("right-low", "right", -50, p=0),
+        outsider,
+        want("new", "owner", 3),
+        fair=False,
+    )
+
+    assert list(evicted(made.cycle())) == victims
+
+
+def placed(name: str, team: str, r: int, p: int = 0) -> model.Workload:
     """A workload of a team that holds one core of ``solo``."""
     key = LocalQueueKey("default", team)
-    return replace(held(name, "solo", 1, r=r), queue=key)
+    return replace(held(name, "solo", 1, r=r, p=p), queue=key)

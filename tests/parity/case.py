@@ -4,6 +4,7 @@ Reads only a case's input (``start``, ``fairSharing``, ``objects``, ``steps[].op
 what was expected is compared elsewhere.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -188,7 +189,7 @@ def _share(node: Node, *, fair: bool) -> Document:
     if not fair:
         return {}
     value = fairshare.of(node).value()
-    return {"weightedShare": "Infinity" if value is None else value}
+    return {"weightedShare": "Infinity" if value == math.inf else value}
 
 
 def _nested(amounts: Mapping[FlavorResource, int]) -> Document:

@@ -2,13 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from admission.base import quantity
-
-TOLERANCE = Fraction(1, 10**9)
-"""Relative tolerance of shares: the recorded ones are floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +96,6 @@ def _walk(path: str, left: Any, right: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    if isinstance(right, Fraction) and isinstance(left, int | float):
-        return abs(Fraction(left) - right) <= TOLERANCE * max(abs(right), Fraction(1))
     if isinstance(left, Mapping) or isinstance(right, Mapping):
         return not left and not right
     return bool(left == right)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tests.parity import victims
 from tests.parity.case import Run
 from tests.parity.compare import Difference, differences
 
@@ -33,6 +34,8 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
 
 def replay(case: Mapping[str, Any], *, messages: bool = False) -> list[Difference]:
     """Every difference between a case's record and this engine."""
+    if "targets" in case:
+        return victims.differences(case)
     expected = [case["initial"], *(step["expect"] for step in case["steps"])]
     found: list[Difference] = []
     for index, (wanted, got) in enumerate(zip(expected, Run(case).observations(), strict=True)):

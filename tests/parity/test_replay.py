@@ -12,8 +12,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_every_family_of_cases_is_there():
-    assert [path.name.split(".")[0] for path in FAMILIES] == [f"F{n:02}" for n in range(1, 18)]
-    assert sum(1 for path in FAMILIES for _ in replay.read(path)) == 1520
+    families = [*(f"F{n:02}" for n in range(1, 18)), "T01"]
+
+    assert [path.name.split(".")[0] for path in FAMILIES] == families
+    assert sum(1 for path in FAMILIES for _ in replay.read(path)) == 1520 + 1206
 
 
 @pytest.mark.slow
@@ -89,6 +91,17 @@ def test_a_changed_expectation_is_a_difference(spoil):
     spoil(case["steps"][0]["expect"])
 
     assert [one.step for one in replay.replay(case)] == [0]
+
+
+def test_victims_that_were_not_recorded_are_a_difference():
+    case = next(replay.read(replay.CASES / "T01.jsonl.gz"))
+    (victims,) = case["targets"]
+
+    assert replay.replay(case | {"targets": [{}, victims]}) == []
+    assert [one.field for one in replay.replay(case | {"targets": [{}]})] == ["targets"]
+    for name in victims:
+        changed = case | {"targets": [{name: "InCohortFairSharing"}]}
+        assert [one.got for one in replay.replay(changed)] == [victims]
 
 
 def test_a_changed_text_counts_only_with_messages():

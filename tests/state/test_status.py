@@ -6,6 +6,7 @@ import pytest
 
 from admission.base.names import ClusterQueueName, CohortName, LocalQueueKey, WorkloadKey
 from admission.engine import model
+from admission.engine.fairshare import Share
 from admission.state.world import State
 from tests.engine.worlds import (
     NOW_US,
@@ -250,10 +251,10 @@ def test_shares_are_shown_with_fair_sharing_only():
         config=model.Config(fair_sharing=model.FairSharing()),
     )
 
-    assert made.state.cluster_queue_status(SOLO).weighted_share == 84
+    assert made.state.cluster_queue_status(SOLO).weighted_share == Share(True, 1000 / 12, 1, "cpu")
     cohort_status = made.state.cohort_status(CohortName("q"))
     assert cohort_status is not None
-    assert cohort_status.weighted_share == 0
+    assert cohort_status.weighted_share == Share()
 
 
 def test_a_queue_that_nobody_uses_is_told_of_when_it_is_first_seen():

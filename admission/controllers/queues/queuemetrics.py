@@ -15,6 +15,7 @@ from admission.base import amount, quantity
 from admission.base.names import FlavorResource
 from admission.controllers.queues.census import Count
 from admission.controllers.queues.series import Sample, Series
+from admission.engine.fairshare import Share
 from admission.state.status import CohortStatus, QueueStatus
 
 _QUEUE: Final = ("cluster_queue", "replica_role")
@@ -280,8 +281,10 @@ def _waiting(status: QueueStatus) -> tuple[int, int]:
     return status.pending - status.parked, status.parked
 
 
-def _shown_share(share: int) -> float:
-    return math.nan if share == amount.MAX_INT64 else float(share)
+def _shown_share(share: Share) -> float:
+    """Not rounded, other than in the status; no number where it is infinite."""
+    value = share.value()
+    return math.nan if value == math.inf else value
 
 
 def _limit(resource: str, text: str | int | None) -> float:

@@ -15,6 +15,7 @@ from admission.api import views, viewstatuses
 from admission.base import clock, names, quantity
 from admission.base.names import FlavorResource
 from admission.controllers.workloads import conditions
+from admission.engine.fairshare import Share
 from admission.engine.fairusage import Consumption
 from admission.state.status import CohortStatus, QueueStatus
 
@@ -179,8 +180,8 @@ def _active(view: views.Object, status: QueueStatus, now: datetime) -> views.Con
     )
 
 
-def _share(weighted: int | None) -> dict[str, Any] | None:
-    return None if weighted is None else {"weightedShare": weighted}
+def _share(weighted: Share | None) -> dict[str, Any] | None:
+    return None if weighted is None else {"weightedShare": weighted.rounded_up()}
 
 
 def _past_usage(consumption: Consumption) -> dict[str, Any]:

@@ -3,13 +3,19 @@
 Source: kueue pkg/scheduler/preemption/common (policy.go, ordering.go).
 """
 
-from collections.abc import Iterator, Mapping
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from functools import partial
 
-from admission.base import amount
-from admission.base.names import FlavorResource, LocalQueueKey, Uid, WorkloadKey
+from admission.base.names import (
+    ClusterQueueName,
+    FlavorResource,
+    LocalQueueKey,
+    Uid,
+    WorkloadKey,
+)
 from admission.engine import quota
 from admission.engine.decisions import PreemptionReason
 from admission.engine.hierarchy import QueueNode
@@ -92,30 +98,58 @@ def of_queue(
             yield holding
 
 
-OrderKey = tuple[bool, bool, Fraction, int, int, str]
-_NO_RANK: Final = Fraction(0)
-_ENDLESS: Final = Fraction(amount.MAX_INT64) ** 2  # above every usage there can be
+OrderKey = tuple[bool, bool, int, int, str]
 
 
-def order_key(snapshot: Snapshot, preemptor: Preemptor, holding: Holding) -> OrderKey:
-    """Sorts candidates into the order in which they are tried.
+def order_key(preemptor: Preemptor, holding: Holding) -> OrderKey:
+    """Return what sorts candidates of different ClusterQueues.
 
-    1. already evicted, 2. of other ClusterQueues, 3. in the own one, of LocalQueues with more
-    past usage, 4. lower priority, 5. newer reservation, 6. UID.
+    1. already evicted, 2. of other ClusterQueues than the preemptor's, 3. lower priority,
+    4. newer reservation, 5. UID.
     """
-    own = holding.cluster_queue == preemptor.queue.name
-    rank = _NO_RANK
-    if own and snapshot.past_usage is not None and preemptor.queue.spec.usage_based:
-        endless, used = snapshot.past_usage(holding.local_queue)
-        rank = -_ENDLESS if endless else -used
     return (
         not holding.evicted,
-        own,
-        rank,
+        holding.cluster_queue == preemptor.queue.name,
         holding.priority,
         -holding.reserved_us,
         holding.uid,
     )
+
+
+def in_order(snapshot: Snapshot, preemptor: Preemptor, found: Iterable[Holding]) -> list[Holding]:
+    """Return candidates in the order in which they are tried.
+
+    By `order_key`; but two candidates of one ClusterQueue with usage-based admission are first
+    compared by the past usage of their LocalQueues, the higher one first. As that holds for
+    candidates of the same ClusterQueue only, each ClusterQueue is sorted, and of all the first
+    ones the lowest by `order_key` comes next (ADR 0078).
+    """
+    by_usage: dict[ClusterQueueName, list[Holding]] = {}
+    others: list[Holding] = []
+    for holding in found:
+        name = holding.cluster_queue
+        usage_based = snapshot.past_usage is not None and snapshot.queue(name).spec.usage_based
+        (by_usage.setdefault(name, []) if usage_based else others).append(holding)
+    key = partial(order_key, preemptor)
+    ordered = sorted(others, key=key)
+    if not by_usage:
+        return ordered
+    queues = [_by_usage(snapshot, preemptor, holdings) for holdings in by_usage.values()]
+    return list(heapq.merge(ordered, *queues, key=key))
+
+
+def _by_usage(
+    snapshot: Snapshot, preemptor: Preemptor, holdings: Iterable[Holding]
+) -> list[Holding]:
+    """Candidates of one ClusterQueue whose LocalQueues are ordered by past usage."""
+    assert snapshot.past_usage is not None
+    ranks = {name: snapshot.past_usage(name) for name in {one.local_queue for one in holdings}}
+
+    def key(holding: Holding) -> tuple[bool, bool, Fraction, OrderKey]:
+        endless, used = ranks[holding.local_queue]
+        return not holding.evicted, not endless, -used, order_key(preemptor, holding)
+
+    return sorted(holdings, key=key)
 
 
 def fits(queue: QueueNode, requests: Mapping[FlavorResource, int], *, borrowing: bool) -> bool:

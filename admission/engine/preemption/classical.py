@@ -119,7 +119,9 @@ def _in_order(snapshot: Snapshot, preemptor: Preemptor, classes: _Classes) -> li
 
 
 def _sorted(snapshot: Snapshot, preemptor: Preemptor, found: list[_Candidate]) -> list[_Candidate]:
-    return sorted(found, key=lambda one: candidates.order_key(snapshot, preemptor, one.holding))
+    by_key = {one.holding.key: one for one in found}
+    holdings = (one.holding for one in found)
+    return [by_key[one.key] for one in candidates.in_order(snapshot, preemptor, holdings)]
 
 
 def _collect(snapshot: Snapshot, preemptor: Preemptor, need: Need) -> _Classes:

@@ -4,9 +4,8 @@ Source: kueue pkg/scheduler/preemption/fairsharing, KEP 1714 (rules S2-a, S2-b).
 """
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cmp_to_key
 
 from admission.base.names import ClusterQueueName
 from admission.engine import fairshare, hierarchy, quota
@@ -16,7 +15,7 @@ from admission.engine.hierarchy import CohortNode, Node, QueueNode
 from admission.engine.holding import Holding
 from admission.engine.model import FairStrategy, PreemptionPolicy
 from admission.engine.preemption import candidates
-from admission.engine.preemption.candidates import Need, Preemptor, Target
+from admission.engine.preemption.candidates import Need, OrderKey, Preemptor, Target
 from admission.engine.snapshot import Snapshot
 
 
@@ -28,7 +27,7 @@ def targets(
 ) -> tuple[Target, ...]:
     """Victims that make room, in the order of their choice; none if there is no way."""
     found_here = _collect(snapshot, preemptor, need)
-    ordered = sorted(found_here, key=lambda one: candidates.order_key(snapshot, preemptor, one))
+    ordered = candidates.in_order(snapshot, preemptor, found_here)
     if not ordered:
         return ()
     search = _Search(snapshot, preemptor, need)
@@ -74,7 +73,7 @@ class _Search:
         """Takes victims by the first strategy until the preemptor fits."""
         queue = self.preemptor.queue
         entitled = not hierarchy.over_nominal(queue, self.need.short)
-        ordering = _Ordering(queue, ordered, self.snapshot.forest.queues)
+        ordering = _Ordering(self.preemptor, ordered, self.snapshot)
         while (picked := ordering.next()) is not None:
             if picked is queue:
                 self._take(ordering.pop(picked), PreemptionReason.IN_CLUSTER_QUEUE)
@@ -88,10 +87,10 @@ class _Search:
 
     def second(self) -> bool:
         """Takes at most one postponed victim per queue whose share is above the preemptor's."""
-        ordering = _Ordering(self.preemptor.queue, self.postponed, self.snapshot.forest.queues)
+        ordering = _Ordering(self.preemptor, self.postponed, self.snapshot)
         while (picked := ordering.next()) is not None:
             own, other = _rivals(self.preemptor.queue, picked)
-            if fairshare.of(own).compare(fairshare.of(other)) < 0:
+            if fairshare.of(own).order < fairshare.of(other).order:
                 self._take(ordering.pop(picked), PreemptionReason.IN_COHORT_FAIR_SHARING)
                 if self._fits():
                     return True
@@ -105,7 +104,7 @@ class _Search:
         """
         own, other = _rivals(self.preemptor.queue, picked)
         mine, before = fairshare.of(own), fairshare.of(other)
-        hopeless = mine.compare(before) > 0
+        hopeless = mine.order > before.order
         while ordering.has(picked):
             holding = ordering.pop(picked)
             if not hopeless and self._passes(strategy, mine, before, other, holding):
@@ -118,9 +117,9 @@ class _Search:
         self, strategy: FairStrategy, mine: Share, before: Share, other: Node, holding: Holding
     ) -> bool:
         if strategy == FairStrategy.LESS_THAN_INITIAL_SHARE:
-            return mine.compare(before) < 0
+            return mine.order < before.order
         self.snapshot.remove(holding)
-        passes = mine.compare(fairshare.of(other)) <= 0
+        passes = mine.order <= fairshare.of(other).order
         self.snapshot.restore(holding)
         return passes
 
@@ -148,24 +147,17 @@ def _rivals(own: QueueNode, other: QueueNode) -> tuple[Node, Node]:
     raise AssertionError("victims belong to the preemptor's tree")
 
 
-_Queues = Mapping[ClusterQueueName, QueueNode]
-
-
-def _by_share(left: tuple[CohortNode, Share], right: tuple[CohortNode, Share]) -> int:
-    return left[1].compare(right[1])
-
-
 @dataclass(frozen=True, slots=True)
 class _Entry:
     """A queue that may be robbed; the highest share sorts first, then the earliest candidate."""
 
     share: Share
-    first: int
+    first: OrderKey
     queue: QueueNode
 
     def __lt__(self, other: "_Entry") -> bool:
-        difference = self.share.compare(other.share)
-        return difference > 0 or (difference == 0 and self.first < other.first)
+        mine, others = self.share.order, other.share.order
+        return mine > others or (mine == others and self.first < other.first)
 
 
 class _Ordering:
@@ -175,11 +167,11 @@ class _Ordering:
     own side. After a queue was picked, ``next`` looks at it again; nobody else's share changed.
     """
 
-    def __init__(self, own: QueueNode, ordered: list[Holding], queues: _Queues) -> None:
-        self._own = own
+    def __init__(self, preemptor: Preemptor, ordered: list[Holding], snapshot: Snapshot) -> None:
+        self._preemptor = preemptor
+        self._own = own = preemptor.queue
         self._path = {id(node) for node in own.ancestors()}
         self._root = own.root()
-        self._rank = {holding.key: rank for rank, holding in enumerate(ordered)}
         self._left: dict[ClusterQueueName, list[Holding]] = {}
         for holding in reversed(ordered):
             self._left.setdefault(holding.cluster_queue, []).append(holding)
@@ -187,7 +179,7 @@ class _Ordering:
         self._cohorts: dict[int, dict[int, CohortNode]] = {}
         self._picked: QueueNode | None = None
         for name in self._left:
-            self._register(queues[name])
+            self._register(snapshot.queue(name))
 
     def has(self, queue: QueueNode) -> bool:
         """Whether a queue has candidates left."""
@@ -224,9 +216,9 @@ class _Ordering:
         if not self.has(queue) or queue.parent is None:
             return
         share = fairshare.of(queue)
-        if share.is_zero and queue is not self._own:
+        if not share.borrows and queue is not self._own:
             return
-        first = self._rank[self._left[queue.name][-1].key]
+        first = candidates.order_key(self._preemptor, self._left[queue.name][-1])
         heapq.heappush(self._heaps.setdefault(id(queue.parent), []), _Entry(share, first, queue))
 
     def _descend(self, cohort: CohortNode) -> QueueNode | None:
@@ -234,20 +226,30 @@ class _Ordering:
         heap = self._heaps.get(id(cohort))
         share = heap[0].share if heap else None
         for child, child_share in self._children(cohort):
-            if share is not None and child_share.compare(share) < 0:
+            if share is not None and child_share.order < share.order:
                 break
             if (found := self._descend(child)) is not None:
                 return found
         return heapq.heappop(heap).queue if heap else None
 
     def _children(self, cohort: CohortNode) -> list[tuple[CohortNode, Share]]:
-        """Child cohorts that may be robbed, the highest share first."""
+        """Child cohorts that may be robbed, the highest share first.
+
+        A tie is decided as between ClusterQueues, by the first candidates; in Kueue it is not.
+        """
         found = [
             (child, share)
             for child in self._cohorts.get(id(cohort), {}).values()
-            if not (share := fairshare.of(child)).is_zero or id(child) in self._path
+            if (share := fairshare.of(child)).borrows or id(child) in self._path
         ]
-        if len(found) > 1:
-            found.sort(key=lambda pair: pair[0].name, reverse=True)
-            found.sort(key=cmp_to_key(_by_share), reverse=True)
+        if len({share.order for _, share in found}) < len(found):
+            found.sort(key=lambda pair: (self._firsts(pair[0]), pair[0].name))
+        found.sort(key=lambda pair: pair[1].order, reverse=True)
         return found
+
+    def _firsts(self, cohort: CohortNode) -> list[OrderKey]:
+        """The earliest of the first candidates of all queues below a cohort, if there is any."""
+        firsts = [entry.first for entry in self._heaps.get(id(cohort), ())]
+        for child in self._cohorts.get(id(cohort), {}).values():
+            firsts += self._firsts(child)
+        return [min(firsts)] if firsts else []
