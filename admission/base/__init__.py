@@ -1,4 +1,5 @@
-"""Values that every other package may use: names, quantities, amounts, selectors, clock, errors.
+"""Values that every other package may use: quantities, amounts, selectors, clock, errors, threads.
 
-Nothing here knows of Kubernetes objects, quota or HTTP. Test: could it be a library of its own?
+Also the names of labels, annotations, conditions and resources, and which namespaces are managed.
+Nothing here knows of quota, HTTP or the objects themselves.
 """

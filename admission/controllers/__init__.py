@@ -1,6 +1,7 @@
-"""Level-based loops: watch, make Workloads, decide, write, ungate.
+"""The controller: take what is watched, decide when to run a cycle, make requests from its result.
 
-Carries out the engine's decisions; takes none itself. Rooms, each above those that it may import
-from: ``core`` and what only it uses, ``jobs``, ``pods``, ``queues``, ``devices``, ``workloads``,
-``seeing`` and ``writing``.
+Who gets quota is decided by the engine. Layers, each above those that it may import from: `core`;
+`effects`, `quarantine`, `texts` and `watched`; `scheduling`; `explaining` and `queries`; `jobs`;
+`pods`; `queues`; `devices`; `workloads`; `seeing` and `writing`. All of it but the writer threads
+and the list of others' pods runs on the core thread.
 """

@@ -1,5 +1,7 @@
-"""Pure GPU knowledge: catalogue, placement, rewriting, equivalents, LimitRanges, bypass rules.
+"""Pure GPU knowledge: products, MIG placement, cost, rewriting, claims, health, bypass rules.
 
-Values in, values out: no I/O, no clock, no API objects. What a review or a controller does with
-an answer is decided above. The one file read here is the packaged MIG table (catalogue.load).
+LimitRanges as the API server computes them are here as well. Values in, values out: no I/O, no
+clock; `bypass` reads a pod as the API server sends it. What a review or a controller does with an
+answer is decided above. The one file read here is the packaged table of products
+(`catalogue.load`).
 """

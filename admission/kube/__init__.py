@@ -1,5 +1,5 @@
 """The only code that talks to an API server, real or embedded.
 
-Client, reflector, patches, events, lease, and the embedded store that behaves like the real one
-within its scope. Knows objects only as documents with metadata.
+Credentials, HTTP, client, reflector, patches, server-side apply, events, lease, and the embedded
+API server. Objects are documents with metadata, but for the rules that the embedded one has.
 """

@@ -1,4 +1,5 @@
-"""What the controller knows: observed objects, usage and pending queues.
+"""What decisions are made from: queues, usage, pending Workloads, and what they are waiting for.
 
-The only mutable domain state of the program. One thread owns it; nothing here locks or does I/O.
+Belongs to one thread; nothing here locks or does I/O. What is known of pods, Jobs and nodes is in
+`controllers`.
 """

@@ -1,1 +1,4 @@
-"""API objects to engine values and back. Pure functions, no memory, no decisions."""
+"""API objects to values of `engine` and `gpu` and back; configuration files to settings and back.
+
+Pure functions: equal input gives equal output. Counting GPUs as a ClusterQueue does is here, too.
+"""

@@ -1,1 +1,5 @@
-"""The admission edge: bytes to AdmissionReview, policy, bytes back. HTTP and caches only."""
+"""The admission edge: bytes to AdmissionReview or ConversionReview, policy, bytes back.
+
+HTTP, the cache that reviews look up, metrics of reviews, and the webhook configurations. What a
+review decides is in `policy`.
+"""

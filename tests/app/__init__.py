@@ -1,1 +1,1 @@
-"""Tests of admission.app."""
+"""Tests of wiring, processes, installation and the demo."""

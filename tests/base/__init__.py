@@ -1,1 +1,1 @@
-"""Tests of base."""
+"""Tests of values that every package uses."""

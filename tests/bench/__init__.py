@@ -1,1 +1,1 @@
-"""Tests of bench."""
+"""The benchmark (`make bench`): loads, measurements, reports, and tests of these."""

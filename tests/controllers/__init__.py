@@ -1,1 +1,1 @@
-"""Tests of admission.controllers."""
+"""Tests of the controller, turned by hand on the embedded store."""

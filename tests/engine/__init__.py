@@ -1,1 +1,1 @@
-"""Tests of engine."""
+"""Tests of the quota engine."""

@@ -1,1 +1,1 @@
-"""Tests of the client side: reflector, events, lease, transport."""
+"""Tests of the client side and the embedded store: reflector, events, lease, transport, store."""

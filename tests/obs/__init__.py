@@ -1,1 +1,1 @@
-"""Tests of obs."""
+"""Tests of logs."""

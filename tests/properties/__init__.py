@@ -1,1 +1,1 @@
-"""Tests of properties."""
+"""Laws that hold for all inputs, checked with hypothesis."""

@@ -1,1 +1,1 @@
-"""Tests of state."""
+"""Tests of queues, retries and statuses in memory."""

@@ -1,1 +1,1 @@
-"""Tests of translate."""
+"""Tests of translations between objects and engine values."""

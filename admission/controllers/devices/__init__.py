@@ -1,1 +1,4 @@
-"""GPUs that exist, who holds them, and what claims and pods ask of them."""
+"""GPUs that exist and who holds them, the capacity guard, and what changes how pods are counted.
+
+The latter are ResourceClaims, DeviceClasses, LimitRanges and RuntimeClasses.
+"""
