@@ -92,6 +92,12 @@ def test_a_document_links_only_to_what_exists(document) -> None:
             assert anchor in anchors(found.read_text()), target
 
 
+def test_every_family_of_recorded_decisions_is_explained() -> None:
+    folder = tree.ROOT / "tests" / "parity"
+    rows = re.findall(r"(?m)^\| ([A-Z]\d\d) \|", (folder / "README.md").read_text())
+    assert rows == sorted(path.name[:3] for path in (folder / "cases").glob("*.jsonl.gz"))
+
+
 GUIDES = [path for path in DOCUMENTS if path.parent.name != "adr"]
 BASES = ("", "admission", "admission/controllers")
 
