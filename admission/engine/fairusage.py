@@ -37,6 +37,11 @@ class Consumption:
     consumed: Nanos = field(default_factory=dict)
     updated_us: int = 0
 
+    @property
+    def has_usage(self) -> bool:
+        """Whether any usage is left."""
+        return any(self.consumed.values())
+
 
 def _alpha(elapsed_us: int, half_life_us: int) -> Fraction:
     """The weight of the newest sample: ``1 - 0.5 ** (elapsed / half life)``; 0 without one."""

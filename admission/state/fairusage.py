@@ -65,7 +65,7 @@ class FairUsage:
         """
         if self._config is None:
             return
-        if known is None or not known.consumed:
+        if known is None or not known.has_usage:
             self._known[key] = Consumption(updated_us=now_us)
         else:
             updated_us = min(known.updated_us, now_us)

@@ -532,8 +532,18 @@ class State:
         return self._supplies.blockers(node.spec)
 
     def consumption(self, key: LocalQueueKey) -> Consumption | None:
-        """Past usage of a LocalQueue, for its status; None without admission fair sharing."""
-        return self._fair_usage.consumption(key)
+        """Return a LocalQueue's past usage for its status; None without admission fair sharing.
+
+        Every resource of its ClusterQueue is listed, also with 0.
+        """
+        known = self._fair_usage.consumption(key)
+        local = self._local_queues.get(key)
+        node = None if local is None else self.forest.queues.get(local.cluster_queue)
+        if known is None or node is None:
+            return known
+        return replace(
+            known, consumed={**{fr.resource: 0 for fr in node.quotas}, **known.consumed}
+        )
 
     def restore_consumption(
         self, key: LocalQueueKey, known: Consumption | None, now_us: int

@@ -48,6 +48,30 @@ def test_reservation_admission_and_end_are_counted_once() -> None:
     assert waits == 1
 
 
+def test_execution_is_timed_of_what_was_admitted_only() -> None:
+    world, queue = world_with(quota=2)
+    ended = value("finished_workloads_total", cluster_queue="", priority_class="")
+    timed = known("execution_time_seconds_count", cluster_queue="", priority_class="")
+    team = {"name": "team-a", "namespace": "ml", "priority_class": ""}
+    timed_of_team = value("local_queue_execution_time_seconds_count", **team)
+    world.add_pod("runs", gpus=2)
+    world.settle()
+    world.add_pod("waits", gpus=2)
+    world.pass_time(3)
+
+    for name in ("waits", "runs"):
+        set_status(world, name, condition={
+            "type": "Finished", "status": "True", "reason": "Succeeded",
+            "lastTransitionTime": "2026-01-01T00:05:00Z",
+        })  # fmt: skip
+        world.settle()
+
+    assert value("finished_workloads_total", cluster_queue="", priority_class="") == ended + 1
+    assert known("execution_time_seconds_count", cluster_queue="", priority_class="") == timed
+    assert value("execution_time_seconds_count", cluster_queue=queue, priority_class="") == 1
+    assert value("local_queue_execution_time_seconds_count", **team) == timed_of_team + 1
+
+
 def test_a_restart_does_not_count_again() -> None:
     world, queue = world_with(quota=4)
     world.add_pod("train")

@@ -367,7 +367,7 @@ def remembering_world() -> World:
 
 def test_past_usage_is_written_with_the_admission_that_causes_it() -> None:
     world = remembering_world()
-    assert past(world)["consumedResources"] == {}
+    assert past(world)["consumedResources"] == {names.GPU_RESOURCE: "0"}
     status_writes(world)
 
     world.add_pod("train")
@@ -398,6 +398,26 @@ def test_a_queue_that_used_nothing_is_not_rewritten_as_time_passes() -> None:
     world.pass_time(15 * 60)
 
     assert status_writes(world) == []
+
+
+def test_a_queue_that_used_nothing_lists_the_resources_of_its_cluster_queue() -> None:
+    world = remembering_world()
+    group = {"coveredResources": ["cpu"], "flavors": [
+        {"name": "plain", "resources": [{"name": "cpu", "nominalQuota": 8}]}
+    ]}  # fmt: skip
+    world.add(flavor("plain"))
+    spec = world.store.get(QUEUES, "gpus")["spec"]
+    change = patches.merge({"spec": {"resourceGroups": [*spec["resourceGroups"], group]}})
+    world.store.patch(QUEUES, "gpus", change)
+    world.pass_time(6 * 60)
+
+    assert past(world)["consumedResources"] == {"cpu": "0", names.GPU_RESOURCE: "0"}
+
+    status_writes(world)
+    world.pass_time(15 * 60)
+    again = world.restarted()
+    again.pass_time(15 * 60)
+    assert status_writes(world) == status_writes(again) == []
 
 
 def test_the_order_of_teams_is_the_same_after_a_restart() -> None:

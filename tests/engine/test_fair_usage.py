@@ -134,7 +134,7 @@ def test_what_waits_for_checks_is_charged_after_a_restart_too():
     made.state.set_workload(replace(reserved, reservation=open_checks), NOW_US)
 
     assert made.active("solo") == ["other", "new"]
-    assert made.state.consumption(LEFT) == Consumption(updated_us=NOW_US)
+    assert made.state.consumption(LEFT) == Consumption(consumed={CPU: 0}, updated_us=NOW_US)
 
 
 def test_an_idle_team_is_not_sampled_for_its_own_sake():
@@ -155,7 +155,7 @@ def test_a_failed_admission_costs_nothing():
     made.state.forget(WorkloadKey("default", "l1"), NOW_US)
 
     assert made.active("solo") == ["l1", "r1"]
-    assert made.state.consumption(LEFT) == Consumption(updated_us=NOW_US)
+    assert made.state.consumption(LEFT) == Consumption(consumed={CPU: 0}, updated_us=NOW_US)
 
 
 def test_past_usage_comes_back_from_status():

@@ -235,7 +235,7 @@ class Accounting:
             if workload.status.admission_checks:
                 waited = times.seconds_between(workload, conditions.QUOTA_RESERVED, kind)
                 self._observe(_CHECKS_WAIT, workload, waited)
-        else:
+        elif workload.status.is_true(conditions.ADMITTED):
             past = workload.status.accumulated_past_execution_time_seconds or 0
             ran = times.seconds_between(workload, conditions.ADMITTED, kind)
             self._observe(_EXECUTION, workload, past + ran)

@@ -81,8 +81,8 @@ def local_queue(
     shown = _readable_consumption(view)
     if changed(document, view.status) is None and not _is_due(shown, consumption, interval_us):
         return document
-    if shown is not None and not shown.consumed and not consumption.consumed:
-        return document
+    if shown is not None and not consumption.has_usage and shown.consumed == consumption.consumed:
+        return document  # nothing was used, and that is what the status says
     return document | {"fairSharing": _past_usage(consumption)}
 
 
