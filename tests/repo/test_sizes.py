@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.repo import tree
 
-LONGEST_MODULE = 600
+LONGEST_MODULE = 700
 LONGEST_FUNCTION = 60
 MEDIAN_MODULE = 200
 MEDIAN_FUNCTION = 10
@@ -32,7 +32,7 @@ def lines_of_modules(*packages: str) -> dict[str, int]:
     return {tree.name(p): len(p.read_text().splitlines()) for p in tree.modules(*packages)}
 
 
-def test_no_module_is_longer_than_600_lines():
+def test_no_module_is_longer_than_700_lines():
     found = lines_of_modules()
     assert {n: lines for n, lines in found.items() if lines > LONGEST_MODULE} == {}
 
