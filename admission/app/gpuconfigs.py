@@ -15,11 +15,11 @@ from admission.api import views
 from admission.api.namespacequotas import NamespaceQuota
 from admission.base import structs
 from admission.base.errors import AdmissionError, InvalidValueError
-from admission.gpu import limitobjects, migparted, pluginconfig
+from admission.gpu import migparted, pluginconfig
 from admission.gpu.catalogue import Catalogue
-from admission.gpu.limitobjects import Finding
+from admission.gpu.findings import Finding
 from admission.gpu.products import Product
-from admission.policy import limitranges
+from admission.objects import limit_range, resource_quota
 
 _AS_LIMIT_RANGE: Final = structs.converter(views.LimitRange)
 _AS_QUOTA: Final = structs.converter(NamespaceQuota)
@@ -123,10 +123,10 @@ def _name(document: Mapping[str, Any]) -> str:
 
 def _limit_range(document: Mapping[str, Any]) -> tuple[Finding, ...]:
     try:
-        (found,) = limitranges.read([_AS_LIMIT_RANGE(document)])
+        (found,) = limit_range.read([_AS_LIMIT_RANGE(document)])
     except (msgspec.ValidationError, InvalidValueError) as error:
         return (Finding(rule="shape", field="spec.limits", text=str(error)),)
-    return (*limitobjects.invalid(found), *limitobjects.traps(limitranges.as_written(found)))
+    return (*limit_range.invalid(found), *limit_range.traps(limit_range.as_written(found)))
 
 
 def _quota(document: Mapping[str, Any]) -> tuple[Finding, ...]:
@@ -134,4 +134,4 @@ def _quota(document: Mapping[str, Any]) -> tuple[Finding, ...]:
         found = _AS_QUOTA(document)
     except msgspec.ValidationError as error:
         return (Finding(rule="shape", field="spec.hard", text=str(error)),)
-    return limitobjects.quota_traps(found.spec.hard or {})
+    return resource_quota.quota_traps(found.spec.hard or {})

@@ -49,7 +49,7 @@ from admission.controllers.writing.pace import Pace
 from admission.controllers.writing.timers import Timers
 from admission.controllers.writing.writer import Writer
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Verb
-from admission.engine.requests import NO_RULES, Rules
+from admission.engine.transformation import NO_RULES, Rules
 from admission.gpu import catalogue
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy

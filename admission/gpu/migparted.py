@@ -9,7 +9,7 @@ from typing import Any, Final
 from admission.base.errors import InvalidValueError
 from admission.gpu import names, placement
 from admission.gpu.catalogue import Catalogue
-from admission.gpu.limitobjects import Finding
+from admission.gpu.findings import Finding
 from admission.gpu.products import Product
 
 _CONFIGS: Final = "mig-configs"

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from admission.base import names
 from admission.gpu import offers, resources
-from admission.gpu.limitobjects import Finding
+from admission.gpu.findings import Finding
 
 _STRATEGIES: Final = {"timeSlicing": offers.TIME_SLICING, "mps": offers.MPS}
 _KEYS: Final = ("renameByDefault", "failRequestsGreaterThanOne", "resources")

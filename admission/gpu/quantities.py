@@ -71,10 +71,14 @@ class Quantity:
             return "0"
         return _decimal(self.nano, exponent=self.form is Form.EXPONENT)
 
-    def plus(self, other: "Quantity") -> "Quantity":
-        """The sum; keeps its own form unless it is 0."""
+    def __add__(self, other: "Quantity") -> "Quantity":
+        """Return the sum; it keeps the form of the first part that is not 0."""
         form = self.form if self.nano else other.form
         return Quantity(nano=self.nano + other.nano, form=form)
+
+    def __gt__(self, other: "Quantity") -> bool:
+        """Return whether the amount is larger."""
+        return self.nano > other.nano
 
 
 ResourceList = Mapping[str, Quantity]

@@ -12,9 +12,9 @@ resources are immutable after creation, also while gated.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from admission.base import names
+from admission.base import names, pod_resources
 from admission.base.errors import InvalidValueError
-from admission.gpu import choosing, core_rules, equivalents, offers, podtotals, resources, warnings
+from admission.gpu import choosing, core_rules, equivalents, offers, resources, warnings
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.choosing import Ask, Chosen, Code, Reason
 from admission.gpu.offers import FlavorMenu, FlavorOffer, QueueOffer
@@ -254,7 +254,7 @@ def _plan(request: PodRequest, menu: FlavorMenu, chosen: Sequence[Chosen]) -> _P
         return shares
     by_name = {answer.resource: answer.offer for answer in chosen}
     by_container = _by_container(chosen)
-    demand = podtotals.aggregate(
+    demand = pod_resources.aggregate(
         (container, _amounts(by_container.get(container.name, ())))
         for container in request.containers
     )
@@ -330,7 +330,7 @@ def _unheld(
     amounts: dict[str, dict[str, int]] = {}
     for ask in asks:
         amounts.setdefault(ask.container, {})[ask.device.resource] = ask.count
-    demand = podtotals.aggregate((c, amounts.get(c.name, {})) for c in request.containers)
+    demand = pod_resources.aggregate((c, amounts.get(c.name, {})) for c in request.containers)
     return Rewrite(flavor="", warnings=(warning, *map(_line, reasons)), demand=demand)
 
 

@@ -16,13 +16,12 @@ import msgspec
 from admission.api import views
 from admission.api.views import View
 from admission.base import names
-from admission.gpu import limits
-from admission.gpu.limits import LimitRange
+from admission.objects import limit_range
+from admission.objects.limit_range import LimitRange
 from admission.policy import (
     fielderrors,
     hints,
     limiting,
-    limitranges,
     metadata_rules,
     pods,
     queueing,
@@ -228,7 +227,7 @@ def _prepare(
     errors = tuple(requests.too_many(template) or requests.errors(template, rules.managed))
     if errors:
         return _Prepared(errors=errors)
-    ranges = limitranges.read(knowledge.limit_ranges(context.namespace))
+    ranges = limit_range.read(knowledge.limit_ranges(context.namespace))
     rewritten = rewriting.rewrite(template, placement.queue, context, rules, knowledge, ranges)
     if rewritten.errors:
         return _Prepared(errors=rewritten.errors)
@@ -261,7 +260,7 @@ def _filled(template: Pod, ranges: Sequence[LimitRange]) -> Pod:
     """The pod as LimitRanger will make it: a template gets no defaults before its pods do."""
     if not ranges:
         return template
-    filled, _ = limits.fill_all(limitranges.pod(template), ranges)
+    filled, _ = limit_range.fill_all(limiting.as_limit_ranger_sees(template), ranges)
     stated = {
         one.name: views.ResourceRequirements(
             requests={name: amount.text for name, amount in one.requests.items()},

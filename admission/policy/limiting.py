@@ -10,21 +10,16 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from admission.api.namespacequotas import NamespaceQuota
+from admission.base import pod_resources
 from admission.base.errors import InvalidValueError
-from admission.gpu import (
-    equivalents,
-    limitobjects,
-    limits,
-    podtotals,
-    quantities,
-    virtuallimits,
-)
+from admission.gpu import equivalents, quantities
 from admission.gpu.catalogue import Catalogue
-from admission.gpu.limitobjects import Finding
-from admission.gpu.limits import LimitItem, LimitRange
+from admission.gpu.findings import Finding
 from admission.gpu.offers import FlavorOffer
-from admission.gpu.virtuallimits import Bounds
-from admission.policy import fielderrors, limitranges, originals
+from admission.gpu.quantities import Quantity
+from admission.objects import limit_range, pods, resource_quota
+from admission.objects.limit_range import LimitItem, LimitRange, VirtualLimits
+from admission.policy import fielderrors, originals
 from admission.policy.documents import Pod
 from admission.policy.fielderrors import FieldError, FieldPath
 from admission.policy.originals import Stated
@@ -84,7 +79,7 @@ def judge(
             for error in _broken(first.view.judged, _only(ranges, first.taken))
         ),
     ]
-    virtual = _virtual(after, rewritten, virtuallimits.read(ranges), catalogue)
+    virtual = _virtual(after, rewritten, limit_range.virtual_limits(ranges), catalogue)
     escaped = _escaped(firsts, after, quotas)
     traps = _traps(rewritten.pod, after, ranges, quotas)
     return Verdict(
@@ -106,21 +101,21 @@ class _View:
         total: GPU amounts of the pod.
     """
 
-    judged: limits.Pod
+    judged: pod_resources.Pod[Quantity]
     containers: Mapping[str, Devices]
     total: Devices
 
     @classmethod
     def of(cls, pod: Pod, stated: Mapping[str, Stated]) -> Self:
         """Of the pod, with other resources in some containers."""
-        judged = limitranges.pod(pod, stated)
+        judged = as_limit_ranger_sees(pod, stated)
         amounts = {
             container.name: originals.devices(
                 stated.get(container.name, container.resources or Stated())
             )
             for _, _, container in pod.located_containers()
         }
-        total = podtotals.aggregate((role, amounts[role.name]) for role in judged.containers)
+        total = pod_resources.aggregate((role, amounts[role.name]) for role in judged.containers)
         return cls(judged=judged, containers=amounts, total=total)
 
 
@@ -135,6 +130,23 @@ class _First:
 
     view: _View
     taken: frozenset[str]
+
+
+def as_limit_ranger_sees(
+    pod: Pod, stated: Mapping[str, Stated] | None = None
+) -> pod_resources.Pod[Quantity]:
+    """Return the resources of a pod as LimitRanger sees them, with the API server's defaults.
+
+    Args:
+        pod: the pod.
+        stated: resources by container name that replace those of the pod.
+
+    Raises:
+        InvalidValueError: an amount is no quantity.
+    """
+    return pod_resources.with_default_requests(
+        pods.read(pod.spec, "spec", lambda found, _: quantities.parse_list(found), stated)
+    )
 
 
 def _firsts(reviewed: Pod, rewritten: Rewritten, after: _View) -> tuple[_First, ...]:
@@ -183,9 +195,11 @@ def _only(ranges: Iterable[LimitRange], names: frozenset[str]) -> tuple[LimitRan
     return tuple(replace(one, items=tuple(map(narrowed, one.items))) for one in ranges)
 
 
-def _broken(pod: limits.Pod, ranges: Sequence[LimitRange]) -> Iterator[FieldError]:
-    filled, _ = limits.fill_all(pod, ranges)
-    for broken in limits.check_all(filled, ranges):
+def _broken(
+    pod: pod_resources.Pod[Quantity], ranges: Sequence[LimitRange]
+) -> Iterator[FieldError]:
+    filled, _ = limit_range.fill_all(pod, ranges)
+    for broken in limit_range.check_all(filled, ranges):
         for reason in broken.reasons:
             yield fielderrors.forbidden(_SPEC, f"LimitRange {broken.limit_range}: {reason}")
 
@@ -194,7 +208,7 @@ def _broken(pod: limits.Pod, ranges: Sequence[LimitRange]) -> Iterator[FieldErro
 
 
 def _virtual(
-    devices: _View, rewritten: Rewritten, bounds: Bounds, catalogue: Catalogue
+    devices: _View, rewritten: Rewritten, bounds: VirtualLimits, catalogue: Catalogue
 ) -> Verdict:
     """The flavor whose names the pod has decides; others that could hold it are warned about."""
     problems = tuple(finding.text for finding in bounds.problems)
@@ -213,15 +227,15 @@ def _virtual(
 
 
 def _too_much(
-    devices: _View, flavor: FlavorOffer, bounds: Bounds, catalogue: Catalogue
+    devices: _View, flavor: FlavorOffer, bounds: VirtualLimits, catalogue: Catalogue
 ) -> tuple[str, ...]:
     prices = equivalents.tariff(flavor, catalogue)
     costs = {name: prices.demand(amounts) for name, amounts in devices.containers.items()}
-    return virtuallimits.check(costs, prices.demand(devices.total), bounds)
+    return limit_range.check_virtual(costs, prices.demand(devices.total), bounds)
 
 
 def _elsewhere(
-    devices: _View, rewritten: Rewritten, bounds: Bounds, catalogue: Catalogue
+    devices: _View, rewritten: Rewritten, bounds: VirtualLimits, catalogue: Catalogue
 ) -> Iterator[str]:
     """Limits that the pod would break in another flavor of the queue, which it may get."""
     for flavor in rewritten.others:
@@ -239,7 +253,7 @@ def _elsewhere(
             )
 
 
-def _unchecked(bounds: Bounds, why: str) -> str:
+def _unchecked(bounds: VirtualLimits, why: str) -> str:
     keys = ", ".join(sorted({bound.key for bound in bounds.bounds}))
     return f"limits {keys} cannot be applied, the cost of the pod's GPUs is not known: {why}"
 
@@ -255,8 +269,8 @@ def _escaped(firsts: Iterable[_First], after: _View, quotas: Sequence[NamespaceQ
         for quota in quotas:
             hard = _amounts(quota.spec.hard)
             used = _amounts(quota.status.used) if _counts_all(quota) else None
-            refusal, _ = limitobjects.escaped_quota(first.view.total, after.total, hard, used)
-            _, warning = limitobjects.escaped_quota(first.view.total, after.total, hard, None)
+            refusal, _ = resource_quota.escaped_quota(first.view.total, after.total, hard, used)
+            _, warning = resource_quota.escaped_quota(first.view.total, after.total, hard, None)
             if refusal:
                 refusals[f"ResourceQuota {quota.metadata.name}: {refusal}"] = None
             elif warning:
@@ -290,30 +304,30 @@ def _traps(
     quotas: Iterable[NamespaceQuota],
 ) -> Iterator[str]:
     """Limits that do not do what they seem to, where they touch this pod."""
-    if pod.metadata.annotation(limits.ANNOTATION):
+    if pod.metadata.annotation(limit_range.ANNOTATION):
         for one in ranges:
             yield from _told("LimitRange", one.name, _harm(one, devices))
     for quota in quotas:
         found = (
             finding
-            for finding in limitobjects.quota_traps(quota.spec.hard or {})
+            for finding in resource_quota.quota_traps(quota.spec.hard or {})
             if _key_of(finding).removeprefix(_LIMITS) in devices.total
         )
         yield from _told("ResourceQuota", quota.metadata.name, found)
 
 
-def _harm(limit_range: LimitRange, devices: _View) -> Iterator[Finding]:
+def _harm(found: LimitRange, devices: _View) -> Iterator[Finding]:
     """What the LimitRange's defaults do, where a container has just that amount."""
     filled = {
         name
-        for item in limit_range.items
+        for item in found.items
         for amounts in devices.containers.values()
         for name, count in amounts.items()
-        if item.type == limits.CONTAINER
+        if item.type == limit_range.CONTAINER
         and name in item.default
         and item.default[name].value == count
     }
-    for finding in limitobjects.traps(limitranges.as_written(limit_range)):
+    for finding in limit_range.traps(limit_range.as_written(found)):
         if _key_of(finding) in filled:
             yield finding
 

@@ -7,11 +7,11 @@ import msgspec
 
 from admission.api import views
 from admission.base import names
+from admission.objects import limit_range
 from admission.policy import (
     fielderrors,
     hints,
     limiting,
-    limitranges,
     metadata_rules,
     queueing,
     requests,
@@ -66,7 +66,7 @@ def mutate(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Ou
     errors = requests.too_many(pod) or requests.errors(pod, rules.managed)
     if errors:
         return Outcome(standing=placement.standing, errors=fielderrors.in_order(errors))
-    ranges = limitranges.read(knowledge.limit_ranges(context.namespace))
+    ranges = limit_range.read(knowledge.limit_ranges(context.namespace))
     rewritten = rewriting.rewrite(pod, placement.queue, context, rules, knowledge, ranges)
     if rewritten.errors:
         return Outcome(standing=placement.standing, errors=fielderrors.in_order(rewritten.errors))
@@ -129,7 +129,7 @@ def _unheld(
     errors = requests.too_many(pod)
     if errors:
         return Outcome(standing=Standing.OF_JOB, errors=fielderrors.in_order(errors))
-    ranges = limitranges.read(knowledge.limit_ranges(context.namespace))
+    ranges = limit_range.read(knowledge.limit_ranges(context.namespace))
     quotas = knowledge.resource_quotas(context.namespace)
     verdict = limiting.judge(pod, Rewritten(pod=pod), ranges, quotas, rules.catalogue)
     return Outcome(standing=Standing.OF_JOB, errors=verdict.errors)

@@ -1,17 +1,16 @@
 """What a pod asks for, and what Kubernetes demands of such requests.
 
-Source: kubernetes pkg/apis/core/validation/validation.go (resource requirements, with the texts),
-KEP-753 (amount of a pod with sidecars).
+Source: kubernetes pkg/apis/core/validation/validation.go (resource requirements, with the texts).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
-from admission.base import amount, quantity
+from admission.base import pod_resources, quantity
 from admission.base.errors import InvalidValueError
-from admission.gpu import podtotals, resources
+from admission.gpu import resources
 from admission.gpu.resources import ManagedResources
+from admission.objects import pods
 from admission.policy import documents, fielderrors
 from admission.policy.documents import Container, Pod, Quantities
 from admission.policy.fielderrors import FieldError, FieldPath
@@ -28,8 +27,6 @@ _NANO: Final = 10**9
 _NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 _INTEGER: Final = "must be an integer"
 _LIMIT_NEEDED: Final = "Limit must be set for non overcommitable resources"
-
-Amounts = dict[str, int]
 
 
 def managed_names(pod: Pod, managed: ManagedResources) -> tuple[str, ...]:
@@ -63,48 +60,19 @@ def errors(pod: Pod, managed: ManagedResources) -> list[FieldError]:
     return found
 
 
-def effective(container: Container) -> Amounts:
-    """Requests of one container in canonical units; a missing request equals the limit.
+def total(pod: Pod) -> dict[str, int]:
+    """Return what the scheduler will reserve for a pod, in canonical units, without zero amounts.
 
     Raises:
         InvalidValueError: a value is no quantity.
     """
-    stated = {**container.limits, **container.requests}
-    return {name: quantity.to_canonical(name, str(text)) for name, text in stated.items()}
+    read = pods.read(pod.spec, "spec", lambda found, _: _canonical(found or {}))
+    found = pod_resources.requests(pod_resources.with_default_requests(read))
+    return {name: value for name, value in found.items() if value}
 
 
-def total(pod: Pod) -> Amounts:
-    """Requests of the whole pod in canonical units, without zero amounts.
-
-    The larger of what runs together (containers and sidecars) and what each init container needs
-    beside the sidecars started before it; plus overhead; pod-level requests replace the sum.
-
-    Raises:
-        InvalidValueError: a value is no quantity.
-    """
-    result = podtotals.aggregate(
-        (_Role.of(member, container), effective(container))
-        for member, _, container in pod.located_containers()
-    )
-    if pod.spec.resources is not None:
-        result |= effective(Container(resources=pod.spec.resources))
-    for name, text in (pod.spec.overhead or {}).items():
-        extra = quantity.to_canonical(name, str(text))
-        result[name] = amount.add(result.get(name, 0), extra)
-    return {name: value for name, value in result.items() if value}
-
-
-@dataclass(frozen=True, slots=True)
-class _Role:
-    """When a container runs, for the aggregate."""
-
-    is_init: bool
-    is_sidecar: bool
-
-    @classmethod
-    def of(cls, member: str, container: Container) -> Self:
-        is_init = member == "initContainers"
-        return cls(is_init, is_init and container.restart_policy == "Always")
+def _canonical(amounts: Quantities) -> dict[str, int]:
+    return {name: quantity.to_canonical(name, str(text)) for name, text in amounts.items()}
 
 
 def _container_errors(

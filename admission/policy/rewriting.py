@@ -8,10 +8,9 @@ import msgspec
 
 from admission.api import views
 from admission.base import names, quantity
-from admission.gpu import limitobjects, resources, virtuallimits, wishes
+from admission.gpu import resources, wishes
 from admission.gpu import rewrite as gpu_rewrite
 from admission.gpu.choosing import Reason
-from admission.gpu.limits import LimitRange
 from admission.gpu.offers import FlavorOffer, QueueOffer
 from admission.gpu.rewrite import (
     ContainerRequest,
@@ -22,6 +21,8 @@ from admission.gpu.rewrite import (
     Rewrite,
     Wish,
 )
+from admission.objects import limit_range
+from admission.objects.limit_range import LimitRange
 from admission.policy import documents, fielderrors, metadata_rules, originals, patches
 from admission.policy.documents import Container, Pod, Quantities
 from admission.policy.fielderrors import FieldError, FieldPath
@@ -83,7 +84,7 @@ def rewrite(
     read = wishes.read(_wish_annotations(pod), [c.name for _, _, c in pod.located_containers()])
     if read.problems:
         return Rewritten(pod=pod, errors=tuple(_problem(text) for text in read.problems))
-    limited = limitobjects.limited_names(ranges)
+    limited = limit_range.limited_names(ranges)
     settled, errors = _without_returned(pod, limited)
     if errors:
         return Rewritten(pod=pod, errors=errors)
@@ -96,7 +97,8 @@ def rewrite(
         errors = (_unknown_queue(queue, context),) if wished else ()
         return _result(pod, settled, errors=errors)
     facts = knowledge.queue_facts(found)
-    request = _with_default(request, virtuallimits.default_memory(virtuallimits.read(ranges)))
+    least = limit_range.default_memory(limit_range.virtual_limits(ranges))
+    request = _with_default(request, least)
 
     def compute() -> Rewrite | Refusal | None:
         return gpu_rewrite.rewrite(request, facts.offer, rules.catalogue, limited)

@@ -4,7 +4,7 @@ from typing import Final
 
 from admission.base import quantity
 from admission.base.names import ResourceName
-from admission.engine import model, requests
+from admission.engine import model, transformation
 from admission.settings import QuotaSettings
 
 _HEADS_PER_CYCLE: Final = 200
@@ -35,12 +35,12 @@ def engine_config(quota: QuotaSettings) -> model.Config:
     )
 
 
-def rules(quota: QuotaSettings) -> requests.Rules:
+def rules(quota: QuotaSettings) -> transformation.Rules:
     """What changes how requests are counted."""
-    return requests.Rules(
+    return transformation.Rules(
         excluded_prefixes=quota.excluded_prefixes,
         transformations={
-            one.input: requests.Transformation(
+            one.input: transformation.Transformation(
                 outputs={name: quantity.parse_nano(text) for name, text in one.outputs.items()},
                 keep=one.keep,
                 multiply_by=one.multiply_by,

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from admission.api import koordinator, views
-from admission.base import quantity
+from admission.base import pod_resources, quantity
 from admission.base.errors import InvalidValueError
-from admission.engine import requests
+from admission.engine import transformation
 from admission.gpu import resources
 from admission.gpu.health import DeviceReading
 from admission.gpu.nodes import NodeFacts
 from admission.gpu.published import Published
-from admission.translate import workloads
+from admission.objects import pods
 from admission.translate.claims import ObjectKey
 
 _GPU: Final = "gpu"
@@ -106,10 +106,10 @@ def gpus_of(spec: views.PodSpec) -> dict[str, int]:
     containers = (*spec.containers, *(spec.init_containers or ()))
     if not any(_names_gpu(one.resources) for one in containers):
         return {}
-    pod = requests.with_limits_as_requests(workloads.pod_of(spec, "spec"))
+    pod = pod_resources.with_default_requests(pods.read(spec, "spec", pods.nanos))
     return {
         sys.intern(str(name)): amount
-        for name, amount in requests.counted(requests.of_pod(pod)).items()
+        for name, amount in transformation.counted(pod_resources.requests(pod)).items()
         if amount and resources.is_device(name)
     }
 

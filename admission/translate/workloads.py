@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from admission.api import views
-from admission.base import names
+from admission.base import names, pod_resources
 from admission.base.errors import InvalidValueError
 from admission.base.names import (
     ClusterQueueName,
@@ -20,12 +20,13 @@ from admission.base.names import (
     Uid,
     WorkloadKey,
 )
+from admission.base.pod_resources import Pod
 from admission.base.selectors import Requirement
-from admission.engine import limits, model, requests
-from admission.engine.limits import NO_LIMITS, Limits
+from admission.engine import model, transformation
+from admission.objects import limit_range, pods
+from admission.objects.limit_range import NO_LIMITS, Summary
 from admission.translate import claims, queues, times
 from admission.translate.claims import NO_DEVICES, Claimed, Devices
-from admission.translate.limits import nanos
 
 _FAILED: Final = ("Retry", "Rejected")
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
@@ -42,9 +43,9 @@ class Surroundings:
         devices: claims and DeviceClasses that exist.
     """
 
-    rules: requests.Rules = requests.NO_RULES
-    limits: Limits = NO_LIMITS
-    overheads: Mapping[str, requests.Nanos] = field(default_factory=dict)
+    rules: transformation.Rules = transformation.NO_RULES
+    limits: Summary = NO_LIMITS
+    overheads: Mapping[str, pods.Nanos] = field(default_factory=dict)
     devices: Devices = NO_DEVICES
 
 
@@ -133,8 +134,8 @@ class _Asked:
 
 def _asked(view: views.Workload, around: Surroundings) -> _Asked:
     found = view.spec.pod_sets or ()
-    pods = [_adjusted(one.template.spec, around, _path(i)) for i, one in enumerate(found)]
-    taken = _taken(view, pods, around)
+    adjusted = [_adjusted(one.template.spec, around, _path(i)) for i, one in enumerate(found)]
+    taken = _taken(view, adjusted, around)
     return _Asked(
         tuple(
             _pod_set(one, what, group, _path(index))
@@ -142,7 +143,8 @@ def _asked(view: views.Workload, around: Surroundings) -> _Asked:
                 zip(found, taken, _groups(found), strict=True)
             )
         ),
-        next((one.problem for one in taken if one.problem), "") or _invalid(pods, around.limits),
+        next((one.problem for one in taken if one.problem), "")
+        or _invalid(adjusted, around.limits),
     )
 
 
@@ -171,22 +173,22 @@ def _path(index: int) -> str:
     return f"spec.podSets[{index}].template.spec"
 
 
-def _adjusted(spec: views.PodSpec, around: Surroundings, path: str) -> requests.Pod:
+def _adjusted(spec: views.PodSpec, around: Surroundings, path: str) -> Pod[int]:
     """What a pod requests, with overhead and defaults that others decide."""
-    pod = pod_of(spec, path)
+    pod = pods.read(spec, path, pods.nanos)
     if spec.runtime_class_name and not pod.overhead:
         pod = replace(pod, overhead=around.overheads.get(spec.runtime_class_name, {}))
-    return limits.adjusted(pod, around.limits)
+    return limit_range.with_defaults(pod, around.limits)
 
 
 def _taken(
-    view: views.Workload, pods: Iterable[requests.Pod], around: Surroundings
+    view: views.Workload, adjusted: Iterable[Pod[int]], around: Surroundings
 ) -> list[Claimed]:
     """What the pods of each pod set take; a ResourceClaim counts in the first that names it."""
     found: list[Claimed] = []
     counted: set[str] = set()
-    for index, (one, pod) in enumerate(zip(view.spec.pod_sets or (), pods, strict=True)):
-        amounts = requests.counted(requests.of_pod(pod), around.rules)
+    for index, (one, pod) in enumerate(zip(view.spec.pod_sets or (), adjusted, strict=True)):
+        amounts = transformation.counted(pod_resources.requests(pod), around.rules)
         spec = one.template.spec
         if not claims.concerned(spec):
             found.append(Claimed(requests=amounts))
@@ -220,13 +222,19 @@ def _groups(pod_sets: Sequence[views.PodSet]) -> list[str]:
     return found
 
 
-def _invalid(pods: list[requests.Pod], bounds: Limits) -> str:
+def _invalid(adjusted: list[Pod[int]], bounds: Summary) -> str:
     """Why the workload may not be admitted whatever the quota; empty when it may."""
-    above = [text for i, pod in enumerate(pods) for text in limits.violations(pod, _path(i))]
+    above = [
+        text
+        for i, pod in enumerate(adjusted)
+        for text in limit_range.requests_above_limits(pod, _path(i))
+    ]
     if above:
         return f"resources validation failed: {_joined(above)}"
     outside = [
-        text for i, pod in enumerate(pods) for text in limits.out_of_bounds(pod, bounds, _path(i))
+        text
+        for i, pod in enumerate(adjusted)
+        for text in limit_range.out_of_bounds(pod, bounds, _path(i))
     ]
     if outside:
         return f"resources didn't satisfy LimitRange constraints: {_joined(outside)}"
@@ -340,35 +348,4 @@ def _nameless(containers: Iterable[views.Container]) -> tuple[views.Container, .
             one, name="", resources=views.ResourceRequirements(requests=one.resources.requests)
         )
         for one in containers
-    )
-
-
-def pod_of(spec: views.PodSpec, path: str) -> requests.Pod:
-    """What a pod spec says about resources.
-
-    Raises:
-        InvalidValueError: a quantity cannot be read; the rule names the field.
-    """
-    return requests.Pod(
-        containers=_containers(spec.containers, f"{path}.containers"),
-        init_containers=_containers(spec.init_containers or (), f"{path}.initContainers"),
-        overhead=nanos(spec.overhead, f"{path}.overhead"),
-        pod_level=None if spec.resources is None else _container(spec.resources, path, None),
-    )
-
-
-def _containers(found: Iterable[views.Container], path: str) -> tuple[requests.Container, ...]:
-    return tuple(
-        _container(one.resources, f"{path}[{index}]", one.restart_policy)
-        for index, one in enumerate(found)
-    )
-
-
-def _container(
-    view: views.ResourceRequirements, path: str, restart_policy: str | None
-) -> requests.Container:
-    return requests.Container(
-        requests=nanos(view.requests, f"{path}.resources.requests"),
-        limits=nanos(view.limits, f"{path}.resources.limits"),
-        restartable=restart_policy == "Always",
     )

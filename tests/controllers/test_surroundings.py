@@ -15,7 +15,7 @@ from admission.controllers.devices import claims
 from admission.controllers.writing.writes import Purpose
 from admission.kube import patches, resources
 from admission.kube.reflector import Replaced
-from admission.translate import workloads as translate_workloads
+from admission.objects import pods
 from tests.controllers.jobobjects import job
 from tests.controllers.world import (
     World,
@@ -274,13 +274,13 @@ def test_a_spec_is_read_once_however_often_the_status_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read_: list[str] = []
-    original = translate_workloads.pod_of
+    original = pods.read
 
-    def counting(spec: views.PodSpec, path: str) -> Any:
+    def counting(spec: views.PodSpec, path: str, *args: Any) -> Any:
         read_.append(path)
-        return original(spec, path)
+        return original(spec, path, *args)
 
-    monkeypatch.setattr(translate_workloads, "pod_of", counting)
+    monkeypatch.setattr(pods, "read", counting)
     world = cpu_world()
     world.add(workload("w", asked={"cpu": "4"}))
     world.settle()

@@ -16,7 +16,7 @@ from admission.controllers.queues.accounting import Accounting
 from admission.controllers.writing.writer import Sender
 from admission.controllers.writing.writes import Outcome, Write
 from admission.engine import model
-from admission.engine.requests import NO_RULES, Rules
+from admission.engine.transformation import NO_RULES, Rules
 from admission.kube import patches, resources
 from admission.kube.api import Document
 from admission.kube.reflector import Replaced

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from admission.gpu import migparted, pluginconfig
-from admission.gpu.limitobjects import Finding
+from admission.gpu.findings import Finding
 from tests.gpu.builders import CATALOGUE, GPU, SHARED
 
 A100 = CATALOGUE.product("A100-80GB")

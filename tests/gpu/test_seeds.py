@@ -9,16 +9,16 @@ from admission.base import quantity
 from admission.gpu import (
     bypass,
     capacity,
-    limitobjects,
-    limits,
     migparted,
     pluginconfig,
     resources,
 )
 from admission.gpu.health import DeviceReading, HealthPolicy
-from admission.gpu.limits import LimitRange
 from admission.gpu.nodes import NodeFacts
 from admission.gpu.rewrite import ContainerRequest, Refusal, Rewrite
+from admission.objects import limit_range as limits
+from admission.objects import resource_quota
+from admission.objects.limit_range import LimitRange
 from tests.gpu import seeds
 from tests.gpu.builders import CATALOGUE, GIB, GPU, SHARED, make_flavor, mig, run
 
@@ -115,21 +115,21 @@ def test_a_second_extended_resource_is_left_alone():
 
 def test_trap_08_the_seed_quota():
     quota = seeds.named("namespace-limits", "ResourceQuota", "gpu-quota")
-    found = limitobjects.quota_traps(quota["spec"]["hard"])
+    found = resource_quota.quota_traps(quota["spec"]["hard"])
     assert [finding.field for finding in found] == ["spec.hard[limits.nvidia.com/gpu]"]
 
 
 def test_trap_09_and_11_the_seed_limit_range():
     document = seeds.named("namespace-limits", "LimitRange", "gpu-default-request")
     limited = limit_range(document)
-    assert "T9" in [finding.rule for finding in limitobjects.invalid(limited)]
-    assert "T11" in [finding.rule for finding in limitobjects.traps(limited)]
+    assert "T9" in [finding.rule for finding in limits.invalid(limited)]
+    assert "T11" in [finding.rule for finding in limits.traps(limited)]
 
 
 def test_trap_10_the_seed_maximum():
     limited = limit_range(seeds.named("namespace-limits", "LimitRange", "gpu-limit"))
-    assert limitobjects.invalid(limited) == ()
-    (finding,) = limitobjects.traps(limited)
+    assert limits.invalid(limited) == ()
+    (finding,) = limits.traps(limited)
     assert finding.rule == "T10"
     assert "requests 8" in finding.text
 

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from admission.api import views
-from admission.gpu import limitobjects
-from admission.policy import limitranges
+from admission.objects import limit_range
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
@@ -71,8 +70,8 @@ def make_space(cluster: Cluster, cases: Cases) -> Space | None:
     stored = []
     for index, items in enumerate(cases.ranges()):
         document = {"metadata": {"name": f"r{index}"}, "spec": {"limits": items}}
-        (written,) = limitranges.read([msgspec.convert(document, views.LimitRange)])
-        findings = limitobjects.invalid(written)
+        (written,) = limit_range.read([msgspec.convert(document, views.LimitRange)])
+        findings = limit_range.invalid(written)
         try:
             answer = cluster.api.post(f"/api/v1/namespaces/{name}/limitranges", document)
         except RestError as refused:

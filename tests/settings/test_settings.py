@@ -5,7 +5,7 @@ import pytest
 from admission.api.config.reading import ConfigurationError
 from admission.base.selectors import Requirement
 from admission.engine import model
-from admission.engine.requests import Rules, Transformation
+from admission.engine.transformation import Rules, Transformation
 from admission.settings import (
     ControllerSettings,
     GpuSettings,

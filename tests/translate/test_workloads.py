@@ -11,8 +11,9 @@ import pytest
 from admission.api import views
 from admission.base.errors import InvalidValueError
 from admission.base.selectors import Requirement
-from admission.engine import model, requests
-from admission.translate import limits, workloads
+from admission.engine import model, transformation
+from admission.objects import limit_range
+from admission.translate import workloads
 from admission.translate.workloads import Surroundings
 
 NOON = "2026-01-01T12:00:00Z"
@@ -191,7 +192,7 @@ def test_what_tells_two_pods_apart(spec, equal):
 
 def namespace(*items: dict[str, Any]) -> Surroundings:
     view = msgspec.convert({"spec": {"limits": list(items)}}, views.LimitRange)
-    return Surroundings(limits=limits.of_namespace([view]))
+    return Surroundings(limits=limit_range.summarize([view]))
 
 
 DEFAULTS = namespace(
@@ -204,9 +205,13 @@ DEFAULTS = namespace(
     [
         (container(), {"cpu": 2000, "memory": 1 << 30}),
         (container(cpu="1"), {"cpu": 1000, "memory": 1 << 30}),
-        (container({"cpu": "3"}), {"cpu": 2000, "memory": 1 << 30}),
+        (container({"cpu": "3"}), {"cpu": 3000, "memory": 1 << 30}),
     ],
-    ids=["missing requests are defaulted", "given ones stay", "a default wins over a limit"],
+    ids=[
+        "missing requests are defaulted",
+        "given ones stay",
+        "a limit of its own wins over a default",
+    ],
 )
 def test_defaults_of_a_namespace(asked, expected):
     assert with_pod(DEFAULTS, containers=[asked]).pod_sets[0].requests == expected
@@ -299,7 +304,7 @@ def test_of_several_limit_ranges_the_tightest_bound_and_the_first_default_count(
 
 
 def test_settings_change_what_is_counted():
-    around = Surroundings(rules=requests.Rules(excluded_prefixes=("cpu",)))
+    around = Surroundings(rules=transformation.Rules(excluded_prefixes=("cpu",)))
 
     assert with_pod(around).pod_sets[0].requests == {}
 

@@ -10,11 +10,12 @@ from typing import Any
 from admission.api import views
 from admission.controllers.devices.claims import Claims
 from admission.controllers.seeing.mirrors import Mirror
-from admission.engine.limits import NO_LIMITS, Limits
-from admission.engine.requests import Nanos, Rules
+from admission.engine.transformation import Rules
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.translate import limits
+from admission.objects import limit_range, pods
+from admission.objects.limit_range import NO_LIMITS, Summary
+from admission.objects.pods import Nanos
 from admission.translate.workloads import Surroundings
 
 
@@ -35,7 +36,7 @@ class Charges:
         self._rules = rules
         self._claims = claims
         self._ranges: dict[str, dict[str, views.LimitRange]] = {}
-        self._limits: dict[str, Limits] = {}
+        self._limits: dict[str, Summary] = {}
         self._overheads: dict[str, Nanos] = {}
         self._asked: set[str] = set()
         self._stale_namespaces: set[str] = set()
@@ -81,7 +82,7 @@ class Charges:
 
     def _set_ranges(self, namespace: str, ranges: dict[str, views.LimitRange]) -> None:
         """Merges in the order of names, which decides whose default counts."""
-        merged = limits.of_namespace(ranges[name] for name in sorted(ranges))
+        merged = limit_range.summarize(ranges[name] for name in sorted(ranges))
         self._ranges[namespace] = ranges
         if merged != self._limits.get(namespace, NO_LIMITS) and namespace in self._asked:
             self._stale_namespaces.add(namespace)
@@ -90,7 +91,7 @@ class Charges:
             del self._ranges[namespace], self._limits[namespace]
 
     def _see_class(self, view: views.RuntimeClass) -> None:
-        self._set_overhead(view.metadata.name, limits.overhead(view))
+        self._set_overhead(view.metadata.name, pods.overhead(view))
 
     def _lose_class(self, view: views.Object) -> None:
         self._set_overhead(view.metadata.name, {})

@@ -1,14 +1,19 @@
 """LimitRanger: defaults, verdict and reasons, as the API server's plugin gives them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.gpu import limits, quantities
-from admission.gpu.limits import Container, LimitRange, Pod
+from admission.base import pod_resources
+from admission.base.pod_resources import Container, Pod
+from admission.gpu import quantities
+from admission.objects import limit_range as limits
+from admission.objects import pods
+from admission.objects.limit_range import LimitRange
 from tests.gpu.builders import GPU
 
 quantity = quantities.parse
@@ -20,13 +25,16 @@ def make_range(name: str, *items: limits.LimitItem) -> LimitRange:
     return LimitRange(name=name, items=tuple(limits.defaulted(item) for item in items))
 
 
-def make_pod(*containers: Container, **level) -> Pod:
-    return Pod(containers=containers, **level)
+def make_pod(
+    *containers: Container[quantities.Quantity], **level: Any
+) -> Pod[quantities.Quantity]:
+    pod_level = Container(**level) if level else None
+    return Pod(containers=containers, pod_level=pod_level)
 
 
 def container(
     name: str = "c", requests: Amounts = None, limit: Amounts = None, **kwargs: Any
-) -> Container:
+) -> Container[quantities.Quantity]:
     return Container(
         name=name,
         requests=quantities.parse_list(requests),
@@ -50,9 +58,9 @@ def test_quantities_print_in_canonical_form(written, shown):
 
 
 def test_a_sum_keeps_the_form_of_its_first_part_that_is_not_zero():
-    assert quantity("1Gi").plus(quantity("1G")).text == "2073741824"
-    assert quantity("0").plus(quantity("1Gi")).text == "1Gi"
-    assert quantity("1").plus(quantity("1Gi")).text == "1073741825"
+    assert (quantity("1Gi") + quantity("1G")).text == "2073741824"
+    assert (quantity("0") + quantity("1Gi")).text == "1Gi"
+    assert (quantity("1") + quantity("1Gi")).text == "1073741825"
 
 
 def test_req_17_defaults_of_an_object():
@@ -86,8 +94,8 @@ def test_trap_10_a_maximum_alone_gives_every_container_eight_gpus():
 
 def test_req_14_limits_become_requests_before_limit_ranges_are_looked_at():
     limited = make_range("one", limits.item("Container", default={GPU: 1}))
-    decoded = limits.copy_limits(container(limit={GPU: 4}))
-    pod, _ = limits.fill(make_pod(decoded), limited)
+    decoded = pod_resources.with_default_requests(make_pod(container(limit={GPU: 4})))
+    pod, _ = limits.fill(decoded, limited)
     assert pod.containers[0].requests[GPU].value == 4
 
 
@@ -186,7 +194,7 @@ def test_req_17_all_limit_ranges_must_pass():
 
 
 def test_req_15_a_pod_is_the_larger_of_its_init_phase_and_its_running_phase():
-    def gpu(name: str, amount: int, **kwargs: Any) -> Container:
+    def gpu(name: str, amount: int, **kwargs: Any) -> Container[quantities.Quantity]:
         return container(name, {GPU: amount}, {GPU: amount}, **kwargs)
 
     limited = make_range("x", limits.item("Pod", max_={GPU: 5}))
@@ -255,3 +263,24 @@ def test_filling_in_twice_equals_once_and_never_breaks_its_own_maximum(parts, bo
     for limited in ranges:
         for reason in limits.check(once, limited):
             assert not ("per Container" in reason and "No limit is specified" in reason)
+
+
+# ------------------------------------------------------------------------------- Workloads
+
+
+def box(limit: Amounts = None, **asked: Any) -> Container[int]:
+    return Container(requests=pods.nanos(asked, ""), limits=pods.nanos(limit, ""))
+
+
+def test_requests_above_limits_are_named():
+    init = replace(box({"cpu": 1}, cpu=2), is_init=True)
+    pod = Pod(
+        containers=(init, box(cpu=1), box({"cpu": 1, "memory": 1}, cpu=2, memory=2)),
+        pod_level=box({"cpu": 1}, cpu=2),
+    )
+
+    assert limits.requests_above_limits(pod, "spec") == (
+        'spec.initContainers[0]: Invalid value: ["cpu"]: requests must not exceed its limits',
+        'spec.containers[1]: Invalid value: ["cpu","memory"]: requests must not exceed its limits',
+        'spec.resources: Invalid value: ["cpu"]: requests must not exceed its limits',
+    )

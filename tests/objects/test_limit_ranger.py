@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
-from admission.gpu import limitobjects, limits, quantities
-from admission.gpu.limits import Container, LimitRange, Pod
+from admission.base import pod_resources
+from admission.base.pod_resources import Container, Pod
+from admission.gpu import quantities
+from admission.objects import limit_range as limits
+from admission.objects.limit_range import LimitRange
 from tests.gpu import limitranger
 
 KEYS = {
@@ -26,26 +29,27 @@ def make_range(index: int, items: list[dict[str, Any]]) -> LimitRange:
     return LimitRange(name=str(index), items=tuple(made))
 
 
-def make_container(written: dict[str, Any], *, init: bool) -> Container:
+def make_container(written: dict[str, Any], *, init: bool) -> Container[quantities.Quantity]:
     parts = written["resources"]
-    container = Container(
+    return Container(
         name=written["name"],
         is_init=init,
         is_sidecar=written.get("restartPolicy") == "Always",
         requests=quantities.parse_list(parts.get("requests")),
         limits=quantities.parse_list(parts.get("limits")),
     )
-    return limits.copy_limits(container)
 
 
-def make_pod(spec: dict[str, Any]) -> Pod:
+def make_pod(spec: dict[str, Any]) -> Pod[quantities.Quantity]:
     init = [make_container(c, init=True) for c in spec.get("initContainers", ())]
     running = [make_container(c, init=False) for c in spec["containers"]]
     level = spec.get("resources", {})
-    return Pod(
-        containers=(*init, *running),
+    pod_level = Container(
         requests=quantities.parse_list(level.get("requests")),
         limits=quantities.parse_list(level.get("limits")),
+    )
+    return pod_resources.with_default_requests(
+        Pod(containers=(*init, *running), pod_level=pod_level)
     )
 
 
@@ -71,7 +75,7 @@ def test_req_17_same_verdict_as_the_api_server(case):
 @pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
 def test_req_17_the_same_objects_are_refused_for_the_same_reasons(case):
     for index, items in enumerate(case["ranges"]):
-        found = limitobjects.invalid(make_range(index, items))
+        found = limits.invalid(make_range(index, items))
         wanted = case["want"]["invalid"][index]
         fields = {text.split(" ", 1)[0] for text in wanted}
         assert {finding.field for finding in found} == fields

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from admission.base.errors import InvalidValueError
-from admission.gpu import limitobjects, limits, virtuallimits
-from admission.gpu.limits import LimitRange
 from admission.gpu.products import Cost
+from admission.objects import limit_range as limits
+from admission.objects import resource_quota
+from admission.objects.limit_range import LimitRange
 from tests.gpu.builders import GIB, GPU, amounts, make_container, make_flavor, mig, refused, run
 
 
@@ -56,17 +57,17 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
 def test_req_17_what_the_api_server_refuses(case):
     limit, text = case
-    assert text in [finding.text for finding in limitobjects.invalid(make_range(limit))]
+    assert text in [finding.text for finding in limits.invalid(make_range(limit))]
 
 
 def test_valid_objects_have_no_findings():
     fine = make_range(item(default={GPU: 0, "cpu": 1}, default_request={GPU: 0}, max_={GPU: 8}))
-    assert limitobjects.invalid(fine) == ()
-    assert limitobjects.traps(fine) == ()
+    assert limits.invalid(fine) == ()
+    assert limits.traps(fine) == ()
 
 
 def test_trap_09_two_items_of_one_type():
-    (finding,) = limitobjects.invalid(make_range(item(max_={GPU: 8}), item(max_={"cpu": 8})))
+    (finding,) = limits.invalid(make_range(item(max_={GPU: 8}), item(max_={"cpu": 8})))
     assert (finding.rule, finding.field) == ("T9", "spec.limits[1].type")
     assert 'Duplicate value: "Container"' in finding.text
 
@@ -83,11 +84,11 @@ def test_trap_09_two_items_of_one_type():
     ],
 )
 def test_req_18_limit_ranges_that_harm_containers_without_gpus(limit, rule):
-    assert [finding.rule for finding in limitobjects.traps(make_range(limit))] == [rule]
+    assert [finding.rule for finding in limits.traps(make_range(limit))] == [rule]
 
 
 def test_trap_08_quota_keys_that_count_nothing():
-    found = limitobjects.quota_traps(
+    found = resource_quota.quota_traps(
         ["limits.nvidia.com/gpu", "nvidia.com/gpu", "requests.nvidia.com/gpu", "pods"]
     )
     assert [finding.field for finding in found] == [
@@ -101,7 +102,7 @@ SLICED = make_flavor("sliced", "A100-80GB", mig("1g.10gb"), profile="1g.10gb")
 
 
 def test_a_rewrite_keeps_the_names_that_limit_ranges_fill_in():
-    limited = limitobjects.limited_names([make_range(item(max_={GPU: 8, "cpu": 4}))])
+    limited = limits.limited_names([make_range(item(max_={GPU: 8, "cpu": 4}))])
     assert limited.named == {GPU}
     result = run(make_container(), flavors=(SLICED,), limited=limited)
     assert amounts(result) == {"main": {GPU: 0, mig("1g.10gb"): 1}}
@@ -113,7 +114,7 @@ def test_a_rewrite_keeps_the_names_that_limit_ranges_fill_in():
     ids=["container min", "ratio", "pod min"],
 )
 def test_a_rewrite_never_leaves_a_bound_that_zero_would_break(limit):
-    limited = limitobjects.limited_names([make_range(limit)])
+    limited = limits.limited_names([make_range(limit)])
     assert "in team for nvidia.com/gpu" in refused(
         run(make_container(), flavors=(SLICED,), limited=limited)
     )
@@ -122,27 +123,27 @@ def test_a_rewrite_never_leaves_a_bound_that_zero_would_break(limit):
 def test_a_quota_that_a_rewrite_would_escape():
     before, after = {GPU: 2}, {mig("1g.10gb"): 2}
     hard = {"requests.nvidia.com/gpu": 3}
-    full, _ = limitobjects.escaped_quota(before, after, hard, {"requests.nvidia.com/gpu": 2})
+    full, _ = resource_quota.escaped_quota(before, after, hard, {"requests.nvidia.com/gpu": 2})
     assert "requested: requests.nvidia.com/gpu=2, used: requests.nvidia.com/gpu=2" in full
-    assert limitobjects.escaped_quota(before, after, hard, {"requests.nvidia.com/gpu": 1}) == (
+    assert resource_quota.escaped_quota(before, after, hard, {"requests.nvidia.com/gpu": 1}) == (
         "",
         "",
     )
-    refusal, warning = limitobjects.escaped_quota(before, after, hard, None)
+    refusal, warning = resource_quota.escaped_quota(before, after, hard, None)
     assert (refusal, "no longer counts" in warning) == ("", True)
-    assert limitobjects.escaped_quota(before, before, hard, None) == ("", "")
+    assert resource_quota.escaped_quota(before, before, hard, None) == ("", "")
 
 
 def test_req_17_limits_on_equivalents():
-    bounds = virtuallimits.read(
+    bounds = limits.virtual_limits(
         [make_range(max_gpu_memory="40Gi", min_gpu_slices="2", pod_max_gpu_memory="60Gi")]
     )
     half = Cost(slices=3, memory_bytes=40 * GIB)
     one = Cost(slices=1, memory_bytes=10 * GIB)
-    assert virtuallimits.check({"a": half}, half, bounds) == ()
+    assert limits.check_virtual({"a": half}, half, bounds) == ()
     two = Cost(slices=2, memory_bytes=20 * GIB)
-    assert virtuallimits.check({"a": two}, two, bounds) == ()
-    assert virtuallimits.check({"a": half, "b": one}, half.times(2), bounds) == (
+    assert limits.check_virtual({"a": two}, two, bounds) == ()
+    assert limits.check_virtual({"a": half, "b": one}, half.times(2), bounds) == (
         (
             "container b: minimum gpu-admission.dev/gpu-slices is 2 (LimitRange team, annotation"
             " gpu-admission.dev/min-gpu-slices), but its GPUs are 1"
@@ -157,19 +158,19 @@ def test_req_17_limits_on_equivalents():
 def test_req_17_a_container_without_gpus_is_not_judged_unless_wished():
     nothing = Cost(slices=0, memory_bytes=0)
     ranges = [make_range(min_gpu_memory="1Gi")]
-    assert virtuallimits.check({"a": nothing}, nothing, virtuallimits.read(ranges)) == ()
-    strict = virtuallimits.read(ranges, count_absent=True)
-    assert "but its GPUs are 0" in virtuallimits.check({"a": nothing}, nothing, strict)[0]
+    assert limits.check_virtual({"a": nothing}, nothing, limits.virtual_limits(ranges)) == ()
+    strict = limits.virtual_limits(ranges, count_absent=True)
+    assert "but its GPUs are 0" in limits.check_virtual({"a": nothing}, nothing, strict)[0]
 
 
 def test_a_virtual_default_and_an_unreadable_annotation():
-    bounds = virtuallimits.read(
+    bounds = limits.virtual_limits(
         [
             make_range(name="b", default_gpu_memory="8Gi"),
             make_range(name="a", max_gpu_memory="much", min_gpu_memory="-1Gi"),
         ]
     )
-    assert virtuallimits.default_memory(bounds) == 8 * GIB
+    assert limits.default_memory(bounds) == 8 * GIB
     assert [finding.field for finding in bounds.problems] == [
         "metadata.annotations[gpu-admission.dev/max-gpu-memory]",
         "metadata.annotations[gpu-admission.dev/min-gpu-memory]",

@@ -1,0 +1,137 @@
+"""Pods as stored or under review, read for ``base.pod_resources``."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Protocol
+
+from admission.api import views
+from admission.base import pod_resources, quantity
+from admission.base.errors import InvalidValueError
+from admission.base.pod_resources import A, Container, Pod
+
+Amounts = Mapping[str, str | int]
+Nanos = Mapping[str, int]
+"""Amounts per resource in units of 1e-9; a missing key is no request, which is not 0."""
+
+Parse = Callable[[Amounts | None, str], Mapping[str, A]]
+"""Reads a resource list; the text is the path of its field."""
+
+
+class ContainerView(Protocol):
+    """What is read of a container, whichever struct holds it."""
+
+    @property
+    def name(self) -> str:
+        """Name of the container."""
+        ...
+
+    @property
+    def restart_policy(self) -> str | None:
+        """Restart policy; ``Always`` makes a sidecar of an init container."""
+        ...
+
+    @property
+    def resources(self) -> views.ResourceRequirements | None:
+        """Requests and limits."""
+        ...
+
+
+class PodSpecView(Protocol):
+    """What is read of a pod spec, whichever struct holds it."""
+
+    @property
+    def containers(self) -> Iterable[ContainerView]:
+        """Containers."""
+        ...
+
+    @property
+    def init_containers(self) -> Iterable[ContainerView] | None:
+        """Init containers and sidecars, in their order."""
+        ...
+
+    @property
+    def resources(self) -> views.ResourceRequirements | None:
+        """Resources of the pod as a whole."""
+        ...
+
+    @property
+    def overhead(self) -> Amounts | None:
+        """What the pod takes beside its containers."""
+        ...
+
+
+def read(
+    spec: PodSpecView,
+    path: str,
+    parse: Parse[A],
+    instead: Mapping[str, views.ResourceRequirements] | None = None,
+) -> Pod[A]:
+    """Return what a pod spec says about resources.
+
+    Args:
+        spec: the spec.
+        path: field path of the spec, for errors.
+        parse: reads a resource list.
+        instead: resources by container name that replace those of the spec.
+
+    Raises:
+        InvalidValueError: a quantity cannot be read; the rule names the field.
+    """
+
+    def amounts(
+        found: views.ResourceRequirements | None, where: str
+    ) -> tuple[Mapping[str, A], Mapping[str, A]]:
+        if found is None:
+            return {}, {}
+        return (
+            parse(found.requests, f"{where}.resources.requests"),
+            parse(found.limits, f"{where}.resources.limits"),
+        )
+
+    def containers(listed: Iterable[ContainerView], field: str) -> Iterator[Container[A]]:
+        is_init = field == "initContainers"
+        for index, one in enumerate(listed):
+            stated = (instead or {}).get(one.name, one.resources)
+            requests, limits = amounts(stated, f"{path}.{field}[{index}]")
+            yield Container(
+                name=one.name,
+                is_init=is_init,
+                is_sidecar=is_init and one.restart_policy == pod_resources.SIDECAR_RESTART_POLICY,
+                requests=requests,
+                limits=limits,
+            )
+
+    requests, limits = amounts(spec.resources, path)
+
+    return Pod(
+        containers=(
+            *containers(spec.init_containers or (), "initContainers"),
+            *containers(spec.containers, "containers"),
+        ),
+        pod_level=None if spec.resources is None else Container(requests=requests, limits=limits),
+        overhead=parse(spec.overhead, f"{path}.overhead"),
+    )
+
+
+def nanos(found: Amounts | None, path: str) -> dict[str, int]:
+    """Return the amounts of a resource list in units of 1e-9.
+
+    Raises:
+        InvalidValueError: one cannot be read; the rule names the field.
+    """
+    amounts: dict[str, int] = {}
+    for resource, value in (found or {}).items():
+        try:
+            amounts[resource] = quantity.parse_nano(str(value))
+        except InvalidValueError as error:
+            raise InvalidValueError(error.value, f"{path}[{resource}]: {error.rule}") from error
+    return amounts
+
+
+def overhead(found: views.RuntimeClass) -> dict[str, int]:
+    """Return what pods of a RuntimeClass take beside their containers, in units of 1e-9.
+
+    Raises:
+        InvalidValueError: a quantity cannot be read; the rule names the field.
+    """
+    fixed = None if found.overhead is None else found.overhead.pod_fixed
+    return nanos(fixed, "overhead.podFixed")

@@ -1,0 +1,64 @@
+"""ResourceQuotas on GPUs: keys that count nothing, and quotas that a rewrite would escape.
+
+Source: kubernetes v1.36 pkg/quota/v1/evaluator/core/pods.go.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from admission.gpu import resources
+from admission.gpu.findings import Finding
+
+_REQUESTS: Final = "requests."
+_LIMITS: Final = "limits."
+
+
+def quota_traps(hard: Iterable[str]) -> tuple[Finding, ...]:
+    """Quota keys that the API server accepts and never counts (T8), sorted."""
+    return tuple(
+        Finding(rule="T8", field=f"spec.hard[{key}]", text=_uncounted(key))
+        for key in sorted(hard)
+        if resources.is_device(key.removeprefix(_LIMITS)) and not key.startswith(_REQUESTS)
+    )
+
+
+def escaped_quota(
+    before: Mapping[str, int],
+    after: Mapping[str, int],
+    hard: Mapping[str, int],
+    used: Mapping[str, int] | None,
+) -> tuple[str, str]:
+    """What a rewrite would take out of sight of a ResourceQuota.
+
+    Args:
+        before: the pod's device amounts as it asked for them.
+        after: as rewritten.
+        hard: the quota's bounds by key (``requests.nvidia.com/gpu``).
+        used: its use by key; None if it is not known.
+
+    Returns:
+        (refusal, warning); at most one is not empty.
+    """
+    for name, amount in sorted(before.items()):
+        key = _REQUESTS + name
+        if key not in hard or after.get(name, 0) >= amount:
+            continue
+        if used is None:
+            return "", (
+                f"the namespace limits {key} to {hard[key]}, which the rewritten request no"
+                " longer counts against; put the limit on the queue"
+            )
+        if used.get(key, 0) + amount > hard[key]:
+            return (
+                f"exceeded quota: requested: {key}={amount}, used: {key}={used.get(key, 0)},"
+                f" limited: {key}={hard[key]} (asked for as {name} before the rewrite)"
+            ), ""
+    return "", ""
+
+
+def _uncounted(key: str) -> str:
+    bare = key.removeprefix(_LIMITS)
+    return (
+        f"{key} is accepted and never counted, and GPUs cannot be overcommitted (requests equal"
+        f" limits); write {_REQUESTS}{bare}"
+    )
