@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -132,7 +133,7 @@ def guarded() -> Iterator[Guarded]:
             )
             for method, at, body in tried:
                 waiting.until(
-                    lambda m=method, a=at, b=body: _is_refused(found.account, m, a, b),
+                    partial(_is_refused, found.account, method, at, body),
                     what=f"{method} {at} refused",
                 )
         yield found
