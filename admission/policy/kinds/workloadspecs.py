@@ -158,4 +158,4 @@ RULES: Final[tuple[Row[Review], ...]] = (
     ),
     Syntax("Workload 19", _gates),  # the rules of `admission.policy.gates`
 )  # fmt: skip
-"""Row 20, the priority boost, belongs to a feature gate that is off."""
+"""Kueue's rule for the priority boost is not here: its feature gate is off."""
