@@ -1,1 +1,1 @@
-"""Facts about the repository itself: sizes, words, documents, rules and targets that agree."""
+"""Facts about the repository itself: words, documents, rules and targets that agree."""
