@@ -10,7 +10,10 @@ import contextlib
 import ipaddress
 import os
 import signal
+import ssl
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -20,10 +23,11 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 from gunicorn.asgi.protocol import ASGIProtocol
 from gunicorn.workers.gasgi import ASGIWorker
+from typing_extensions import override
 
 from admission.app.contexts import ContextCache
 from admission.obs import logs
-from admission.webhook.asgi import InlineAdapter
+from admission.webhook.asgi import BYTES_IN_FLIGHT, InlineAdapter, Limits
 from certs.files import CertificateFiles
 
 KEEPALIVE_SECONDS: Final = 120
@@ -39,8 +43,14 @@ with ``Connection: close``."""
 FIRST_REQUEST_SECONDS: Final = 10.0
 """How long a new connection may take to send its first request."""
 
-MAX_CONNECTIONS: Final = 1000
-"""Connections at once; an API server needs a few, and each costs a file descriptor."""
+MAX_CONNECTIONS: Final = 512
+"""Connections at once, handshakes included. An API server has one for each review under way; one
+that is read from takes up to 0.3 MiB."""
+
+_BUFFERED_BYTES: Final = 64 * 1024
+"""Read from a connection ahead of the application."""
+
+DEFAULT_LIMITS: Final = Limits(max_bytes=7 * 1024 * 1024)
 
 _CLOSE_SECONDS: Final = 1.0  # for a peer's own goodbye, after which the connection is dropped
 _HEARTBEAT_SECONDS: Final = 0.25
@@ -58,8 +68,9 @@ def serve(
     threads: int = 8,
     after_fork: Callable[[], None] = lambda: None,
     worker_class: str = "inline",
-    max_body_bytes: int = 7 * 1024 * 1024,
-    long_paths: Mapping[str, int] = MappingProxyType({}),
+    limits: Limits = DEFAULT_LIMITS,
+    paths: Mapping[str, Limits] = MappingProxyType({}),
+    bytes_in_flight: int = BYTES_IN_FLIGHT,
     max_connections: int = MAX_CONNECTIONS,
     first_request_seconds: float = FIRST_REQUEST_SECONDS,
 ) -> None:
@@ -74,9 +85,11 @@ def serve(
         after_fork: called in the serving process before the first request, and again in the one
             that replaces it should it die; starts threads, which do not survive a fork.
         worker_class: ``inline``, or gunicorn's ``gthread`` for an application that may wait.
-        max_body_bytes: larger bodies are not kept in memory by the inline worker.
-        long_paths: paths that the inline worker handles in a thread, with limits of their own.
-        max_connections: connections at once; the inline worker closes further ones.
+        limits: of requests, kept by the inline worker.
+        paths: paths with limits of their own.
+        bytes_in_flight: of all long bodies together, see `InlineAdapter`.
+        max_connections: connections at once; for a further one the inline worker closes the one
+            that is idle for longest, or that one if none is idle.
         first_request_seconds: how long a new connection may be silent with the inline worker.
 
     Raises:
@@ -111,7 +124,7 @@ def serve(
         options["worker_tmp_dir"] = str(_SHARED_MEMORY)
 
     def adapted() -> InlineAdapter:
-        return InlineAdapter(app(), max_body_bytes, long_paths=long_paths)
+        return InlineAdapter(app(), limits, paths=paths, bytes_in_flight=bytes_in_flight)
 
     load = adapted if is_inline else app
     try:
@@ -128,17 +141,34 @@ class InlineWorker(ASGIWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.connections: set[_Connection] = set()
+        self.connections: dict[_Connection, None] = {}
+        """Those after their handshake; who was active last stands last."""
+        self.accepted: set[_Tls] = set()
+        """All, those that have not shaken hands too."""
+
+    def _accept(self, context: ssl.SSLContext) -> "_Tls":
+        """Return the protocol of a new connection.
+
+        Raises:
+            ConnectionRefusedError: too many, and none is idle; asyncio closes the socket then.
+        """
+        if len(self.accepted) >= self.worker_connections:
+            idle = next((one for one in self.connections if one.is_idle), None)
+            _log.warning(
+                "connection_limit",
+                connections=len(self.accepted),
+                closed="the new one" if idle is None else "the one idle for longest",
+            )
+            if idle is None:
+                raise ConnectionRefusedError
+            idle.transport.abort()
+        return _Tls(self, context)
 
     async def _serve(self) -> None:
         context = sock.ssl_context(self.cfg)
         for listener in self.sockets:
             server = await self.loop.create_server(
-                lambda: _Connection(self),
-                sock=listener.sock,
-                ssl=context,
-                ssl_handshake_timeout=self.first_request_seconds,
-                ssl_shutdown_timeout=_CLOSE_SECONDS,
+                partial(self._accept, context), sock=listener.sock
             )
             self.servers.append(server)
         while self.alive and self.ppid == os.getppid():
@@ -173,26 +203,67 @@ def _inline_worker(patience_seconds: float) -> type[InlineWorker]:
     return Worker
 
 
+class _Tls(SSLProtocol):
+    """TLS of one connection: asyncio's own, but known to its worker before the handshake too."""
+
+    max_size = _BUFFERED_BYTES
+
+    def __init__(self, worker: InlineWorker, context: ssl.SSLContext) -> None:
+        nobody_waits: Any = None
+        handshake_seconds: Any = worker.first_request_seconds
+        super().__init__(
+            worker.loop,
+            _Connection(worker),
+            context,
+            nobody_waits,
+            server_side=True,
+            ssl_handshake_timeout=handshake_seconds,
+            ssl_shutdown_timeout=_CLOSE_SECONDS,
+        )
+        self._accepted = worker.accepted
+
+    @override
+    def connection_made(self, transport: Any) -> None:
+        self._accepted.add(self)
+        super().connection_made(transport)
+
+    @override
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._accepted.discard(self)
+        super().connection_lost(exc)
+
+
 class _Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no types
     """One connection; known to its worker while it lives."""
+
+    def __init__(self, worker: InlineWorker) -> None:
+        super().__init__(worker)
+        self._max_buffer_size = _BUFFERED_BYTES
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         worker = self.worker
-        worker.connections.add(self)
-        if len(worker.connections) > worker.worker_connections:
-            _log.warning("connection_refused", connections=len(worker.connections))
-            transport.abort()
-        else:
-            worker.loop.call_later(worker.first_request_seconds, self._close_if_unused)
+        worker.connections[self] = None
+        worker.loop.call_later(worker.first_request_seconds, self._close_if_unused)
+
+    def data_received(self, data: bytes) -> None:
+        connections = self.worker.connections
+        if self in connections:
+            connections[self] = connections.pop(self)
+        super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.worker.connections.discard(self)
+        self.worker.connections.pop(self, None)
         super().connection_lost(exc)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being served on it."""
+        return bool(self._awaiting_request)
 
     def close_if_idle(self) -> None:
         """Closes the connection unless a request is being served on it."""
-        if self._awaiting_request:
+        if self.is_idle:
             self.transport.close()
 
     def _close_if_unused(self) -> None:

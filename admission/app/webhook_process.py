@@ -15,6 +15,7 @@ from admission.obs import logs
 from admission.settings import Settings
 from admission.webhook import convert, server
 from admission.webhook import knowledge as webhook_knowledge
+from admission.webhook.asgi import Limits
 from admission.webhook.knowledge import ClusterKnowledge
 from admission.webhook.metrics import WebhookMetrics
 from certs import files
@@ -57,8 +58,8 @@ def serve(
         port=address.port,
         certificates=certificates,
         threads=settings.webhook.threads,
-        max_body_bytes=settings.webhook.max_body_bytes,
-        long_paths={convert.PATH: convert.MAX_BODY_BYTES},
+        limits=Limits(settings.webhook.max_body_bytes),
+        paths={convert.PATH: Limits(convert.MAX_BODY_BYTES, convert.BODY_SECONDS)},
         after_fork=after_fork,
     )
 

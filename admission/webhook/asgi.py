@@ -1,15 +1,19 @@
-"""Runs a WSGI application inside the event loop, without a thread in between.
+"""Runs a WSGI application inside the event loop, and bounds what requests may take of it.
 
-Right for handlers that only compute, as reviews do: handing a request of 0.2 ms to a thread and
-back costs more than the request. Wrong for any handler that waits or takes long: paths where a
-long body may come are named, and such a body is handled in a thread.
+A short request is answered in the event loop: to hand a request of 0.2 ms to a thread and back
+costs more than the request. A long body is handled in a thread, so that the short requests of
+others are answered meanwhile. Bodies have a length, a time in which they must arrive, and a share
+of one budget of memory; a request that exceeds one of them is still given to the application,
+with the problem and the first bytes of its body, so that the answer can repeat its uid.
 """
 
 import asyncio
 import io
 import sys
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 from wsgiref.types import StartResponse, WSGIApplication
@@ -18,75 +22,263 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+RECEIVED: Final = "gpu_admission.received"
+"""Key of the `Received` body in the environment of the WSGI application."""
+
+PREFIX_BYTES: Final = 64 * 1024
+"""What is kept of a body that is refused. The uid stands in the first 200 bytes of a review."""
+
+BYTES_IN_FLIGHT: Final = 96 * 1024 * 1024
+"""Bodies over 64 KiB in memory at once. A conversion takes three times its body: the objects, the
+converted ones and the answer; the container's limit is 512Mi, of which the program takes 90."""
+
+TIMED_OUT: Final = 408
+TOO_LARGE: Final = 413
+TOO_MANY: Final = 429
+BUSY: Final = "too many large requests are being answered at once: try again"
+
 _SERVER_ERROR: Final = 500
 _THREADS: Final = 2
 _SHORT_BYTES: Final = 64 * 1024
-"""A body that is handled in a millisecond or two, also where longer ones may come."""
+"""A body that is handled in a millisecond or two."""
+_MAX_DISCARDED_BYTES: Final = 64 * 1024 * 1024
+"""How much of a body that is too large is read, so that its sender sees the answer."""
+_ANSWER_SECONDS: Final = 10.0
 _UNPREFIXED: Final = {"content-type": "CONTENT_TYPE"}
 
 
-class InlineAdapter:
-    """An ASGI application that answers HTTP requests with a WSGI application.
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a request to a path may take.
 
-    A body over the limit is read to its end, so that the sender gets to see the answer, but not
-    kept: the application learns its length and finds it empty.
+    Attributes:
+        max_bytes: of its body.
+        seconds: in which the body must have arrived and a thread be free for it. A long one waits
+            half of that for memory. API servers wait 5 s for a review, see
+            ``configuration.TIMEOUT_SECONDS``, so this is less.
     """
+
+    max_bytes: int
+    seconds: float = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """The body of a request, or why it was not taken.
+
+    Attributes:
+        body: all of it; the first bytes where there is a problem.
+        length: bytes that came.
+        code: HTTP status of the problem; 0 if there is none.
+        problem: what exceeded which limit.
+    """
+
+    body: bytes
+    length: int
+    code: int = 0
+    problem: str = ""
+
+
+class Budget:
+    """Bytes that all requests share; who comes first is served first."""
+
+    def __init__(self, total: int) -> None:
+        self._free = total
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    async def take(self, size: int) -> None:
+        """Take bytes, as soon as there are so many and nobody waits for longer."""
+        if not self._waiting and size <= self._free:
+            self._free -= size
+            return
+        entry = size, asyncio.get_running_loop().create_future()
+        self._waiting.append(entry)
+        try:
+            await entry[1]
+        except asyncio.CancelledError:
+            was_granted = entry not in self._waiting
+            if not was_granted:
+                self._waiting.remove(entry)
+            self.give(size if was_granted else 0)
+            raise
+
+    def give(self, size: int) -> None:
+        """Give bytes back."""
+        self._free += size
+        while self._waiting and self._waiting[0][0] <= self._free:
+            granted, future = self._waiting.popleft()
+            self._free -= granted
+            if not future.done():  # else `take` is about to give it back
+                future.set_result(None)
+
+
+class InlineAdapter:
+    """An ASGI application that answers HTTP requests with a WSGI application."""
 
     def __init__(
         self,
         app: WSGIApplication,
-        max_body_bytes: int,
+        limits: Limits,
         *,
-        long_paths: Mapping[str, int] = MappingProxyType({}),
+        paths: Mapping[str, Limits] = MappingProxyType({}),
+        bytes_in_flight: int = BYTES_IN_FLIGHT,
     ) -> None:
         """Prepares the adapter.
 
         Args:
-            app: the application.
-            max_body_bytes: limit on the body of a request.
-            long_paths: paths with limits of their own, where a long body is handled in a thread.
+            app: the application; called from the event loop and from threads.
+            limits: of requests.
+            paths: paths with limits of their own.
+            bytes_in_flight: of all bodies over 64 KiB together; at least the largest limit.
         """
         self._app = app
-        self._max_body_bytes = max_body_bytes
-        self._long_paths = long_paths
+        self._limits = limits
+        self._paths = paths
+        largest = max(one.max_bytes for one in (limits, *paths.values()))
+        self._budget = Budget(max(bytes_in_flight, largest))
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="long")
+        self._free_threads = asyncio.Semaphore(_THREADS)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serves one request; other protocols are refused by closing."""
         if scope["type"] != "http":
             return
-        limit = self._long_paths.get(scope["path"])
-        read = await self._read(receive, self._max_body_bytes if limit is None else limit)
-        if read is None:
-            return  # the client is gone
-        body, length = read
-        response, environ = _Response(), _environ(scope, body, length)
-        if limit is None or length <= _SHORT_BYTES:
-            content = response.run(self._app, environ)
-        else:
-            loop = asyncio.get_running_loop()
-            content = await loop.run_in_executor(self._threads, response.run, self._app, environ)
-        await send(
-            {"type": "http.response.start", "status": response.status, "headers": response.headers}
-        )
-        await send({"type": "http.response.body", "body": content})
+        limits = self._paths.get(scope["path"], self._limits)
+        body = _Body(limits, self._budget, _declared(scope))
+        deadline = asyncio.get_running_loop().time() + limits.seconds
+        try:
+            received = await body.read(receive, deadline)
+            if received is None:
+                return  # the client is gone
+            response = await self._answer(scope, received, body, deadline)
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                await response.send(send)
+        finally:
+            body.release()
 
-    @staticmethod
-    async def _read(receive: Receive, limit: int) -> tuple[bytes, int] | None:
-        chunks: list[bytes] = []
-        length = 0
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                return None
-            chunk = message.get("body", b"")
-            length += len(chunk)
-            if length <= limit:
-                chunks.append(chunk)
-            else:
-                chunks.clear()
-            if not message.get("more_body", False):
-                return b"".join(chunks), length
+    async def _answer(
+        self, scope: Message, received: Received, body: "_Body", deadline: float
+    ) -> "_Response":
+        response = _Response()
+        if received.problem or received.length <= _SHORT_BYTES:
+            response.run(self._app, _environ(scope, received))
+            return response
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._free_threads.acquire()
+        except TimeoutError:
+            prefix = received.body[:PREFIX_BYTES]
+            late = Received(prefix, received.length, TOO_MANY, BUSY)
+            response.run(self._app, _environ(scope, late))
+            return response
+        loop = asyncio.get_running_loop()
+        job = loop.run_in_executor(
+            self._threads, response.run, self._app, _environ(scope, received)
+        )
+        job.add_done_callback(lambda _: self._free_threads.release())
+        try:
+            await asyncio.shield(job)
+        except asyncio.CancelledError:
+            body.release_after(job)
+            raise
+        return response
+
+
+class _Body:
+    """The body of one request while it is read, and its share of the budget."""
+
+    def __init__(self, limits: Limits, budget: Budget, declared: int | None) -> None:
+        self._limits = limits
+        self._budget = budget
+        self._declared = declared
+        self._chunks: list[bytes] = []
+        self._length = 0
+        self._taken = 0
+        self._code = 0
+        self._problem = ""
+
+    async def read(self, receive: Receive, deadline: float) -> Received | None:
+        """Return the body, or what came of it before a limit; None if the client is gone.
+
+        What exceeds a limit is still read, and dropped: to close before that would reset the
+        connection, and the sender would not see the answer.
+        """
+        most = self._limits.max_bytes
+        if (self._declared or 0) > most:
+            self._refuse(TOO_LARGE, f"request body is larger than {most} bytes")
+        try:
+            async with asyncio.timeout_at(deadline):
+                while True:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        return None
+                    await self._add(message.get("body", b""), deadline)
+                    is_over = not message.get("more_body", False)
+                    if is_over or (self._problem and self._length > _MAX_DISCARDED_BYTES):
+                        break
+        except TimeoutError:
+            declared = "" if self._declared is None else f" of {self._declared}"
+            self._refuse(
+                TIMED_OUT,
+                f"request body did not arrive within {self._limits.seconds:g} s:"
+                f" {self._length}{declared} bytes came; try again",
+            )
+        body = b"".join(self._chunks)
+        self._chunks.clear()
+        return Received(body, self._length, self._code, self._problem)
+
+    async def _add(self, chunk: bytes, deadline: float) -> None:
+        """Keep a chunk, with a share of the budget once the body is long."""
+        self._length += len(chunk)
+        if self._length > self._limits.max_bytes:
+            self._refuse(TOO_LARGE, f"request body is larger than {self._limits.max_bytes} bytes")
+        self._chunks.append(chunk)
+        if self._length > _SHORT_BYTES and not self._taken and not self._problem:
+            try:
+                async with asyncio.timeout_at(deadline - self._limits.seconds / 2):
+                    await self._take()
+            except TimeoutError:
+                self._refuse(TOO_MANY, BUSY)
+        if self._problem:
+            self._keep_prefix()
+
+    def release(self) -> None:
+        """Give the share back."""
+        self._chunks.clear()
+        taken, self._taken = self._taken, 0
+        if taken:
+            self._budget.give(taken)
+
+    def release_after(self, job: "asyncio.Future[None]") -> None:
+        """Give the share back once a thread is done with the body, whose client is gone."""
+        taken, self._taken = self._taken, 0
+        job.add_done_callback(lambda _: self._budget.give(taken))
+
+    async def _take(self) -> None:
+        most = self._limits.max_bytes
+        size = most if self._declared is None else min(self._declared, most)
+        await self._budget.take(size)
+        self._taken = size
+
+    def _refuse(self, code: int, problem: str) -> None:
+        """Keep the first bytes only; the first problem counts."""
+        if not self._problem:
+            self._code, self._problem = code, problem
+        self._keep_prefix()
+
+    def _keep_prefix(self) -> None:
+        if sum(map(len, self._chunks)) > PREFIX_BYTES:
+            self._chunks = [b"".join(self._chunks)[:PREFIX_BYTES]]
+        taken, self._taken = self._taken, 0
+        self._budget.give(taken)
+
+
+def _declared(scope: Message) -> int | None:
+    """The length that the request names for its body; None if it does not."""
+    for name, value in scope["headers"]:
+        if name.lower() == b"content-length" and value.isdigit():
+            return int(value)
+    return None
 
 
 class _Response:
@@ -95,16 +287,22 @@ class _Response:
     def __init__(self) -> None:
         self.status = _SERVER_ERROR
         self.headers: list[tuple[bytes, bytes]] = []
+        self._content = b""
 
-    def run(self, app: WSGIApplication, environ: dict[str, Any]) -> bytes:
+    def run(self, app: WSGIApplication, environ: dict[str, Any]) -> None:
         """Calls the application and takes its whole answer."""
         start: StartResponse = self._start
         parts: Iterable[bytes] = app(environ, start)
         try:
-            return b"".join(parts)
+            self._content = b"".join(parts)
         finally:
             if close := getattr(parts, "close", None):
                 close()
+
+    async def send(self, send: Send) -> None:
+        """Sends the answer."""
+        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
+        await send({"type": "http.response.body", "body": self._content})
 
     def _start(
         self, status: str, headers: list[tuple[str, str]], exc_info: object = None, /
@@ -121,7 +319,7 @@ def _refuse_write(_data: bytes) -> object:
     raise NotImplementedError("write() of WSGI is not offered")
 
 
-def _environ(scope: Message, body: bytes, length: int) -> dict[str, Any]:
+def _environ(scope: Message, received: Received) -> dict[str, Any]:
     host, port = scope.get("server") or ("localhost", 0)
     client = scope.get("client") or ("", 0)
     environ: dict[str, Any] = {
@@ -129,16 +327,17 @@ def _environ(scope: Message, body: bytes, length: int) -> dict[str, Any]:
         "SCRIPT_NAME": "",
         "PATH_INFO": scope["path"].encode().decode("latin-1"),
         "QUERY_STRING": scope["query_string"].decode("latin-1"),
-        "CONTENT_LENGTH": str(length),
+        "CONTENT_LENGTH": str(received.length),
         "SERVER_NAME": str(host),
         "SERVER_PORT": str(port),
         "SERVER_PROTOCOL": "HTTP/1.1",
         "REMOTE_ADDR": str(client[0]),
         "wsgi.version": (1, 0),
         "wsgi.url_scheme": scope.get("scheme", "https"),
-        "wsgi.input": io.BytesIO(body),
+        RECEIVED: received,
+        "wsgi.input": io.BytesIO(b"" if received.problem else received.body),
         "wsgi.errors": sys.stderr,
-        "wsgi.multithread": False,
+        "wsgi.multithread": True,
         "wsgi.multiprocess": False,
         "wsgi.run_once": False,
     }

@@ -23,6 +23,9 @@ PATH: Final = "/convert"
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 """An API server sends all objects of a list in one review; this is some 15,000 Workloads."""
 
+BODY_SECONDS: Final = 20.0
+"""In which a ConversionReview must arrive; the API server waits 30 s for the answer."""
+
 _log = logs.get("webhook")
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -77,6 +80,18 @@ class Converter:
         _log.warning("review_malformed", path=PATH, code=error.code, error=error.message)
         self.metrics.reviewed(PATH, "malformed", 0)
         return f"{error.message}\n"
+
+    def failed(self, error: MalformedError) -> bytes:
+        """The answer to a ConversionReview of which not all was read, but its uid."""
+        result = {"status": "Failure", "message": error.message}
+        response = {"uid": error.uid, "convertedObjects": [], "result": result}
+        return _ENCODER.encode(
+            {
+                "apiVersion": conversion_review.API_VERSION,
+                "kind": "ConversionReview",
+                "response": response,
+            }
+        )
 
 
 def _answer(review: _Review) -> dict[str, Any]:

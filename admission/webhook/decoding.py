@@ -3,6 +3,7 @@
 MalformedError   the request is no review that can be decided; carries the answer's status code
 """
 
+import re
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -130,6 +131,10 @@ UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _ENVELOPE: Final = structs.decoder(_Envelope)
 
 
+_PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"(?P<colon>\s*:)?|[{}\[\],]')
+_REQUEST_DEPTH: Final = 2
+
+
 class Questions(Generic[Object]):
     """Reads reviews about one kind."""
 
@@ -200,9 +205,43 @@ def check_envelope(api_version: str, kind: str, request: Identified | None) -> N
         raise MalformedError(BAD_REQUEST, "request has no uid")
 
 
-def too_large(max_bytes: int) -> MalformedError:
-    """The error for a body over the limit; its uid is not looked for."""
-    return MalformedError(TOO_LARGE, f"request body is larger than {max_bytes} bytes")
+def too_large(max_bytes: int, prefix: bytes = b"") -> MalformedError:
+    """The error for a body over the limit, of which the first bytes are known."""
+    rule = f"request body is larger than {max_bytes} bytes"
+    return MalformedError(TOO_LARGE, rule, uid_in(prefix))
+
+
+def uid_in(prefix: bytes) -> str:
+    """Return the uid of a review of which only the first bytes are known; empty without one.
+
+    API servers write it as the first field of the request, after kind and apiVersion.
+    """
+    depth, key, is_request = 0, "", False
+    for match in _PART.finditer(prefix.decode(errors="replace")):
+        part = match.group()
+        if part in "{[":
+            depth += 1
+            is_request = is_request or (depth == _REQUEST_DEPTH and key == "request")
+            key = ""
+        elif part in "}]":
+            depth -= 1
+            if is_request and depth < _REQUEST_DEPTH:
+                return ""
+        elif part == ",":
+            key = ""
+        elif part[0] == '"' and match["colon"] is None:
+            if is_request and depth == _REQUEST_DEPTH and key == "uid":
+                return _text(part)
+        elif part[0] == '"':
+            key = _text(part.rstrip(": \t\r\n"))
+    return ""
+
+
+def _text(quoted: str) -> str:
+    try:
+        return str(msgspec.json.decode(quoted))
+    except UNREADABLE:
+        return ""
 
 
 def describe(request: Request[Object]) -> dict[str, Any]:

@@ -18,8 +18,10 @@ WARNINGS_MAX: Final = 4096
 _REASONS: Final = {
     400: "BadRequest",
     403: "Forbidden",
+    408: "Timeout",
     413: "RequestEntityTooLarge",
     415: "UnsupportedMediaType",
+    429: "TooManyRequests",
     500: "InternalError",
 }
 _ELLIPSIS: Final = "..."

@@ -11,7 +11,7 @@ from admission.gpu import resources
 from admission.policy.knowledge import Rules
 from admission.settings import Settings
 from admission.translate import gpu_settings
-from admission.webhook import convert, decoding, jobs, kinds, metrics, pods
+from admission.webhook import asgi, convert, decoding, jobs, kinds, metrics, pods
 from admission.webhook.convert import Converter
 from admission.webhook.jobs import JobReviewer
 from admission.webhook.kinds import KindReviewer
@@ -46,7 +46,6 @@ def create_app(
         clock: source of time; the machine's by default.
     """
     app = Flask("gpu-admission-webhook", static_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = settings.webhook.max_body_bytes
     reviewer = PodReviewer(
         knowledge=knowledge,
         rules=rules_of(settings),
@@ -88,13 +87,8 @@ def _add_reviews(app: Flask, reviewer: Reviewer[Any] | KindReviewer, paths: Iter
     def review() -> Response:
         path = request.path
         try:
-            body = request.get_data(cache=False)
-        except RequestEntityTooLarge:
-            _discard(request.environ["wsgi.input"])
-            error = decoding.too_large(reviewer.max_body_bytes)
-            return Response(reviewer.refuse(path, error), content_type=_JSON)
-        except ClientDisconnected:
-            error = decoding.MalformedError(decoding.BAD_REQUEST, "request body ended early")
+            body = _body(reviewer.max_body_bytes)
+        except decoding.MalformedError as error:
             return Response(reviewer.refuse(path, error), content_type=_JSON)
         answer = reviewer.review(path, body, request.headers.get("Content-Type", ""))
         return Response(answer, content_type=_JSON)
@@ -106,19 +100,39 @@ def _add_reviews(app: Flask, reviewer: Reviewer[Any] | KindReviewer, paths: Iter
 def _add_conversion(app: Flask, converter: Converter) -> None:
     @app.post(convert.PATH)
     def convert_objects() -> Response:
-        request.max_content_length = converter.max_body_bytes
         try:
-            body = request.get_data(cache=False)
+            body = _body(converter.max_body_bytes)
             content_type = request.headers.get("Content-Type", "")
             return Response(converter.convert(body, content_type), content_type=_JSON)
-        except RequestEntityTooLarge:
-            _discard(request.environ["wsgi.input"])
-            error = decoding.too_large(converter.max_body_bytes)
-        except ClientDisconnected:
-            error = decoding.MalformedError(decoding.BAD_REQUEST, "request body ended early")
-        except decoding.MalformedError as malformed:
-            error = malformed
-        return Response(converter.refuse(error), status=error.code, content_type=_TEXT)
+        except decoding.MalformedError as error:
+            text = converter.refuse(error)
+            if error.uid:
+                return Response(converter.failed(error), content_type=_JSON)
+            return Response(text, status=error.code, content_type=_TEXT)
+
+
+def _body(max_bytes: int) -> bytes:
+    """Return the body of the request, which the server may have read.
+
+    Raises:
+        MalformedError: it exceeds a limit, or ended early.
+    """
+    received: asgi.Received | None = request.environ.get(asgi.RECEIVED)
+    if received is not None:
+        if received.problem:
+            uid = decoding.uid_in(received.body)
+            raise decoding.MalformedError(received.code, received.problem, uid)
+        return received.body
+    request.max_content_length = max_bytes
+    try:
+        return request.get_data(cache=False)
+    except RequestEntityTooLarge:
+        found = request.environ["wsgi.input"]
+        prefix = found.read(asgi.PREFIX_BYTES)
+        _discard(found)
+        raise decoding.too_large(max_bytes, prefix) from None
+    except ClientDisconnected:
+        raise decoding.MalformedError(decoding.BAD_REQUEST, "request body ended early") from None
 
 
 def _discard(body: IO[bytes]) -> None:

@@ -1,9 +1,10 @@
-"""A webhook process for tests: ``python -m tests.webhook.served DIRECTORY PORT WORKER``.
+"""A webhook process for tests: ``python -m tests.webhook.served DIRECTORY PORT WORKER [SECONDS]``.
 
-Prints ``ready`` when it serves. ``POST /slow`` prints ``slow`` and answers once something is
-written into the pipe ``release`` of the directory.
+Prints ``ready`` when it serves, with the id of the serving process. ``POST /slow`` prints ``slow``
+and answers once something is written into the pipe ``release`` of the directory.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -11,15 +12,21 @@ from flask import Flask
 
 from admission.app import serving
 from admission.base.clock import SystemClock
+from admission.webhook import convert
+from admission.webhook.asgi import Limits
 from certs import files
 from tests.webhook import reviews
 
 MAX_CONNECTIONS = 20
+MAX_BODY_BYTES = 1024 * 1024
+MAX_CONVERT_BYTES = 6 * 1024 * 1024
+BYTES_IN_FLIGHT = 8 * 1024 * 1024
+BODY_SECONDS = 2.0
 HOSTS = ("localhost", "127.0.0.1")
 
 
 def make_app(directory: Path) -> Flask:
-    app = reviews.make_app(max_body_bytes=1024 * 1024)
+    app = reviews.make_app(max_body_bytes=MAX_BODY_BYTES)
 
     @app.post("/slow")
     def slow() -> str:
@@ -29,18 +36,21 @@ def make_app(directory: Path) -> Flask:
     return app
 
 
-def main(directory: Path, port: int, worker_class: str) -> None:
+def main(directory: Path, port: int, worker_class: str, first_request_seconds: float = 1) -> None:
     serving.serve(
         app=lambda: make_app(directory),
         host="127.0.0.1",
         port=port,
         certificates=files.ensure(directory, HOSTS, SystemClock().now()),
-        after_fork=lambda: print("ready", flush=True),
+        after_fork=lambda: print("ready", os.getpid(), flush=True),
         worker_class=worker_class,
         max_connections=MAX_CONNECTIONS,
-        first_request_seconds=1.0,
+        first_request_seconds=first_request_seconds,
+        limits=Limits(MAX_BODY_BYTES, BODY_SECONDS),
+        paths={convert.PATH: Limits(MAX_CONVERT_BYTES, BODY_SECONDS)},
+        bytes_in_flight=BYTES_IN_FLIGHT,
     )
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], *map(float, sys.argv[4:]))

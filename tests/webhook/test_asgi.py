@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Flask, Response, request
 
-from admission.webhook.asgi import InlineAdapter
+from admission.webhook.asgi import RECEIVED, InlineAdapter, Limits, Received
 
 Message = dict[str, Any]
 
@@ -47,7 +47,11 @@ def run(app: Any, messages: Iterable[Message], *, limit: int = 100, **scope: Any
         "type": "http", "method": "POST", "path": "/a", "query_string": b"", "headers": [],
         "scheme": "https", "server": ("127.0.0.1", 9443), "client": ("10.0.0.1", 1), **scope,
     }  # fmt: skip
-    asyncio.run(InlineAdapter(app, limit)(described, receive, send))
+
+    async def call() -> None:
+        await InlineAdapter(app, Limits(limit))(described, receive, send)
+
+    asyncio.run(call())
     return sent
 
 
@@ -121,7 +125,7 @@ def test_an_answer_is_closed_after_it_was_read():
     assert (content["body"], closed) == (b"ab", [True])
 
 
-def test_a_long_path_has_a_limit_of_its_own_and_a_long_body_leaves_the_loop_free():
+def test_a_path_may_have_a_limit_of_its_own_and_a_long_body_leaves_the_loop_free():
     handled = []
 
     def app(environ: Any, start: Any) -> list[bytes]:
@@ -131,12 +135,112 @@ def test_a_long_path_has_a_limit_of_its_own_and_a_long_body_leaves_the_loop_free
         return []
 
     async def all_of_them() -> None:
-        adapter = InlineAdapter(app, 3, long_paths={"/long": 200_000})
-        for path, size in (("/a", 5), ("/long", 5), ("/long", 100_000), ("/long", 200_001)):
+        adapter = InlineAdapter(app, Limits(100_000), paths={"/long": Limits(200_000)})
+        for path, size in (
+            ("/a", 5), ("/a", 100_001), ("/a", 90_000), ("/long", 5), ("/long", 190_000),
+            ("/long", 200_001),
+        ):  # fmt: skip
             await post(adapter, path, size)
 
     asyncio.run(all_of_them())
-    assert handled == [(0, True), (5, True), (100_000, False), (0, False)]
+    assert handled == [
+        (5, True), (0, True), (90_000, False), (5, True), (190_000, False), (0, True)
+    ]  # fmt: skip
+
+
+def test_a_refused_body_keeps_its_first_bytes():
+    seen: list[Received] = []
+
+    def app(environ: Any, start: Any) -> list[bytes]:
+        start("200 OK", [])
+        seen.append(environ[RECEIVED])
+        return []
+
+    run(app, body(b"ab" * 40_000, b"c" * 40_000, b"d"), limit=90_000)
+    assert (seen[0].code, seen[0].length) == (413, 120_001)
+    assert seen[0].body == b"ab" * 32_768
+    assert seen[0].problem == "request body is larger than 90000 bytes"
+
+
+class Clients:
+    """Requests in flight to one adapter, whose bodies arrive when a test says so."""
+
+    def __init__(self, limits: Limits, bytes_in_flight: int) -> None:
+        self.answers: list[Received] = []
+        paths = {"/patient": Limits(limits.max_bytes, 30)}
+        self.adapter = InlineAdapter(
+            self._app, limits, paths=paths, bytes_in_flight=bytes_in_flight
+        )
+
+    def _app(self, environ: Any, start: Any) -> list[bytes]:
+        start("200 OK", [])
+        self.answers.append(environ[RECEIVED])
+        return []
+
+    def send(
+        self, first: bytes, rest: "asyncio.Future[bytes]", declared: int, path: str = "/a"
+    ) -> "asyncio.Task[None]":
+        parts = [first]
+
+        async def receive() -> Message:
+            if parts:
+                return {"type": "http.request", "body": parts.pop(), "more_body": True}
+            return {"type": "http.request", "body": await rest}
+
+        async def answered(message: Message) -> None:
+            assert message
+
+        scope = {
+            "type": "http", "method": "POST", "path": path, "query_string": b"",
+            "headers": [(b"content-length", str(declared).encode())],
+        }  # fmt: skip
+        return asyncio.create_task(self.adapter(scope, receive, answered))
+
+
+FIRST = b"x" * 70_000
+
+
+def test_a_body_that_does_not_arrive_in_time_is_answered():
+    async def play() -> list[Received]:
+        clients = Clients(Limits(200_000, 0.05), 400_000)
+        await clients.send(FIRST, asyncio.Future(), 100_000)
+        return clients.answers
+
+    (found,) = asyncio.run(play())
+    assert (found.code, found.length) == (408, 70_000)
+    assert found.problem == (
+        "request body did not arrive within 0.05 s: 70000 of 100000 bytes came; try again"
+    )
+
+
+def test_bodies_share_one_budget_and_wait_for_it_in_turn():
+    async def play() -> list[tuple[int, int]]:
+        clients = Clients(Limits(200_000, 30), 250_000)
+        held: list[asyncio.Future[bytes]] = [asyncio.Future() for _ in range(3)]
+        tasks = [clients.send(FIRST, rest, 100_000 + i) for i, rest in enumerate(held)]
+        await asyncio.sleep(0)
+        for number in (2, 1, 0):  # the last one waits for one of the others
+            held[number].set_result(b"y" * (30_000 + number))
+        await asyncio.gather(*tasks)
+        return [(one.code, one.length) for one in clients.answers]
+
+    assert sorted(asyncio.run(play())) == [(0, 100_000), (0, 100_001), (0, 100_002)]
+
+
+def test_who_finds_no_memory_in_time_is_refused_and_what_clients_held_returns_with_them():
+    async def play() -> list[int]:
+        clients = Clients(Limits(200_000, 0.05), 250_000)
+        silent = [clients.send(FIRST, asyncio.Future(), 120_000, "/patient") for _ in range(2)]
+        await clients.send(FIRST, asyncio.Future(), 100_000)
+        for one in silent:
+            one.cancel()
+        await asyncio.gather(*silent, return_exceptions=True)
+        done: asyncio.Future[bytes] = asyncio.Future()
+        done.set_result(b"y" * 130_000)
+        await clients.send(FIRST, done, 200_000, "/patient")
+        return [one.code for one in clients.answers]
+
+    assert asyncio.run(play()) == [429, 0]
 
 
 async def post(adapter: InlineAdapter, path: str, size: int) -> None:

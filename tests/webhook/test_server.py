@@ -184,7 +184,7 @@ def test_a_body_over_the_limit_is_refused_with_413():
     client = make_app(max_body_bytes=1024).test_client()
     answer = post(client, MUTATE, make_review(make_pod(labels={"a": "x" * 1024})))
     assert answer == refused(
-        413, "RequestEntityTooLarge", "request body is larger than 1024 bytes"
+        413, "RequestEntityTooLarge", "request body is larger than 1024 bytes", uid=UID
     )
 
 

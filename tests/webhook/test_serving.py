@@ -1,5 +1,7 @@
 """The webhook over real TLS: reviews, renewal of certificates, large bodies, stopping."""
 
+import asyncio
+import contextlib
 import http.client
 import json
 import os
@@ -11,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,8 +21,10 @@ import pytest
 
 from admission.app.contexts import ContextCache
 from admission.base.clock import SystemClock
+from admission.webhook import convert
 from certs import authority, files
 from certs.files import CertificateFiles
+from tests.controlplane import waiting
 from tests.policy.builders import make_pod
 from tests.webhook import reviews, served
 
@@ -33,6 +38,7 @@ class Webhook:
     process: "subprocess.Popen[str]"
     directory: Path
     port: int
+    worker: str = ""
 
     @property
     def output(self) -> IO[str]:
@@ -49,15 +55,24 @@ class Webhook:
 
 
 @contextmanager
-def running(directory: Path, worker: str) -> Iterator[Webhook]:
+def running(directory: Path, worker: str, *more: str) -> Iterator[Webhook]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "tests.webhook.served", str(directory), str(port), worker]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.webhook.served",
+        str(directory),
+        str(port),
+        worker,
+        *more,
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     webhook = Webhook(process=process, directory=directory, port=port)
     try:
-        assert webhook.output.readline() == "ready\n"
+        ready, webhook.worker = webhook.output.readline().split()
+        assert ready == "ready"
         yield webhook
     finally:
         process.kill()
@@ -129,8 +144,11 @@ def test_old_tls_is_refused(webhook):
 def test_a_body_over_the_limit_gets_a_review_that_says_so(webhook, size):
     connection = webhook.connect()
     body = review_of(labels={"a": "x" * size})
-    status = post(connection, reviews.MUTATE, body)["response"]["status"]
-    assert status["code"] == 413
+    response = post(connection, reviews.MUTATE, body)["response"]
+    assert (response["uid"], response["allowed"]) == (reviews.UID, False)
+    assert (response["status"]["code"], response["status"]["message"]) == (
+        413, f"request body is larger than {served.MAX_BODY_BYTES} bytes"
+    )  # fmt: skip
     connection.close()
     connection = webhook.connect()
     assert post(connection, reviews.MUTATE, review_of())["response"]["allowed"] is True
@@ -181,18 +199,150 @@ def test_a_silent_connection_is_closed_and_a_used_one_is_not(inline_webhook):
     used.close()
 
 
-def test_connections_over_the_limit_are_closed_and_the_others_served(inline_webhook):
+def test_a_connection_over_the_limit_takes_the_place_of_the_one_idle_for_longest(inline_webhook):
     opened = [inline_webhook.connect() for _ in range(served.MAX_CONNECTIONS)]
     for connection in opened:
         assert post(connection, reviews.MUTATE, review_of())["response"]["allowed"] is True
+    assert post(opened[0], reviews.MUTATE, review_of())["response"]["allowed"] is True
+    surplus = inline_webhook.connect()
+    assert post(surplus, reviews.MUTATE, review_of())["response"]["allowed"] is True
+    assert opened[1].sock.recv(1) == b""
+    opened[1].close()
+    for connection in (opened[0], *opened[2:], surplus):
+        assert post(connection, reviews.MUTATE, review_of())["response"]["allowed"] is True
+        connection.close()
+
+
+def test_a_connection_over_the_limit_is_closed_where_none_is_idle(inline_webhook):
+    busy = [begun(inline_webhook, convert.PATH, b"{", 1000) for _ in range(20)]
     surplus = inline_webhook.connect()
     with pytest.raises(OSError):  # noqa: PT011 - reset or closed, as the timing has it
         post(surplus, reviews.MUTATE, review_of())
-    surplus.close()
-    opened.pop().close()
-    assert post(opened[0], reviews.MUTATE, review_of())["response"]["allowed"] is True
-    for connection in opened:
+    for connection in busy:
         connection.close()
+    until_served(inline_webhook)
+
+
+def test_sockets_that_never_shake_hands_count_too(tmp_path):
+    with running(tmp_path, "inline", "60") as webhook, contextlib.ExitStack() as silent:
+        for _ in range(served.MAX_CONNECTIONS):
+            silent.enter_context(socket.create_connection(("127.0.0.1", webhook.port), 20))
+        waiting.until(partial(is_refused, webhook), what="a connection refused")
+        silent.close()
+        until_served(webhook)
+
+
+def is_refused(webhook: Webhook) -> bool:
+    connection = webhook.connect()
+    try:
+        connection.connect()
+    except OSError:
+        return True
+    finally:
+        connection.close()
+    return False
+
+
+def until_served(webhook: Webhook) -> None:
+    """Ask until the webhook has noticed that others are gone."""
+
+    def is_served() -> bool:
+        connection = webhook.connect()
+        try:
+            return bool(post(connection, reviews.MUTATE, review_of())["response"]["allowed"])
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+    waiting.until(is_served, what="a review answered")
+
+
+def begun(webhook: Webhook, path: str, body: bytes, declared: int) -> http.client.HTTPSConnection:
+    """A request of which only the first bytes of the body are sent."""
+    connection = webhook.connect()
+    connection.putrequest("POST", path)
+    connection.putheader("Content-Type", "application/json")
+    connection.putheader("Content-Length", str(declared))
+    connection.endheaders(body)
+    return connection
+
+
+def resident_bytes(webhook: Webhook) -> int:
+    pages = int(Path(f"/proc/{webhook.worker}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_silent_clients_with_long_bodies_take_no_more_than_the_budget(inline_webhook):
+    until_served(inline_webhook)
+    before = resident_bytes(inline_webhook)
+
+    async def answers() -> list[dict[str, Any]]:
+        return await asyncio.gather(*(all_but_one_byte(inline_webhook) for _ in range(10)))
+
+    responses = asyncio.run(answers())
+    assert resident_bytes(inline_webhook) - before < 3 * served.BYTES_IN_FLIGHT
+    assert {response["uid"] for response in responses} == {reviews.UID}
+    messages = {response["result"]["message"].partition(":")[0] for response in responses}
+    assert messages == {
+        f"request body did not arrive within {served.BODY_SECONDS:g} s",
+        "too many large requests are being answered at once",
+    }
+
+
+async def all_but_one_byte(webhook: Webhook) -> dict[str, Any]:
+    """The response to a conversion whose last byte is never sent."""
+    most = served.MAX_CONVERT_BYTES
+    context = ssl.create_default_context(cafile=str(webhook.directory / "ca.crt"))
+    reader, writer = await asyncio.open_connection("localhost", webhook.port, ssl=context)
+    head = f"POST {convert.PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {most}\r\n\r\n"
+    begin = f'{{"kind":"ConversionReview","request":{{"uid":"{reviews.UID}","objects":["'
+    writer.write(head.encode() + begin.encode().ljust(most - 1))
+    answer = await reader.read()
+    writer.transport.abort()
+    found: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])["response"]
+    return found
+
+
+def test_a_conversion_over_the_limit_is_answered_with_its_uid(inline_webhook):
+    padding = "x" * served.MAX_CONVERT_BYTES
+    request = {"uid": reviews.UID, "desiredAPIVersion": "v1", "objects": [padding]}
+    connection = inline_webhook.connect()
+    body = json.dumps({"kind": "ConversionReview", "request": request}).encode()
+    response = post(connection, convert.PATH, body)["response"]
+    assert response["uid"] == reviews.UID
+    assert response["result"] == {
+        "status": "Failure",
+        "message": f"request body is larger than {served.MAX_CONVERT_BYTES} bytes",
+    }
+    connection.close()
+
+
+def test_a_review_that_does_not_arrive_is_answered_with_its_uid(inline_webhook):
+    whole = review_of(gpus=1)
+    connection = begun(inline_webhook, reviews.MUTATE, whole[:300], len(whole))
+    response = json.loads(connection.getresponse().read())["response"]
+    assert (response["uid"], response["allowed"]) == (reviews.UID, False)
+    assert response["status"]["code"] == 408
+    assert response["status"]["message"] == (
+        f"request body did not arrive within {served.BODY_SECONDS:g} s:"
+        f" 300 of {len(whole)} bytes came; try again"
+    )
+    connection.close()
+
+
+def test_short_reviews_are_answered_while_large_ones_are_in_progress(inline_webhook):
+    os.mkfifo(inline_webhook.directory / "release")
+    large = inline_webhook.connect()
+    large.request("POST", "/slow", b" " * 100_000)
+    assert inline_webhook.output.readline() == "slow\n"
+    short = inline_webhook.connect()
+    for _ in range(10):
+        assert post(short, reviews.MUTATE, review_of(gpus=1))["response"]["allowed"] is True
+    (inline_webhook.directory / "release").write_text("done")
+    assert large.getresponse().read() == b"done"
+    large.close()
+    short.close()
 
 
 def test_probes_and_metrics_share_the_port(webhook):
