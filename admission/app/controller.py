@@ -56,8 +56,11 @@ class Controller:
         self._leadership = leadership
         self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
-        sender = Sender(api, clock, self._stopping, leadership.may_write)
-        self._writers = WriterPool(sender, self._inbox.put, threads=settings.controller.writers)
+        self._sender = Sender(api, clock, self._stopping, leadership.may_write)
+        self._request_seconds = settings.controller.request_timeout_seconds
+        self._writers = WriterPool(
+            self._sender, self._inbox.put, threads=settings.controller.writers
+        )
         self._events = EventRecorder(api, _COMPONENT, clock)
         self._core = Core(
             state=State(engine_settings.engine_config(settings.quota)),
@@ -136,11 +139,16 @@ class Controller:
         self._lister.stop()
         self._inbox.put(None)
         self._thread.join(_STOP_SECONDS)
-        self._writers.stop(_STOP_SECONDS)
-        self._leadership.stop()
+        has_ended = self._writers.stop(_STOP_SECONDS)
+        self._leadership.stop(is_drained=has_ended and self._is_certain())
         self._events.stop()
         for server in self._pages:
             server.stop()
+
+    def _is_certain(self) -> bool:
+        """Whether no request without an answer can be under way in the API server any more."""
+        now = self._clock.monotonic()
+        return now >= self._sender.unknown_at + self._request_seconds
 
     def _run(self) -> None:
         timeout: float | None = None

@@ -7,9 +7,13 @@ import uuid
 from collections.abc import Callable
 from typing import Protocol
 
+from admission.api import views
+from admission.base import names
 from admission.base.clock import Clock
+from admission.kube import resources
 from admission.kube.api import Api
 from admission.kube.lease import Election, Timing
+from admission.kube.reflector import Reflector
 from admission.obs import logs
 from admission.settings import Settings
 
@@ -35,8 +39,12 @@ class Leadership(Protocol):
         """Whether it led and does no more; the process must end."""
         ...
 
-    def stop(self) -> None:
-        """Gives leadership back; nothing may be written any more."""
+    def stop(self, *, is_drained: bool) -> None:
+        """Gives leadership back; nothing may be written any more.
+
+        Args:
+            is_drained: whether every request that was sent is answered.
+        """
         ...
 
 
@@ -53,7 +61,7 @@ class Alone:
         """Always."""
         return True
 
-    def stop(self) -> None:
+    def stop(self, *, is_drained: bool) -> None:
         """Nothing to give back."""
 
 
@@ -62,7 +70,8 @@ class Elected:
 
     Begins only after an earlier leader's last request has ended for certain: that one stopped
     sending a request's time-out before its own deadline, and its server may take that long again.
-    Who made the Lease had nobody before it, and begins at once.
+    Who made the Lease had nobody before it, and begins at once; so does who takes it over from one
+    that has released it with all its requests answered (ADR 0054, 0088).
     """
 
     at_once = False
@@ -82,7 +91,17 @@ class Elected:
                 lease=times.lease_seconds, renew=times.renew_seconds, retry=times.retry_seconds
             ),
         )
+        self._has_begun = False
         self._thread: threading.Thread | None = None
+        self._lease = Reflector(
+            api,
+            resources.LEASES,
+            views.Object,
+            lambda _: self._election.wake(),
+            clock=clock,
+            namespace=settings.namespace,
+            field_selector=f"metadata.name={names.LEASE_NAME}",
+        )
         self._log = logs.get("leading")
 
     def start(self, begin: Callable[[], None]) -> None:
@@ -94,6 +113,7 @@ class Elected:
             ).start()
 
         def run() -> None:
+            self._lease.start()
             self._election.run(started, self._lose)
 
         self._thread = threading.Thread(
@@ -105,16 +125,24 @@ class Elected:
         """Whether the Lease outlasts a request that is sent now."""
         return self._clock.monotonic() + self._timeout < self._election.is_leader_until()
 
-    def stop(self) -> None:
-        """Gives the Lease back."""
+    def stop(self, *, is_drained: bool) -> None:
+        """Gives the Lease back.
+
+        One that has not begun yet may have had a leader before it with a request under way.
+        """
         self._stopping.set()
+        self._lease.stop()
         self._election.stop()
         if self._thread is not None:
             self._thread.join(self._timeout)
+            if not self._thread.is_alive() and not self.lost:
+                self._election.release(is_drained=is_drained and self._has_begun)
 
     def _begin(self, begin: Callable[[], None]) -> None:
-        wait = 0.0 if self._election.is_first else self._timeout
+        self._lease.stop()
+        wait = 0.0 if self._election.begins_at_once else self._timeout
         if not self._stopping.wait(wait):
+            self._has_begun = True
             begin()
 
     def _or_lose(self, do: Callable[[], None]) -> None:

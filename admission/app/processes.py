@@ -14,7 +14,9 @@ from admission.obs import logs
 from admission.settings import Settings
 
 _CHECK_SECONDS: Final = 1.0
-_OTHER_CONNECTIONS: Final = 4  # Lease, lists of others' pods, who asks for pending workloads
+_OTHER_CONNECTIONS: Final = (
+    5  # Lease and its watch, lists of others' pods, who asks for pending workloads
+)
 
 
 def run_controller(
@@ -68,8 +70,8 @@ def run_controller(
     problem = ""
     while not stopping.wait(_CHECK_SECONDS) and not problem:
         problem = controller.problem()
+    controller.stop()  # first: a successor waits for the Lease
     lists.stop()
-    controller.stop()
     api.close()
     if problem:
         raise SystemExit(problem)

@@ -77,7 +77,7 @@ _CONTROLLER_RULES: Final = (
 # Creation cannot be limited to a name: the name is not known to the authorizer then.
 _CONTROLLER_NAMESPACE_RULES: Final = (
     _Rule("coordination.k8s.io", ("leases",), ("create",)),
-    _Rule("coordination.k8s.io", ("leases",), ("get", "patch"), (names.LEASE_NAME,)),
+    _Rule("coordination.k8s.io", ("leases",), ("get", "patch", *_FOLLOW), (names.LEASE_NAME,)),
 )
 _WEBHOOK_RULES: Final = (
     _Rule("", ("limitranges", "namespaces", "resourcequotas"), _FOLLOW),

@@ -15,6 +15,7 @@ from admission.controllers.quarantine import Unreadable
 from admission.controllers.writing import metrics
 from admission.kube import resources
 from admission.kube.api import Api, Undecodable
+from admission.kube.connectivity import Connectivity
 from admission.kube.reflector import Reflector, Replaced
 from admission.kube.resources import Resource
 
@@ -38,6 +39,7 @@ class Watches:
         self._api = api
         self._put = put
         self._clock = clock
+        self._connectivity = Connectivity(clock)
         self._needed: list[Reflector[Any]] = []
         self._optional = [self._optional_watch(*one) for one in watched.OPTIONAL.items()]
 
@@ -115,6 +117,7 @@ class Watches:
             label_selector=watched.SELECTORS.get(resource, ""),
             watch_seconds=WATCH_SECONDS,
             on_undecodable=quarantine,
+            connectivity=self._connectivity,
         )
 
 

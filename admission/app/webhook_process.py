@@ -9,6 +9,7 @@ from admission.app.controller import Address
 from admission.app.watches import WATCH_SECONDS
 from admission.base.clock import Clock, SystemClock
 from admission.kube.api import Api
+from admission.kube.connectivity import Connectivity
 from admission.kube.reflector import Deleted, Reflector, Replaced, Upserted
 from admission.kube.resources import Resource
 from admission.obs import logs
@@ -49,8 +50,9 @@ def serve(
 
     def after_fork() -> None:
         logs.configure(log_level)
+        connectivity = Connectivity(SystemClock())
         for resource, into in webhook_knowledge.WATCHED.items():
-            reflector(api, resource, into, known).start()
+            reflector(api, resource, into, known, connectivity).start()
 
     serving.serve(
         app=lambda: app,
@@ -76,7 +78,11 @@ def certificate_files(directory: Path, host: str, clock: Clock) -> files.Certifi
 
 
 def reflector(
-    api: Api, resource: Resource, into: type[Any], known: ClusterKnowledge
+    api: Api,
+    resource: Resource,
+    into: type[Any],
+    known: ClusterKnowledge,
+    connectivity: Connectivity | None = None,
 ) -> Reflector[Any]:
     """A reflector that keeps one kind of the knowledge current."""
 
@@ -88,4 +94,12 @@ def reflector(
         else:
             known.delete(resource, change.object)
 
-    return Reflector(api, resource, into, sink, clock=SystemClock(), watch_seconds=WATCH_SECONDS)
+    return Reflector(
+        api,
+        resource,
+        into,
+        sink,
+        clock=SystemClock(),
+        watch_seconds=WATCH_SECONDS,
+        connectivity=connectivity,
+    )

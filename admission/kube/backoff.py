@@ -29,6 +29,10 @@ class Backoff:
         self._next = first_seconds
         self._last_failure: float | None = None
 
+    def reset(self) -> None:
+        """Begins with the first wait again."""
+        self._next = self._first
+
     def failed(self, now: float, retry_after: float | None = None) -> float:
         """Seconds to wait after a failure at ``now`` (monotonic seconds).
 

@@ -24,6 +24,12 @@ from admission.kube.api import Api
 from admission.obs import logs
 
 _JITTER: Final = 0.2
+_UNANSWERED_SECONDS: Final = 0.5
+"""Longest time between attempts, without jitter, while the API server does not answer."""
+_SHORTEST_WAIT_SECONDS: Final = 0.01
+_RELEASED_TERM: Final = f"{names.OWN_DOMAIN}/released-term"
+"""Annotation of a Lease that was released by a leader without an open request: the number of
+``leaseTransitions`` that it led under. It says nothing about any later term."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +62,7 @@ class _Spec(msgspec.Struct, rename="camel", frozen=True):
 
 class _Meta(msgspec.Struct, rename="camel", frozen=True):
     resource_version: str = ""
+    annotations: dict[str, str] | None = None
 
 
 class _Lease(msgspec.Struct, frozen=True):
@@ -68,8 +75,9 @@ class Election:
 
     Attributes:
         identity: of this candidate, unique among all.
-        is_first: there was no Lease when this candidate first looked, and it made it, so that
-            nobody has led before it.
+        begins_at_once: no request of an earlier leader can be under way: there was no Lease when
+            this candidate first looked, and it made it; or the leader before released it and said
+            that all its requests were answered.
     """
 
     def __init__(
@@ -94,10 +102,10 @@ class Election:
             namespace: of the Lease.
             timing: see there.
             rng: spreads attempts.
-            pause: waits that many seconds; by default until `stop` at the latest.
+            pause: waits that many seconds; by default until `stop` or `wake` at the latest.
         """
         self.identity: Final = identity
-        self.is_first = False
+        self.begins_at_once = False
         self._api = api
         self._clock = clock
         self._name = name
@@ -105,7 +113,11 @@ class Election:
         self._timing = timing or Timing()
         self._rng = rng or random.Random()  # noqa: S311  # spreads load, keeps no secret
         self._stopping = threading.Event()
-        self._pause = pause or self._stopping.wait
+        self._woken = threading.Event()
+        self._pause = pause or self._rest
+        self._is_unanswered = False
+        self._answered_since = float("-inf")
+        self._has_term = self._is_taken = False
         self._leader_until = float("-inf")
         self._seen: _Lease | None = None
         self._seen_at = float("-inf")
@@ -128,48 +140,83 @@ class Election:
         try:
             self._attempt(started)
         except (errors.ConflictError, errors.AlreadyExistsError):
+            self._answered()
             self._log.info("another candidate was faster")
+        except errors.TransportError as error:
+            self._is_unanswered = True
+            self._log.warning("lease attempt failed", error=str(error))
         except errors.KubeError as error:
+            self._answered()
             self._log.warning("lease attempt failed", error=str(error))
         return self.is_leader()
+
+    def _answered(self) -> None:
+        if self._is_unanswered:
+            self._is_unanswered = False
+            self._answered_since = self._clock.monotonic()
 
     def run(self, on_started: Callable[[], None], on_lost: Callable[[], None]) -> None:
         """Waits for leadership, calls ``on_started``, and keeps it until `stop` or its loss.
 
         Returns after a loss (``on_lost`` was called, the caller should end the process) or after
-        `stop`. A leader that stops gives the Lease back. ``on_started`` must return soon.
+        `stop`; then it is the caller who calls `release`. ``on_started`` must return soon.
+
+        Leadership whose time is over is not lost while nobody answers: no write goes out, and if
+        the Lease is still ours afterwards, nobody else has led.
         """
         while not self._stopping.is_set() and not self.attempt():
             self._wait()
         if self._stopping.is_set():
-            self.release()
             return
+        self._has_term = True
         self._log.info("leading")
         on_started()
         while not self._stopping.is_set():
             self._wait()
-            if not self._stopping.is_set() and not self.attempt():
+            if not self._stopping.is_set() and not self.attempt() and self._is_lost():
                 self._log.error("leadership lost")
                 on_lost()
                 return
-        self.release()
+
+    def _is_lost(self) -> bool:
+        """Whether a leader whose time is over must end."""
+        if self._is_taken:
+            return True
+        grace = self._answered_since + self._timing.renew
+        return not self._is_unanswered and self._clock.monotonic() >= grace
+
+    def wake(self) -> None:
+        """Has a candidate look at the Lease now, because it has changed; a leader changes it."""
+        if not self._has_term:
+            self._woken.set()
 
     def stop(self) -> None:
         """Makes `run` return at once."""
         self._stopping.set()
+        self._woken.set()
 
-    def release(self) -> None:
-        """Gives the Lease back, so that the next leader need not wait for its end."""
+    def release(self, *, is_drained: bool) -> None:
+        """Gives the Lease back, so that the next leader need not wait for its end.
+
+        Call it when `run` has returned.
+
+        Args:
+            is_drained: whether all requests that this leader, or one before it, ever sent are
+                answered, so that the next one may begin at once.
+        """
         if not self.is_leader() or self._seen is None:
             return
         self._leader_until = float("-inf")
         spec = msgspec.structs.replace(
             self._seen.spec, holder_identity="", lease_duration_seconds=1
         )
+        term = str(spec.lease_transitions) if is_drained else None
         try:
-            self._write(spec, self._seen.metadata.resource_version)
+            self._write(spec, self._seen.metadata.resource_version, {_RELEASED_TERM: term})
         except errors.KubeError as error:
             self._log.warning("lease not released", error=str(error))
+        else:
+            self._log.info("lease released", drained=is_drained)
 
     # -------------------------------------------------------------------------------- attempts
 
@@ -177,23 +224,33 @@ class Election:
         try:
             found = self._api.get(resources.LEASES, self._name, self._namespace, into=_Lease)
         except errors.NotFoundError:
+            self._answered()
             self._lead_anew(started)
             return
+        self._answered()
         self._observe(found)
         if not self._may_take(found.spec):
-            self._leader_until = float("-inf")
+            self._give_up()
             return
         spec = self._renewed(found.spec)
+        is_new = found.spec.holder_identity != self.identity
         self._lead(started, self._write(spec, found.metadata.resource_version))
+        if is_new:
+            self.begins_at_once = _is_drained(found)
+
+    def _give_up(self) -> None:
+        self._leader_until = float("-inf")
+        self._is_taken = self._has_term
 
     def _lead_anew(self, started: float) -> None:
         """Makes the Lease; one that was deleted still holds for as long as it would have."""
         seen = self._seen
-        if seen is not None and not self._may_take(seen.spec):
-            self._leader_until = float("-inf")
+        is_late = self._has_term and not self.is_leader()  # somebody may have led meanwhile
+        if seen is not None and (is_late or not self._may_take(seen.spec)):
+            self._give_up()
             return
         self._lead(started, self._create())
-        self.is_first = seen is None
+        self.begins_at_once = seen is None
 
     def _observe(self, found: _Lease) -> None:
         """Counts a Lease from when *we* saw it change: the clocks of candidates may differ."""
@@ -201,10 +258,19 @@ class Election:
             self._seen, self._seen_at = found, self._clock.monotonic()
 
     def _may_take(self, spec: _Spec) -> bool:
-        if spec.holder_identity in {"", self.identity}:
+        if spec.holder_identity == self.identity:
             return True
+        if self._has_term:
+            return False  # another one has led since
+        return not spec.holder_identity or self._clock.monotonic() >= self._ends_at(spec)
+
+    def _ends_at(self, spec: _Spec) -> float:
+        """When a Lease that is not renewed may be taken.
+
+        A leader that could not reach the API server either is given time to renew first.
+        """
         duration = max(float(spec.lease_duration_seconds), self._timing.lease)
-        return self._clock.monotonic() >= self._seen_at + duration
+        return max(self._seen_at + duration, self._answered_since + 2 * self._timing.retry)
 
     def _renewed(self, spec: _Spec) -> _Spec:
         now = clocks.to_wire_micro(self._clock.now())
@@ -229,10 +295,13 @@ class Election:
         }
         return self._api.create(resources.LEASES, document, self._namespace, into=_Lease)
 
-    def _write(self, spec: _Spec, resource_version: str) -> _Lease:
+    def _write(
+        self, spec: _Spec, resource_version: str, annotations: dict[str, str | None] | None = None
+    ) -> _Lease:
+        changes = {"annotations": annotations} if annotations else {}
         change = patches.merge(
             {
-                "metadata": {"resourceVersion": resource_version},
+                "metadata": {"resourceVersion": resource_version, **changes},
                 "spec": msgspec.to_builtins(spec),
             }
         )
@@ -244,4 +313,24 @@ class Election:
         self._leader_until = started + self._timing.renew
 
     def _wait(self) -> None:
-        self._pause(self._timing.retry * (1 + _JITTER * self._rng.random()))
+        """Waits until the next attempt: also the end of another's Lease is one."""
+        rest = self._timing.retry
+        if self._is_unanswered:
+            rest = min(rest, _UNANSWERED_SECONDS)
+        rest *= 1 + _JITTER * self._rng.random()
+        if not self._has_term and self._seen is not None and not self._is_unanswered:
+            left = self._ends_at(self._seen.spec) - self._clock.monotonic()
+            if left > 0:
+                rest = min(rest, max(left, _SHORTEST_WAIT_SECONDS))
+        self._pause(rest)
+
+    def _rest(self, seconds: float) -> None:
+        self._woken.wait(seconds)
+        if not self._stopping.is_set():
+            self._woken.clear()
+
+
+def _is_drained(lease: _Lease) -> bool:
+    """Whether the last leader released the Lease after all its requests were answered."""
+    term = (lease.metadata.annotations or {}).get(_RELEASED_TERM)
+    return not lease.spec.holder_identity and term == str(lease.spec.lease_transitions)

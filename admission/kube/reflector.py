@@ -16,12 +16,16 @@ from admission.base.clock import Clock
 from admission.kube import errors
 from admission.kube.api import Api, EventType, T, Undecodable, WatchEvent, WatchStream
 from admission.kube.backoff import Backoff
+from admission.kube.connectivity import Connectivity
 from admission.kube.resources import Resource
 from admission.obs import logs
 
 _PAGE: Final = 500
 _WATCH_SECONDS: Final = (300.0, 600.0)
 _SHORT_SECONDS: Final = 1.0
+_UNANSWERED_SECONDS: Final = (0.1, 0.8)
+"""First and longest wait, without jitter, while the API server does not answer: to be refused a
+connection costs next to nothing, and pods wait for its return."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,7 @@ class Reflector(Generic[T]):
         on_undecodable: Callable[[Undecodable], None] = _ignore,
         rng: random.Random | None = None,
         pause: Callable[[float], object] | None = None,
+        connectivity: Connectivity | None = None,
     ) -> None:
         """Prepares a reflector; `start` or `run` starts it.
 
@@ -105,7 +110,9 @@ class Reflector(Generic[T]):
             watch_seconds: least and longest life of one watch.
             on_undecodable: told of each object that was left out, besides the log.
             rng: spreads watches and waits.
-            pause: waits that many seconds; by default until `stop` at the latest.
+            pause: waits that many seconds; by default until `stop` at the latest, or until the
+                server answers again.
+            connectivity: whether the server answers; shared with others that follow it.
         """
         self.resource: Final = resource
         self.has_synced = False
@@ -123,8 +130,13 @@ class Reflector(Generic[T]):
         self._on_undecodable = on_undecodable
         self._rng = rng or random.Random()  # noqa: S311  # spreads load, keeps no secret
         self._backoff = Backoff(self._rng)
+        first, longest = _UNANSWERED_SECONDS
+        self._unanswered = Backoff(self._rng, first_seconds=first, longest_seconds=longest)
+        self._connectivity = connectivity or Connectivity(clock)
+        self._returns = self._connectivity.returns
+        self._is_answered = self._is_asked_to_wait = False
         self._stopping = threading.Event()
-        self._pause = pause or self._stopping.wait
+        self._pause = pause
         self._version = ""
         self._paged = True
         self._stream: WatchStream[T] | None = None
@@ -162,6 +174,7 @@ class Reflector(Generic[T]):
         Does not wait for a request that is under way; see `join`.
         """
         self._stopping.set()
+        self._connectivity.wake()
         with self._lock:
             if self._stream is not None:
                 self._stream.close()
@@ -177,36 +190,85 @@ class Reflector(Generic[T]):
         while not self._stopping.is_set():
             wait = self._step()
             if wait and not self._stopping.is_set():
-                self._pause(wait)
+                self._rest(wait)
+
+    def _rest(self, seconds: float) -> None:
+        if self._pause is not None:
+            self._pause(seconds)
+        elif self._is_asked_to_wait:
+            self._stopping.wait(seconds)
+        else:
+            self._connectivity.wait(seconds, self._stopping)
 
     def _step(self) -> float:
         """Lists if necessary, then watches once; seconds to wait before the next time."""
         started = self._clock.monotonic()
+        self._is_answered = False
+        goes_on = bool(self._version)
         try:
             if not self._version:
                 self._list()
-            if self._watch() or self._clock.monotonic() - started >= _SHORT_SECONDS:
+            if self._watch() or self._lasted(started):
                 return 0.0
             # A server that ends each watch at once would otherwise be asked without end.
-            return self._failed(None, "the watch ended at once")
-        except errors.GoneError as error:
-            self._version = ""
-            return self._failed(error.retry_after, str(error))
-        except errors.ApiError as error:
-            return self._failed(error.retry_after, str(error))
+            return self._failed(None, "the watch ended at once", is_usual=True)
         except errors.KubeError as error:
-            return self._failed(None, str(error))
+            return self._recovers_in(error, is_new=goes_on or self._lasted(started))
         except Exception as error:  # noqa: BLE001 - a broken sink must not end the thread
             self._version = ""
             self._log.exception("sink failed, everything is listed again")
             return self._failed(None, str(error))
 
-    def _failed(self, retry_after: float | None, why: str) -> float:
+    def _recovers_in(self, error: errors.KubeError, *, is_new: bool) -> float:
+        """Seconds to wait after an error.
+
+        Args:
+            error: of the list or the watch.
+            is_new: whether it is not just what came of the last attempt to recover.
+        """
+        if isinstance(error, errors.GoneError):
+            self._version = ""
+            if is_new:
+                self._log.debug("listing again", error=str(error))
+                return 0.0
+        if isinstance(error, errors.TransportError) and not self._is_answered:
+            return self._not_answered(str(error))
+        retry_after = error.retry_after if isinstance(error, errors.ApiError) else None
+        is_usual = isinstance(error, errors.TransportError)
+        return self._failed(retry_after, str(error), is_usual=is_usual)
+
+    def _lasted(self, started: float) -> bool:
+        return self._clock.monotonic() - started >= _SHORT_SECONDS
+
+    def _failed(self, retry_after: float | None, why: str, *, is_usual: bool = False) -> float:
+        """Seconds to wait after a failure.
+
+        Args:
+            retry_after: seconds that the server asks to wait.
+            why: for the log.
+            is_usual: whether it is what becomes of a connection where nothing happens.
+        """
         self.failures += 1
         self._last_failure = self._clock.monotonic()
+        self._is_asked_to_wait = retry_after is not None
+        if self._returns != self._connectivity.returns:
+            self._returns = self._connectivity.returns
+            self._backoff.reset()
         wait = self._backoff.failed(self._last_failure, retry_after)
         if not self._stopping.is_set():
-            self._log.warning("follow again", error=why, wait_seconds=round(wait, 3))
+            log = self._log.debug if is_usual else self._log.warning
+            log("watch failed, trying again", error=why, wait_seconds=round(wait, 3))
+        return wait
+
+    def _not_answered(self, why: str) -> float:
+        """Seconds to wait after a request that got no answer."""
+        self.failures += 1
+        self._last_failure = self._clock.monotonic()
+        self._is_asked_to_wait = False
+        wait = self._unanswered.failed(self._last_failure)
+        if not self._stopping.is_set():
+            self._connectivity.lost(why)
+            self._log.debug("no answer, trying again", error=why, wait_seconds=round(wait, 3))
         return wait
 
     # --------------------------------------------------------------------------------- listing
@@ -262,6 +324,7 @@ class Reflector(Generic[T]):
             field_selector=self._field_selector,
             into=self._into,
         )
+        self._active()
         with self._lock:
             self._stream = stream
         try:
@@ -310,4 +373,7 @@ class Reflector(Generic[T]):
                 self._sink(change)
 
     def _active(self) -> None:
+        """The server has answered."""
         self._last_activity = self._clock.monotonic()
+        self._is_answered = True
+        self._connectivity.answered()

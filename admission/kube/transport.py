@@ -16,8 +16,11 @@ from typing_extensions import override
 from urllib3.exceptions import (
     ConnectTimeoutError,
     HTTPError,
+    IncompleteRead,
     NewConnectionError,
+    ProtocolError,
     ProxyError,
+    ReadTimeoutError,
     SSLError,
 )
 from urllib3.exceptions import (
@@ -31,6 +34,19 @@ from admission.kube.credentials import Endpoint
 
 _CONNECT_SECONDS: Final = 5.0
 _NEVER_SENT: Final = (NewConnectionError, ConnectTimeoutError, SSLError, ProxyError, ssl.SSLError)
+_TEXTS: Final = (
+    (ssl.SSLCertVerificationError, "certificate of {host} not accepted: {cause.verify_message}"),
+    (ssl.SSLError, "TLS with {host} failed: {cause.reason}"),
+    (socket.gaierror, "name of {host} not resolved: {cause.strerror}"),
+    (ConnectionRefusedError, "connection refused by {host}"),
+    (
+        (ConnectionError, ProtocolError, IncompleteRead),
+        "connection closed by {host} before its answer ended",
+    ),
+    (ConnectTimeoutError, "connection to {host} timed out"),
+    ((TimeoutError, Urllib3TimeoutError), "no answer from {host} in time"),
+)
+"""What a failure is called; the first kind that fits."""
 _CHUNK: Final = 65536
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 
@@ -93,7 +109,7 @@ class Transport:
             answer = self._open(method, path, headers, body, timeout)
             return Answer(answer.status, _lowered(answer.headers), answer.data)
         except (HTTPError, OSError, ValueError) as error:
-            raise _translated(error, method) from _quotable(error)
+            raise _translated(error, method, self._host) from _quotable(error)
 
     def _exchange(
         self,
@@ -109,14 +125,15 @@ class Transport:
                 lambda: exchange.Connection(connect(min(_CONNECT_SECONDS, seconds)), self._clock)
             )
         except (HTTPError, OSError) as error:
-            raise errors.TransportError(_described(error)) from error
+            raise errors.TransportError(_described(error, self._host)) from error
         try:
             left = max(0.0, deadline - self._clock.monotonic())
             reply = connection.exchange(request, left)
         except (OSError, exchange.BrokenAnswerError) as error:
             connection.close()
             unknown = method not in _SAFE_METHODS
-            raise errors.TransportError(_described(error), outcome_unknown=unknown) from error
+            text = _described(error, self._host)
+            raise errors.TransportError(text, outcome_unknown=unknown) from error
         if reply.reusable:
             self._idle.put(connection)
         else:
@@ -164,10 +181,10 @@ class Transport:
         try:
             answer = self._open("GET", path, self._request_headers(), None, timeout, preload=False)
             if answer.status == 200:  # noqa: PLR2004  # OK
-                return LineStream(answer)
+                return LineStream(answer, self._host)
             refused = Answer(answer.status, _lowered(answer.headers), answer.data)
         except (HTTPError, OSError, ValueError) as error:
-            raise _translated(error, "GET") from _quotable(error)
+            raise _translated(error, "GET", self._host) from _quotable(error)
         raise errors.from_body(refused.status, refused.body, retry_after=refused.retry_after)
 
     def close(self) -> None:
@@ -206,8 +223,9 @@ class Transport:
 class LineStream(Iterator[bytes]):
     """Lines of an answer as they come, without their ends; empty lines are left out."""
 
-    def __init__(self, answer: BaseHTTPResponse) -> None:
+    def __init__(self, answer: BaseHTTPResponse, host: str) -> None:
         self._answer = answer
+        self._host = host
         self._chunks = answer.stream(_CHUNK)
         self._lines: list[bytes] = []
         self._partial = b""
@@ -264,7 +282,7 @@ class LineStream(Iterator[bytes]):
             if self._stopped_reading():
                 return b""
             self.close()
-            raise _translated(error, "GET") from _quotable(error)
+            raise _translated(error, "GET", self._host) from _quotable(error)
         return b"" if self._stopped_reading() else chunk
 
     def _stopped_reading(self) -> bool:
@@ -274,17 +292,32 @@ class LineStream(Iterator[bytes]):
             return self._closed
 
 
-def _translated(error: Exception, method: str) -> errors.TransportError:
+def _translated(error: Exception, method: str, host: str) -> errors.TransportError:
     if _quotable(error) is None:
         return errors.TransportError(f"the request cannot be sent ({type(error).__name__})")
     sent = not isinstance(error, _NEVER_SENT)
     unknown = sent and method not in _SAFE_METHODS
-    return errors.TransportError(_described(error), outcome_unknown=unknown)
+    return errors.TransportError(_described(error, host), outcome_unknown=unknown)
 
 
-def _described(error: Exception) -> str:
-    timed_out = isinstance(error, Urllib3TimeoutError | TimeoutError)
-    return f"{type(error).__name__}: {'timed out' if timed_out else error}"
+def _described(error: Exception, host: str) -> str:
+    """The cause of a failure and the server that it is about, as an operator looks for them."""
+    cause = _cause(error)
+    texts = (text for kinds, text in _TEXTS if isinstance(cause, kinds))
+    other = f"request to {{host}} failed: {type(cause).__name__}: {{cause}}"
+    return next(texts, other).format(host=host, cause=cause)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The failure of the system that a library's exception stands for; else the exception."""
+    if isinstance(error, ConnectTimeoutError | ReadTimeoutError) and not isinstance(
+        error, NewConnectionError
+    ):
+        return error
+    found = next((one for one in error.args if isinstance(one, OSError)), error.__cause__)
+    if isinstance(error, HTTPError) and isinstance(found, HTTPError | OSError):
+        return _cause(found)
+    return error
 
 
 def _host(pool: urllib3.HTTPConnectionPool) -> str:

@@ -1,18 +1,19 @@
-"""The loop around the core: when it takes what has arrived."""
+"""The loop around the core: when it takes what has arrived, and how it ends."""
 
 import threading
 from typing import Any
 
+import pytest
 from typing_extensions import override
 
 from admission.api import crds
 from admission.app.controller import Controller
 from admission.app.leading import Alone
 from admission.base.clock import SystemClock
-from admission.kube import resources
+from admission.kube import errors, resources
 from admission.kube.resources import Resource
 from admission.kube.store import Store
-from admission.settings import Settings
+from admission.settings import ControllerSettings, Settings
 from tests.controllers import world
 from tests.controlplane import waiting
 
@@ -53,3 +54,55 @@ def test_turns_are_10_ms_apart_while_as_much_is_decided_as_can_be_written() -> N
     finally:
         server.goes_on.set()
         controller.stop()
+
+
+class Lossy(Store):
+    """A store that takes a change of a Workload and does not say so."""
+
+    is_lossy = True
+
+    @override
+    def replace(self, resource: Resource, *args: Any, **options: Any) -> Any:
+        made = super().replace(resource, *args, **options)
+        if resource is resources.WORKLOADS and self.is_lossy:
+            self.is_lossy = False
+            raise errors.TransportError("no answer", outcome_unknown=True)
+        return made
+
+
+class Noting(Alone):
+    """A leader that notes how it was told to end."""
+
+    is_drained: bool | None = None
+
+    @override
+    def stop(self, *, is_drained: bool) -> None:
+        self.is_drained = is_drained
+
+
+@pytest.mark.parametrize("is_lossy", [False, True], ids=["all answered", "one not answered"])
+def test_a_leader_is_drained_when_no_request_without_an_answer_can_be_under_way(
+    is_lossy: bool,
+) -> None:
+    """The time-out of a request has not passed since one got no answer."""
+    server, leadership = Lossy(crds=crds.documents()), Noting()
+    server.is_lossy = is_lossy
+    workload = world.by_hand("train", ("main", 1, 1))
+    queue = world.cluster_queue(quota=1)
+    for document in (world.namespace(), world.flavor(), queue, world.local_queue(), workload):
+        found = resources.of_kind(document["apiVersion"], document["kind"])
+        assert found is not None
+        server.create(found, document, document["metadata"].get("namespace", ""))
+    settings = Settings(controller=ControllerSettings(request_timeout_seconds=3600))
+    controller = Controller(server, settings, SystemClock(), leadership)
+    controller.start()
+    metadata = workload["metadata"]
+
+    def is_admitted() -> bool:
+        status = server.get(resources.WORKLOADS, metadata["name"], metadata["namespace"])
+        return "admission" in status.get("status", {})
+
+    waiting.until(is_admitted, what="the Workload admitted")
+    waiting.until(lambda: controller._core._lanes.in_flight == 0, what="all is answered")
+    controller.stop()
+    assert leadership.is_drained is not is_lossy

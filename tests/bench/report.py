@@ -13,6 +13,7 @@ TITLES: Final = {
     "d": "(d) reviews over TLS",
     "e": "(e) Workloads made by hand, 5 cohorts of 6 queues",
     "engine": "(engine) scheduling cycles alone",
+    "recovery": "(recovery) until somebody is admitted again after a failure, in seconds",
 }
 _NAME_WIDTH: Final = 44
 

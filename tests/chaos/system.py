@@ -93,9 +93,13 @@ class ControllerProcess:
 
     def stop(self) -> int:
         """Ends it as a user does; the exit code."""
+        self.ask_to_end()
+        return self.wait()
+
+    def ask_to_end(self) -> None:
+        """Sends it SIGTERM."""
         assert self._process is not None
         self._process.terminate()
-        return self.wait()
 
     def wait(self, within_seconds: float = 30) -> int:
         """Waits for its end; the exit code."""

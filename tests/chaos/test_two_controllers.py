@@ -8,7 +8,7 @@ import pytest
 
 from admission.base import names
 from admission.base.clock import SystemClock
-from admission.settings import LeaderElectionSettings
+from admission.settings import ControllerSettings, LeaderElectionSettings, Settings
 from tests.chaos import faults, flow, invariants
 from tests.chaos.flow import Stage
 from tests.chaos.system import HIGH, LOW, QUICK, ControllerProcess, System
@@ -121,6 +121,60 @@ def test_a_leader_that_ends_leaves_the_lead_at_once(pair: Pair) -> None:
     pair.of_leader().create("second", 3)
     pair.system.until_released(pair.team, "second")
     pair.assert_one_after_the_other()
+
+
+def test_a_leader_that_ends_leaves_nothing_to_be_waited_for(system: System) -> None:
+    """The Lease lasts for minutes, a request may, and the standby looks at it every minute."""
+    slow = Settings(
+        controller=ControllerSettings(request_timeout_seconds=120),
+        leader_election=LeaderElectionSettings(
+            lease_seconds=300, renew_seconds=280, retry_seconds=60
+        ),
+    )
+    with suppress(RestError):
+        system.api.delete(LEASE)
+    with (
+        system.controller("leaving", slow, election=True) as leader,
+        system.controller("waiting", slow, election=True) as standby,
+    ):
+        leader.start()
+        waiting.until(lambda: holder(system) == leader.pid, what="the first one leads")
+        team = system.add_team(4)
+        standby.start()
+        made = Pair(system, leader, standby, team)
+        made.of_leader().create("first", 3)
+        system.until_released(team, "first")
+        assert leader.stop() == 0
+
+        made.of_leader().create("second", 1)
+        system.until_released(team, "first", "second", within_seconds=TAKE_OVER_SECONDS)
+        made.assert_one_after_the_other()
+        system.empty(team)
+
+
+def test_a_leader_goes_on_when_its_server_was_away_for_longer_than_it_may_lead(
+    system: System, lasting: ControllerProcess
+) -> None:
+    lasting.kill()
+    with suppress(RestError):
+        system.api.delete(LEASE)
+    with system.controller("lonely", SETTINGS, election=True) as leader:
+        leader.start()
+        waiting.until(lambda: holder(system) == leader.pid, what="it leads")
+        team = system.add_team(4)
+        before = system.api.get(LEASE)["spec"]
+        with leader.proxy.down():
+            waiting.until(
+                lambda: leader.log.read_text().count("lease attempt failed") >= 10,
+                what="it has tried to renew for longer than the Lease holds",
+            )
+        Stage(system, leader, team).create("first", 3)
+        system.until_released(team, "first")
+        after = system.api.get(LEASE)["spec"]
+        assert after["leaseTransitions"] == before["leaseTransitions"]
+        assert holder(system) == leader.pid
+        invariants.await_all(system.api)
+        system.empty(team)
 
 
 def test_a_killed_leader_is_replaced_when_its_lease_ends(pair: Pair) -> None:

@@ -52,7 +52,7 @@ def test_a_lease_is_taken_renewed_and_given_back(api: Api, namespace: str):
     clock.advance(2)
     assert a.attempt()
     assert holder() == "a"
-    a.release()
+    a.release(is_drained=True)
     assert holder() == ""
     assert b.attempt()
     assert holder() == "b"

@@ -149,6 +149,32 @@ def test_a_refused_connection_is_a_known_outcome(tmp_path: Path):
     with pytest.raises(errors.TransportError) as failed:
         client.create(MAPS, POD)
     assert not failed.value.outcome_unknown
+    refused = f"connection refused by {url.removeprefix('http://')}"
+    assert str(failed.value) == refused
+    with pytest.raises(errors.TransportError) as failed:
+        client.watch(MAPS, "ns", resource_version="1", timeout_seconds=1)
+    assert str(failed.value) == refused
+
+
+NO_ANSWERS: dict[str, tuple[faulty.Answer, str]] = {
+    "silence": (faulty.Silence(), "no answer from {} in time"),
+    "a reset": (
+        faulty.Broken({"kind": "ConfigMap"}),
+        "connection closed by {} before its answer ended",
+    ),
+}
+
+
+@pytest.mark.parametrize(("answer", "error"), NO_ANSWERS.values(), ids=NO_ANSWERS)
+def test_a_request_without_an_answer_names_the_server_and_what_became_of_it(
+    server: FaultyServer, tmp_path: Path, answer: faulty.Answer, error: str
+):
+    server.answers += [answer]
+    client = server.client(tmp_path, timeout_seconds=0.2)
+    with pytest.raises(errors.TransportError) as failed:
+        client.get(MAPS, "a", "ns")
+    client.close()
+    assert str(failed.value) == error.format(server.url.removeprefix("http://"))
 
 
 def test_an_answer_that_is_no_status_is_not_quoted(server: FaultyServer, tmp_path: Path):

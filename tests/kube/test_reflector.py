@@ -1,5 +1,6 @@
 """A reflector against a server that fails in every way."""
 
+import json
 import queue
 import random
 from collections.abc import Iterator
@@ -8,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from admission.api import views
 from admission.base.clock import SystemClock
 from admission.kube import errors, patches, resources
 from admission.kube.api import Api, Undecodable
+from admission.kube.connectivity import Connectivity
 from admission.kube.reflector import Deleted, Reflector, Replaced, Upserted
 from admission.kube.store import Store
 from tests.clocks import FakeClock
+from tests.controlplane.waiting import until
 from tests.kube import faulty
 from tests.kube.faulty import FaultyServer, Json, Watch, bookmark, event, listing, thing
 
@@ -118,18 +122,35 @@ GONE = (
 
 
 @pytest.mark.parametrize("gone", GONE, ids=["answer", "event"])
-def test_it_lists_again_when_the_version_is_too_old(
+def test_it_lists_again_at_once_when_the_version_is_too_old(
     server: FaultyServer, tmp_path: Path, gone: faulty.Answer
 ):
     server.answers += [listing(thing("a", 1), version=5), listing(thing("b", 8), version=9)]
-    server.watches += [gone, Watch((event("ADDED", thing("c", 10)),), then="hang")]
+    server.watches += [
+        Watch((bookmark(6),)),
+        gone,
+        Watch((event("ADDED", thing("c", 10)),), then="hang"),
+    ]
     with following(server, tmp_path) as watched:
         assert watched.next() == ("replaced", ("a",))
         assert watched.next() == ("replaced", ("b",))
         assert watched.next() == ("upserted", "c")
-    assert server.asked("resourceVersion") == ["5", "9"]
-    assert len(watched.pauses) == 1
+    assert server.asked("resourceVersion") == ["5", "6", "9"]
+    assert watched.pauses == []
+    assert watched.reflector.failures == 0
+
+
+@pytest.mark.parametrize("gone", GONE, ids=["answer", "event"])
+def test_it_waits_when_what_it_has_just_listed_is_too_old(
+    server: FaultyServer, tmp_path: Path, gone: faulty.Answer
+):
+    server.answers += [listing(thing(name, 1), version=5) for name in "abc"]
+    server.watches += [gone, gone, Watch(then="hang")]
+    with following(server, tmp_path) as watched:
+        assert [watched.next() for _ in range(3)] == [("replaced", (name,)) for name in "abc"]
+    assert len(watched.pauses) == 2
     assert 0.8 <= watched.pauses[0] <= 1.2
+    assert 1.6 <= watched.pauses[1] <= 2.4
 
 
 FAULTS: dict[str, faulty.Answer] = {
@@ -292,31 +313,28 @@ def test_it_follows_the_embedded_store_through_compactions():
 
 
 class Refusing:
-    """An API whose lists fail with what it is told."""
+    """An API whose lists fail as they are told."""
 
-    def __init__(self, clock: FakeClock, *, healthy_seconds: float) -> None:
+    def __init__(
+        self, clock: FakeClock, error: errors.KubeError, *, healthy_seconds: float = 0.0
+    ) -> None:
         self._clock = clock
+        self._error = error
         self._healthy = healthy_seconds
 
     def list(self, *_: Any, **__: Any) -> Any:
         self._clock.advance(self._healthy)
-        raise errors.TransportError("refused")
+        raise self._error
 
 
-@pytest.mark.parametrize(
-    ("healthy_seconds", "longest"), [(0.0, 10 * 1.5), (61.0, 0.8 * 1.5)], ids=["down", "flaky"]
-)
-def test_waits_grow_to_ten_seconds_and_start_again_after_a_healthy_one(
-    healthy_seconds: float, longest: float
-):
-    clock = FakeClock()
+def pauses_of(api: Any, clock: FakeClock, count: int = 8) -> list[float]:
+    """How long a reflector waits between its first attempts."""
     pauses: list[float] = []
-    api: Any = Refusing(clock, healthy_seconds=healthy_seconds)
 
     def pause(seconds: float) -> None:
         pauses.append(seconds)
         clock.advance(seconds)
-        if len(pauses) == 8:
+        if len(pauses) == count:
             reflector.stop()
 
     reflector = Reflector(
@@ -329,7 +347,124 @@ def test_waits_grow_to_ten_seconds_and_start_again_after_a_healthy_one(
         pause=pause,
     )
     reflector.run()
+    assert not reflector.has_synced
+    return pauses
+
+
+@pytest.mark.parametrize(
+    ("healthy_seconds", "longest"), [(0.0, 10 * 1.5), (61.0, 0.8 * 1.5)], ids=["down", "flaky"]
+)
+def test_waits_grow_to_ten_seconds_and_start_again_after_a_healthy_one(
+    healthy_seconds: float, longest: float
+):
+    clock = FakeClock()
+    api = Refusing(clock, errors.make(500, "etcd"), healthy_seconds=healthy_seconds)
+    pauses = pauses_of(api, clock)
     assert 0.8 <= pauses[0] <= 1.2
     assert max(pauses) <= longest
     assert max(pauses) > longest / 2
-    assert not reflector.has_synced
+
+
+def test_while_the_server_does_not_answer_it_is_asked_every_second():
+    clock = FakeClock()
+    pauses = pauses_of(Refusing(clock, errors.TransportError("connection refused")), clock, 30)
+    assert 0.1 <= pauses[0] <= 0.15
+    assert max(pauses) <= 1.2
+    assert min(pauses[5:]) >= 0.8
+
+
+def test_an_answer_to_one_ends_the_waits_of_all_that_share_the_server(
+    server: FaultyServer, tmp_path: Path
+):
+    """The second one would wait for a minute, as the server refused it again and again."""
+    clock = SystemClock()
+    shared, told, client = Connectivity(clock), Told(), server.client(tmp_path)
+    waiting, other = (
+        Reflector(
+            client,
+            resources.CONFIG_MAPS,
+            ConfigMap,
+            told,
+            clock=clock,
+            connectivity=shared,
+            rng=Slow(),
+        )
+        for _ in range(2)
+    )
+    server.answers += [Json(faulty.status(500, "InternalError", "etcd"), 500)]
+    waiting.start()
+    until(lambda: waiting.failures == 1, what="the first one waits")
+    shared.lost("connection refused")
+    server.answers += [listing(thing("a", 1), version=5), listing(thing("a", 1), version=5)]
+    other.start()
+    assert [told.next(), told.next()] == [("replaced", ("a",))] * 2
+    for reflector in (waiting, other):
+        reflector.stop()
+        assert reflector.join(PATIENCE_SECONDS)
+    client.close()
+
+
+class Slow(random.Random):
+    """Chance that makes the first wait last for an hour."""
+
+    @override
+    def random(self) -> float:
+        return 3600.0
+
+    @override
+    def uniform(self, a: float, b: float) -> float:
+        return b
+
+
+class Told:
+    """A sink that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self._changes: queue.Queue[Seen] = queue.Queue()
+
+    def __call__(self, change: Any) -> None:
+        self._changes.put(seen(change))
+
+    def next(self) -> Seen:
+        return self._changes.get(timeout=PATIENCE_SECONDS)
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
+    """Level and message of each line of the log."""
+    found = map(json.loads, capsys.readouterr().err.splitlines())
+    return [(line["level"], line["event"]) for line in found]
+
+
+@pytest.mark.parametrize(
+    "usual", [Watch(), Watch(then="reset"), *GONE], ids=["ends", "is reset", "answer", "event"]
+)
+def test_what_becomes_of_a_quiet_watch_is_for_debugging_only(
+    server: FaultyServer, tmp_path: Path, usual: faulty.Answer, capsys: Any, logged_to: Any
+):
+    logged_to("info")
+    server.answers += [listing(version=5), listing(version=5)]
+    server.watches += [Watch((bookmark(6),)), usual, Watch((event("ADDED", thing("a", 7)),))]
+    with following(server, tmp_path) as watched:
+        while watched.next() != ("upserted", "a"):
+            """Lists come before."""
+    assert lines(capsys) == []
+
+
+def test_a_server_that_does_not_answer_is_told_once_with_the_cause_and_the_return(
+    capsys: Any, logged_to: Any
+):
+    logged_to("info")
+    clock = FakeClock()
+    shared = Connectivity(clock)
+    for number in range(3):
+        shared.lost(f"connection refused by 127.0.0.1:{number}")
+        clock.advance(1)
+    for _ in range(2):
+        shared.answered()
+    found = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["event"] for line in found] == [
+        "API server does not answer",
+        "API server answers again",
+    ]
+    assert found[0]["error"] == "connection refused by 127.0.0.1:0"
+    assert found[1]["away_seconds"] == 3

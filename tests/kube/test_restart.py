@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 class Copy:
     """The names that a reflector's changes leave."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, watch_seconds: tuple[float, float] = (1, 2)) -> None:
         self.names: set[str] = set()
         self.reflector = Reflector(
             client,
@@ -29,7 +29,7 @@ class Copy:
             clock=SystemClock(),
             namespace="default",
             field_selector="metadata.name!=kube-root-ca.crt",
-            watch_seconds=(1, 2),
+            watch_seconds=watch_seconds,
         )
 
     def apply(self, change: Any) -> None:
@@ -49,6 +49,29 @@ def is_written(client: Client, act: Callable[[], object]) -> bool:
     except errors.KubeError:
         return False
     return True
+
+
+def test_a_reflector_that_was_refused_many_times_is_up_to_date_soon_after_the_return(
+    fresh_cluster: Callable[[], Cluster],
+):
+    """Also of a kind that has not changed for so long that the new server does not know when."""
+    cluster = fresh_cluster()
+    client = Client.connect(str(cluster.admin_kubeconfig), timeout_seconds=3)
+    copy = Copy(client, watch_seconds=(300, 600))
+    copy.reflector.start()
+    waiting.until(lambda: copy.reflector.has_synced, what="a list")
+    cluster.stop_apiserver()
+    waiting.until(lambda: copy.reflector.failures >= 5, what="it is refused again and again")
+    cluster.start_apiserver()
+
+    def make() -> object:
+        return client.create(resources.CONFIG_MAPS, {"metadata": {"name": "after"}}, "default")
+
+    waiting.until(lambda: is_written(client, make), what="a write")
+    waiting.until(lambda: copy.names == {"after"}, what="what came after", within_seconds=5)
+    copy.reflector.stop()
+    assert copy.reflector.join(5)
+    client.close()
 
 
 def test_a_reflector_survives_a_restart_of_the_api_server(fresh_cluster: Callable[[], Cluster]):

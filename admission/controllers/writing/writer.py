@@ -4,6 +4,7 @@ A write whose answer got lost is sent again. That is safe because each carries a
 the first one took effect, the second is refused as a conflict, and reading the object tells.
 """
 
+import math
 import queue
 import threading
 from collections.abc import Callable
@@ -50,7 +51,20 @@ class Sender:
         self._clock = clock
         self._stopping = stopping
         self._fence = fence
+        self._unknown_at = -math.inf
         self._log = logs.get("writer")
+
+    @property
+    def unknown_at(self) -> float:
+        """Monotonic time when a request last ended without telling whether it took effect.
+
+        The API server may still work on that one.
+        """
+        return self._unknown_at
+
+    def note_unknown(self) -> None:
+        """Takes a request of which nobody can tell whether it took effect."""
+        self._unknown_at = self._clock.monotonic()
 
     def send(self, write: Write) -> Outcome:
         """Sends the write, a few times if need be; never raises for what a server can do."""
@@ -61,6 +75,8 @@ class Sender:
             try:
                 outcome = self._attempt(write)
             except errors.KubeError as error:
+                if error.outcome_unknown:
+                    self.note_unknown()
                 self._log_failure(write, attempt, error)
                 self._pause(error, attempt)
                 continue
@@ -159,12 +175,17 @@ class WriterPool:
         """Sends the write as soon as a thread is free."""
         self._queue.put(write)
 
-    def stop(self, timeout_seconds: float) -> None:
-        """Ends the threads after what was submitted; writes not yet sent are dropped."""
+    def stop(self, timeout_seconds: float) -> bool:
+        """Ends the threads after what was submitted; writes not yet sent are dropped.
+
+        Returns:
+            Whether all threads have ended, so that none waits for an answer.
+        """
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
             thread.join(timeout_seconds)
+        return not any(thread.is_alive() for thread in self._threads)
 
     def _run(self) -> None:
         while (write := self._queue.get()) is not None:
@@ -175,5 +196,6 @@ class WriterPool:
         try:
             return self._sender.send(write)
         except Exception:  # noqa: BLE001  # the thread must live on
+            self._sender.note_unknown()
             self._log.exception("writer failed", purpose=write.purpose.value, name=write.name)
             return Outcome(write=write, result=Result.UNKNOWN)
