@@ -1,6 +1,12 @@
-"""What every test may use: the control plane's fixtures; and how hypothesis draws its examples."""
+"""What every test may use: control plane, log; and how hypothesis draws its examples."""
 
+from collections.abc import Callable, Iterator
+
+import pytest
+import structlog
 from hypothesis import HealthCheck, settings
+
+from admission.obs import logs
 
 pytest_plugins = ["tests.controlplane.plugin"]
 
@@ -13,3 +19,11 @@ settings.register_profile(
     "search", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("guard")
+
+
+@pytest.fixture
+def logged_to() -> Iterator[Callable[[str], None]]:
+    """Has the log written to stderr as JSON, from a level on."""
+    before = structlog.get_config()
+    yield logs.configure
+    structlog.configure(**before)

@@ -1,5 +1,6 @@
 """How commands speak: people get tables and sentences, machines get JSON, failures get advice."""
 
+import errno
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +11,25 @@ import click
 import rich.console
 
 from admission.base.errors import AdmissionError
+from admission.kube import errors
+
+_ADVICE: Final = (
+    (
+        errors.TransportError,
+        "is the API server of the kubeconfig up, and reached from here? kubectl get --raw /readyz",
+    ),
+    (
+        errors.UnauthorizedError,
+        "the API server does not accept the credentials of the kubeconfig; log in again",
+    ),
+    (
+        errors.ForbiddenError,
+        "this account may not do that; see what it may: kubectl auth can-i --list",
+    ),
+    (errors.TooManyRequestsError, "the API server is overloaded; try again in a minute"),
+    (errors.ServerError, "the API server, or what it depends on, failed; see its log"),
+)
+_IN_USE: Final = "another process listens there; end it, or choose another address"
 
 FAILED: Final = 1
 USAGE: Final = 2
@@ -48,10 +68,19 @@ def fail(message: str, advice: str = "") -> NoReturn:
 
 @contextmanager
 def reported(advice: str = "") -> Iterator[None]:
-    """Turns the program's own exceptions into a message and exit code 1."""
+    """Turns the program's own exceptions into a message and exit code 1.
+
+    Args:
+        advice: what to do next where the error itself suggests nothing better.
+    """
     try:
         yield
-    except AdmissionError as error:
-        fail(str(error), advice)
-    except OSError as error:
-        fail(str(error), advice)
+    except (AdmissionError, OSError) as error:
+        fail(str(error), _advice(error) or advice)
+
+
+def _advice(error: Exception) -> str:
+    """What to do next about an error, whatever the command was; empty for most."""
+    if isinstance(error, OSError):
+        return _IN_USE if error.errno == errno.EADDRINUSE else ""
+    return next((text for kind, text in _ADVICE if isinstance(error, kind)), "")

@@ -38,6 +38,7 @@ from admission.controllers.scheduling import Scheduling
 from admission.controllers.seeing import mirrors
 from admission.controllers.seeing.mirrors import Change, Mirror
 from admission.controllers.texts import Texts
+from admission.controllers.trace import Trace
 from admission.controllers.workloads import facts, keeping, upkeep
 from admission.controllers.workloads.following import Following
 from admission.controllers.workloads.workloadindex import WorkloadIndex
@@ -53,7 +54,7 @@ from admission.engine.transformation import NO_RULES, Rules
 from admission.gpu import catalogue
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
-from admission.kube import resources
+from admission.kube import errors, resources
 from admission.kube.resources import Resource
 from admission.obs import logs
 from admission.settings import ControllerSettings
@@ -155,7 +156,8 @@ class Core:
         self._jobs = jobs.Jobs(
             self._workloads, self._configuration, events, clock, self._backlog.add_all
         )
-        self._effects = Effects(self._pods, self._jobs, accounting, events, clock)
+        self._trace = Trace()
+        self._effects = Effects(self._pods, self._jobs, accounting, events, self._trace, clock)
         self._mirrors = self._make_mirrors()
 
     def _make_mirrors(self) -> dict[Resource, Mirror[Any]]:
@@ -287,6 +289,8 @@ class Core:
         self._pods.see_workload(view)
         self._quarantine.release(key)
         self._accounting.observe(known, view)
+        if self._leading:
+            self._trace.changed(known, view, self._scheduling.preemption_of(key))
         self._backlog.add(key)
         self._backlog.add_all((*self._jobs.naming(view), *self._pods.naming(key)))
         if self._scheduling.is_foreign_reservation(view):
@@ -426,14 +430,19 @@ class Core:
             self._backlog.add(key)
 
     def _log_refusal(self, outcome: Outcome) -> None:
-        write = outcome.write
-        self._log.error(
-            "write refused",
-            purpose=write.purpose.value,
-            namespace=write.namespace,
-            name=write.name,
-            error=str(outcome.error),
-        )
+        write, error = outcome.write, outcome.error
+        fields = {
+            "purpose": write.purpose.value,
+            "namespace": write.namespace,
+            "name": write.name,
+            "error": str(error),
+        }
+        if isinstance(write.lane, WorkloadKey):
+            fields["workload"] = write.lane.name
+        if errors.is_failed_test(error):
+            self._log.info("lost a race, will retry", **fields)
+        else:
+            self._log.error("write refused", **fields)
 
     def _see_answer(self, key: WorkloadKey, outcome: Outcome) -> None:
         resource, found = outcome.write.resource, outcome.object

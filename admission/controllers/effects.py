@@ -1,4 +1,4 @@
-"""What is counted, and told, of a write about a Workload or its owner that took effect."""
+"""What is counted, told and logged of a write about a Workload or its owner that took effect."""
 
 from collections.abc import Iterable
 
@@ -9,6 +9,7 @@ from admission.controllers.jobs.jobs import Jobs
 from admission.controllers.pods import podworkload
 from admission.controllers.pods.podindex import PodIndex
 from admission.controllers.queues.accounting import Accounting
+from admission.controllers.trace import Trace
 from admission.controllers.workloads import facts, repeats
 from admission.controllers.workloads.repeats import Told
 from admission.controllers.writing import metrics, writes
@@ -22,9 +23,16 @@ class Effects:
     """Knows whose writes they are; notes and reasons of events are Kueue's."""
 
     def __init__(
-        self, pods: PodIndex, jobs: Jobs, accounting: Accounting, events: Events, clock: Clock
+        self,
+        pods: PodIndex,
+        jobs: Jobs,
+        accounting: Accounting,
+        events: Events,
+        trace: Trace,
+        clock: Clock,
     ) -> None:
         self._pods = pods
+        self._trace = trace
         self._jobs = jobs
         self._accounting = accounting
         self._events = events
@@ -33,6 +41,7 @@ class Effects:
 
     def done(self, key: WorkloadKey, outcome: Outcome) -> None:
         """Takes a write that took effect; call before what it changed is seen."""
+        self._trace.written(key, outcome, self._pods.workloads.get(key))
         match outcome.write.purpose:
             case Purpose.CREATE_WORKLOAD:
                 self._created(key)

@@ -76,6 +76,7 @@ class Scheduling:
         self._unpriced: dict[WorkloadKey, model.Workload] = {}
         self._admits: dict[WorkloadKey, decisions.Admit] = {}
         self._evicts: dict[WorkloadKey, decisions.Evict] = {}
+        self._preemptions: dict[WorkloadKey, decisions.Evict] = {}
         self._take_backs: set[WorkloadKey] = set()
         self._rest = 0.0
         self._not_before = 0.0
@@ -168,6 +169,7 @@ class Scheduling:
         self._unpriced.pop(key, None)
         self._admits.pop(key, None)
         self._evicts.pop(key, None)
+        self._preemptions.pop(key, None)
         self._take_backs.discard(key)
         self._explainer.forget(key)
         self._state.drop_workload(key, self._now_us())
@@ -204,7 +206,7 @@ class Scheduling:
             self._admits[admit.workload] = admit
             self._explainer.forget(admit.workload)
         for evict in result.evicted:
-            self._evicts[evict.workload] = evict
+            self._evicts[evict.workload] = self._preemptions[evict.workload] = evict
         for wait in result.waiting:
             self._explainer.tell(wait, now)
         if result.admitted or result.evicted:
@@ -233,6 +235,10 @@ class Scheduling:
             return max(0.0, self._earliest() - self._clock.monotonic())
         wakeup = self._state.next_wakeup_us()
         return None if wakeup is None else max(0.0, (wakeup - now_us) / 1e6)
+
+    def preemption_of(self, key: WorkloadKey) -> decisions.Evict | None:
+        """The last decision to evict a Workload for another one."""
+        return self._preemptions.get(key)
 
     def write_for(self, workload: views.Workload) -> Write | None:
         """The write of an open decision about a Workload."""

@@ -138,6 +138,15 @@ class ServerError(ApiError):
     """The server, or a webhook that it asked, failed."""
 
 
+def is_failed_test(error: KubeError | None) -> bool:
+    """Whether a JSON patch was refused because the object is not as it was seen.
+
+    The API server says "the server rejected our request due to an error in our request" then,
+    and names no object, as it does of one that breaks a rule of its kind.
+    """
+    return isinstance(error, InvalidError) and not error.details.get("kind")
+
+
 _BY_STATUS: Final[dict[int, type[ApiError]]] = {
     400: BadRequestError,
     401: UnauthorizedError,

@@ -143,8 +143,9 @@ class Election:
             self._answered()
             self._log.info("another candidate was faster")
         except errors.TransportError as error:
+            log = self._log.debug if self._is_unanswered else self._log.warning
+            log("lease attempt failed", error=str(error))
             self._is_unanswered = True
-            self._log.warning("lease attempt failed", error=str(error))
         except errors.KubeError as error:
             self._answered()
             self._log.warning("lease attempt failed", error=str(error))
@@ -171,12 +172,25 @@ class Election:
         self._has_term = True
         self._log.info("leading")
         on_started()
+        is_held = False
         while not self._stopping.is_set():
             self._wait()
-            if not self._stopping.is_set() and not self.attempt() and self._is_lost():
+            if self._stopping.is_set():
+                return
+            leads = self.attempt()
+            if not leads and self._is_lost():
                 self._log.error("leadership lost")
                 on_lost()
                 return
+            if leads is is_held:
+                is_held = not leads
+                self._tell_held(is_held)
+
+    def _tell_held(self, is_held: bool) -> None:
+        if is_held:
+            self._log.warning("nothing is written until the lease is renewed")
+        else:
+            self._log.info("leading again")
 
     def _is_lost(self) -> bool:
         """Whether a leader whose time is over must end."""

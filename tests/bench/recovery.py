@@ -4,24 +4,22 @@ An API server that was away; a leader that was asked to end, and one that was ki
 standby beside it.
 """
 
-import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from admission.app import rbac
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.settings import Settings
 from tests.bench.figures import Figures
-from tests.chaos.system import LAUNCHER, ControllerProcess, System
+from tests.chaos.system import ControllerProcess, System
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
-from tests.controlplane.processes import free_port
 from tests.controlplane.rest import RestError
+from tests.integration.installed import PROGRAM
 
 _AWAY_SECONDS: Final = 5.0
 _PATIENCE_SECONDS: Final = 90.0
@@ -33,7 +31,7 @@ class Recovery:
     """Measures the part on a cluster of its own.
 
     Args:
-        system: the installation; its webhook runs.
+        system: the installation; nothing of it runs.
         say: tells of progress.
     """
 
@@ -46,34 +44,45 @@ class Recovery:
 
     def run(self, runs: int) -> Figures:
         """The times of all runs, in seconds."""
-        parts = {
-            "API server back until a release": self._api_server_away,
-            "SIGTERM until the successor writes": self._leader_asked_to_end,
-            "SIGKILL until the successor writes": self._leader_killed,
-        }
-        with self._controller():
-            self._team = self._system.add_team(10_000)
-        found: Figures = {}
-        for name, measure in parts.items():
-            seconds = [round(measure(), 2) for _ in range(runs)]
-            self._say(f"(recovery) {name}: {seconds}")
-            found[name] = {"runs": seconds, "max_seconds": max(seconds)}
+        system, found = self._system, {}
+        with system.running(*self._command()):
+            self._team = system.add_team(10_000)
+            found["API server back until a release"] = self._times(self._api_server_away, runs)
+        system.start_webhook()
+        for name, measure in (
+            ("SIGTERM until the successor writes", self._leader_asked_to_end),
+            ("SIGKILL until the successor writes", self._leader_killed),
+        ):
+            found[name] = self._times(measure, runs)
         return found
+
+    def _times(self, measure: Callable[[], float], runs: int) -> Figures:
+        seconds = [round(measure(), 2) for _ in range(runs)]
+        self._say(f"(recovery) {measure.__name__}: {seconds}")
+        return {"max_seconds": max(seconds), "runs": seconds}
+
+    def _command(self) -> tuple[str, ...]:
+        """Webhook and controller with an election, both started again when they end."""
+        system = self._system
+        return (
+            *PROGRAM, "run", "--kubeconfig", system.kubeconfig,
+            "--bind", f"127.0.0.1:{system.webhook_port}", "--cert-dir", str(system.certificates),
+            "--metrics-bind", f"127.0.0.1:{system.metrics_port}",
+        )  # fmt: skip
 
     def _api_server_away(self) -> float:
         """From the API server's readiness until a pod that is created then is released."""
         cluster = self._system.cluster
-        with self._controller():
-            self._await_released(self._create())
-            cluster.stop_apiserver()
-            threading.Event().wait(_AWAY_SECONDS)
-            starting = threading.Thread(target=cluster.start_apiserver)
-            starting.start()
-            waiting.until(lambda: self._system.api.answers("/readyz"), what="the API server")
-            returned = self._clock.monotonic()
-            self._await_released(self._create())
-            ended = self._clock.monotonic()
-            starting.join()
+        self._await_released(self._create())
+        cluster.stop_apiserver()
+        threading.Event().wait(_AWAY_SECONDS)
+        starting = threading.Thread(target=cluster.start_apiserver)
+        starting.start()
+        waiting.until(lambda: self._system.api.answers("/readyz"), what="the API server")
+        returned = self._clock.monotonic()
+        self._await_released(self._create())
+        ended = self._clock.monotonic()
+        starting.join()
         return ended - returned
 
     def _leader_asked_to_end(self) -> float:
@@ -104,25 +113,6 @@ class Recovery:
                 if not any(part in seen.path for part in _NOT_DECISIONS)
             ]
         return min(writes) - began
-
-    @contextmanager
-    def _controller(self) -> Iterator[None]:
-        """A controller with an election, straight at the API server."""
-        cluster, port = self._system.cluster, free_port()
-        with suppress(RestError):
-            self._system.api.delete(f"{_LEASES}/{names.LEASE_NAME}")
-        account = cluster.account_kubeconfig(names.SYSTEM_NAMESPACE, rbac.CONTROLLER_ACCOUNT)
-        settings = Settings().model_dump_json()
-        command = [*LAUNCHER, str(account), str(port), settings, "elect"]
-        with (self._system.folder / "direct.log").open("ab") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log)
-        url = f"http://127.0.0.1:{port}"
-        try:
-            waiting.until(lambda: self._system.probe(url, "/readyz") == 200, what="controller")
-            yield
-        finally:
-            process.terminate()
-            process.wait(30)
 
     def _create(self) -> str:
         """Creates a pod as soon as the API server takes it; its name."""
@@ -156,7 +146,6 @@ def measure(runs: int, say: Callable[[str], None]) -> Figures:
         system = System(cluster, Path(folder))
         system.install()
         try:
-            system.start_webhook()
             return Recovery(system, say).run(runs)
         finally:
             system.stop()

@@ -1,9 +1,7 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-import structlog
 
-from admission.obs import logs
 from tests.kube.faulty import FaultyServer
 
 
@@ -11,11 +9,3 @@ from tests.kube.faulty import FaultyServer
 def server() -> Iterator[FaultyServer]:
     with FaultyServer() as started:
         yield started
-
-
-@pytest.fixture
-def logged_to() -> Iterator[Callable[[str], None]]:
-    """Has the log written to stderr, from a level on."""
-    before = structlog.get_config()
-    yield logs.configure
-    structlog.configure(**before)

@@ -138,12 +138,13 @@ class Sender:
         return Outcome(write=write, result=Result.CONFLICT, object=found)
 
     def _log_failure(self, write: Write, attempt: int, error: errors.KubeError) -> None:
-        self._log.warning(
-            "write failed",
+        """The last of some attempts is told; nearly always one of the next succeeds."""
+        log = self._log.warning if attempt == _ATTEMPTS - 1 else self._log.debug
+        log(
+            "write failed, will retry",
             purpose=write.purpose.value,
             namespace=write.namespace,
             name=write.name,
-            attempt=attempt,
             error=str(error),
         )
 
