@@ -38,7 +38,6 @@ from admission.controllers.scheduling import Scheduling
 from admission.controllers.seeing import mirrors
 from admission.controllers.seeing.mirrors import Change, Mirror
 from admission.controllers.texts import Texts
-from admission.controllers.trace import Trace
 from admission.controllers.workloads import facts, keeping, upkeep
 from admission.controllers.workloads.following import Following
 from admission.controllers.workloads.workloadindex import WorkloadIndex
@@ -156,8 +155,7 @@ class Core:
         self._jobs = jobs.Jobs(
             self._workloads, self._configuration, events, clock, self._backlog.add_all
         )
-        self._trace = Trace()
-        self._effects = Effects(self._pods, self._jobs, accounting, events, self._trace, clock)
+        self._effects = Effects(self._pods, self._jobs, accounting, events, clock)
         self._mirrors = self._make_mirrors()
 
     def _make_mirrors(self) -> dict[Resource, Mirror[Any]]:
@@ -290,7 +288,7 @@ class Core:
         self._quarantine.release(key)
         self._accounting.observe(known, view)
         if self._leading:
-            self._trace.changed(known, view, self._scheduling.preemption_of(key))
+            self._effects.changed(known, view, self._scheduling.preemption_of(key))
         self._backlog.add(key)
         self._backlog.add_all((*self._jobs.naming(view), *self._pods.naming(key)))
         if self._scheduling.is_foreign_reservation(view):

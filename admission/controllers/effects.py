@@ -16,6 +16,7 @@ from admission.controllers.writing import metrics, writes
 from admission.controllers.writing.events import Events
 from admission.controllers.writing.sparing import SparingEvents
 from admission.controllers.writing.writes import Outcome, Purpose, Write
+from admission.engine.decisions import Evict
 from admission.kube import resources
 
 
@@ -23,21 +24,21 @@ class Effects:
     """Knows whose writes they are; notes and reasons of events are Kueue's."""
 
     def __init__(
-        self,
-        pods: PodIndex,
-        jobs: Jobs,
-        accounting: Accounting,
-        events: Events,
-        trace: Trace,
-        clock: Clock,
+        self, pods: PodIndex, jobs: Jobs, accounting: Accounting, events: Events, clock: Clock
     ) -> None:
         self._pods = pods
-        self._trace = trace
+        self._trace = Trace()
         self._jobs = jobs
         self._accounting = accounting
         self._events = events
         self._sparing = SparingEvents(events, clock)
         self._clock = clock
+
+    def changed(
+        self, old: views.Workload | None, new: views.Workload, preemption: Evict | None
+    ) -> None:
+        """Takes a change of a Workload, whoever wrote it; see `Trace.changed`."""
+        self._trace.changed(old, new, preemption)
 
     def done(self, key: WorkloadKey, outcome: Outcome) -> None:
         """Takes a write that took effect; call before what it changed is seen."""
