@@ -237,6 +237,7 @@ class QuotaSettings(_Frozen):
         requeue_by_eviction: a workload whose pods were not ready in time queues by the time of
             its eviction instead of its creation.
         one_at_a_time: nothing is admitted while a workload with quota has pods that are not ready.
+        paused: no workload gets quota; everything else goes on (ADR 0096).
         fair_strategies: names of the preemption strategies of fair sharing; None without it.
         admission_fair_sharing: None without it.
     """
@@ -247,6 +248,7 @@ class QuotaSettings(_Frozen):
     ignore_undeclared: bool = False
     requeue_by_eviction: bool = True
     one_at_a_time: bool = False
+    paused: bool = False
     fair_strategies: tuple[str, ...] | None = None
     admission_fair_sharing: AdmissionFairSharingSettings | None = None
 

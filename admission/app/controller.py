@@ -32,6 +32,8 @@ _BATCH: Final = 512
 _YOUNG_OBJECTS: Final = 20_000
 """New objects between two runs of the garbage collector."""
 _STOP_SECONDS: Final = 5.0
+PAUSED: Final = "admission is paused by the administrator"
+_RESUME: Final = "start again without --pause-admission, and without admission: Paused in the file"
 _COMPONENT: Final = "gpu-admission"
 
 
@@ -54,6 +56,7 @@ class Controller:
         self._log = logs.get("controller")
         self._clock = clock
         self._leadership = leadership
+        self._paused = settings.quota.paused
         self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._sender = Sender(api, clock, self._stopping, leadership.may_write)
@@ -83,6 +86,9 @@ class Controller:
 
     def start(self) -> None:
         """Starts all threads; decides nothing before it leads, but knows everything by then."""
+        metrics.PAUSED.set(self._paused)
+        if self._paused:
+            self._log.warning(PAUSED, resume=_RESUME)
         self._events.start()
         self._writers.start()
         if self._leadership.at_once:
@@ -116,7 +122,8 @@ class Controller:
         On an address that only this machine reaches, also who waits: there nobody asks who asks.
         """
         lists = CoreSource(self.ask) if address.host in LOOPBACK else None
-        app = pages.create_app(alive=self.problem, ready=self.unready, lists=lists)
+        note = PAUSED if self._paused else ""
+        app = pages.create_app(alive=self.problem, ready=self.unready, note=note, lists=lists)
         self._pages.append(PageServer(app, address.host, address.port))
         return self._pages[-1].port
 

@@ -52,6 +52,13 @@ _leader: Final[Callable[[Any], Any]] = click.option(
     "leaderElection.leaderElect, or true.",
 )
 
+_pause: Final[Callable[[Any], Any]] = click.option(
+    "--pause-admission",
+    is_flag=True,
+    help="Give no workload quota; statuses, evictions that are due and the release of pods that "
+    "were admitted before go on. Pods that wait say so. Default: the file's admission: Paused.",
+)
+
 
 @click.command(
     epilog="""\b
@@ -98,6 +105,7 @@ Example:
 @_visibility_bind
 @_cert_dir
 @_leader
+@_pause
 @_log_level
 def controller(
     kubeconfig: str | None,
@@ -106,6 +114,7 @@ def controller(
     visibility_bind: Address | None,
     cert_dir: Path | None,
     leader_election: bool | None,
+    pause_admission: bool,
     log_level: str,
 ) -> None:
     """Admit workloads: watch, decide, write, release.
@@ -114,6 +123,9 @@ def controller(
     """
     logs.configure(log_level)
     settings = _settings(config_file)
+    if pause_admission:
+        quota = settings.quota.model_copy(update={"paused": True})
+        settings = settings.model_copy(update={"quota": quota})
     elect = settings.leader_election.enabled if leader_election is None else leader_election
     visibility = visibility_bind or _optional(settings.controller.visibility_address)
     directory = (cert_dir or _certificates(settings)) if visibility else None
@@ -142,6 +154,7 @@ Example:
 @_metrics_bind
 @_visibility_bind
 @_leader
+@_pause
 @_log_level
 def run(
     kubeconfig: str | None,
@@ -151,6 +164,7 @@ def run(
     metrics_bind: Address | None,
     visibility_bind: Address | None,
     leader_election: bool | None,
+    pause_admission: bool,
     log_level: str,
 ) -> None:
     """Run webhook and controller as two supervised processes.
@@ -172,7 +186,10 @@ def run(
         "webhook": [
             "webhook", *_arguments(bind=bind and bind.text(), cert_dir=directory), *common
         ],
-        "controller": ["controller", *pages, *elect[leader_election], *common],
+        "controller": [
+            "controller", *pages, *elect[leader_election],
+            *(["--pause-admission"] if pause_admission else []), *common,
+        ],
     }  # fmt: skip
     with output.reported():
         supervisor.Supervisor(commands).run()

@@ -17,6 +17,7 @@ OF_BLOCKERS: Final = frozenset(
         Reason.SUSPENDED,
         Reason.DEACTIVATED,
         Reason.ADMISSION_GATED,
+        Reason.ADMISSION_PAUSED,
         Reason.WAITING_FOR_PODS_READY,
     }
 )

@@ -42,7 +42,7 @@ class Mode(IntEnum):
 
 
 class Reason(StrEnum):
-    """Reasons of the condition QuotaReserved=False."""
+    """Reasons of the condition QuotaReserved=False; all but ADMISSION_PAUSED are Kueue's."""
 
     WAITING_FOR_QUOTA = "WaitingForQuota"
     EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
@@ -54,6 +54,7 @@ class Reason(StrEnum):
     PENDING_EVALUATION = "PendingEvaluation"
     DEACTIVATED = "Deactivated"
     ADMISSION_GATED = "AdmissionGated"
+    ADMISSION_PAUSED = "AdmissionPaused"
 
 
 class PreemptionReason(StrEnum):

@@ -15,6 +15,10 @@ DEFERRED: Final = f"{OVERLAPPING_TARGETS}, but will fit after these preemptions 
 FAILED_CHECKS: Final = "The workload has failed admission checks"
 WRONG_NAMESPACE: Final = "workload namespace doesn't match ClusterQueue selector"
 NOT_ALL_READY: Final = "waiting for all admitted workloads to be in PodsReady condition"
+PAUSED: Final = (
+    "Admission is paused by the administrator: no workload gets quota. This one keeps its place in"
+    " the queue and is considered when admission is resumed"
+)
 EQUIVALENT_FAILED: Final = (
     "Bypassed scheduling evaluation because an equivalent workload recently failed"
 )

@@ -465,6 +465,7 @@ class Config:
         retry_batch_us: parked workloads return this long after the event that frees them.
         one_at_a_time: nothing is admitted while a workload with quota has pods that are not ready
             (``waitForPodsReady.blockAdmission``).
+        paused: no workload gets quota; what has quota keeps it.
         heads_per_cycle: most heads that one cycle decides; the trees take turns. None for all.
     """
 
@@ -474,6 +475,7 @@ class Config:
     requeue_by_eviction: bool = True
     retry_batch_us: int = 0
     one_at_a_time: bool = False
+    paused: bool = False
     heads_per_cycle: int | None = None
 
 

@@ -12,12 +12,15 @@ Probe = Callable[[], str]
 """Says what is wrong, in a few words; empty when all is well."""
 
 
-def create_app(*, alive: Probe, ready: Probe, lists: Source | None = None) -> flask.Flask:
+def create_app(
+    *, alive: Probe, ready: Probe, note: str = "", lists: Source | None = None
+) -> flask.Flask:
     """The pages as a WSGI application.
 
     Args:
         alive: fails where only a restart helps.
         ready: fails until every watched kind was listed.
+        note: what a reader of the readiness page should know besides; empty for nothing.
         lists: of pending workloads, for everybody who can reach the pages; None for nobody.
     """
     app = flask.Flask(__name__)
@@ -28,7 +31,7 @@ def create_app(*, alive: Probe, ready: Probe, lists: Source | None = None) -> fl
 
     @app.get("/readyz")
     def readyz() -> flask.Response:
-        return _probed(ready)
+        return _probed(ready, note)
 
     if lists is not None:
         visibility.add_lists(app, lists)
@@ -43,8 +46,9 @@ def create_app(*, alive: Probe, ready: Probe, lists: Source | None = None) -> fl
     return app
 
 
-def _probed(probe: Probe) -> flask.Response:
+def _probed(probe: Probe, note: str = "") -> flask.Response:
     problem = probe()
+    well = f"ok: {note}" if note else "ok"
     return flask.Response(
-        f"{problem or 'ok'}\n", status=503 if problem else 200, content_type="text/plain"
+        f"{problem or well}\n", status=503 if problem else 200, content_type="text/plain"
     )

@@ -19,6 +19,7 @@ def find(
     labels: Mapping[str, str] | None,
     *,
     unready: bool = False,
+    paused: bool = False,
 ) -> Wait | None:
     """The first blocker; None when the workload competes.
 
@@ -28,8 +29,11 @@ def find(
         node: the ClusterQueue of that; None when there is none.
         labels: of its namespace; None when there is none.
         unready: whether nothing is admitted until the pods of others are ready.
+        paused: whether the administrator has paused admission.
     """
     found = _first(workload, local, node, labels)
+    if found is None and paused and workload.wants_quota:
+        found = Reason.ADMISSION_PAUSED, messages.PAUSED
     if found is None and unready and workload.wants_quota:
         found = Reason.WAITING_FOR_PODS_READY, messages.NOT_ALL_READY
     if found is None:

@@ -375,7 +375,7 @@ class State:
     def has_work(self, now_us: int) -> bool:
         """Whether a cycle now would have heads."""
         self._settle(now_us)
-        return not self._blocked_by_pods() and self._lines.any_head()
+        return not (self.config.paused or self._blocked_by_pods()) and self._lines.any_head()
 
     def _blocked_by_pods(self) -> bool:
         """Whether nothing may be admitted until somebody's pods are ready."""
@@ -485,8 +485,8 @@ class State:
         local = self._local_queues.get(workload.queue)
         node = None if local is None else self.forest.queues.get(local.cluster_queue)
         labels = self._namespaces.get(key.namespace)
-        unready = self._blocked_by_pods()
-        return blockers.find(workload, local, node, labels, unready=unready)
+        unready, paused = self._blocked_by_pods(), self.config.paused
+        return blockers.find(workload, local, node, labels, unready=unready, paused=paused)
 
     def bypassed(self, key: WorkloadKey) -> Wait | None:
         """Set for a workload that is parked because an equal one did not fit."""

@@ -185,6 +185,7 @@ class _Reader:
             ignore_undeclared=ignored,
             requeue_by_eviction=not by_creation,
             one_at_a_time=workload_settings.is_one_at_a_time(self._kueue),
+            paused=self._gpu.admission == gpu.PAUSED,
             fair_strategies=self._fair_strategies(),
             admission_fair_sharing=self._admission_fair_sharing(),
         )

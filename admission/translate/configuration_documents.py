@@ -132,6 +132,7 @@ def _gpu_document(settings: Settings) -> dict[str, Any]:
     return {
         "apiVersion": gpu.API_VERSION,
         "kind": gpu.KIND,
+        "admission": gpu.PAUSED if settings.quota.paused else gpu.ACTIVE,
         "managedResources": list(settings.gpu.managed_resources),
         "excludedNamespaces": list(settings.gpu.excluded_namespaces),
         "tolerationKey": settings.gpu.toleration_key,

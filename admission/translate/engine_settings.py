@@ -31,6 +31,7 @@ def engine_config(quota: QuotaSettings) -> model.Config:
         ignore_undeclared=quota.ignore_undeclared,
         requeue_by_eviction=quota.requeue_by_eviction,
         one_at_a_time=quota.one_at_a_time,
+        paused=quota.paused,
         heads_per_cycle=_HEADS_PER_CYCLE,
     )
 

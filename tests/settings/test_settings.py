@@ -69,6 +69,7 @@ EVERYTHING = (
         },
     ),
     files.gpu(
+        admission="Paused",
         managedResources=["example.com/gpu"],
         excludedNamespaces=["drivers"],
         tolerationKey="",
@@ -170,6 +171,7 @@ def test_the_engine_gets_what_changes_its_decisions():
         ),
         requeue_by_eviction=False,
         one_at_a_time=True,
+        paused=True,
         heads_per_cycle=200,
     )
     assert engine_settings.engine_config(QuotaSettings()) == model.Config(heads_per_cycle=200)

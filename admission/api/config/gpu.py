@@ -9,6 +9,8 @@ from admission.api.config.model import ConfigModel
 
 API_VERSION: Final = "config.gpu-admission.dev/v1alpha1"
 KIND: Final = "GpuConfiguration"
+ACTIVE: Final = "Active"
+PAUSED: Final = "Paused"
 
 
 class Controller(ConfigModel):
@@ -76,6 +78,7 @@ class GpuConfiguration(ConfigModel):
 
     api_version: str = ""
     kind: str = ""
+    admission: Literal["Active", "Paused"] | None = None
     managed_resources: Annotated[list[str], Field(min_length=1)] | None = None
     excluded_namespaces: list[str] | None = None
     toleration_key: str | None = None

@@ -41,6 +41,9 @@ _RELEASE_SECONDS: Final = Histogram(
     ["cluster_queue"],
     buckets=(0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10240),
 )
+PAUSED: Final = Gauge(
+    "gpu_admission_paused", "1 while the administrator has paused admission: nothing gets quota."
+)
 IN_FLIGHT: Final = Gauge("gpu_admission_writes_in_flight", "Writes sent and not yet answered.")
 MOST_DECISIONS: Final = Gauge(
     "gpu_admission_decisions_open_limit",
