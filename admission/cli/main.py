@@ -1,12 +1,51 @@
 """Command ``gpu-admission``: install, serve, look, try out."""
 
+from typing import Final
+
 import click
 
-from admission.cli import config, demo, gpu, install, manifests, serve
-from admission.obs import logs
+from admission.cli.lazy import Lazy, LazyGroup
+
+COMMANDS: Final = {
+    "config": Lazy(
+        "admission.cli.config:config",
+        "Check a configuration file, or show the effective configuration.",
+    ),
+    "controller": Lazy(
+        "admission.cli.serve:controller", "Admit workloads: watch, decide, write, release."
+    ),
+    "demo": Lazy(
+        "admission.cli.demo:demo",
+        "Show GPU pods being admitted, rewritten, made to wait, refused, and released.",
+    ),
+    "gpu": Lazy(
+        "admission.cli.gpu:gpu",
+        "Know GPUs: their MIG profiles, and whether configurations can work.",
+    ),
+    "install": Lazy(
+        "admission.cli.install:install",
+        "Put everything into a cluster: CRDs, roles, webhook and controller.",
+    ),
+    "manifests": Lazy(
+        "admission.cli.manifests:manifests_command",
+        "Show or write everything that runs in a cluster, without talking to one.",
+    ),
+    "run": Lazy(
+        "admission.cli.serve:run", "Run webhook and controller as two supervised processes."
+    ),
+    "uninstall": Lazy(
+        "admission.cli.install:uninstall",
+        "Take everything out of a cluster again, webhook configurations first.",
+    ),
+    "webhook": Lazy(
+        "admission.cli.serve:webhook", "Serve the reviews of the API server over TLS."
+    ),
+}
 
 
 @click.group(
+    cls=LazyGroup,
+    lazy=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""\b
 Examples:
@@ -22,15 +61,6 @@ def main() -> None:
     Holds GPU pods back until quota is theirs, then releases them with the node selector,
     tolerations and GPU resource names of the flavor they got. Speaks Kueue's API.
     """
+    from admission.obs import logs  # noqa: PLC0415 - --help and --version need no logs
+
     logs.configure(human=True)
-
-
-main.add_command(install.install)
-main.add_command(install.uninstall)
-main.add_command(serve.webhook)
-main.add_command(serve.controller)
-main.add_command(serve.run)
-main.add_command(config.config)
-main.add_command(manifests.manifests_command)
-main.add_command(gpu.gpu)
-main.add_command(demo.demo)

@@ -126,7 +126,8 @@ def test_an_api_service_trusts_the_authority_or_says_that_it_trusts_anybody() ->
 def test_every_argument_of_a_pod_is_one_of_its_command() -> None:
     for _, container in containers():
         command, *arguments = container["args"]
-        known = main.main.commands[command]
+        known = main.main.get_command(click.Context(main.main), command)
+        assert known is not None
         options = {name for one in known.params for name in one.opts}
         assert {one.partition("=")[0] for one in arguments} <= options
         assert isinstance(known, click.Command)

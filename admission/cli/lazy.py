@@ -1,0 +1,49 @@
+"""Commands that are imported when they run: ``--help`` of the program needs none of them."""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from typing_extensions import override
+
+
+@dataclass(frozen=True, slots=True)
+class Lazy:
+    """Where a command is.
+
+    Attributes:
+        place: module and attribute, as ``admission.cli.config:config``.
+        summary: its line in the list of commands; a test holds it to the command's own.
+    """
+
+    place: str
+    summary: str
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported one by one."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, Lazy], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._lazy = lazy
+
+    @override
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self._lazy)
+
+    @override
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        found = self._lazy.get(cmd_name)
+        if found is None:
+            return None
+        module, _, attribute = found.place.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    @override
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._lazy[name].summary) for name in sorted(self._lazy)])
