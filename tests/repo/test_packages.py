@@ -33,3 +33,16 @@ def test_every_folder_with_modules_is_a_package():
 def test_a_command_of_the_project_exists(command):
     module, function = PROJECT["project"]["scripts"][command].split(":")
     assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_the_architecture_lists_the_layers_in_their_order():
+    page = (tree.ROOT / "docs" / "architecture.md").read_text()
+    section = page.split("## Packages and layers", 1)[1].split("\n## ", 1)[0]
+    for contract in PROJECT["tool"]["importlinter"]["contracts"]:
+        if contract["type"] == "layers":
+            names = [name.strip() for layer in contract["layers"] for name in layer.split("|")]
+            rest = section if contract["containers"] == ["admission"] else section.split("```")[2]
+            for name in names:
+                if name != "__main__":
+                    assert name in rest, (contract["name"], name)
+                    rest = rest.split(name, 1)[1]
