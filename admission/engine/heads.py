@@ -22,6 +22,7 @@ class Head:
         namespace_exists: its namespace is known.
         namespace_matches: its namespace may use the queue.
         spared: workloads that it has preempted too often already.
+        preempted_for: the workload that it had to leave for and that still waits, if any.
     """
 
     workload: Workload
@@ -33,6 +34,7 @@ class Head:
     namespace_exists: bool = True
     namespace_matches: bool = True
     spared: frozenset[WorkloadKey] = frozenset()
+    preempted_for: WorkloadKey | None = None
 
     @property
     def key(self) -> WorkloadKey:

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 
+from admission.base.names import WorkloadKey
 from admission.engine import fairshare, hierarchy, quota
+from admission.engine.decisions import Mode
 from admission.engine.fairshare import Share
 from admission.engine.hierarchy import CohortNode, Node
 from admission.engine.nomination import Nominee
@@ -15,10 +17,48 @@ from admission.engine.snapshot import Snapshot
 
 
 def in_order(snapshot: Snapshot, nominees: Sequence[Nominee]) -> Iterator[Nominee]:
-    """The nominees, the next one chosen after the one before it was processed."""
+    """Return the nominees, the next one chosen after the one before it was processed.
+
+    Before one that was preempted comes the one that it was preempted for, if that one fits, or
+    waits for nothing but others that were told to leave (ADR 0076).
+    """
+    preemptors: _Preemptors = {}
+    if any(nominee.head.preempted_for is not None for nominee in nominees):
+        preemptors = {one.head.key: one for one in nominees if _will_fit(one)}
     if snapshot.config.fair_sharing is not None:
-        return _tournaments(nominees)
-    return iter(sorted(nominees, key=_classical_key))
+        return _tournaments(nominees, preemptors)
+    return _classical(nominees, preemptors)
+
+
+_Preemptors = dict[WorkloadKey, Nominee]
+"""Nominees that come before their victims, until they are processed."""
+
+
+def _will_fit(nominee: Nominee) -> bool:
+    if nominee.mode is Mode.PREEMPT and nominee.targets:
+        return all(target.holding.evicted for target in nominee.targets)
+    return nominee.mode is Mode.FIT
+
+
+def _first(nominee: Nominee, preemptors: _Preemptors) -> Nominee:
+    """The nominee, or the one that comes before it; that one is taken out of the preemptors."""
+    seen = {nominee.head.key}
+    while (before := nominee.head.preempted_for) in preemptors and before not in seen:
+        nominee = preemptors[before]
+        seen.add(before)
+    preemptors.pop(nominee.head.key, None)
+    return nominee
+
+
+def _classical(nominees: Sequence[Nominee], preemptors: _Preemptors) -> Iterator[Nominee]:
+    ordered = sorted(nominees, key=_classical_key)
+    if not preemptors:
+        yield from ordered
+        return
+    left = {nominee.head.key: nominee for nominee in ordered}
+    for nominee in ordered:
+        while nominee.head.key in left:
+            yield left.pop(_first(nominee, preemptors).head.key)
 
 
 def _classical_key(nominee: Nominee) -> tuple[int, int, int, str, str]:
@@ -33,7 +73,7 @@ def _classical_key(nominee: Nominee) -> tuple[int, int, int, str, str]:
     )
 
 
-def _tournaments(nominees: Sequence[Nominee]) -> Iterator[Nominee]:
+def _tournaments(nominees: Sequence[Nominee], preemptors: _Preemptors) -> Iterator[Nominee]:
     """Tree by tree, the winner of a tournament first."""
     trees: dict[int, list[Nominee]] = {}
     for nominee in sorted(nominees, key=lambda n: (n.queue.name, n.head.workload.uid)):
@@ -41,7 +81,11 @@ def _tournaments(nominees: Sequence[Nominee]) -> Iterator[Nominee]:
     for members in trees.values():
         top = members[0].queue.root()
         if isinstance(top, CohortNode):
-            yield from _Tournament(top, members)
+            tournament = _Tournament(top, members)
+            while (best := tournament.best()) is not None:
+                first = _first(best, preemptors)
+                tournament.remove(first)
+                yield first
         else:
             yield from sorted(members, key=_tie_key)
 
@@ -104,24 +148,24 @@ class _Tournament:
         self._below = [_Tournament(side, some) for side, some in below.values()]
         self._finalists: list[_Contender | None] = [None] * len(self._below)
 
-    def __iter__(self) -> Iterator[Nominee]:
-        while (best := self.best()) is not None:
-            self.pop()
-            yield best
-
     def best(self) -> Nominee | None:
         """The nominee to be processed next; None when nobody is left."""
         winner, _ = self._winner()
         return None if winner is None else winner.nominee
 
-    def pop(self) -> None:
-        """Takes the best nominee out."""
-        _, index = self._winner()
-        if index is None:
-            self._own.pop()
-        else:
-            self._below[index].pop()
-            self._finalists[index] = None
+    def remove(self, nominee: Nominee) -> None:
+        """Takes a nominee out, which is processed now."""
+        side = _side(self._cohort, nominee)
+        if side is None:
+            at = len(self._own) - 1  # mostly the last one, which is the best
+            while self._own[at].nominee is not nominee:
+                at -= 1
+            del self._own[at]
+            return
+        for index, below in enumerate(self._below):
+            if below._cohort is side:  # noqa: SLF001 -- same class
+                below.remove(nominee)
+                self._finalists[index] = None
 
     def _winner(self) -> tuple[_Contender | None, int | None]:
         """The best contender, and the child cohort it comes from; None for an own queue."""

@@ -83,6 +83,7 @@ class Pending:
         labels: Labels | None,
         *,
         spared: frozenset[WorkloadKey],
+        preempted_for: WorkloadKey | None,
     ) -> Head:
         """What a cycle decides about.
 
@@ -91,6 +92,7 @@ class Pending:
             selector: of the namespaces that the ClusterQueue serves.
             labels: of its namespace; None where there is no such namespace.
             spared: workloads that it may not preempt again.
+            preempted_for: the workload that it had to leave for and that still waits, if any.
         """
         return Head(
             workload=self.workload,
@@ -102,6 +104,7 @@ class Pending:
             namespace_exists=labels is not None,
             namespace_matches=selector is not None and labels is not None and selector(labels),
             spared=spared,
+            preempted_for=preempted_for,
         )
 
 

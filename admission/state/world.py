@@ -442,7 +442,8 @@ class State:
         key = item.workload.key
         selector = self.forest.queues[name].spec.namespace_selector
         labels = self._namespaces.get(key.namespace)
-        return item.head(name, selector, labels, spared=self._grudges.spared(key))
+        spared, preempted_for = self._grudges.spared(key), self._grudges.preemptor_of(key)
+        return item.head(name, selector, labels, spared=spared, preempted_for=preempted_for)
 
     def _apply(self, verdict: Verdict, now_us: int) -> None:
         """Assumes a winner; puts a loser back into its queue."""
@@ -462,6 +463,7 @@ class State:
     def _assume(self, admit: Admit, now_us: int) -> None:
         """Counts an admission before it is written."""
         workload = self._workloads[admit.workload]
+        self._grudges.has_quota(admit.workload)
         reservation = self._assumed[admit.workload] = Reservation(
             cluster_queue=admit.cluster_queue,
             pod_sets=admit.pod_sets,

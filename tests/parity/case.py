@@ -107,7 +107,9 @@ class Run:
         self._load(document | {"metadata": document["metadata"] | {"creationTimestamp": created}})
 
     def _release(self, name: str, now_us: int) -> None:
-        message = self._evicted_why[name]
+        message = self._evicted_why.get(
+            name, ""
+        )  # none where this engine departed from the record
         self.pending[name] = {"reason": Reason.PENDING_EVALUATION, "message": message}
         self._change(name, now_us, lambda one: replace(one, reservation=None))
 

@@ -1,17 +1,22 @@
 """Two workloads cannot evict each other for ever."""
 
 from dataclasses import replace
+from typing import Any
 
 from admission.base.names import WorkloadKey
+from admission.engine import model
 from admission.state.grudges import MOST, Grudges
 from tests.engine.worlds import (
     ANY,
     LOWER,
     NOW_US,
     SECOND_US,
+    World,
+    admitted,
     cohort,
     cq,
     evicted,
+    group,
     held,
     pods,
     want,
@@ -77,3 +82,88 @@ def test_taking_turns_by_partial_admission_ends():
 
     assert sum("w02" in one for one in rounds) == MOST
     assert rounds[-10:] == [{}] * 10
+
+
+# ------------------------------------------------------------------- preemptor before victims
+
+
+def reclaiming() -> World:
+    """``first`` and ``late`` of ``lender`` hold the quota that ``owner`` reclaims for ``big``.
+
+    By its order alone ``first`` comes before ``big``, which borrows memory and has no priority.
+    """
+    cpu, memory = {"cpu": (4,), "memory": (0,)}, {"cpu": (0,), "memory": (8,)}
+    return world(
+        cq("owner", cohort="q", groups=[group({"std": cpu})], reclaim=ANY),
+        cq("lender", cohort="q", groups=[group({"std": memory})], reclaim=ANY),
+        held("first", "lender", 2, p=100),
+        held("late", "lender", 2, p=100),
+        want("big", "owner", sets=[pods(cpu=4, memory=8)]),
+        config=model.Config(fair_sharing=model.FairSharing()),
+    )
+
+
+def write(made: World, name: str, **changes: Any) -> None:
+    """What is written about a workload comes back as an event."""
+    known = made.state.workload(WorkloadKey("default", name))
+    assert known is not None
+    made.add(replace(known, **changes))
+
+
+def leave(made: World, name: str) -> None:
+    """An evicted workload gives its quota back and wants it again."""
+    write(made, name, reservation=None, eviction=None, pod_sets=(pods(cpu=2),))
+
+
+def test_a_victim_gets_no_quota_while_its_preemptor_waits_for_another_one():
+    made = reclaiming()
+    assert set(evicted(made.cycle())) == {"first", "late"}
+    for name in ("first", "late"):
+        write(made, name, eviction=model.Eviction(reason="Preempted", since_us=NOW_US))
+
+    leave(made, "first")
+    found = [made.cycle() for _ in range(10)]
+
+    assert [admitted(one) for one in found] == [[]] * 10
+    assert [evicted(one) for one in found] == [{}] * 10
+
+    leave(made, "late")
+    assert admitted(made.cycle()) == ["big"]
+    assert admitted(made.cycle()) == []
+
+    made.finish("big")
+    assert [admitted(made.cycle()) for _ in range(2)] == [["first"], ["late"]]
+
+
+def test_quota_that_all_victims_left_is_the_preemptors():
+    made = reclaiming()
+    made.cycle()
+
+    for name in ("first", "late"):
+        leave(made, name)
+
+    assert admitted(made.cycle()) == ["big"]
+
+
+def test_a_victim_waits_for_nobody_once_its_preemptor_is_gone_or_cannot_get_quota():
+    for change in ("gone", "too large"):
+        made = reclaiming()
+        made.cycle()
+        leave(made, "first")
+
+        if change == "gone":
+            made.finish("big")
+        else:
+            write(made, "big", pod_sets=(pods(cpu=5, memory=8),))
+
+        assert admitted(made.cycle()) == ["first"], change
+
+
+def test_two_that_left_for_each_other_are_both_decided():
+    made = reclaiming()
+    made.cycle()
+    for name in ("first", "late"):
+        leave(made, name)
+    made.state._grudges.note(*(WorkloadKey("default", name) for name in ("first", "big")))
+
+    assert len(admitted(made.cycle())) == 1
