@@ -135,7 +135,11 @@ class System(Installed):
         ]  # fmt: skip
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
-        waiting.until(lambda: self.probe(self.webhook_url, "/readyz") == 200, what="webhook ready")
+        waiting.until(
+            lambda: self.probe(self.webhook_url, "/readyz") == 200,
+            what="webhook ready",
+            within_seconds=90,  # a busy machine starts late
+        )
         self.wait_reviewed()
 
     def add_priorities(self) -> None:

@@ -1,0 +1,116 @@
+"""What the log of the running program says of pods, and of an API server that is away."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from admission.base import names
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import Json
+from tests.integration.installed import KUEUE, Installed
+
+pytestmark = pytest.mark.controlplane
+
+SECRET = "hunter2hunter2"
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    """Webhook and controller, which log as much as they can."""
+    with Cluster.start() as cluster:
+        made = Installed(cluster, tmp_path_factory.mktemp("logs"))
+        made.install()
+        try:
+            made.start("--log-level", "debug")
+            yield made
+        finally:
+            made.stop()
+
+
+def lines(log: Path) -> list[Json]:
+    """Everything that was logged; lines of other programs are left out."""
+    found = (line for line in log.read_text().splitlines() if line.startswith("{"))
+    return [json.loads(line) for line in found]
+
+
+def about(system: Installed, pod: str) -> list[Json]:
+    """What a person finds who greps for the name of a pod among decisions."""
+    found = lines(system.log)
+    return [one for one in found if one["component"] == "decisions" and one.get("pod") == pod]
+
+
+def add_priorities(system: Installed) -> None:
+    for name, value in (("low", 1), ("high", 100)):
+        kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass"}
+        document = {**kind, "metadata": {"name": name}, "value": value}
+        system.api.post(f"{KUEUE}/workloadpriorityclasses", document)
+
+
+def create(system: Installed, team: str, name: str, priority: str) -> None:
+    labels = {names.PRIORITY_CLASS_LABEL: priority}
+    system.create_pod(team, name, gpus=3, metadata={"labels": labels})
+
+
+def test_a_pod_is_followed_by_its_name_from_admission_to_eviction(system: Installed) -> None:
+    team = system.add_team(4, preemption={"withinClusterQueue": "LowerPriority"})
+    add_priorities(system)
+    secret = {"metadata": {"name": "token"}, "stringData": {"token": SECRET}}
+    system.api.post(f"/api/v1/namespaces/{team}/secrets", secret)
+    create(system, team, "victim", "low")
+    system.wait_released(team, "victim")
+    create(system, team, "winner", "high")
+    system.wait_released(team, "winner")
+    waiting.until(
+        lambda: "pod released" in {one["event"] for one in about(system, "winner")},
+        what="the release of the second pod in the log",
+    )
+
+    told = about(system, "victim")
+    assert [one["event"] for one in told] == [
+        "workload admitted",
+        "pod released",
+        "workload evicted",
+        "pod stopped",
+    ]
+    admitted, released, evicted, stopped = told
+    quota = {team: {names.GPU_RESOURCE: "3"}}
+    for one in told:
+        assert (one["level"], one["namespace"], one["local_queue"]) == ("info", team, "default")
+    for one in (admitted, released, evicted):
+        assert (one["cluster_queue"], one["quota"]) == (team, quota)
+    assert evicted["reason"] == "Preempted"
+    assert evicted["preempted_by"].startswith(f"{team}/pod-winner-")
+    assert evicted["preempted_by_cluster_queue"] == team
+    assert stopped["message"].startswith("Preempted to accommodate a workload")
+
+
+def test_an_api_server_that_is_away_is_told_once_by_each_process_with_the_cause(
+    system: Installed,
+) -> None:
+    def told(event: str) -> list[Json]:
+        return [one for one in lines(system.log) if one["event"] == event]
+
+    system.cluster.stop_apiserver()
+    waiting.until(lambda: len(told("API server does not answer")) >= 2, what="both processes tell")
+    system.cluster.start_apiserver()
+    waiting.until(
+        lambda: len(told("API server answers again")) >= 2, what="both tell of the return"
+    )
+    waiting.until(system.is_ready, what="both are ready")
+
+    causes = {one["error"] for one in told("API server does not answer")}
+    assert causes <= {
+        f"connection refused by 127.0.0.1:{system.cluster.port}",
+        f"connection closed by 127.0.0.1:{system.cluster.port} before its answer ended",
+    }
+    assert any("connection refused" in cause for cause in causes)
+
+
+def test_nothing_secret_is_logged_at_any_level(system: Installed) -> None:
+    log = system.log.read_text()
+    assert "pod released" in log
+    assert SECRET not in log
+    assert system.cluster.admin_token not in log
