@@ -36,13 +36,16 @@ class Backoff:
     def failed(self, now: float, retry_after: float | None = None) -> float:
         """Seconds to wait after a failure at ``now`` (monotonic seconds).
 
-        At least what the server asked for, with jitter on top, so that many clients do not come
-        back at once.
+        What the server asked for, where it did, with jitter on top, so that many clients do not
+        come back at once; such waits do not grow.
         """
         if self._last_failure is not None and now - self._last_failure > _HEALTHY_SECONDS:
             self._next = self._first
-        wait = max(self._next, retry_after or 0.0)
-        self._next = min(self._longest, self._next * 2)
+        if retry_after is None:
+            wait = self._next
+            self._next = min(self._longest, self._next * 2)
+        else:
+            wait = max(self._first, retry_after)
         wait *= 1 + _JITTER * self._rng.random()
         # The wait itself is no healthy time.
         self._last_failure = now + wait

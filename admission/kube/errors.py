@@ -138,6 +138,11 @@ class ServerError(ApiError):
     """The server, or a webhook that it asked, failed."""
 
 
+def is_unavailable(error: KubeError) -> bool:
+    """Whether there is nobody yet who could answer: a server starts, or a proxy has none."""
+    return isinstance(error, ServerError) and error.status == HTTPStatus.SERVICE_UNAVAILABLE
+
+
 def is_failed_test(error: KubeError | None) -> bool:
     """Whether a JSON patch was refused because the object is not as it was seen.
 

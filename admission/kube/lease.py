@@ -329,7 +329,8 @@ class Election:
     def _wait(self) -> None:
         """Waits until the next attempt: also the end of another's Lease is one."""
         rest = self._timing.retry
-        if self._is_unanswered:
+        may_not_write = self._has_term and not self.is_leader()
+        if self._is_unanswered or may_not_write:
             rest = min(rest, _UNANSWERED_SECONDS)
         rest *= 1 + _JITTER * self._rng.random()
         if not self._has_term and self._seen is not None and not self._is_unanswered:

@@ -28,6 +28,10 @@ _UNANSWERED_SECONDS: Final = (0.1, 0.8)
 connection costs next to nothing, and pods wait for its return."""
 
 
+_UNSERVED_TOLD: Final = 20
+"""A kind that is not served is told after so many attempts, about 20 s, and as many again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Replaced(Generic[T]):
     """Everything there is, after a list; what is not in it is gone.
@@ -135,6 +139,7 @@ class Reflector(Generic[T]):
         self._connectivity = connectivity or Connectivity(clock)
         self._returns = self._connectivity.returns
         self._is_answered = self._is_asked_to_wait = False
+        self._unserved = 0
         self._stopping = threading.Event()
         self._pause = pause
         self._version = ""
@@ -232,7 +237,10 @@ class Reflector(Generic[T]):
                 self._log.debug("listing again", error=str(error))
                 return 0.0
         if isinstance(error, errors.TransportError) and not self._is_answered:
-            return self._not_answered(str(error))
+            self._connectivity.lost(str(error))
+            return self._not_served(str(error))
+        if errors.is_unavailable(error):
+            return self._not_served(str(error))
         retry_after = error.retry_after if isinstance(error, errors.ApiError) else None
         is_usual = isinstance(error, errors.TransportError)
         return self._failed(retry_after, str(error), is_usual=is_usual)
@@ -260,15 +268,20 @@ class Reflector(Generic[T]):
             log("watch failed, trying again", error=why, wait_seconds=round(wait, 3))
         return wait
 
-    def _not_answered(self, why: str) -> float:
-        """Seconds to wait after a request that got no answer."""
+    def _not_served(self, why: str) -> float:
+        """Seconds to wait after a request that got no answer, or one of a server that starts.
+
+        A server that starts asks to wait for longer than it takes.
+        """
         self.failures += 1
+        self._unserved += 1
         self._last_failure = self._clock.monotonic()
         self._is_asked_to_wait = False
         wait = self._unanswered.failed(self._last_failure)
+        is_news = self._unserved % _UNSERVED_TOLD == 0
         if not self._stopping.is_set():
-            self._connectivity.lost(why)
-            self._log.debug("no answer, trying again", error=why, wait_seconds=round(wait, 3))
+            log = self._log.warning if is_news else self._log.debug
+            log("not served, trying again", error=why, wait_seconds=round(wait, 3))
         return wait
 
     # --------------------------------------------------------------------------------- listing
@@ -376,4 +389,5 @@ class Reflector(Generic[T]):
         """The server has answered."""
         self._last_activity = self._clock.monotonic()
         self._is_answered = True
+        self._unserved = 0
         self._connectivity.answered()

@@ -200,14 +200,33 @@ def test_a_page_that_is_too_old_makes_it_list_without_pages(server: FaultyServer
     assert watched.pauses == []
 
 
-@pytest.mark.parametrize("code", [429, 503])
-def test_it_waits_as_long_as_the_server_asks(server: FaultyServer, tmp_path: Path, code: int):
-    refusal = Json(faulty.status(code, "TooManyRequests", "later"), code, {"Retry-After": "17"})
-    server.answers += [refusal, listing(version=5)]
+def test_it_waits_as_long_as_the_server_asks_and_no_longer_each_time(
+    server: FaultyServer, tmp_path: Path
+):
+    refusal = Json(faulty.status(429, "TooManyRequests", "later"), 429, {"Retry-After": "17"})
+    server.answers += [*[refusal] * 3, listing(version=5)]
     with following(server, tmp_path) as watched:
         assert watched.next() == ("replaced", ())
-    assert len(watched.pauses) == 1
-    assert 17 <= watched.pauses[0] <= 17 * 1.5
+    assert len(watched.pauses) == 3
+    assert all(17 <= pause <= 17 * 1.5 for pause in watched.pauses)
+
+
+def test_a_server_that_starts_is_asked_every_second_whatever_it_asks_for(
+    server: FaultyServer, tmp_path: Path
+):
+    """It says 5 s, and takes one or two."""
+    starts = Json(
+        faulty.status(
+            503, "ServiceUnavailable", "before all known HTTP paths have been installed"
+        ),
+        503,
+        {"Retry-After": "15"},
+    )
+    server.answers += [*[starts] * 5, listing(version=5)]
+    with following(server, tmp_path) as watched:
+        assert watched.next() == ("replaced", ())
+    assert len(watched.pauses) == 5
+    assert max(watched.pauses) <= 1.2
 
 
 def test_one_bad_object_never_stops_the_rest(server: FaultyServer, tmp_path: Path):

@@ -150,6 +150,8 @@ class Sender:
 
     def _pause(self, error: errors.KubeError, attempt: int) -> None:
         asked = error.retry_after if isinstance(error, errors.ApiError) else None
+        if errors.is_unavailable(error):
+            asked = None  # a server that starts asks to wait for longer than it takes
         pause = _BACKOFF_SECONDS[attempt] if asked is None else asked
         self._stopping.wait(min(pause, _LONGEST_PAUSE_SECONDS))
 
