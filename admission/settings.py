@@ -162,6 +162,8 @@ class ControllerSettings(_Frozen):
         metrics_address: where metrics, health and readiness are served; None for nowhere.
         health_address: where they are served, too; None for nowhere else.
         visibility_address: where pending workloads are served, with TLS; None for nowhere.
+        secure_metrics: the pages are served with TLS, and metrics to those only whom the API
+            server allows to read them.
         workloads: what is done with Workloads besides.
     """
 
@@ -175,6 +177,7 @@ class ControllerSettings(_Frozen):
     metrics_address: ListenAddress | None = ListenAddress(host="127.0.0.1", port=8080)
     health_address: ListenAddress | None = None
     visibility_address: ListenAddress | None = None
+    secure_metrics: bool = False
     workloads: WorkloadSettings = WorkloadSettings()
 
 
@@ -261,12 +264,20 @@ class WebhookSettings(_Frozen):
         max_body_bytes: larger bodies are answered with 413.
         address: where it listens, with TLS.
         certificates: directory of the serving certificate; empty where an argument must say.
+        secure_metrics: metrics are served to those only whom the API server allows to read them.
+        client_authority: PEM file; clients must show a certificate that one in it has signed.
+            Empty where everybody who can reach the webhook may ask.
+        health_address: where health and readiness are served without TLS, too, as kubelets have
+            no such certificate; None for nowhere.
     """
 
     threads: int = Field(default=8, ge=1, le=256)
     max_body_bytes: int = Field(default=7 * 1024 * 1024, ge=1024)
     address: ListenAddress = ListenAddress(host="0.0.0.0", port=9443)  # noqa: S104
     certificates: str = ""
+    secure_metrics: bool = False
+    client_authority: str = ""
+    health_address: ListenAddress | None = None
 
 
 class Settings(_Frozen):

@@ -23,6 +23,8 @@ class ContextCache:
         self,
         certificates: CertificateFiles,
         client_authorities: Callable[[], str] = lambda: "",
+        *,
+        require_client: bool = False,
     ) -> None:
         """Nothing is read yet.
 
@@ -30,9 +32,11 @@ class ContextCache:
             certificates: serving certificate and key.
             client_authorities: PEM text of who may have signed a client's certificate. A client
                 need not show one; the handshake fails with one of somebody else.
+            require_client: a client must show one.
         """
         self._certificates = certificates
         self._client_authorities = client_authorities
+        self._require_client = require_client
         self._lock = threading.Lock()
         self._stamps: tuple[Stamp, Stamp, str] | None = None
         self._context: ssl.SSLContext | None = None
@@ -86,7 +90,7 @@ class ContextCache:
         context.load_cert_chain(self._certificates.certificate, self._certificates.key)
         if authorities := self._client_authorities():
             context.load_verify_locations(cadata=authorities)
-            context.verify_mode = ssl.CERT_OPTIONAL
+            context.verify_mode = ssl.CERT_REQUIRED if self._require_client else ssl.CERT_OPTIONAL
             # As in Go, whoever is named is trusted, even where somebody else has signed them.
             context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         return context

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from admission.app.contexts import ContextCache
 from admission.app.coresource import CoreSource
 from admission.app.leading import Leadership
-from admission.app.pages import PageServer
+from admission.app.metrics_access import MetricsAccess
+from admission.app.pages import PageServer, Wsgi
 from admission.app.watches import Watches
 from admission.base.clock import Clock
 from admission.controllers import core
@@ -26,6 +28,7 @@ from admission.obs import logs
 from admission.settings import LOOPBACK, Settings
 from admission.state.world import State
 from admission.translate import engine_settings, gpu_settings
+from certs.files import CertificateFiles
 
 _BATCH: Final = 512
 """Messages taken before the core decides again; bounds how long a decision waits."""
@@ -54,6 +57,7 @@ class Controller:
 
     def __init__(self, api: Api, settings: Settings, clock: Clock, leadership: Leadership) -> None:
         self._log = logs.get("controller")
+        self._api = api
         self._clock = clock
         self._leadership = leadership
         self._paused = settings.quota.paused
@@ -116,15 +120,24 @@ class Controller:
         finally:
             query.answer.cancel()
 
-    def serve_pages(self, address: Address) -> int:
+    def serve_pages(self, address: Address, certificates: CertificateFiles | None = None) -> int:
         """Serves health, readiness and metrics; returns the port.
+
+        With certificates the pages have TLS, and the API server says who may read metrics.
+
 
         On an address that only this machine reaches, also who waits: there nobody asks who asks.
         """
         lists = CoreSource(self.ask) if address.host in LOOPBACK else None
         note = PAUSED if self._paused else ""
-        app = pages.create_app(alive=self.problem, ready=self.unready, note=note, lists=lists)
-        self._pages.append(PageServer(app, address.host, address.port))
+        app: Wsgi = pages.create_app(
+            alive=self.problem, ready=self.unready, note=note, lists=lists
+        )
+        context = None
+        if certificates is not None:
+            app = MetricsAccess(app, self._api, self._clock)
+            context = ContextCache(certificates).current
+        self._pages.append(PageServer(app, address.host, address.port, context))
         return self._pages[-1].port
 
     def problem(self) -> str:

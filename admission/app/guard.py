@@ -21,6 +21,7 @@ from admission.app import rbac
 from admission.base import names
 from admission.base.namespaces import ManagedNamespaces
 from admission.gpu import bypass, resources
+from admission.policy import queueing
 from admission.settings import Settings
 from admission.webhook import configuration
 from admission.webhook.configuration import quote
@@ -36,6 +37,7 @@ CREATE_POLICY: Final = "gpu-admission-bypass-create"
 UPDATE_POLICY: Final = "gpu-admission-bypass-update"
 DEBUG_POLICY: Final = "gpu-admission-bypass-debug"
 RESIZE_POLICY: Final = "gpu-admission-bypass-resize"
+CLAIMS_POLICY: Final = "gpu-admission-claims"
 LABELS_POLICY: Final = "gpu-admission-bypass-labels"
 
 LABEL_VALUES: Final[Mapping[str, Sequence[str]]] = {
@@ -48,6 +50,11 @@ _API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _NODES: Final = "system:nodes"
 _RUNNING: Final = ("containers", "initContainers")
 _DEBUGGING: Final = ("ephemeralContainers",)
+_CLAIM_TEXT: Final = (
+    "spec.resourceClaims: the pod must be held until it is known whether its claims are for GPUs,"
+    f" because the namespace has the label {names.ENFORCE_LABEL}=true, and gpu-admission did not"
+    " answer: create the pod again in a minute"
+)
 _SHOWS: Final = "shows GPUs to containers that ask for none"
 
 
@@ -77,7 +84,7 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
     about_pods = [
         document for policy in policies for document in (policy, *_bindings(policy["metadata"]))
     ]
-    return [*about_pods, *_about_labels()]
+    return [*about_pods, *_about_claims(namespaces), *_about_labels()]
 
 
 # -------------------------------------------------------------------------------------- rules
@@ -346,6 +353,44 @@ def _policy(
             "validations": [_validation(rule) for rule in rules],
         },
     }
+
+
+def _about_claims(namespaces: ManagedNamespaces) -> Iterable[Document]:
+    """The policy on pods that ask by claim, in namespaces that enforce queues.
+
+    The webhook gives such a pod a gate. One without was created while the webhook did not answer.
+    """
+    policy = _policy(
+        CLAIMS_POLICY, "CREATE", "pods", namespaces, (), _not_by_node(),
+        {"name": "asks-by-claim", "expression": configuration.asks_by_claim("object")},
+        {"name": "names-no-node", "expression": "!has(object.spec.nodeName)"},
+        {"name": "not-of-an-admitted-job", "expression": _is_not_of_admitted_job()},
+    )  # fmt: skip
+    policy["spec"]["validations"] = [
+        {"expression": _gated("object"), "message": _CLAIM_TEXT, "reason": "Forbidden"}
+    ]
+    yield policy
+    yield {
+        "apiVersion": _API_VERSION,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": CLAIMS_POLICY},
+        "spec": {
+            "policyName": CLAIMS_POLICY,
+            "validationActions": ["Deny", "Audit"],
+            "matchResources": {
+                "matchPolicy": "Equivalent",
+                "namespaceSelector": {"matchLabels": {names.ENFORCE_LABEL: "true"}},
+                "objectSelector": {},
+            },
+        },
+    }
+
+
+def _is_not_of_admitted_job() -> str:
+    makers = _listed(sorted(queueing.JOB_CONTROLLERS))
+    annotations = "object.metadata.annotations"
+    marked = f"has({annotations}) && {quote(names.WORKLOAD_ANNOTATION)} in {annotations}"
+    return f"!(request.userInfo.username in [{makers}] && {marked})"
 
 
 def _about_labels() -> Iterable[Document]:

@@ -32,6 +32,9 @@ CONTROLLER: Final = "gpu-admission-controller"
 CONFIG_MAP: Final = "gpu-admission-config"
 TLS_SECRET: Final = "gpu-admission-webhook-tls"  # noqa: S105 - its name
 
+METRICS_LABEL: Final = {"metrics": "enabled"}
+"""Label of namespaces from which metrics are read."""
+
 _NAME_LABEL: Final = "app.kubernetes.io/name"
 _COMPONENT_LABEL: Final = "app.kubernetes.io/component"
 _CONFIG_HASH: Final = "gpu-admission.dev/config-hash"
@@ -40,6 +43,7 @@ _CONFIG_FILE: Final = "config.yaml"
 _TLS_FOLDER: Final = "/etc/gpu-admission/tls"
 _TLS_MOUNT: Final = {"name": "tls", "mountPath": _TLS_FOLDER, "readOnly": True}
 _ANY_HOST: Final = "0.0.0.0"  # noqa: S104 - inside a pod
+_HEALTH_PORT: Final = 8081
 _REPLICAS: Final = 2
 _USER: Final = 65532
 
@@ -69,11 +73,20 @@ def in_cluster(settings: Settings) -> Settings:
             "webhook": settings.webhook.model_copy(
                 update={
                     "address": _public(settings.webhook.address),
+                    "health_address": _health(settings),
                     "certificates": _TLS_FOLDER,
                 }
             ),
         }
     )
+
+
+def _health(settings: Settings) -> ListenAddress | None:
+    """Kubelets have no certificate to show, so their probes need an address of their own."""
+    found = settings.webhook.health_address
+    if found is None and settings.webhook.client_authority:
+        found = ListenAddress(host=_ANY_HOST, port=_HEALTH_PORT)
+    return _public(found)
 
 
 def _public(address: ListenAddress | None) -> ListenAddress | None:
@@ -116,12 +129,17 @@ def config_map(settings: Settings) -> Document:
 def webhook(settings: Settings, image: str) -> list[Document]:
     """Service, disruption budget and Deployment of the webhook."""
     port = settings.webhook.address.port
+    health = in_cluster(settings).webhook.health_address
+    ports = {"review": port, **({"health": health.port} if health is not None else {})}
     container = {
         **_container("webhook", image, "100m", "128Mi", "512Mi"),
-        "ports": [{"name": "review", "containerPort": port, "protocol": "TCP"}],
+        "ports": [
+            {"name": name, "containerPort": number, "protocol": "TCP"}
+            for name, number in ports.items()
+        ],
         # Reviews go on while the API servers learn that this endpoint is going.
         "lifecycle": {"preStop": {"sleep": {"seconds": _DRAIN_SECONDS}}},
-        **_probes("review", "HTTPS"),
+        **(_probes("review", "HTTPS") if health is None else _probes("health", "HTTP")),
     }
     container["volumeMounts"].append(_TLS_MOUNT)
     service = {
@@ -159,7 +177,10 @@ def controller(settings: Settings, image: str) -> list[Document]:
             {"name": name, "containerPort": port, "protocol": "TCP"}
             for name, port in ports.items()
         ],
-        **_probes("health" if "health" in ports else "metrics", "HTTP"),
+        **_probes(
+            "health" if "health" in ports else "metrics",
+            "HTTPS" if found.secure_metrics else "HTTP",
+        ),
     }
     container["volumeMounts"].append(_TLS_MOUNT)
     # Without a certificate it decides all the same.
@@ -172,6 +193,57 @@ def controller(settings: Settings, image: str) -> list[Document]:
         _budget(CONTROLLER, settings, "controller"),
         _deployment(CONTROLLER, settings, "controller", container, account, volumes),
     ]
+
+
+def network_policies(settings: Settings) -> list[Document]:
+    """Who may connect to which port; all other ports of the pods are closed.
+
+    API servers connect from addresses that no selector names: those of nodes, of a tunnel, or
+    from outside the cluster. So their ports stay open to all, see ADR 0087. Nodes reach the
+    pods that they run in any case, which is how probes come. Connections from the pods are free.
+    """
+    found = in_cluster(settings)
+    reviews = [found.webhook.address]
+    lists = [found.controller.visibility_address]
+    metrics = [found.controller.metrics_address]
+    health = [found.webhook.health_address, found.controller.health_address]
+    scrapers = [{"namespaceSelector": {"matchLabels": METRICS_LABEL}}]
+    return [
+        _network_policy(
+            WEBHOOK, settings, "webhook", [_ingress(reviews), _ingress(health[:1], scrapers)]
+        ),
+        _network_policy(
+            CONTROLLER,
+            settings,
+            "controller",
+            [_ingress(lists), _ingress([*metrics, *health[1:]], scrapers)],
+        ),
+    ]
+
+
+def _ingress(
+    addresses: Iterable[ListenAddress | None], sources: list[Document] | None = None
+) -> Document | None:
+    """The rule of the ports; None where there are none. Without sources everybody may connect."""
+    ports = [{"port": one.port, "protocol": "TCP"} for one in addresses if one is not None]
+    if not ports:
+        return None
+    return {"ports": ports, **({"from": sources} if sources else {})}
+
+
+def _network_policy(
+    name: str, settings: Settings, component: str, rules: Iterable[Document | None]
+) -> Document:
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": _metadata(name, settings, component),
+        "spec": {
+            "podSelector": {"matchLabels": _labels(component)},
+            "policyTypes": ["Ingress"],
+            "ingress": [rule for rule in rules if rule is not None],
+        },
+    }
 
 
 def webhook_configurations(client_config: Mapping[str, Any], settings: Settings) -> list[Document]:
@@ -223,6 +295,7 @@ def base(settings: Settings, image: str) -> dict[str, list[Document]]:
         "config.yaml": [config_map(settings)],
         "webhook.yaml": webhook(settings, image),
         "controller.yaml": controller(settings, image),
+        "network-policies.yaml": network_policies(settings),
         "webhook-configurations.yaml": webhook_configurations(service, settings),
     }
 

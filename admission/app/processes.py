@@ -12,6 +12,7 @@ from admission.base.clock import SystemClock
 from admission.controllers import watched
 from admission.obs import logs
 from admission.settings import Settings
+from certs.files import CertificateFiles
 
 _CHECK_SECONDS: Final = 1.0
 _OTHER_CONNECTIONS: Final = (
@@ -37,7 +38,7 @@ def run_controller(
         settings: what the installation chose.
         leader_election: whether to wait for the Lease.
         visibility: where pending workloads are served; None for nowhere.
-        certificates: directory of the serving certificate for that.
+        certificates: directory of the serving certificate for that, and for secure metrics.
 
     Raises:
         KubeError: the API server cannot be reached at all with this configuration.
@@ -60,7 +61,7 @@ def run_controller(
     leadership = Elected(api, settings, clock) if leader_election else Alone()
     controller = Controller(api, settings, clock, leadership)
     for served in _addresses(address, settings):
-        port = controller.serve_pages(served)
+        port = controller.serve_pages(served, _of_metrics(certificates, settings))
         log.info("controller serves", host=served.host, port=port, election=leader_election)
     lists = VisibilityServer(controller.ask, api, clock)
     if visibility is not None and certificates is not None:
@@ -76,6 +77,14 @@ def run_controller(
     if problem:
         raise SystemExit(problem)
     log.info("controller stopped")
+
+
+def _of_metrics(directory: Path | None, settings: Settings) -> CertificateFiles | None:
+    if directory is None or not settings.controller.secure_metrics:
+        return None
+    return CertificateFiles(
+        ca=directory / "ca.crt", certificate=directory / "tls.crt", key=directory / "tls.key"
+    )
 
 
 def _addresses(address: Address | None, settings: Settings) -> list[Address]:

@@ -11,6 +11,8 @@ from admission.base import names
 
 CONTROLLER_ACCOUNT: Final = "gpu-admission-controller"
 WEBHOOK_ACCOUNT: Final = "gpu-admission-webhook"
+METRICS_AUTH: Final = "gpu-admission-metrics-auth-role"
+METRICS_READER: Final = "gpu-admission-metrics-reader"
 FRONT_PROXY_READER: Final = "gpu-admission-visibility-auth-reader"
 
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -32,6 +34,11 @@ class _Rule(NamedTuple):
     names: tuple[str, ...] = ()
 
 
+# Who asks, and whether they may: for pending workloads and for metrics.
+_ACCESS_RULES: Final = (
+    _Rule("authentication.k8s.io", ("tokenreviews",), ("create",)),
+    _Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+)
 # "get" where a write that met a conflict reads the object, else objects are only followed.
 _CONTROLLER_RULES: Final = (
     _Rule("", ("limitranges", "namespaces", "nodes"), _FOLLOW),
@@ -70,9 +77,7 @@ _CONTROLLER_RULES: Final = (
     _Rule(_KUEUE, ("workloads/status",), ("patch", "update")),
     # Asked before a running pod is stopped because its Workload is gone.
     _Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("get",), (_WORKLOADS,)),
-    # Who asks for pending workloads, and whether they may.
-    _Rule("authentication.k8s.io", ("tokenreviews",), ("create",)),
-    _Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+    *_ACCESS_RULES,
 )
 # Creation cannot be limited to a name: the name is not known to the authorizer then.
 _CONTROLLER_NAMESPACE_RULES: Final = (
@@ -153,6 +158,25 @@ def _accounts(namespace: str) -> Iterable[dict[str, Any]]:
     }
     yield _binding("RoleBinding", "Role", CONTROLLER_ACCOUNT, namespace)
     yield _front_proxy_reader(namespace)
+    yield from _of_metrics(namespace)
+
+
+def _of_metrics(namespace: str) -> Iterable[dict[str, Any]]:
+    """Lets the webhook find out who reads metrics, and a role for those who may."""
+    yield _cluster_role(METRICS_AUTH, {}, _ACCESS_RULES)
+    yield {
+        "apiVersion": _API_VERSION,
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": METRICS_AUTH},
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": METRICS_AUTH},
+        "subjects": [_account(WEBHOOK_ACCOUNT, namespace)],
+    }
+    yield {
+        "apiVersion": _API_VERSION,
+        "kind": "ClusterRole",
+        "metadata": {"name": METRICS_READER},
+        "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+    }
 
 
 def _front_proxy_reader(namespace: str) -> dict[str, Any]:

@@ -73,6 +73,7 @@ def serve(
     bytes_in_flight: int = BYTES_IN_FLIGHT,
     max_connections: int = MAX_CONNECTIONS,
     first_request_seconds: float = FIRST_REQUEST_SECONDS,
+    client_authority: Path | None = None,
 ) -> None:
     """Serves until SIGTERM or SIGINT, then finishes what is in flight.
 
@@ -91,13 +92,19 @@ def serve(
         max_connections: connections at once; for a further one the inline worker closes the one
             that is idle for longest, or that one if none is idle.
         first_request_seconds: how long a new connection may be silent with the inline worker.
+        client_authority: PEM file; a client must show a certificate that one in it has signed. It
+            is read again when a client shakes hands. None asks nobody for one.
 
     Raises:
         OSError: the certificate files cannot be read.
         ssl.SSLError: they hold no usable pair.
         SystemExit: the address cannot be bound, or the application not be made.
     """
-    contexts = ContextCache(certificates)
+    contexts = ContextCache(
+        certificates,
+        (lambda: "") if client_authority is None else client_authority.read_text,
+        require_client=client_authority is not None,
+    )
     front = contexts.front()
     is_inline = worker_class == "inline"
     options = {

@@ -4,15 +4,9 @@ A standby serves, too: it follows the same objects and so keeps the same lines. 
 first because its victims are leaving is known to the leader alone.
 """
 
-import socket
-import ssl
-import sys
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from socketserver import ThreadingMixIn
 from typing import Any, Final
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import msgspec
 from typing_extensions import override
@@ -20,7 +14,7 @@ from typing_extensions import override
 from admission.app.contexts import ContextCache
 from admission.app.controller import Address
 from admission.app.coresource import Ask, CoreSource
-from admission.app.pages import Wsgi
+from admission.app.pages import BoundedServer, QuietHandler
 from admission.base.clock import Clock
 from admission.base.rounds import Rounds
 from admission.insight.visibility import callers, pages
@@ -32,9 +26,7 @@ from admission.obs import logs
 from certs.files import CertificateFiles
 
 MOST_AT_ONCE: Final = 256
-"""Connections at once; further ones are closed. Anybody in the network may open one, so it takes
-many silent ones to keep the API server out."""
-_SILENCE_SECONDS: Final = 5.0
+"""Connections at once; for a further one the oldest is closed."""
 _FOLLOW_SECONDS: Final = 60.0
 _RETRY_SECONDS: Final = 5.0
 _log = logs.get("visibility")
@@ -106,7 +98,7 @@ class VisibilityServer:
         """
         self.proxies = FrontProxies(api)
         self._app = pages.create_app(CoreSource(ask), api, clock, lambda: self.proxies.current)
-        self._server: _TlsServer | None = None
+        self._server: BoundedServer | None = None
 
     def start(self, address: Address, directory: Path) -> int:
         """Serves, from when the directory holds a certificate; returns the port.
@@ -118,9 +110,12 @@ class VisibilityServer:
             ca=directory / "ca.crt", certificate=directory / "tls.crt", key=directory / "tls.key"
         )
         contexts = ContextCache(found, self.proxies.authority)
-        self._server = _TlsServer((address.host, address.port), self._app, contexts.current)
+        self._server = BoundedServer(
+            (address.host, address.port), self._app, contexts.current, _Handler,
+            most_at_once=MOST_AT_ONCE,
+        )  # fmt: skip
         self.proxies.start()
-        threading.Thread(target=self._server.serve_forever, name="visibility", daemon=True).start()
+        self._server.serve("visibility")
         return self._server.server_port
 
     def stop(self) -> None:
@@ -131,65 +126,13 @@ class VisibilityServer:
             self._server.server_close()
 
 
-class _TlsServer(ThreadingMixIn, WSGIServer):
-    """A thread for each connection, which also shakes hands there."""
-
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 64
-
-    def __init__(
-        self, address: tuple[str, int], app: Wsgi, context: Callable[[], ssl.SSLContext]
-    ) -> None:
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        super().__init__(address, _Handler)
-        self.set_app(app)
-        self._context = context
-        self._room = threading.BoundedSemaphore(MOST_AT_ONCE)
-
-    @override
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._room.acquire(blocking=False):
-            _log.warning("connection refused", connections=MOST_AT_ONCE)
-            self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
-
-    @override
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._room.release()
-
-    @override
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        request.settimeout(_SILENCE_SECONDS)
-        with self._context().wrap_socket(request, server_side=True) as secure:
-            super().finish_request(secure, client_address)
-            secure.shutdown(socket.SHUT_WR)
-
-    @override
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that broke off, or shows a strange certificate, is no bug."""
-        error = sys.exception()
-        if isinstance(error, OSError):
-            _log.info("connection failed", client=client_address[0], error=str(error))
-        else:
-            _log.error("connection failed", client=client_address[0], exc_info=True)
-
-
-class _Handler(WSGIRequestHandler):
+class _Handler(QuietHandler):
     @override
     def get_environ(self) -> dict[str, Any]:
         environ: dict[str, Any] = super().get_environ()
         environ[pages.PEER] = _common_name(self.connection)
         environ[pages.HEADERS] = tuple(self.headers.items())
         return environ
-
-    @override
-    def log_message(self, format: str, *args: Any) -> None:
-        """API servers ask every few seconds."""
 
 
 def _common_name(connection: Any) -> str | None:

@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from admission.app import serving
+from admission.app import metrics_access, serving
 from admission.app.connection import Target
 from admission.app.controller import Address
+from admission.app.metrics_access import MetricsAccess
+from admission.app.pages import PageServer, Wsgi
 from admission.app.watches import WATCH_SECONDS
 from admission.base.clock import Clock, SystemClock
 from admission.kube.api import Api
@@ -46,10 +48,18 @@ def serve(
         timeout_seconds=settings.controller.request_timeout_seconds,
     )
     known = ClusterKnowledge()
-    app = server.create_app(known, settings, WebhookMetrics())
+    app: Wsgi = server.create_app(known, settings, WebhookMetrics())
+    paths = {convert.PATH: Limits(convert.MAX_BODY_BYTES, convert.BODY_SECONDS)}
+    if settings.webhook.secure_metrics:
+        app = MetricsAccess(app, api, SystemClock())
+        paths[metrics_access.PATH] = Limits(settings.webhook.max_body_bytes, waits=True)
+    authority = settings.webhook.client_authority
 
     def after_fork() -> None:
         logs.configure(log_level)
+        if settings.webhook.health_address is not None:
+            health = settings.webhook.health_address
+            PageServer(server.create_probes(known), health.host, health.port)
         connectivity = Connectivity(SystemClock())
         for resource, into in webhook_knowledge.WATCHED.items():
             reflector(api, resource, into, known, connectivity).start()
@@ -61,7 +71,8 @@ def serve(
         certificates=certificates,
         threads=settings.webhook.threads,
         limits=Limits(settings.webhook.max_body_bytes),
-        paths={convert.PATH: Limits(convert.MAX_BODY_BYTES, convert.BODY_SECONDS)},
+        paths=paths,
+        client_authority=Path(authority) if authority else None,
         after_fork=after_fork,
     )
 

@@ -33,6 +33,18 @@ _cert_dir: Final[Callable[[Any], Any]] = click.option(
     help="Directory with the serving certificate; filled where it is empty. Default: the file's "
     "webhook.certDir.",
 )
+_client_ca: Final[Callable[[Any], Any]] = click.option(
+    "--client-ca",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="PEM file of authorities: the webhook answers only clients whose certificate one of them "
+    "has signed. Default: the file's webhook.clientAuthority, or everybody.",
+)
+_health_bind: Final[Callable[[Any], Any]] = click.option(
+    "--health-bind",
+    type=ADDRESS,
+    help="Where the webhook serves /healthz and /readyz without TLS, too. Default: the file's "
+    "webhook.healthProbeBindAddress, or nowhere.",
+)
 _metrics_bind: Final[Callable[[Any], Any]] = click.option(
     "--metrics-bind",
     type=ADDRESS,
@@ -70,12 +82,16 @@ Example:
 @options.config_option
 @_bind
 @_cert_dir
+@_client_ca
+@_health_bind
 @_log_level
 def webhook(
     kubeconfig: str | None,
     config_file: Path | None,
     bind: Address | None,
     cert_dir: Path | None,
+    client_ca: Path | None,
+    health_bind: Address | None,
     log_level: str,
 ) -> None:
     """Serve the reviews of the API server over TLS.
@@ -87,6 +103,8 @@ def webhook(
     settings = _settings(config_file)
     directory = cert_dir or _certificates(settings)
     address = bind or _address(settings.webhook.address)
+    if client_ca or health_bind:
+        settings = _with_webhook(settings, client_ca, health_bind)
     with output.reported(_UNREACHABLE):
         webhook_process.serve(
             connection.Target(kubeconfig), address, directory, settings, log_level
@@ -128,7 +146,8 @@ def controller(
         settings = settings.model_copy(update={"quota": quota})
     elect = settings.leader_election.enabled if leader_election is None else leader_election
     visibility = visibility_bind or _optional(settings.controller.visibility_address)
-    directory = (cert_dir or _certificates(settings)) if visibility else None
+    needs_certificate = visibility or settings.controller.secure_metrics
+    directory = (cert_dir or _certificates(settings)) if needs_certificate else None
     with output.reported(_UNREACHABLE):
         processes.run_controller(
             connection.Target(kubeconfig),
@@ -151,6 +170,8 @@ Example:
 @options.config_option
 @_bind
 @_cert_dir
+@_client_ca
+@_health_bind
 @_metrics_bind
 @_visibility_bind
 @_leader
@@ -161,6 +182,8 @@ def run(
     config_file: Path | None,
     bind: Address | None,
     cert_dir: Path | None,
+    client_ca: Path | None,
+    health_bind: Address | None,
     metrics_bind: Address | None,
     visibility_bind: Address | None,
     leader_election: bool | None,
@@ -182,10 +205,14 @@ def run(
         visibility_bind=visibility_bind and visibility_bind.text(),
         cert_dir=directory,
     )
+    reviews = _arguments(
+        bind=bind and bind.text(),
+        cert_dir=directory,
+        client_ca=client_ca,
+        health_bind=health_bind and health_bind.text(),
+    )
     commands = {
-        "webhook": [
-            "webhook", *_arguments(bind=bind and bind.text(), cert_dir=directory), *common
-        ],
+        "webhook": ["webhook", *reviews, *common],
         "controller": [
             "controller", *pages, *elect[leader_election],
             *(["--pause-admission"] if pause_admission else []), *common,
@@ -193,6 +220,17 @@ def run(
     }  # fmt: skip
     with output.reported():
         supervisor.Supervisor(commands).run()
+
+
+def _with_webhook(
+    settings: Settings, client_ca: Path | None, health_bind: Address | None
+) -> Settings:
+    changes: dict[str, object] = {}
+    if client_ca:
+        changes["client_authority"] = str(client_ca)
+    if health_bind:
+        changes["health_address"] = ListenAddress(host=health_bind.host, port=health_bind.port)
+    return settings.model_copy(update={"webhook": settings.webhook.model_copy(update=changes)})
 
 
 def _settings(config_file: Path | None) -> Settings:

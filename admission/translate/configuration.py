@@ -302,6 +302,7 @@ class _Reader:
             metrics_address=metrics,
             health_address=None if health == metrics else health,
             visibility_address=self._visibility(),
+            secure_metrics=bool(own.secure_metrics),
             workloads=self._workloads(),
         )
 
@@ -361,6 +362,11 @@ class _Reader:
                 host=found.host or default.address.host, port=found.port or default.address.port
             ),
             certificates=found.cert_dir or "",
+            secure_metrics=bool(own.secure_metrics),
+            client_authority=own.client_authority or "",
+            health_address=self._address("webhook.healthProbeBindAddress", health)
+            if (health := own.health_probe_bind_address)
+            else None,
         )
 
     def _address(self, path: str, text: str) -> ListenAddress | None:

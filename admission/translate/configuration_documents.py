@@ -11,6 +11,7 @@ from admission.settings import (
     QuotaSettings,
     Settings,
     TransformationSettings,
+    WebhookSettings,
 )
 from admission.translate import configuration, namespace_settings
 
@@ -146,8 +147,20 @@ def _gpu_document(settings: Settings) -> dict[str, Any]:
             "waitingRefresh": _wire(controller.waiting_refresh_seconds),
             "statusInterval": _wire(controller.status_interval_seconds),
             "outsideInterval": _wire(controller.outside_interval_seconds),
+            **({"secureMetrics": True} if controller.secure_metrics else {}),
         },
-        "webhook": {"threads": webhook.threads, "maxBodyBytes": webhook.max_body_bytes},
+        "webhook": _webhook(webhook),
+    }
+
+
+def _webhook(settings: WebhookSettings) -> dict[str, Any]:
+    health = settings.health_address
+    return {
+        "threads": settings.threads,
+        "maxBodyBytes": settings.max_body_bytes,
+        **({"secureMetrics": True} if settings.secure_metrics else {}),
+        **({"clientAuthority": settings.client_authority} if settings.client_authority else {}),
+        **({"healthProbeBindAddress": _address_text(health)} if health is not None else {}),
     }
 
 

@@ -56,10 +56,12 @@ class Limits:
         seconds: in which the body must have arrived and a thread be free for it. A long one waits
             half of that for memory. API servers wait 5 s for a review, see
             ``configuration.TIMEOUT_SECONDS``, so this is less.
+        waits: the application may wait for somebody else, so that it is called in a thread.
     """
 
     max_bytes: int
     seconds: float = 4.0
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,8 @@ class InlineAdapter:
         self, scope: Message, received: Received, body: "_Body", deadline: float
     ) -> "_Response":
         response = _Response()
-        if received.problem or received.length <= _SHORT_BYTES:
+        is_short = received.length <= _SHORT_BYTES and not body.limits.waits
+        if received.problem or is_short:
             response.run(self._app, _environ(scope, received))
             return response
         try:
@@ -188,7 +191,7 @@ class _Body:
     """The body of one request while it is read, and its share of the budget."""
 
     def __init__(self, limits: Limits, budget: Budget, declared: int | None) -> None:
-        self._limits = limits
+        self.limits = limits
         self._budget = budget
         self._declared = declared
         self._chunks: list[bytes] = []
@@ -203,7 +206,7 @@ class _Body:
         What exceeds a limit is still read, and dropped: to close before that would reset the
         connection, and the sender would not see the answer.
         """
-        most = self._limits.max_bytes
+        most = self.limits.max_bytes
         if (self._declared or 0) > most:
             self._refuse(TOO_LARGE, f"request body is larger than {most} bytes")
         try:
@@ -220,7 +223,7 @@ class _Body:
             declared = "" if self._declared is None else f" of {self._declared}"
             self._refuse(
                 TIMED_OUT,
-                f"request body did not arrive within {self._limits.seconds:g} s:"
+                f"request body did not arrive within {self.limits.seconds:g} s:"
                 f" {self._length}{declared} bytes came; try again",
             )
         body = b"".join(self._chunks)
@@ -230,12 +233,12 @@ class _Body:
     async def _add(self, chunk: bytes, deadline: float) -> None:
         """Keep a chunk, with a share of the budget once the body is long."""
         self._length += len(chunk)
-        if self._length > self._limits.max_bytes:
-            self._refuse(TOO_LARGE, f"request body is larger than {self._limits.max_bytes} bytes")
+        if self._length > self.limits.max_bytes:
+            self._refuse(TOO_LARGE, f"request body is larger than {self.limits.max_bytes} bytes")
         self._chunks.append(chunk)
         if self._length > _SHORT_BYTES and not self._taken and not self._problem:
             try:
-                async with asyncio.timeout_at(deadline - self._limits.seconds / 2):
+                async with asyncio.timeout_at(deadline - self.limits.seconds / 2):
                     await self._take()
             except TimeoutError:
                 self._refuse(TOO_MANY, BUSY)
@@ -255,7 +258,7 @@ class _Body:
         job.add_done_callback(lambda _: self._budget.give(taken))
 
     async def _take(self) -> None:
-        most = self._limits.max_bytes
+        most = self.limits.max_bytes
         size = most if self._declared is None else min(self._declared, most)
         await self._budget.take(size)
         self._taken = size

@@ -22,10 +22,14 @@ MUTATING_NAME: Final = "gpu-admission-mutating-webhook-configuration"
 VALIDATING_NAME: Final = "gpu-admission-validating-webhook-configuration"
 MUTATING_WEBHOOK: Final = "mpod.kb.io"
 VALIDATING_WEBHOOK: Final = "vpod.kb.io"
+CLAIM_MUTATING_WEBHOOK: Final = "mclaim.kb.io"
+CLAIM_VALIDATING_WEBHOOK: Final = "vclaim.kb.io"
 JOB_MUTATING_WEBHOOK: Final = "mjob.kb.io"
 JOB_VALIDATING_WEBHOOK: Final = "vjob.kb.io"
 
 TIMEOUT_SECONDS: Final = 5
+CLAIM_TIMEOUT_SECONDS: Final = 2
+"""For pods that the API server creates all the same, if there is no answer."""
 KEY_PREFIXES: Final = (f"{names.KUEUE_GROUP}/", f"{names.OWN_DOMAIN}/")
 """Labels and annotations that are ours begin like this."""
 
@@ -73,19 +77,46 @@ def documents(
             _condition("changes-what-we-judge", changes()),
         ],
     }
+    of_claims = _claim_webhooks(at, selector, not_ours, managed)
     of_jobs = _job_webhooks(at, selector, not_ours, managed)
     return [
         _document(
             "MutatingWebhookConfiguration",
             MUTATING_NAME,
-            [mutating, of_jobs[0], *kindhooks.mutating(at, not_ours)],
+            [mutating, of_jobs[0], *kindhooks.mutating(at, not_ours), of_claims[0]],
         ),
         _document(
             "ValidatingWebhookConfiguration",
             VALIDATING_NAME,
-            [validating, of_jobs[1], *kindhooks.validating(at, not_ours)],
+            [validating, of_jobs[1], *kindhooks.validating(at, not_ours), of_claims[1]],
         ),
     ]
+
+
+def _claim_webhooks(
+    at: Callable[[str, str], Document],
+    selector: Document,
+    not_ours: Document,
+    managed: ManagedResources,
+) -> tuple[Document, Document]:
+    """The webhooks of new pods that ask by claim alone, which may be for a network card.
+
+    Nothing in such a pod tells what for, so it is created if there is no answer, see ADR 0084.
+    """
+    common = {
+        "namespaceSelector": selector,
+        "rules": [_pods(["CREATE"])],
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": CLAIM_TIMEOUT_SECONDS,
+        "matchConditions": [
+            not_ours,
+            _condition("asks-by-claim", asks_by_claim("object")),
+            _condition("asks-by-claim-alone", f"!({concerns('object', managed)})"),
+        ],
+    }
+    mutating = {**at(CLAIM_MUTATING_WEBHOOK, pods.MUTATE_PATH), **common}
+    validating = {**at(CLAIM_VALIDATING_WEBHOOK, pods.VALIDATE_PATH), **common}
+    return {**mutating, "reinvocationPolicy": "IfNeeded"}, validating
 
 
 def _job_webhooks(
@@ -112,7 +143,7 @@ def _job_webhooks(
 
 
 def concerns(variable: str, managed: ManagedResources) -> str:
-    """CEL: the pod asks for a managed resource or a ResourceClaim, or carries a key of ours."""
+    """CEL: the pod asks for a managed resource by name, or carries a key of ours."""
     spec = f"{variable}.spec"
     is_managed = names_managed("r", managed)
     asks = " || ".join(
@@ -129,10 +160,15 @@ def concerns(variable: str, managed: ManagedResources) -> str:
         [
             f"{spec}.containers.exists(c, {container})",
             f"(has({spec}.initContainers) && {spec}.initContainers.exists(c, {container}))",
-            f"(has({spec}.resourceClaims) && size({spec}.resourceClaims) > 0)",
             *metadata,
         ]
     )
+
+
+def asks_by_claim(variable: str) -> str:
+    """CEL: the pod asks for devices by ResourceClaim."""
+    claims = f"{variable}.spec.resourceClaims"
+    return f"has({claims}) && size({claims}) > 0"
 
 
 def changes() -> str:

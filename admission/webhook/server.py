@@ -69,7 +69,8 @@ def create_app(
     )
     _add_reviews(app, kind_reviewer, kinds.PATHS)
     _add_conversion(app, Converter(metrics=webhook_metrics, clock=reviewer.clock))
-    _add_probes(app, knowledge, webhook_metrics)
+    _add_probes(app, knowledge)
+    _add_metrics(app, knowledge, webhook_metrics)
     return app
 
 
@@ -154,7 +155,14 @@ def _known(knowledge: ClusterKnowledge) -> str:
     return "".join(lines)
 
 
-def _add_probes(app: Flask, knowledge: ClusterKnowledge, webhook_metrics: WebhookMetrics) -> None:
+def create_probes(knowledge: ClusterKnowledge) -> Flask:
+    """Health and readiness alone, for an address without TLS."""
+    app = Flask("gpu-admission-probes", static_folder=None)
+    _add_probes(app, knowledge)
+    return app
+
+
+def _add_probes(app: Flask, knowledge: ClusterKnowledge) -> None:
     @app.get("/healthz")
     def healthz() -> Response:
         return Response("ok\n", content_type=_TEXT)
@@ -168,6 +176,8 @@ def _add_probes(app: Flask, knowledge: ClusterKnowledge, webhook_metrics: Webhoo
         told = _known(knowledge) if "verbose" in request.args else ""
         return Response(f"{told}ok\n", content_type=_TEXT)
 
+
+def _add_metrics(app: Flask, knowledge: ClusterKnowledge, webhook_metrics: WebhookMetrics) -> None:
     @app.get("/metrics")
     def show_metrics() -> Response:
         text = webhook_metrics.exposition(ready=knowledge.synced)

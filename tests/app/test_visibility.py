@@ -191,12 +191,13 @@ def test_another_authority_of_the_front_proxy_is_believed_from_then_on(
     assert not running.is_believed()
 
 
-def test_too_many_connections_are_closed_and_later_ones_served(served: Served) -> None:
+def test_a_connection_too_many_takes_the_place_of_the_oldest(served: Served) -> None:
     served.make_certificate()
     with mock.patch.object(visibility, "MOST_AT_ONCE", 2):
         served.start()
     waiting.until(served.is_believed, what="an answer")
     address = ("127.0.0.1", served.port)
-    with socket.create_connection(address), socket.create_connection(address):
-        assert not served.is_believed()
+    with socket.create_connection(address, 20) as first, socket.create_connection(address):
+        assert served.is_believed()
+        assert first.recv(1) == b""
     waiting.until(served.is_believed, what="an answer")

@@ -242,8 +242,9 @@ def test_two_pods_of_each_kind_and_one_may_be_away() -> None:
 def test_no_role_of_the_program_uses_wildcards_or_reads_secrets() -> None:
     for document in rbac.documents():
         for rule in document.get("rules", ()):
-            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
-            assert "secrets" not in rule["resources"]
+            parts = ("apiGroups", "resources", "verbs", "nonResourceURLs")
+            assert "*" not in [name for part in parts for name in rule.get(part, ())]
+            assert "secrets" not in rule.get("resources", ())
 
 
 # --------------------------------------------------------------------------------------- image
@@ -273,3 +274,40 @@ def test_the_image_has_a_pinned_base_and_does_not_run_as_root() -> None:
     assert all(re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", one) for one in bases)
     user = containers()[0][0]["securityContext"]["runAsUser"]
     assert f"USER {user}:{user}" in text
+
+
+def policies(settings: Settings) -> dict[str, Any]:
+    return {one["metadata"]["name"]: one["spec"] for one in manifests.network_policies(settings)}
+
+
+def test_only_the_ports_of_the_program_are_open_and_metrics_to_labelled_namespaces() -> None:
+    webhook = policies(DEFAULTS)[manifests.WEBHOOK]
+    assert webhook["ingress"] == [{"ports": [{"port": 9443, "protocol": "TCP"}]}]
+    lists, metrics = policies(DEFAULTS)[manifests.CONTROLLER]["ingress"]
+    assert lists == {"ports": [{"port": 8082, "protocol": "TCP"}]}
+    assert metrics == {
+        "ports": [{"port": 8080, "protocol": "TCP"}],
+        "from": [{"namespaceSelector": {"matchLabels": {"metrics": "enabled"}}}],
+    }
+
+
+def test_a_network_policy_chooses_the_pods_of_its_deployment_and_leaves_their_egress_free() -> (
+    None
+):
+    deployments = {name: one["spec"] for name, one in of_kind("Deployment").items()}
+    for name, policy in policies(DEFAULTS).items():
+        assert policy["podSelector"] == deployments[name]["selector"]
+        assert policy["policyTypes"] == ["Ingress"]
+        ports = deployments[name]["template"]["spec"]["containers"][0]["ports"]
+        open_ports = {port["port"] for rule in policy["ingress"] for port in rule["ports"]}
+        assert open_ports == {port["containerPort"] for port in ports}
+
+
+def test_a_webhook_that_asks_for_certificates_is_probed_on_a_port_without() -> None:
+    webhook = DEFAULTS.webhook.model_copy(update={"client_authority": "/ca/ca.crt"})
+    settings = DEFAULTS.model_copy(update={"webhook": webhook})
+    _, _, deployment = manifests.webhook(settings, manifests.DEFAULT_IMAGE)
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    probe = {"path": "/readyz", "port": "health", "scheme": "HTTP"}
+    assert container["readinessProbe"]["httpGet"] == probe
+    assert {"name": "health", "containerPort": 8081, "protocol": "TCP"} in container["ports"]

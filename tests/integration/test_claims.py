@@ -168,7 +168,8 @@ def published(gpu: int, name: str, taken: range, profile: str = "") -> dict[str,
     }
 
 
-def test_req_28_published_devices_are_the_capacity_of_a_node(system: Installed) -> None:
+def add_published_gpus(system: Installed) -> str:
+    """A queue for 4 GPUs, and a node whose driver has published 2; both have the same name."""
     team = system.cluster.create_namespace("team")
     system.add_flavor(team, product=team)
     system.add_cluster_queue(team, quota=4, flavors=(team,))
@@ -197,6 +198,11 @@ def test_req_28_published_devices_are_the_capacity_of_a_node(system: Installed) 
     ):
         body = {"metadata": {"name": f"{team}-{suffix}"}, "spec": {**common, **spec}}
         system.api.post(f"{DRA}/resourceslices", body)
+    return team
+
+
+def test_req_28_published_devices_are_the_capacity_of_a_node(system: Installed) -> None:
+    team = add_published_gpus(system)
 
     def told() -> str:
         found = system.api.get(f"{KUEUE}/clusterqueues/{team}").get("status", {})

@@ -36,7 +36,10 @@ from tests.settings.files import V1BETA1, V1BETA2
         ),
         (
             files.gpu(webhook={"workers": 3}),
-            "webhook.workers: unknown field; known here: maxBodyBytes, threads",
+            (
+                "webhook.workers: unknown field; known here: clientAuthority, "
+                "healthProbeBindAddress, maxBodyBytes, secureMetrics, threads"
+            ),
         ),
     ],
 )

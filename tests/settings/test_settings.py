@@ -77,8 +77,9 @@ EVERYTHING = (
         health={"hotCelsius": 94},
         controller={"writers": 3, "requestTimeout": "7s", "watchSilence": "5m",
                     "waitingAfter": "2s", "waitingRefresh": "1m", "statusInterval": "0s",
-                    "outsideInterval": "30s"},
-        webhook={"threads": 2, "maxBodyBytes": 4096},
+                    "outsideInterval": "30s", "secureMetrics": True},
+        webhook={"threads": 2, "maxBodyBytes": 4096, "secureMetrics": True,
+                 "clientAuthority": "/ca.crt", "healthProbeBindAddress": "[::1]:8081"},
     ),
 )  # fmt: skip
 """A file that sets every field that has an effect to something else than its default."""
@@ -116,6 +117,7 @@ def test_the_whole_of_both_documents_becomes_settings():
         metrics_address=ListenAddress(host="0.0.0.0", port=9090),
         health_address=ListenAddress(host="::1", port=9091),
         visibility_address=ListenAddress(host="::1", port=9092),
+        secure_metrics=True,
         workloads=WorkloadSettings(
             pods_ready=PodsReadySettings(
                 timeout_us=5 * MINUTE_US, recovery_us=3 * MINUTE_US, backoff_limit=4,
@@ -133,6 +135,9 @@ def test_the_whole_of_both_documents_becomes_settings():
         max_body_bytes=4096,
         address=ListenAddress(host="::1", port=8443),
         certificates="/certs",
+        secure_metrics=True,
+        client_authority="/ca.crt",
+        health_address=ListenAddress(host="::1", port=8081),
     )
 
 

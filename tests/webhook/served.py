@@ -1,4 +1,6 @@
-"""A webhook process for tests: ``python -m tests.webhook.served DIRECTORY PORT WORKER [SECONDS]``.
+"""A webhook process for tests.
+
+``python -m tests.webhook.served DIRECTORY PORT WORKER [SECONDS [CA]]``
 
 Prints ``ready`` when it serves, with the id of the serving process. ``POST /slow`` prints ``slow``
 and answers once something is written into the pipe ``release`` of the directory.
@@ -36,7 +38,13 @@ def make_app(directory: Path) -> Flask:
     return app
 
 
-def main(directory: Path, port: int, worker_class: str, first_request_seconds: float = 1) -> None:
+def main(
+    directory: Path,
+    port: int,
+    worker_class: str,
+    first_request_seconds: str = "1",
+    client_authority: str = "",
+) -> None:
     serving.serve(
         app=lambda: make_app(directory),
         host="127.0.0.1",
@@ -45,7 +53,8 @@ def main(directory: Path, port: int, worker_class: str, first_request_seconds: f
         after_fork=lambda: print("ready", os.getpid(), flush=True),
         worker_class=worker_class,
         max_connections=MAX_CONNECTIONS,
-        first_request_seconds=first_request_seconds,
+        first_request_seconds=float(first_request_seconds),
+        client_authority=Path(client_authority) if client_authority else None,
         limits=Limits(MAX_BODY_BYTES, BODY_SECONDS),
         paths={convert.PATH: Limits(MAX_CONVERT_BYTES, BODY_SECONDS)},
         bytes_in_flight=BYTES_IN_FLIGHT,
@@ -53,4 +62,4 @@ def main(directory: Path, port: int, worker_class: str, first_request_seconds: f
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], *map(float, sys.argv[4:]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

@@ -25,6 +25,7 @@ from admission.webhook import convert
 from certs import authority, files
 from certs.files import CertificateFiles
 from tests.controlplane import waiting
+from tests.controlplane.credentials import Credentials
 from tests.policy.builders import make_pod
 from tests.webhook import reviews, served
 
@@ -241,6 +242,39 @@ def is_refused(webhook: Webhook) -> bool:
     finally:
         connection.close()
     return False
+
+
+def test_clients_must_show_a_certificate_of_the_authority_that_is_asked_for(tmp_path):
+    ours, others = Credentials(folder(tmp_path, "ours")), Credentials(folder(tmp_path, "others"))
+    with running(folder(tmp_path, "own"), "inline", "20", str(ours.proxy_ca_file)) as webhook:
+        assert shown(webhook, ours.proxy_certificate, ours.proxy_key) is True
+        for pair in ((), (others.proxy_certificate, others.proxy_key)):
+            with pytest.raises(OSError):  # noqa: PT011 - an alert, or closed, as the timing has it
+                shown(webhook, *pair)
+        ours.proxy_ca_file.write_bytes(others.proxy_ca_file.read_bytes())
+        assert shown(webhook, others.proxy_certificate, others.proxy_key) is True
+        with pytest.raises(OSError):  # noqa: PT011 - an alert, or closed, as the timing has it
+            shown(webhook, ours.proxy_certificate, ours.proxy_key)
+
+
+def folder(parent: Path, name: str) -> Path:
+    made = parent / name
+    made.mkdir()
+    return made
+
+
+def shown(webhook: Webhook, *pair: Path) -> bool:
+    """Whether a review is allowed for a client that shows the certificate, or none."""
+    context = ssl.create_default_context(cafile=str(webhook.directory / "ca.crt"))
+    if pair:
+        context.load_cert_chain(pair[0], pair[1])
+    connection = http.client.HTTPSConnection(
+        "localhost", webhook.port, context=context, timeout=20
+    )
+    try:
+        return bool(post(connection, reviews.MUTATE, review_of())["response"]["allowed"])
+    finally:
+        connection.close()
 
 
 def until_served(webhook: Webhook) -> None:

@@ -23,6 +23,7 @@ class Controller(ConfigModel):
     waiting_refresh: Annotated[Duration, Field(ge=0)] | None = None
     status_interval: Annotated[Duration, Field(ge=0)] | None = None
     outside_interval: Annotated[Duration, Field(gt=0)] | None = None
+    secure_metrics: bool | None = None
 
 
 class Health(ConfigModel):
@@ -71,6 +72,9 @@ class Webhook(ConfigModel):
 
     threads: Annotated[int, Field(ge=1, le=256)] | None = None
     max_body_bytes: Annotated[int, Field(ge=1024)] | None = None
+    secure_metrics: bool | None = None
+    client_authority: str | None = None
+    health_probe_bind_address: str | None = None
 
 
 class GpuConfiguration(ConfigModel):

@@ -1,0 +1,86 @@
+"""Pods that ask by claim while nothing of ours answers, on a real API server (ADR 0084)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from admission.base import names
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import RestError
+from tests.integration import test_claims
+from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.test_claims import DRA
+
+pytestmark = pytest.mark.controlplane
+
+GATE = {"name": names.ADMISSION_GATE}
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    with Cluster.start() as cluster, installed(cluster, tmp_path_factory.mktemp("outage")) as it:
+        yield it
+
+
+def create(system: Installed, team: str, name: str, device_class: str) -> Any:
+    """A pod that asks by claim alone."""
+    test_claims.add_claim(system, team, name, test_claims.request(device_class))
+    return test_claims.create_pod(system, team, name, resourceClaimName=name)
+
+
+def gates(pod: Any) -> list[Any]:
+    return list(pod["spec"].get("schedulingGates", []))
+
+
+def add_network_cards(system: Installed) -> str:
+    selectors = [{"cel": {"expression": "device.driver == 'nic.example.com'"}}]
+    body = {"metadata": {"name": "nic"}, "spec": {"selectors": selectors}}
+    system.api.post(f"{DRA}/deviceclasses", body)
+    return "nic"
+
+
+def run_on(system: Installed, team: str, name: str, node: str) -> None:
+    """What the scheduler does for a pod with a claim on the node's first GPU."""
+    result = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": node, "device": "gpu-0"}
+    pod = system.pod(team, name)
+    reserved = {"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}
+    system.api.patch(
+        f"{DRA}/namespaces/{team}/resourceclaims/{name}/status",
+        {"status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": [reserved]}},
+    )
+    system.api.post(
+        f"/api/v1/namespaces/{team}/pods/{name}/binding",
+        {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}},
+    )
+
+
+def test_claims_while_nothing_of_ours_answers(system: Installed) -> None:
+    nic = add_network_cards(system)
+    team = test_claims.add_published_gpus(system)
+    strict = system.add_team(quota=1)
+    system.api.patch(
+        f"/api/v1/namespaces/{strict}", {"metadata": {"labels": {names.ENFORCE_LABEL: "true"}}}
+    )
+    system.wait_webhook()
+    held = create(system, strict, "held", "gpu.nvidia.com")
+    assert gates(held) == [GATE]
+    system.stop()
+
+    assert gates(create(system, team, "network", nic)) == []
+    with pytest.raises(RestError, match="failed calling webhook"):
+        system.create_pod(team, "named", gpus=1)
+    with pytest.raises(RestError, match="did not answer: create the pod again"):
+        create(system, strict, "refused", "gpu.nvidia.com")
+    assert gates(create(system, team, "slipped", "gpu.nvidia.com")) == []
+    run_on(system, team, "slipped", team)
+
+    system.start()
+
+    def told() -> str:
+        found = system.api.get(f"{KUEUE}/clusterqueues/{team}").get("status", {})
+        conditions = {c["type"]: c["message"] for c in found.get("conditions", [])}
+        return str(conditions.get(names.CAPACITY_SUFFICIENT, ""))
+
+    waiting.until(lambda: "1 held by pods without a queue" in told(), what=told())
