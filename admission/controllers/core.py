@@ -65,7 +65,9 @@ _GATHERING_SECONDS: Final = 0.01
 message and for many (ADR 0070)."""
 _ROOM_SECONDS: Final = 1.0
 """After as much was written as may be, until queue statuses follow each change again."""
-_ENDS: Final = frozenset({Step.CREATE_WORKLOAD, Step.DELETE_WORKLOAD, Step.FINISH})
+_ENDS: Final = frozenset(
+    {Step.CREATE_WORKLOAD, Step.DELETE_WORKLOAD, Step.FINISH, Step.CLEAR_RESERVATION}
+)
 """Steps that no decision and no upkeep may delay."""
 _FROM_CLASS: Final = frozenset({Purpose.CREATE_WORKLOAD, Purpose.FOLLOW_JOB, Purpose.FOLLOW_POD})
 """Writes that name a WorkloadPriorityClass with its value."""
@@ -405,6 +407,7 @@ class Core:
         self._pace.observe(outcome)
         if outcome.result is Result.REFUSED:
             self._log_refusal(outcome)
+            self._take_refusal(write)
         if isinstance(lane, writes.QueueLane):
             self._statuses.settle(lane, outcome)
             return
@@ -441,6 +444,10 @@ class Core:
             self._log.info("lost a race, will retry", **fields)
         else:
             self._log.error("write refused", **fields)
+
+    def _take_refusal(self, write: writes.Write) -> None:
+        if write.purpose is Purpose.MARK_POD and isinstance(write.lane, WorkloadKey):
+            self._pods.refuse_mark(write.lane)
 
     def _see_answer(self, key: WorkloadKey, outcome: Outcome) -> None:
         resource, found = outcome.write.resource, outcome.object

@@ -297,8 +297,9 @@ class Scheduling:
         if was_written or outcome.result is Result.DONE:
             self._accounting.preempted(evict.preemptor_cluster_queue, evict.preemption_reason)
             preemptor = self._state.workload(evict.preemptor)
-            for regarding, reason, note in evictions.told(outcome.object, evict, preemptor):
-                self._events.event(regarding, "Normal", reason, note)
+            told = evictions.told(outcome.object, evict, preemptor)
+            for regarding, reason, note, cause in told:
+                self._events.event(regarding, "Normal", reason, note, cause=cause)
         if was_written or not is_conflict:
             del self._evicts[key]
 

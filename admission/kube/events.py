@@ -8,7 +8,7 @@ import random
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
@@ -29,14 +29,15 @@ _DEFAULT_NAMESPACE: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """What was reported; equal reports are repeats."""
+    """What was reported; equal reports are one series, under the note of the first."""
 
     namespace: str
     regarding: bytes
     type: str
     reason: str
-    note: str
+    cause: str
     action: str
+    note: str = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,7 @@ class EventRecorder:
         note: str,
         *,
         action: str = "",
+        cause: str = "",
     ) -> None:
         """Reports something that happened to an object.
 
@@ -138,14 +140,17 @@ class EventRecorder:
             reason: CamelCase word.
             note: a sentence, cut at 1 KiB.
             action: what was done; the reason by default.
+            cause: reports about the object that share type, reason, action and cause are one
+                series, which keeps the first note; the note by default.
         """
         report = _Report(
             namespace=regarding.get("namespace") or _DEFAULT_NAMESPACE,
             regarding=msgspec.json.encode(regarding, order="deterministic"),
             type=type_,
             reason=reason,
-            note=_cut(note),
+            cause=cause or note,
             action=action or reason,
+            note=_cut(note),
         )
         try:
             self._queue.put_nowait(report)

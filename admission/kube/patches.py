@@ -15,6 +15,7 @@ class PatchType(Enum):
 
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
     APPLY = "application/apply-patch+yaml"
 
 
@@ -46,6 +47,15 @@ def merge(document: Mapping[str, Any]) -> Patch:
 def json_patch(operations: Sequence[Mapping[str, Any]]) -> Patch:
     """A JSON patch (RFC 6902): all operations or none; a failed ``test`` gives InvalidError."""
     return Patch(PatchType.JSON, _ENCODER.encode(operations))
+
+
+def strategic(document: Mapping[str, Any]) -> Patch:
+    """A strategic merge patch of a built-in kind: lists such as conditions merge by their key.
+
+    It needs no ``resourceVersion`` to leave what others wrote alone; ``metadata.uid`` in it makes
+    the server refuse it with InvalidError when the object is another.
+    """
+    return Patch(PatchType.STRATEGIC, _ENCODER.encode(document))
 
 
 def apply(document: Mapping[str, Any]) -> Patch:

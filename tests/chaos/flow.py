@@ -158,7 +158,9 @@ QUEUE_STATUS = Step(ARRIVAL, "PUT", "/clusterqueues/{team}/status")
 EXPLAIN_WORKLOAD = Step(WAITING, "PUT", _STATUS % "second", '"QuotaReserved","status":"False"')
 EXPLAIN_POD = Step(WAITING, "PATCH", "/{team}/pods/second/status")
 EVICT = Step(EVICTION, "PATCH", _STATUS % "low", '"Evicted","status":"True"')
+MARK_POD = Step(EVICTION, "PATCH", "/{team}/pods/low/status", '"TerminationTarget"')
 STOP_POD = Step(EVICTION, "DELETE", "/{team}/pods/low")
+CLEAR_EVICTED = Step(EVICTION, "PATCH", _STATUS % "low", '"Requeued","status":"False"')
 DELETE_EVICTED = Step(EVICTION, "DELETE", "/{team}/workloads/pod-low-")
 RESERVE_FREED = Step(EVICTION, "PUT", _STATUS % "high", '"QuotaReserved","status":"True"')
 RELEASE_LATE = Step(EVICTION, "PATCH", r"/{team}/pods/high\?", '"schedulingGates"')
@@ -176,7 +178,9 @@ STEPS = {
     "explain-workload": EXPLAIN_WORKLOAD,
     "explain-pod": EXPLAIN_POD,
     "evict": EVICT,
+    "mark-pod": MARK_POD,
     "stop-pod": STOP_POD,
+    "clear-evicted": CLEAR_EVICTED,
     "delete-evicted": DELETE_EVICTED,
     "reserve-freed": RESERVE_FREED,
     "release-late": RELEASE_LATE,

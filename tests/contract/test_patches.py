@@ -46,6 +46,26 @@ def test_a_json_patch_works_with_its_preconditions(api: Api, namespace: str):
         api.patch(resources.PODS, "a", patches.json_patch(operations), namespace)
 
 
+def test_a_strategic_patch_sets_one_condition_of_a_pod_and_leaves_the_others(
+    api: Api, namespace: str
+):
+    made = api.create(resources.PODS, objects.pod(), namespace)
+    for kind, status in (("Ready", "True"), ("Doomed", "False"), ("Doomed", "True")):
+        condition = {"type": kind, "status": status, "reason": "Test"}
+        uid = {"uid": made["metadata"]["uid"]}
+        change = patches.strategic({"metadata": uid, "status": {"conditions": [condition]}})
+        api.patch(resources.PODS, "a", change, namespace, subresource="status")
+    stored = api.get(resources.PODS, "a", namespace)
+    said = {one["type"]: one["status"] for one in stored["status"]["conditions"]}
+    assert {kind: said[kind] for kind in ("Ready", "Doomed")} == {
+        "Ready": "True",
+        "Doomed": "True",
+    }
+    other = patches.strategic({"metadata": {"uid": "other"}, "status": {"phase": "Failed"}})
+    with pytest.raises(errors.InvalidError):
+        api.patch(resources.PODS, "a", other, namespace, subresource="status")
+
+
 def test_a_patch_that_changes_nothing_is_no_new_version(api: Api, namespace: str):
     made = api.create(resources.PODS, objects.pod(), namespace, into=views.Pod)
     change = patches.merge({"metadata": {"labels": {"absent": None}}})

@@ -288,7 +288,7 @@ def test_a_running_pod_whose_workload_is_deleted_is_stopped() -> None:
 
     assert not world.store.list(resources.PODS, into=views.Pod).items
     assert [one for one in world.events.recorded if one[1] == "Stopped"] == [
-        ("train", "Stopped", "Missing Workload; unable to restore pod templates")
+        ("train", "Stopped", "Workload is deleted")
     ]
 
 

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from admission.controllers.pods import podlifecycle
+from admission.base import names
+from admission.controllers.pods import podlifecycle, podworkload
 from admission.controllers.pods.podlifecycle import Step
 from tests.builders import condition, make_admission, make_pod, make_workload
 
@@ -37,6 +38,21 @@ CASES = {
     "a Workload that is being deleted is left alone": (
         None, make_workload(GATED, deleting=True), Step.NOTHING,
     ),
+    "a released pod whose Workload is being deleted is stopped": (
+        RUNNING, make_workload(GATED, deleting=True), Step.STOP_POD,
+    ),
+    "a gated pod whose Workload is being deleted stays": (
+        GATED, make_workload(GATED, deleting=True), Step.NOTHING,
+    ),
+    "an evicted pod that is going away gives its quota back before its Workload ends": (
+        make_pod(gated=False, phase="Running", deleting=True), EVICTED, Step.CLEAR_RESERVATION,
+    ),
+    "an evicted pod that is gone gives its quota back before its Workload is deleted": (
+        None, EVICTED, Step.CLEAR_RESERVATION,
+    ),
+    "an evicted pod that gave its quota back ends as one without owner": (
+        make_pod(gated=False, phase="Running", deleting=True), CLEARED, Step.FINISH,
+    ),
     "a pending pod waits": (GATED, PENDING, Step.WAIT),
     "a reserved pod whose checks are open stays gated": (GATED, RESERVED, Step.NOTHING),
     "an admitted pod is released": (GATED, ADMITTED, Step.RELEASE),
@@ -62,6 +78,33 @@ def test_next_step(case: str) -> None:
     pod, workload, expected = CASES[case]
 
     assert podlifecycle.next_step(pod, workload).step is expected
+
+
+STOPS = {
+    "evicted": (RUNNING, EVICTED, "WorkloadEvictedDueToPreempted", "m"),
+    "not admitted": (RUNNING, PENDING, "NotAdmitted", "Not admitted by cluster queue"),
+    "never admitted": (
+        RUNNING, None, "NoMatchingWorkload", "Missing Workload; unable to restore pod templates",
+    ),
+    "its Workload is gone": (
+        make_pod(
+            gated=False, phase="Running",
+            annotations={names.WORKLOAD_ANNOTATION: podworkload.key_of(RUNNING).name},
+        ),
+        None, "WorkloadDeleted", "Workload is deleted",
+    ),
+    "its Workload goes": (
+        RUNNING, make_workload(GATED, deleting=True), "WorkloadDeleted", "Workload is deleted",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STOPS, ids=list(STOPS))
+def test_a_stop_carries_the_reason_that_kueue_gives(case: str) -> None:
+    pod, workload, reason, message = STOPS[case]
+    step = podlifecycle.next_step(pod, workload)
+
+    assert (step.step, step.reason, step.message) == (Step.STOP_POD, reason, message)
 
 
 @pytest.mark.parametrize(("phase", "reason"), [("Succeeded", "Succeeded"), ("Failed", "Failed")])

@@ -91,7 +91,15 @@ class Kept:
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    def event(self, regarding: Mapping[str, Any], type_: str, reason: str, note: str) -> None:
+    def event(
+        self,
+        regarding: Mapping[str, Any],
+        type_: str,
+        reason: str,
+        note: str,
+        *,
+        cause: str = "",
+    ) -> None:
         self.notes.append(note)
 
 

@@ -43,7 +43,15 @@ class RecordedEvents:
     def __init__(self) -> None:
         self.recorded: list[tuple[str, str, str]] = []
 
-    def event(self, regarding: Mapping[str, Any], type_: str, reason: str, note: str) -> None:
+    def event(
+        self,
+        regarding: Mapping[str, Any],
+        type_: str,
+        reason: str,
+        note: str,
+        *,
+        cause: str = "",
+    ) -> None:
         self.recorded.append((regarding["name"], reason, note))
 
 

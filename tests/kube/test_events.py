@@ -111,6 +111,17 @@ def test_another_note_is_another_event():
     assert sorted(event["note"] for event in reporting.events()) == ["one", "two"]
 
 
+def test_reports_of_one_cause_are_one_series_under_the_first_note():
+    reporting = Reporting()
+    for victim in ("a", "b", "c"):
+        note = f"Preempted workload ml/{victim}"
+        reporting.recorder.event(POD, "Normal", "PreemptedWorkload", note, cause="preemption")
+    reporting.recorder.drain()
+    reporting.recorder.flush(everything=True)
+    (event,) = reporting.events()
+    assert (event["note"], event["series"]["count"]) == ("Preempted workload ml/a", 3)
+
+
 def test_a_series_ends_after_six_quiet_minutes():
     reporting = Reporting()
     reporting.report()

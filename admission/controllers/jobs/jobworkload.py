@@ -206,10 +206,10 @@ def build(
     job = document.view()
     metadata = job.metadata
     key = key_of(job)
-    annotations = {names.TEMPLATE_DIGEST: digest(document.template)}
-    gated_by = metadata.annotation(names.ADMISSION_GATED_BY)
-    if gated_by:
-        annotations[names.ADMISSION_GATED_BY] = gated_by
+    annotations = {
+        **podworkload.annotations(metadata),
+        names.TEMPLATE_DIGEST: digest(document.template),
+    }
     return {
         "apiVersion": f"{names.KUEUE_GROUP}/v1beta2",
         "kind": "Workload",

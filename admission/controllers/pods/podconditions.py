@@ -1,6 +1,6 @@
-"""The condition on a waiting pod that tells its owner why.
+"""The conditions that the controller writes on pods: why one waits, and why one is deleted.
 
-Written by a JSON patch on one element, so that conditions of others are never touched.
+Only the one condition is patched, so that conditions of others are never touched.
 """
 
 from datetime import datetime
@@ -14,8 +14,11 @@ from admission.kube import patches
 
 def current(pod: views.Pod) -> views.PodCondition | None:
     """Our condition on the pod, if any."""
-    wanted = names.POD_ADMITTED_CONDITION
-    return next((c for c in pod.status.conditions or () if c.type == wanted), None)
+    return _find(pod, names.POD_ADMITTED_CONDITION)
+
+
+def _find(pod: views.Pod, kind: str) -> views.PodCondition | None:
+    return next((one for one in pod.status.conditions or () if one.type == kind), None)
 
 
 def patch(
@@ -47,6 +50,28 @@ def patch(
             ),
             _operation(pod, condition),
         ]
+    )
+
+
+def termination(pod: views.Pod, reason: str, message: str, now: datetime) -> patches.Patch | None:
+    """Return the patch of ``pods/status`` that says why the pod is deleted, or None if it is said.
+
+    The patch holds for any version of the pod, as its kubelet may write at any time. Source:
+    kueue pkg/controller/jobs/pod/pod_controller.go (Stop).
+    """
+    text = conditions.cut(message)
+    found = _find(pod, names.TERMINATION_TARGET)
+    if found is not None and (found.status, found.reason, found.message) == ("True", reason, text):
+        return None
+    condition = {
+        "type": names.TERMINATION_TARGET,
+        "status": "True",
+        "reason": reason,
+        "message": text,
+        "lastTransitionTime": clock.to_wire(now),
+    }
+    return patches.strategic(
+        {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
     )
 
 

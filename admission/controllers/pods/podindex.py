@@ -23,12 +23,14 @@ class _Entry:
         spec: its whole spec, until its Workload exists.
         named: the Workload that it names, whole, until it is adopted.
         is_stopped: its deletion was accepted.
+        is_unmarkable: the server refused to have the reason of its deletion written on it.
     """
 
     pod_key: PodKey
     spec: Mapping[str, Any] | None = None
     named: Mapping[str, Any] | None = None
     is_stopped: bool = False
+    is_unmarkable: bool = False
 
 
 class PodIndex:
@@ -159,6 +161,18 @@ class PodIndex:
         """Whether the pod's deletion was accepted; it may still run for its grace period."""
         entry = self._entries.get(podworkload.key_of(pod))
         return entry is not None and entry.is_stopped
+
+    def is_unmarkable(self, pod: views.Pod) -> bool:
+        """Return whether the pod has to be deleted without the reason being written on it."""
+        entry = self._entries.get(podworkload.key_of(pod))
+        return entry is not None and entry.is_unmarkable
+
+    def refuse_mark(self, key: WorkloadKey) -> None:
+        """Record that the server refused the reason of a deletion; the pod is deleted anyway."""
+        pod = self.pod_of(key)
+        entry = None if pod is None else self._entries.get(podworkload.key_of(pod))
+        if entry is not None:
+            entry.is_unmarkable = True
 
     def confirm_stopped(self, pod: views.Pod) -> None:
         """The pod's deletion was accepted; it is not asked for again."""

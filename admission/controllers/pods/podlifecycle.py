@@ -42,6 +42,11 @@ class Next:
 
 NOTHING: Final = Next(Step.NOTHING)
 _OWNER_GONE: Final = Next(Step.FINISH, "OwnerNotFound", "The workload's owner no longer exists")
+_CLEAR: Final = Next(Step.CLEAR_RESERVATION)
+_DELETED: Final = Next(Step.STOP_POD, "WorkloadDeleted", "Workload is deleted")
+_MISSING: Final = Next(
+    Step.STOP_POD, "NoMatchingWorkload", "Missing Workload; unable to restore pod templates"
+)
 
 
 def next_step(pod: views.Pod | None, workload: views.Workload | None) -> Next:
@@ -50,14 +55,26 @@ def next_step(pod: views.Pod | None, workload: views.Workload | None) -> Next:
         return _without_pod(workload)
     if workload is None:
         return _without_workload(pod)
-    if workload.metadata.deletion_timestamp or workload.status.is_true(conditions.FINISHED):
+    if workload.status.is_true(conditions.FINISHED):
         return NOTHING
-    if pod.metadata.deletion_timestamp:
-        return _OWNER_GONE
-    if podworkload.is_terminal(pod):
-        reason = "Succeeded" if pod.status.phase == "Succeeded" else "Failed"
-        return Next(Step.FINISH, reason, pod.status.message)
+    if workload.metadata.deletion_timestamp:
+        return _of_leaving_workload(pod)
+    if pod.metadata.deletion_timestamp or podworkload.is_terminal(pod):
+        return _of_ended_pod(pod, workload)
     return _of_live_pod(pod, workload)
+
+
+def _of_ended_pod(pod: views.Pod, workload: views.Workload) -> Next:
+    if pod.metadata.deletion_timestamp:
+        return _CLEAR if owes_reservation(workload) else _OWNER_GONE
+    reason = "Succeeded" if pod.status.phase == "Succeeded" else "Failed"
+    return Next(Step.FINISH, reason, pod.status.message)
+
+
+def owes_reservation(workload: views.Workload) -> bool:
+    """Return whether the Workload was evicted and still says that it holds quota."""
+    status = workload.status
+    return status.is_true(conditions.EVICTED) and status.is_true(conditions.QUOTA_RESERVED)
 
 
 def belongs_to_pod(workload: views.Workload) -> bool:
@@ -78,7 +95,7 @@ def pod_key(workload: views.Workload) -> names.WorkloadKey | None:
 def _without_pod(workload: views.Workload | None) -> Next:
     if workload is None or not belongs_to_pod(workload) or workload.metadata.deletion_timestamp:
         return NOTHING
-    return Next(Step.DELETE_WORKLOAD)
+    return _CLEAR if owes_reservation(workload) else Next(Step.DELETE_WORKLOAD)
 
 
 def _without_workload(pod: views.Pod) -> Next:
@@ -86,9 +103,17 @@ def _without_workload(pod: views.Pod) -> Next:
         return NOTHING
     if podworkload.is_gated(pod):
         return Next(Step.CREATE_WORKLOAD)
-    return Next(
-        Step.STOP_POD, "NoMatchingWorkload", "Missing Workload; unable to restore pod templates"
-    )
+    was_admitted = pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
+    return _DELETED if was_admitted == podworkload.key_of(pod).name else _MISSING
+
+
+def _of_leaving_workload(pod: views.Pod) -> Next:
+    """Somebody deletes the Workload, and a finalizer holds it: a released pod goes first.
+
+    Differs: a gated pod stays, and gets another Workload.
+    """
+    is_over = pod.metadata.deletion_timestamp or podworkload.is_terminal(pod)
+    return NOTHING if is_over or podworkload.is_gated(pod) else _DELETED
 
 
 def _of_live_pod(pod: views.Pod, workload: views.Workload) -> Next:
@@ -99,7 +124,7 @@ def _of_live_pod(pod: views.Pod, workload: views.Workload) -> Next:
         if not gated:
             return Next(Step.STOP_POD, f"WorkloadEvictedDueTo{evicted.reason}", evicted.message)
         if status.is_true(conditions.QUOTA_RESERVED):
-            return Next(Step.CLEAR_RESERVATION)
+            return _CLEAR
         return _follow_or(Step.WAIT, pod, workload)
     if status.is_true(conditions.ADMITTED):
         return Next(Step.RELEASE) if gated else _follow_or(Step.NOTHING, pod, workload)

@@ -62,6 +62,17 @@ def labels(metadata: views.ObjectMeta, copied: Iterable[str]) -> dict[str, str]:
     return {**found, names.JOB_UID_LABEL: metadata.uid}
 
 
+def annotations(metadata: views.ObjectMeta) -> dict[str, str]:
+    """Return the annotations that the Workload of a pod or Job takes over when it is made.
+
+    Source: kueue pkg/util/admissioncheck/admissioncheck.go (FilterProvReqAnnotations).
+    """
+    present = metadata.annotations or {}
+    found = {k: v for k, v in present.items() if k.startswith(names.PROVISIONING_PREFIX)}
+    gated_by = metadata.annotation(names.ADMISSION_GATED_BY)
+    return {**found, names.ADMISSION_GATED_BY: gated_by} if gated_by else found
+
+
 def build(
     pod: views.Pod,
     spec: Mapping[str, Any],
@@ -102,9 +113,9 @@ def build(
             **_priority(pod, priority_classes),
         },
     }
-    gated_by = metadata.annotation(names.ADMISSION_GATED_BY)
-    if gated_by:
-        document["metadata"]["annotations"] = {names.ADMISSION_GATED_BY: gated_by}
+    taken_over = annotations(metadata)
+    if taken_over:
+        document["metadata"]["annotations"] = taken_over
     seconds = max_execution_seconds(metadata.label(names.MAX_EXEC_TIME_LABEL))
     if seconds is not None:
         document["spec"]["maximumExecutionTimeSeconds"] = seconds

@@ -51,14 +51,15 @@ def write_for(
         case Step.STOP_POD if pod is not None and not pods.is_stopped(pod):
             unsure = workload is None and pods.named_by(pod) is None
             write = _ask_absence(key, pod, pods) if unsure else None
-            write = write or writes.delete_pod(key, pod, step.message)
+            write = write or _stop(key, pod, step, pods, now)
         case Step.DELETE_WORKLOAD if workload is not None:
             write = writes.delete_workload(workload)
         case Step.FINISH if workload is not None:
             status = statuses.finish(workload, step.reason, step.message, now)
             write = writes.set_workload_status(workload, Purpose.FINISH_WORKLOAD, status)
         case Step.CLEAR_RESERVATION if workload is not None:
-            status = evictions.clear(workload, now)
+            stays = pod is not None and podworkload.is_gated(pod)
+            status = evictions.clear(workload, now, stays=stays)
             write = writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
         case Step.FOLLOW_POD if pod is not None and workload is not None:
             write = owners.write_for(pod, workload, configuration.priority_classes)
@@ -67,6 +68,16 @@ def write_for(
         case _:
             pass
     return write
+
+
+def _stop(
+    key: WorkloadKey, pod: views.Pod, step: podlifecycle.Next, pods: PodIndex, now: datetime
+) -> Write:
+    """Return the write that deletes a pod, or the one before it that says why on the pod."""
+    patch = podconditions.termination(pod, step.reason, step.message, now)
+    if patch is None or pods.is_unmarkable(pod):
+        return writes.delete_pod(key, pod, step.message)
+    return writes.patch_pod(key, pod, Purpose.MARK_POD, patch, subresource="status")
 
 
 def _ask_absence(key: WorkloadKey, pod: views.Pod, pods: PodIndex) -> Write | None:

@@ -7,7 +7,7 @@ compared before the Workload is adopted, and not again, as a pod's containers st
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from admission.api import views
 from admission.base.names import DEFAULT_PODSET, MAX_EXEC_TIME_LABEL, WorkloadKey
@@ -16,6 +16,8 @@ from admission.controllers.pods.podlifecycle import NOTHING, Next, Step
 from admission.controllers.workloads import conditions, prebuilt, statuses
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose, Write
+
+_NO_MATCH: Final = "NoMatchingWorkload"
 
 
 def next_step(
@@ -81,7 +83,7 @@ def _before_adoption(pod: views.Pod, found: views.Workload | None) -> Next:
         return step
     if found is not None and prebuilt.may_adopt(found, pod):
         return Next(Step.CREATE_WORKLOAD)
-    return Next(Step.STOP_POD, step.reason, prebuilt.MISSING)
+    return Next(Step.STOP_POD, _NO_MATCH, prebuilt.MISSING)
 
 
 def _adopted(pod: views.Pod, workload: views.Workload) -> Next:
@@ -91,7 +93,7 @@ def _adopted(pod: views.Pod, workload: views.Workload) -> Next:
         return step
     if workload.status.is_true(conditions.FINISHED):
         gated = podworkload.is_gated(pod)
-        return step if gated else Next(Step.STOP_POD, "NoMatchingWorkload", prebuilt.MISSING)
+        return step if gated else Next(Step.STOP_POD, _NO_MATCH, prebuilt.MISSING)
     if _is_out_of_sync(pod, workload):
         return Next(Step.FINISH, prebuilt.OUT_OF_SYNC, prebuilt.OUT_OF_SYNC_NOTE)
     return step

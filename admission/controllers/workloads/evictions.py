@@ -20,6 +20,7 @@ BY_PROGRAM: Final = f"{DEACTIVATED}{_DUE_TO}"
 """How the reason begins where no person has deactivated the Workload."""
 EVENT: Final = "EvictedDueTo"
 """How the reason of the event begins."""
+_VICTIMS: Final = "PreemptedWorkload"
 _PLACES: Final = ("clusterName", "nominatedClusterNames", "unhealthyNodes")
 """Members of the status that tell of an admission that is over."""
 _RETRIED_AT_ONCE: Final = frozenset({"Preempted", "NodeFailures"})
@@ -39,15 +40,17 @@ def preempt(workload: views.Workload, evicted: decisions.Evict, now: datetime) -
 
 def told(
     workload: views.Workload, evicted: decisions.Evict, preemptor: model.Workload | None
-) -> Iterator[tuple[dict[str, str], str, str]]:
-    """What is said once `preempt` was written: regarding whom, the reason and the note.
+) -> Iterator[tuple[dict[str, str], str, str, str]]:
+    """What is said once `preempt` was written: regarding whom, reason, note and cause.
+
+    All victims of one preemptor are one series on it, as in Kueue, whose recorder ignores notes.
 
     Args:
         workload: the victim.
         evicted: what was decided.
         preemptor: for whom; None for one that is gone.
     """
-    yield facts.reference(workload), f"{EVENT}{evicted.reason}", evicted.message
+    yield facts.reference(workload), f"{EVENT}{evicted.reason}", evicted.message, ""
     if preemptor is None:
         return
     ranks = "".join(
@@ -57,7 +60,7 @@ def told(
             ("preemptee", workload.spec.priority or 0),
         )
     )
-    yield facts.reference(workload), "Preempted", f"{evicted.message}{ranks}"
+    yield facts.reference(workload), "Preempted", f"{evicted.message}{ranks}", ""
     metadata = workload.metadata
     whom = f"{evicted.workload.text()} (UID: {metadata.uid})"
     note = f"Preempted workload {whom} in ClusterQueue {evicted.cluster_queue}{ranks}"
@@ -67,7 +70,7 @@ def told(
         "name": preemptor.key.name,
         "uid": preemptor.uid,
     }
-    yield regarding, "PreemptedWorkload", note
+    yield regarding, _VICTIMS, note, _VICTIMS
 
 
 def tells(workload: views.Workload, evicted: decisions.Evict) -> bool:
@@ -116,13 +119,20 @@ def evict(
     return status
 
 
-def clear(workload: views.Workload, now: datetime) -> dict[str, Any]:
-    """An evicted Workload has no running pods any more: its quota is free, and it waits again."""
+def clear(workload: views.Workload, now: datetime, *, stays: bool = True) -> dict[str, Any]:
+    """Return the status of an evicted Workload without running pods: its quota is free.
+
+    Args:
+        workload: as it is.
+        now: the present.
+        stays: whether its owner stays and may be tried again. The Workload of a single pod ends
+            with the pod. Source: kueue pkg/controller/jobframework/reconciler.go
+            (SkipReassignmentForPodOwnedWorkloads).
+    """
     evicted = workload.status.condition(conditions.EVICTED)
     reason, message = (evicted.reason, evicted.message) if evicted else ("", "")
-    requeued = requeue(
-        workload, again=reason in _RETRIED_AT_ONCE, reason=reason, message=message, now=now
-    )
+    again = stays and reason in _RETRIED_AT_ONCE
+    requeued = requeue(workload, again=again, reason=reason, message=message, now=now)
     return _without_quota(workload, "PendingEvaluation", message, now, requeued)
 
 

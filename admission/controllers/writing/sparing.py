@@ -22,7 +22,15 @@ class SparingEvents(Events):
         self._spent_until_ms = 0
 
     @override
-    def event(self, regarding: Mapping[str, Any], type_: str, reason: str, note: str) -> None:
+    def event(
+        self,
+        regarding: Mapping[str, Any],
+        type_: str,
+        reason: str,
+        note: str,
+        *,
+        cause: str = "",
+    ) -> None:
         """Records one event, or leaves it out."""
         now_ms = int(self._clock.monotonic() * 1000)
         spent_until_ms = max(self._spent_until_ms, now_ms) + _EACH_MS
@@ -30,4 +38,4 @@ class SparingEvents(Events):
             metrics.EVENTS_LEFT_OUT.inc()
             return
         self._spent_until_ms = spent_until_ms
-        self._events.event(regarding, type_, reason, note)
+        self._events.event(regarding, type_, reason, note, cause=cause)

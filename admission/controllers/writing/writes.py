@@ -39,6 +39,8 @@ class Purpose(Enum):
     CLEAR_RESERVATION = "clear_reservation"
     KEEP_UP = "keep_up"
     RELEASE_POD = "release_pod"
+    MARK_POD = "mark_pod"
+    """Say on a pod why it is about to be deleted."""
     STOP_POD = "stop_pod"
     FINISH_WORKLOAD = "finish_workload"
     DELETE_WORKLOAD = "delete_workload"

@@ -37,6 +37,8 @@ def apply(patch: Patch, document: Document) -> Document:
         return _json(document, body)
     if not isinstance(body, dict):
         raise refusals.bad_request("error decoding patch: a merge patch must be a JSON object")
+    if patch.type is PatchType.STRATEGIC:
+        return _strategic(document, body)
     merged: Document = merge(document, body)
     return merged
 
@@ -52,6 +54,36 @@ def merge(target: Any, change: Any) -> Any:
         else:
             merged[key] = merge(merged.get(key), value)
     return merged
+
+
+def _strategic(document: Document, change: Document) -> Document:
+    """Merges the conditions of a pod by their type, and all else as a merge patch does.
+
+    Raises:
+        ApiError: 415, where the patch has another list: its merge key is not known here.
+    """
+    status = dict(change.get("status") or {})
+    found = status.pop("conditions", ())
+    rest = {**change, "status": status}
+    if document.get("kind") != "Pod" or _has_list(rest):
+        raise errors.make(
+            415,
+            "the embedded store merges the conditions of pods only; use a merge or JSON patch",
+            reason="UnsupportedMediaType",
+        )
+    merged: Document = merge(document, rest)
+    known = {one["type"]: one for one in (merged.get("status") or {}).get("conditions") or ()}
+    for condition in found:
+        known[condition["type"]] = merge(known.get(condition["type"]), condition)
+    if known:
+        merged["status"]["conditions"] = list(known.values())
+    return merged
+
+
+def _has_list(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_list, value.values()))
+    return isinstance(value, list)
 
 
 def _decode(body: bytes) -> Any:
