@@ -39,6 +39,7 @@ from admission.controllers.seeing import mirrors
 from admission.controllers.seeing.mirrors import Change, Mirror
 from admission.controllers.texts import Texts
 from admission.controllers.workloads import facts, keeping, upkeep
+from admission.controllers.workloads.authorship import ForeignReservations
 from admission.controllers.workloads.following import Following
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import metrics, writes
@@ -147,13 +148,13 @@ class Core:
             state, self._configuration, self._lanes, clock, settings.status_interval_seconds,
             accounting, (self._fleet.condition, self._prices.condition),
         )  # fmt: skip
-        self._leading = self._taking_over = self._foreign_reservation = False
+        self._leading = self._taking_over = False
+        self._foreign = ForeignReservations()
         self._timers = Timers(clock)
         self._accounting = accounting
-        self._backlog = Backlog()
         self._room_at = clock.monotonic()
         self._hinted: set[WorkloadKey] = set()
-        self._following = Following()
+        self._backlog, self._following = Backlog(), Following()
         self._jobs = jobs.Jobs(
             self._workloads, self._configuration, events, clock, self._backlog.add_all
         )
@@ -226,8 +227,10 @@ class Core:
         self._recharge()
         self._weigh()
         self._scheduling.reprice()
-        if self._taking_over or self._foreign_reservation:
+        if self._taking_over or self._foreign.is_late:
             self._take_back()
+        elif self._foreign:
+            self._ask_writers()
         for lane in self._lanes.due():
             self._look_at(lane)
         self._backlog.add_all(self._timers.take_due())
@@ -294,7 +297,7 @@ class Core:
         self._backlog.add(key)
         self._backlog.add_all((*self._jobs.naming(view), *self._pods.naming(key)))
         if self._scheduling.is_foreign_reservation(view):
-            self._foreign_reservation = True
+            self._foreign.add(key)
         self._claims.see_workload(view)
         self._scheduling.see(view)
         if facts.is_pending(view):
@@ -312,6 +315,7 @@ class Core:
         if self._workloads.lose(key, view.metadata.uid):
             self._timers.forget(key)
             self._following.forget(key)
+            self._foreign.forget(key)
             self._accounting.lose(key, known, self._clock.now())
             self._scheduling.lose(key)
             self._claims.lose_workload(key)
@@ -374,7 +378,8 @@ class Core:
     def _take_back(self) -> None:
         """Takes back what two leaders gave away twice; a new leader looks at every Workload once.
 
-        A request that the old leader had under way may land after the new one began.
+        A request that the old leader had under way may land after the new one began; then it
+        looks again.
         """
         for key in self._scheduling.take_back(self._is_not_started):
             self._log.warning("reservation taken back", namespace=key.namespace, name=key.name)
@@ -383,7 +388,17 @@ class Core:
             self._statuses.restore()
             self._following.add(self._workloads)
             self._backlog.add_all(self._workloads)
-        self._taking_over = self._foreign_reservation = False
+        self._taking_over = False
+        self._foreign.clear()
+
+    def _ask_writers(self) -> None:
+        """Find out whether a former leader wrote the reservations that exceed the quota.
+
+        Those of other programs stand, as in Kueue (ADR 0099).
+        """
+        if self._scheduling.over_quota(self._is_not_started):
+            self._backlog.add_all(self._foreign.ask())
+        self._foreign.clear()
 
     def _is_not_started(self, key: WorkloadKey) -> bool:
         if key in self._quarantine:
@@ -448,10 +463,14 @@ class Core:
     def _take_refusal(self, write: writes.Write) -> None:
         if write.purpose is Purpose.MARK_POD and isinstance(write.lane, WorkloadKey):
             self._pods.refuse_mark(write.lane)
+        if write.purpose is Purpose.FIND_WRITER and isinstance(write.lane, WorkloadKey):
+            self._foreign.attribute(write.lane, None)
 
     def _see_answer(self, key: WorkloadKey, outcome: Outcome) -> None:
         resource, found = outcome.write.resource, outcome.object
-        if outcome.write.purpose is Purpose.FIND_KIND:
+        if outcome.write.purpose is Purpose.FIND_WRITER and isinstance(found, dict):
+            self._foreign.attribute(key, found)
+        elif outcome.write.purpose is Purpose.FIND_KIND:
             self._see_kind(key, found)
         elif outcome.write.purpose is Purpose.READ_WORKLOAD and isinstance(found, dict):
             self._pods.keep_named(key, found)
@@ -511,10 +530,18 @@ class Core:
             self._lanes.forget(key)
 
     def _next_write(self, key: WorkloadKey) -> writes.Write | None:
-        workload, now = self._workloads.get(key), self._clock.now()
+        workload = self._workloads.get(key)
+        if workload is not None and self._foreign.is_unattributed(key):
+            return writes.find_writer(workload)
         subject = self._jobs.index.subject(key)
         if subject is not None:
             return self._jobs.next_write(subject, self._due_write)
+        return self._next_write_of_pod(key, workload)
+
+    def _next_write_of_pod(
+        self, key: WorkloadKey, workload: views.Workload | None
+    ) -> writes.Write | None:
+        now = self._clock.now()
         pod = self._pods.pod_of(key)
         step = prebuiltpods.next_step(pod, workload, self._pods.named_by(pod))
         if workload is not None and step.step not in _ENDS:

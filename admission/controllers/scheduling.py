@@ -181,14 +181,18 @@ class Scheduling:
         fresh = known is None or known.reservation is None
         return fresh and view.status.is_true(conditions.QUOTA_RESERVED)
 
-    def take_back(self, may_take: Callable[[WorkloadKey], bool]) -> tuple[WorkloadKey, ...]:
-        """Finds reservations that together exceed quota, and withdraws what has not started.
+    def over_quota(self, may_take: Callable[[WorkloadKey], bool]) -> tuple[WorkloadKey, ...]:
+        """Return the Workloads whose reservations must go for the others to fit the quota.
 
         Args:
             may_take: whether a Workload has not started.
         """
         self._state.forest.refresh()
-        found = overcommitment.to_take_back(self._state.forest, may_take)
+        return overcommitment.to_take_back(self._state.forest, may_take)
+
+    def take_back(self, may_take: Callable[[WorkloadKey], bool]) -> tuple[WorkloadKey, ...]:
+        """Withdraw the reservations that `over_quota` finds, and return them."""
+        found = self.over_quota(may_take)
         self._take_backs.update(found)
         return found
 

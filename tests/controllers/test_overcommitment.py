@@ -1,8 +1,18 @@
-"""What two leaders gave away twice is taken back: the newest that has not started, no more."""
+"""What two leaders gave away twice is taken back: the newest that has not started, no more.
 
+What other programs reserve stands.
+"""
+
+from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from admission.base import names
 from admission.base.names import ClusterQueueName
+from admission.controllers.workloads import authorship
+from admission.controllers.writing.writer import Sender
+from admission.controllers.writing.writes import Outcome, Purpose, Write
 from admission.kube import patches, resources
 from tests.controllers.world import World, cluster_queue, flavor, local_queue, namespace
 
@@ -43,8 +53,78 @@ def used(world: World) -> int:
     return used
 
 
+class Attributing:
+    """Sends writes, and answers who wrote an admission, which the store does not record."""
+
+    def __init__(self, sender: Sender, manager: str) -> None:
+        self._sender = sender
+        self._entry = {"manager": manager, "fieldsV1": {"f:status": {"f:admission": {}}}}
+
+    def send(self, write: Write) -> Outcome:
+        outcome = self._sender.send(write)
+        if write.purpose is not Purpose.FIND_WRITER:
+            return outcome
+        metadata = outcome.object["metadata"] | {"managedFields": [self._entry]}
+        return replace(outcome, object=outcome.object | {"metadata": metadata})
+
+
+def written_by(world: World, manager: str) -> None:
+    """Makes a program the writer of every admission."""
+    world._sender = Attributing(world._sender, manager)  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"manager": names.FIELD_MANAGER, "fieldsV1": {"f:status": {"f:admission": {}}}}, True),
+        ({"manager": names.FIELD_MANAGER, "fieldsV1": {"f:status": {"f:conditions": {}}}}, False),
+        ({"manager": names.FIELD_MANAGER, "fieldsV1": {"f:spec": {}}}, False),
+        ({"manager": names.FIELD_MANAGER}, False),
+        ({"manager": "kueue-admission", "fieldsV1": {"f:status": {"f:admission": {}}}}, False),
+    ],
+)
+def test_an_admission_is_ours_where_our_field_manager_owns_it(
+    entry: dict[str, Any], *, expected: bool
+) -> None:
+    assert authorship.is_ours({"metadata": {"managedFields": [entry]}}) is expected
+    assert not authorship.is_ours({"metadata": {}})
+
+
+def test_a_reservation_of_another_program_over_quota_stands_and_counts() -> None:
+    world = world_with(quota=4)
+    written_by(world, "kueue-admission")
+    world.add_pod("first", gpus=4)
+    world.settle()
+    world.add_pod("second", gpus=4)
+    world.settle()
+    reserve_behind_our_back(world, "second")
+    world.settle()
+
+    assert world.admitted() == {"first", "second"}
+    assert used(world) == 8
+    world.delete_pod("first")
+    world.add_pod("third", gpus=1)
+    world.settle()
+    assert world.is_gated("third")
+    world.delete_pod("second")
+    world.settle()
+    assert world.admitted() == {"third"}
+
+
+def test_who_wrote_a_reservation_is_asked_only_where_quota_is_exceeded() -> None:
+    world = world_with(quota=4)
+    world.add_pod("first", gpus=5)
+    world.settle()
+    reserve_behind_our_back(world, "first")
+    world.settle()
+
+    assert world.admitted() == {"first"}
+    assert not [one for one in world.sent if one.purpose is Purpose.FIND_WRITER]
+
+
 def test_a_late_reservation_over_quota_is_withdrawn_before_its_pod_is_released() -> None:
     world = world_with(quota=4)
+    written_by(world, names.FIELD_MANAGER)
     world.add_pod("first", gpus=4)
     world.settle()
     world.add_pod("second", gpus=4)

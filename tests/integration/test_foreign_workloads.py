@@ -434,17 +434,13 @@ def test_a_workload_of_an_unknown_queue_says_so_and_the_queue_repairs_it(
 
 
 @pytest.mark.parametrize("admitted", ["True", "False"])
-def test_a_foreign_admission_to_a_queue_that_does_not_exist_stops_nobody(
+def test_a_reservation_of_another_program_in_a_queue_that_does_not_exist_is_admitted(
     system: Installed, admitted: str
 ) -> None:
     workloads = make_team(system, quota=0)
-    workloads.create("train")
-    assignment = {
-        "name": "main",
-        "count": 1,
-        "flavors": {names.GPU_RESOURCE: "no-such-flavor"},
-        "resourceUsage": {names.GPU_RESOURCE: "1"},
-    }
+    workloads.create("train", queueName="elsewhere")
+    workloads.wait("train", "QuotaReserved", "False", "Misconfigured")
+    assignment = assigned("no-such-flavor")
     workloads.apply(
         "train",
         ADMISSION,
@@ -454,12 +450,55 @@ def test_a_foreign_admission_to_a_queue_that_does_not_exist_stops_nobody(
             condition("Admitted", admitted, "X"),
         ],
     )
+    found = workloads.wait("train", "Admitted", "True")
     if admitted == "False":
-        found = workloads.wait("train", "QuotaReserved", "False")
-        assert found["reason"] in {"Misconfigured", "ExceedsMaxQuota"}
-        applied.wait_reserved(system, workloads.namespace, 0)
-    other = make_team(system)
-    admit(other)
+        assert (found["reason"], found["message"]) == ("Admitted", "The workload is admitted")
+    assert_left_alone_while_others_are_admitted(system, workloads)
+    assert workloads.said("train", "QuotaReserved") == ("True", "QuotaReserved")
+
+
+def test_a_reservation_of_another_program_above_quota_is_admitted_and_counted(
+    system: Installed,
+) -> None:
+    team = system.add_team(1)
+    system.create_pod(team, "first")
+    system.wait_released(team, "first")
+    system.create_pod(team, "second")
+    system.wait_condition(team, "second")
+    workloads = Workloads(system, team)
+    (name,) = [
+        one["metadata"]["name"]
+        for one in system.api.get(workloads.path)["items"]
+        if one["metadata"]["name"].startswith("pod-second-")
+    ]
+    workloads.apply(
+        name,
+        ADMISSION,
+        admission={"clusterQueue": team, "podSetAssignments": [assigned(team)]},
+        conditions=[condition("QuotaReserved", "True", "QuotaReserved")],
+    )
+    system.wait_released(team, "second")
+    assert workloads.said(name, "Admitted") == ("True", "Admitted")
+    applied.wait_reserved(system, team, 2)
+    system.delete_pod(team, "first")
+    applied.wait_reserved(system, team, 1)
+    assert workloads.said(name, "QuotaReserved") == ("True", "QuotaReserved")
+
+
+def assigned(flavor: str) -> dict[str, object]:
+    """One GPU of a flavor for the one pod set."""
+    return {
+        "name": "main",
+        "count": 1,
+        "flavors": {names.GPU_RESOURCE: flavor},
+        "resourceUsage": {names.GPU_RESOURCE: "1"},
+    }
+
+
+def assert_left_alone_while_others_are_admitted(system: Installed, workloads: Workloads) -> None:
+    version = workloads.get("train")["metadata"]["resourceVersion"]
+    admit(make_team(system))
+    assert workloads.get("train")["metadata"]["resourceVersion"] == version
 
 
 def test_a_foreign_admission_in_an_unknown_flavor_stops_nobody(system: Installed) -> None:

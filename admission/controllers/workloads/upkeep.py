@@ -2,8 +2,7 @@
 
 Each rule looks at the Workload and its queues as they are now and says what is to be written, if
 anything; the next look finds the next rule. Source: kueue
-pkg/controller/core/workload_controller.go, in its order, reasons and messages Kueue's; but nobody
-is admitted to a queue that does not exist, whoever reserved quota there.
+pkg/controller/core/workload_controller.go, in its order, reasons and messages Kueue's.
 """
 
 from datetime import datetime, timedelta
@@ -189,12 +188,18 @@ def _sync_checks(workload: views.Workload, around: Surroundings) -> Change | Non
 
 
 def _admit(workload: views.Workload, around: Surroundings) -> Change | None:
-    """With all checks ready, a Workload that holds quota is admitted."""
-    if not is_settled(workload) or around.cluster_queue is None:
+    """With all checks ready, a Workload that holds quota is admitted.
+
+    Also where another program reserved quota in a queue that is stopped or does not exist.
+    """
+    admission = workload.status.admission
+    if not is_settled(workload) or admission is None:
         return None
     if workload.status.is_true(conditions.ADMITTED):
         return None
-    if not checks.all_ready(workload, checks.required(around.cluster_queue, workload)):
+    listed = (one.name for one in workload.status.admission_checks or ())
+    queue = around.cluster_queue
+    if not checks.all_ready(workload, checks.required(queue, workload) if queue else listed):
         return None
     admitted = conditions.make(
         conditions.ADMITTED,
@@ -204,9 +209,9 @@ def _admit(workload: views.Workload, around: Surroundings) -> Change | None:
         now=around.now,
         generation=workload.metadata.generation,
     )
-    queue = around.cluster_queue.metadata.name
     waited = times.seconds_true(workload, conditions.QUOTA_RESERVED, around.now)
-    note = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited:.0f}s"
+    where = f"Admitted by ClusterQueue {admission.cluster_queue}"
+    note = f"{where}, wait time since reservation was {waited:.0f}s"
     return Change(
         status={"conditions": conditions.merged(workload, admitted)},
         event=("Normal", "Admitted", note),
@@ -304,10 +309,10 @@ _RULES: Final[tuple[Rule, ...]] = (
     _restart,
     _end_gate,
     _sync_checks,
+    _admit,
     _obey_rejection,
     _obey_retry,
     _obey_queues,
-    _admit,
     readiness.limit,
     _limit_execution,
     readiness.tell,

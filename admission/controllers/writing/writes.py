@@ -33,6 +33,7 @@ class Purpose(Enum):
     ADOPT_WORKLOAD = "adopt_workload"
     FIND_WORKLOAD = "find_workload"
     FIND_KIND = "find_kind"
+    FIND_WRITER = "find_writer"
     READ_POD = "read_pod"
     RESERVE_QUOTA = "reserve_quota"
     EVICT = "evict"
@@ -213,6 +214,12 @@ def find_workload(lane: names.WorkloadKey, name: str = "") -> Write:
 def read_workload(lane: names.WorkloadKey, workload: views.Workload) -> Write:
     """Reads a Workload whole, to compare it with the owner that names it."""
     return read(lane, Purpose.READ_WORKLOAD, WORKLOADS, workload.metadata)
+
+
+def find_writer(workload: views.Workload) -> Write:
+    """Read a Workload whole, to learn who wrote its admission."""
+    lane = names.WorkloadKey(workload.metadata.namespace, workload.metadata.name)
+    return read(lane, Purpose.FIND_WRITER, WORKLOADS, workload.metadata)
 
 
 def find_kind(lane: names.WorkloadKey) -> Write:
