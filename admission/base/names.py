@@ -84,6 +84,7 @@ FIELD_MANAGER: Final = "gpu-admission"
 # This project's own keys
 OWN_DOMAIN: Final = "gpu-admission.dev"
 POD_ADMITTED_CONDITION: Final = "gpu-admission.dev/Admitted"
+HELD_WITH_PARENT: Final = "gpu-admission.dev/held-with-parent"  # on a Job of a Job
 TEMPLATE_DIGEST: Final = "gpu-admission.dev/template-digest"
 ORIGINAL_RESOURCES: Final = "gpu-admission.dev/original-resources"
 MIG_PROFILE: Final = "gpu-admission.dev/mig-profile"

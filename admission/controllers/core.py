@@ -536,7 +536,7 @@ class Core:
         subject = self._jobs.index.subject(key)
         if subject is not None:
             return self._jobs.next_write(subject, self._due_write)
-        return self._next_write_of_pod(key, workload)
+        return self._next_write_of_pod(key, workload) or self._jobs.children.next_write(key)
 
     def _next_write_of_pod(
         self, key: WorkloadKey, workload: views.Workload | None

@@ -6,7 +6,7 @@ from typing import Final
 from admission.api import devices, koordinator, views
 from admission.base import names
 from admission.controllers.devices import claims
-from admission.controllers.jobs import jobs
+from admission.controllers.jobs import childjobs, jobs
 from admission.kube import resources
 from admission.kube.resources import Resource
 
@@ -41,5 +41,6 @@ AWAITED: Final = (*WATCHED, resources.RUNTIME_CLASSES, *claims.WATCHED)
 SELECTORS: Final[Mapping[Resource, str]] = {
     resources.PODS: f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}",
     resources.JOBS: jobs.SELECTOR,
+    resources.CHILD_JOBS: childjobs.SELECTOR,
 }
 """Label selectors of what is not watched whole."""

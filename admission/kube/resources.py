@@ -16,6 +16,7 @@ class Resource:
         plural: lower-case plural name, as in URLs.
         kind: kind of one object.
         namespaced: whether its objects live in namespaces.
+        part: tells a selected part of its objects from the whole, where both are watched.
     """
 
     group: str
@@ -23,6 +24,7 @@ class Resource:
     plural: str
     kind: str
     namespaced: bool = True
+    part: str = ""
 
     @property
     def api_version(self) -> str:
@@ -71,6 +73,7 @@ RUNTIME_CLASSES: Final = Resource(
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet")
 JOBS: Final = Resource("batch", "v1", "jobs", "Job")
+CHILD_JOBS: Final = Resource("batch", "v1", "jobs", "Job", part="children")
 POD_DISRUPTION_BUDGETS: Final = Resource(
     "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"
 )

@@ -9,6 +9,7 @@ deletion has no grace period; there is no authorization.
 
 import random
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final, Self
 
 from typing_extensions import override
@@ -109,7 +110,7 @@ class Store(Api):
         self, resource: Resource, name: str, namespace: str = "", *, into: type[T] = DOCUMENT
     ) -> T:
         kind = self._kind(resource)
-        stored = self._journal.get(resource, _key(kind, namespace, name))
+        stored = self._journal.get(kind.resource, _key(kind, namespace, name))
         if stored is None:
             raise refusals.not_found(resource, name)
         return decoding.one(stored.raw, into)
@@ -131,7 +132,7 @@ class Store(Api):
         if continue_:
             found, version = self._pages.rest(continue_)
         else:
-            everything, version = self._journal.snapshot(resource, namespace)
+            everything, version = self._journal.snapshot(kind.resource, namespace)
             found = tuple(stored for stored in everything if wanted(stored))
         shown, token = self._pages.split(found, version, limit)
         items, undecodable = decoding.many((stored.raw for stored in shown), into)
@@ -259,11 +260,11 @@ class Store(Api):
         version = _start(resource_version)
         initial: tuple[Stored, ...] = ()
         if not version:
-            initial, version = self._journal.snapshot(resource, "")
+            initial, version = self._journal.snapshot(kind.resource, "")
         return watching.Stream(
             self._journal,
             self._clock,
-            resource,
+            kind.resource,
             version=version,
             initial=initial,
             wanted=lambda it: namespace in {"", it.key.namespace} and selected(it),
@@ -273,7 +274,7 @@ class Store(Api):
         )
 
     def _kind(self, resource: Resource) -> Kind:
-        kind = self._kinds.get(resource)
+        kind = self._kinds.get(resource if not resource.part else replace(resource, part=""))
         if kind is None:
             raise refusals.not_served(resource)
         return kind

@@ -123,7 +123,7 @@ def mutate(job: Job, context: Context, rules: Rules, knowledge: Knowledge) -> Ou
         error = _refusal(placement, context, knowledge)
         return Outcome(standing=placement.standing, errors=(error,))
     if not placement.queue:
-        return _without_queue(job, placement, context, knowledge)
+        return _without_queue(job, placement, context, rules, knowledge)
     prepared = _prepare(job.spec.template, placement, context, rules, knowledge)
     if prepared.errors:
         errors = fielderrors.in_order(_in_template(error) for error in prepared.errors)
@@ -169,12 +169,22 @@ def validate(old: Job | None, new: Job, context: Context, knowledge: Knowledge) 
 
 
 def _without_queue(
-    job: Job, placement: Placement, context: Context, knowledge: Knowledge
+    job: Job, placement: Placement, context: Context, rules: Rules, knowledge: Knowledge
 ) -> Outcome:
-    """A Job that is left alone, or suspended until somebody gives it a queue."""
-    if placement.standing is not Standing.IN_DOUBT:
-        return Outcome(standing=placement.standing, operations=tuple(_unadmitted(job)))
+    """A Job that is left alone, or suspended for its parent or until somebody gives it a queue."""
     patch = PatchBuilder()
+    if placement.standing is not Standing.IN_DOUBT:
+        left_out = queueing.is_left_out(context.namespace, rules, knowledge)
+        if is_child(job) and not left_out:
+            is_held = not job.is_suspended or job.metadata.label(names.HELD_WITH_PARENT) == "true"
+            label = {names.HELD_WITH_PARENT: "true" if is_held else "false"}
+            patch.merge("/metadata/labels", job.metadata.labels, label)
+            if not job.is_suspended:
+                patch.put("/spec/suspend", value=True)
+        return Outcome(
+            standing=placement.standing,
+            operations=(*_unadmitted(job), *patch.operations()),
+        )
     if not job.is_suspended:
         patch.put("/spec/suspend", value=True)
     wants, queues = ", ".join(placement.wants), queueing.advice(context, knowledge)
@@ -184,6 +194,15 @@ def _without_queue(
         operations=(*_unadmitted(job), *patch.operations()),
         warnings=(f"its pods ask for {wants}: {waits}",),
     )
+
+
+def is_child(job: Job) -> bool:
+    """Return whether a Job says that another Job controls it.
+
+    Whether that Job exists and has a queue, the controller finds out.
+    """
+    owner = job.metadata.controller()
+    return owner is not None and (owner.api_version, owner.kind) == ("batch/v1", "Job")
 
 
 def _leaves_it_to_us(template: Pod, wants: tuple[str, ...]) -> bool:

@@ -190,10 +190,13 @@ def changes() -> str:
 
 
 def job_concerns(variable: str, managed: ManagedResources) -> str:
-    """CEL: the Job has a queue label, or its pods would concern us."""
+    """CEL: the Job has a queue label or a Job as its controller, or its pods would concern us."""
     labels = f"{variable}.metadata.labels"
     queued = f"(has({labels}) && {quote(names.QUEUE_LABEL)} in {labels})"
-    return f"{queued} || {concerns(f'{variable}.spec.template', managed)}"
+    owners = f"{variable}.metadata.ownerReferences"
+    is_job = "has(o.controller) && o.controller && o.kind == 'Job' && o.apiVersion == 'batch/v1'"
+    owned = f"(has({owners}) && {owners}.exists(o, {is_job}))"
+    return f"{queued} || {owned} || {concerns(f'{variable}.spec.template', managed)}"
 
 
 def _either(

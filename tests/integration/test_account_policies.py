@@ -179,11 +179,9 @@ def test_why_a_pod_waits_and_why_it_ends_is_written_into_its_status(guarded: Gua
         )
         assert patch is not None
         guarded.send(f"{path}/status", patch)
-    target = {"type": "TerminationTarget", "status": "True", "reason": "Preempted", "message": "x"}
-    present = guarded.admin.get(path)["status"]["conditions"]
-    written = guarded.account.patch(
-        f"{path}/status", {"status": {"conditions": [*present, target]}}
-    )
+    target = podconditions.termination(guarded.view(path), "NotAdmitted", "Any", NOW)
+    assert target is not None
+    written = guarded.send(f"{path}/status", target)
     types = {one["type"] for one in written["status"]["conditions"]}
     assert types >= {names.POD_ADMITTED_CONDITION, "TerminationTarget"}
 
@@ -216,6 +214,15 @@ def test_a_job_is_started_stopped_reset_and_restored(guarded: Guarded) -> None:
     after = guarded.admin.get(path)
     assert after["spec"] == before
     assert "startTime" not in after["status"]
+
+
+def test_a_job_of_a_job_is_started_held_and_let_go(guarded: Guarded) -> None:
+    path = guarded.job(**{names.HELD_WITH_PARENT: "true"})
+    for label, suspend in (("false", False), ("true", True), (None, False)):
+        metadata = {"labels": {names.HELD_WITH_PARENT: label}}
+        changed = guarded.account.patch(path, {"metadata": metadata, "spec": {"suspend": suspend}})
+        assert changed["spec"]["suspend"] is suspend
+        assert changed["metadata"].get("labels", {}).get(names.HELD_WITH_PARENT) == label
 
 
 def test_the_number_of_pods_of_a_job_follows_its_admission(guarded: Guarded) -> None:

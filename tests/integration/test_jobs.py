@@ -102,6 +102,53 @@ def test_a_job_is_suspended_gets_one_workload_and_starts_with_its_flavor(
     assert (owner["kind"], owner["controller"]) == ("Job", True)
 
 
+def child_of(jobs: Jobs, name: str, uid: str, labels: Json | None = None) -> Json:
+    """Creates a Job that a Job named ``train`` controls, or so it says, and asks for no GPU."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid}
+    metadata = {
+        "name": name,
+        "labels": labels or {},
+        "ownerReferences": [{**owner, "controller": True}],
+    }
+    container = {"name": "main", "image": "train"}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    return jobs.api.post(jobs.path, {"metadata": metadata, "spec": {"template": template}})
+
+
+def test_a_child_of_a_job_waits_for_its_parents_admission_and_has_no_workload(
+    system: Installed,
+) -> None:
+    jobs = Jobs(system, quota=2)
+    parent = jobs.create(pods=5)
+    jobs.workloads.wait(jobs.workload(), "QuotaReserved", "False", "ExceedsMaxQuota")
+    child = child_of(jobs, "child", parent["metadata"]["uid"])
+    assert child["spec"]["suspend"] is True
+    jobs.patch({"spec": {"suspend": False}}, "child")
+    waiting.until(lambda: jobs.is_suspended("child"), what="the child is suspended again")
+    assert jobs.is_suspended("train")
+    jobs.patch({"spec": {"parallelism": 2}})
+    jobs.wait_started("train")
+    jobs.wait_started("child")
+    owners = [
+        one["metadata"]["ownerReferences"][0]["name"]
+        for one in jobs.api.get(jobs.workloads.path)["items"]
+    ]
+    assert owners == ["train"]
+
+
+def test_a_forged_owner_frees_no_job_from_quota_and_holds_none_without(system: Installed) -> None:
+    jobs = Jobs(system, quota=0)
+    parent = jobs.create()
+    for name, uid in (("of-parent", parent["metadata"]["uid"]), ("of-nobody", "invented")):
+        child_of(jobs, name, uid, {names.QUEUE_LABEL: "default"})
+        jobs.workloads.wait(jobs.workload(name), "Admitted", "True")
+        jobs.wait_started(name)
+    held = child_of(jobs, "held", "invented")
+    assert held["spec"]["suspend"] is True
+    jobs.wait_started("held")
+    assert names.HELD_WITH_PARENT not in jobs.get("held")["metadata"].get("labels", {})
+
+
 def test_a_waiting_job_that_asks_for_fewer_pods_is_followed_and_starts(
     system: Installed,
 ) -> None:

@@ -180,6 +180,38 @@ def test_a_copy_of_an_admitted_job_was_never_admitted():
         assert after["spec"]["template"]["metadata"]["labels"] == {"mine": "1"}
 
 
+def of_job(controller: bool = True, **spec: Any) -> dict[str, Any]:
+    """A Job without GPUs that another Job owns."""
+    document = make_job(gpus=0, **spec)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "parent", "uid": "invented"}
+    document["metadata"]["ownerReferences"] = [{**owner, "controller": controller}]
+    return document
+
+
+def test_a_job_without_a_queue_that_a_job_controls_is_held_until_its_parent_is_known():
+    changed = mutated(of_job(), Cluster())
+    assert changed["spec"]["suspend"] is True
+    assert changed["metadata"]["labels"] == {names.HELD_WITH_PARENT: "true"}
+    assert mutated(changed, Cluster()) == changed
+    by_its_author = of_job()
+    by_its_author["spec"]["suspend"] = True
+    changed = mutated(by_its_author, Cluster())
+    assert changed["metadata"]["labels"] == {names.HELD_WITH_PARENT: "false"}
+
+
+def test_a_job_that_another_merely_owns_is_left_alone():
+    document = of_job(controller=False)
+    assert mutated(document, Cluster()) == document
+
+
+def test_an_owner_that_is_not_known_frees_no_job_from_its_queue():
+    document = of_job()
+    document["metadata"]["labels"] = {names.QUEUE_LABEL: "default"}
+    changed = mutated(document, Cluster())
+    assert changed["spec"]["suspend"] is True
+    assert changed["metadata"]["labels"] == {names.QUEUE_LABEL: "default"}
+
+
 def test_where_a_queue_is_required_a_gpu_job_without_one_is_suspended_and_its_user_told():
     document = make_job(gpus=1)
     outcome = mutate(document, make_cluster("a", "b"), rules=builders.QUEUE_REQUIRED)

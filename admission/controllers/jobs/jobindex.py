@@ -98,6 +98,11 @@ class JobIndex:
         subject = self.subject(key)
         return None if subject is None else subject.job
 
+    def job(self, key: WorkloadKey) -> batch.Job | None:
+        """Return the Job whose Workload of ours has, or would have, a key."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.job
+
     def named_by(self, job: batch.Job) -> views.Workload | None:
         """What there is under the name of a Workload that a Job gives."""
         named = jobworkload.prebuilt_key(job)

@@ -19,6 +19,7 @@ from admission.controllers.jobs import (
     jobwrites,
     prebuiltjobs,
 )
+from admission.controllers.jobs.childjobs import ChildJobs
 from admission.controllers.jobs.jobevents import JobEvents
 from admission.controllers.jobs.jobindex import JobIndex, Subject
 from admission.controllers.jobs.joblifecycle import Next, Step
@@ -48,6 +49,7 @@ SELECTOR: Final = names.QUEUE_LABEL
 """Jobs without the queue label are nobody's business here."""
 WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.JOBS: batch.JobDocument,
+    resources.CHILD_JOBS: batch.JobDocument,
     resources.PRIORITY_CLASSES: views.PriorityClass,
 }
 """What Jobs need to be told about, and as what."""
@@ -60,6 +62,7 @@ class Jobs:
 
     Attributes:
         index: Jobs as last seen.
+        children: Jobs without a queue that Jobs control.
         mirrors: who takes what is watched, by resource.
     """
 
@@ -89,19 +92,26 @@ class Jobs:
         self._stuck: set[WorkloadKey] = set()
         self._deleted: dict[WorkloadKey, str] = {}
         self.index = JobIndex(workloads, look_at, self._forget)
+        self.children = ChildJobs(self.index, workloads, configuration, events, look_at)
         self.mirrors: Mapping[Resource, Mirror[Any]] = {
-            resources.JOBS: Mirror("Job", self.index.see, self.index.lose),
+            resources.JOBS: Mirror("Job", self._see, self._lose),
+            resources.CHILD_JOBS: Mirror("Job", self.children.see, self.children.lose),
             resources.PRIORITY_CLASSES: Mirror("PriorityClass", self._see_class, self._lose_class),
         }
 
     # ------------------------------------------------------------------------------- seeing
 
     def naming(self, view: views.Object) -> tuple[WorkloadKey, ...]:
-        """Keys to look at of the Jobs that name a Workload, which is here now or gone."""
+        """Keys to look at of the Jobs that name a Workload, which is here now or gone.
+
+        And of those below the Job that controls it.
+        """
         named = WorkloadKey(view.metadata.namespace, view.metadata.name)
         if self._workloads.get(named) is None:
             self._deleted.pop(named, None)
-        return self.index.naming(named)
+        owner = view.metadata.controller()
+        children = () if owner is None else self.children.below(owner.uid)
+        return (*self.index.naming(named), *children)
 
     def take_stuck(self) -> set[WorkloadKey]:
         """Jobs that named a class that did not exist; they are looked at again."""
@@ -111,6 +121,14 @@ class Jobs:
     def _forget(self, key: WorkloadKey) -> None:
         self._stuck.discard(key)
         self._events.forget(key)
+
+    def _see(self, document: batch.JobDocument) -> None:
+        self.index.see(document)
+        self._look_at(self.children.below(document.metadata.uid))
+
+    def _lose(self, view: views.Object) -> None:
+        self.index.lose(view)
+        self._look_at(self.children.below(view.metadata.uid))
 
     def _see_class(self, view: views.PriorityClass) -> None:
         self._classes[view.metadata.name] = view
@@ -311,6 +329,7 @@ class Jobs:
 
     def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
         """Takes what came of a write about a Job or its Workload; call before it is seen."""
+        self.children.settle(key, outcome)
         write, subject = outcome.write, self.index.subject(key)
         job = None if subject is None else subject.beside or subject.job
         if subject is None or job is None:

@@ -1,5 +1,6 @@
 """The writes about batch/v1 Jobs and their Workloads, as values."""
 
+from dataclasses import replace
 from typing import Any
 
 from admission.api import batch, views
@@ -38,6 +39,11 @@ def patch(
         into=batch.JobDocument,
         notes=notes,
     )
+
+
+def of_child(write: Write) -> Write:
+    """Return a write about a Job of a Job, whose answer is taken as one about such a Job."""
+    return replace(write, resource=resources.CHILD_JOBS)
 
 
 def follow(

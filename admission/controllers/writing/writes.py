@@ -58,6 +58,10 @@ class Purpose(Enum):
     FOLLOW_POD = "follow_pod"
     FOLLOW_JOB = "follow_job"
     RECLAIM_PODS = "reclaim_pods"
+    FIND_PARENT = "find_parent"
+    HOLD_CHILD = "hold_child"
+    START_CHILD = "start_child"
+    LET_CHILD_GO = "let_child_go"
     LET_WORKLOAD_GO = "let_workload_go"
 
 
