@@ -65,7 +65,8 @@ class ControllerProcess:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         if wait:
-            waiting.until(self.is_ready, what=f"controller ready, see {self.log}")
+            ready = f"controller ready, see {self.log}"
+            waiting.until(self.is_ready, what=ready, within_seconds=90)  # a busy machine
 
     def is_ready(self) -> bool:
         """Whether everything was listed."""
