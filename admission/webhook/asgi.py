@@ -43,7 +43,8 @@ _SHORT_BYTES: Final = 64 * 1024
 """A body that is handled in a millisecond or two."""
 _MAX_DISCARDED_BYTES: Final = 64 * 1024 * 1024
 """How much of a body that is too large is read, so that its sender sees the answer."""
-_ANSWER_SECONDS: Final = 10.0
+_ANSWER_SECONDS: Final = 20.0
+_PIECE_BYTES: Final = 256 * 1024
 _UNPREFIXED: Final = {"content-type": "CONTENT_TYPE"}
 
 
@@ -153,6 +154,7 @@ class InlineAdapter:
             if received is None:
                 return  # the client is gone
             response = await self._answer(scope, received, body, deadline)
+            del received
             async with asyncio.timeout(_ANSWER_SECONDS):
                 await response.send(send)
         finally:
@@ -305,7 +307,13 @@ class _Response:
     async def send(self, send: Send) -> None:
         """Sends the answer."""
         await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
-        await send({"type": "http.response.body", "body": self._content})
+        # In pieces: TLS and the socket would each keep a copy of the whole.
+        pieces = range(0, max(len(self._content), 1), _PIECE_BYTES)
+        for start in pieces:
+            piece = self._content[start : start + _PIECE_BYTES]
+            await send(
+                {"type": "http.response.body", "body": piece, "more_body": start != pieces[-1]}
+            )
 
     def _start(
         self, status: str, headers: list[tuple[str, str]], exc_info: object = None, /

@@ -197,7 +197,7 @@ def test_the_work_of_a_review_is_linear_in_the_pod(
 
 
 @pytest.mark.parametrize("member", ["containers", "initContainers"])
-def test_more_containers_than_can_be_stored_are_refused(member: str):
+def test_more_containers_than_the_most_are_refused(member: str):
     pod = containers(1)
     pod["spec"][member] = several(requests.MAX_CONTAINERS + 1, GPU)
     outcome = pods.mutate(documents.from_dict(pod), CONTEXT, builders.RULES, plain())

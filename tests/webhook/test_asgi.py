@@ -99,6 +99,19 @@ def test_a_body_over_the_limit_is_counted_but_not_kept():
     assert (start["status"], content["body"]) == (413, b"121:")
 
 
+def test_a_long_answer_is_sent_in_pieces():
+    whole = bytes(range(256)) * 4000
+
+    def app(_environ: Message, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        return [whole]
+
+    _, *pieces = run(app, body(b""))
+    assert b"".join(piece["body"] for piece in pieces) == whole
+    assert max(len(piece["body"]) for piece in pieces) == 256 * 1024
+    assert [piece["more_body"] for piece in pieces] == [True, True, True, False]
+
+
 def test_a_client_that_left_gets_no_answer():
     assert run(make_flask(), [*body(b"a", b"")[:1], {"type": "http.disconnect"}]) == []
 
