@@ -14,6 +14,7 @@ from admission.app import (
     rbac,
     scope,
     visibility_manifests,
+    warnpolicies,
     webhook_secret,
 )
 from admission.base import clock as clocks
@@ -117,6 +118,7 @@ def install(
         api, [*rbac.documents(settings.namespace), *scope.documents(settings)]
     )
     yield from _guard(api, plan, settings)
+    yield from apply.apply_all(api, warnpolicies.documents(settings))
     if not host:
         yield from apply.apply_all(api, _processes(settings, plan.image))
     yield from apply.apply_all(api, manifests.webhook_configurations(client_config, settings))
@@ -148,6 +150,7 @@ def uninstall(
     yield from apply.delete_all(api, _api_services(settings))
     yield from apply.delete_all(api, manifests.webhook_configurations(place, settings))
     yield from apply.delete_all(api, reversed(guard.documents(settings)))
+    yield from apply.delete_all(api, reversed(warnpolicies.documents(settings)))
     secret = webhook_secret.document(settings, {})
     processes = _processes(settings, manifests.DEFAULT_IMAGE)
     # A controller outside the cluster has this Service, too.
@@ -337,7 +340,9 @@ def _gates(pod: Document) -> list[str]:
 
 
 def _kept(pod: Document) -> list[str]:
-    ours = {names.ADMISSION_GATE, names.TOPOLOGY_GATE}
+    ours = {names.ADMISSION_GATE}
+    if not pod["metadata"].get("annotations", {}).get(names.FOREIGN_TOPOLOGY_GATE):
+        ours.add(names.TOPOLOGY_GATE)  # Kueue's, of a pod that was taken over
     return [gate for gate in _gates(pod) if gate not in ours]
 
 

@@ -12,7 +12,14 @@ import yaml
 from typing_extensions import override
 
 from admission.api import crds
-from admission.app import configuration, guard, rbac, scope, visibility_manifests
+from admission.app import (
+    configuration,
+    guard,
+    rbac,
+    scope,
+    visibility_manifests,
+    warnpolicies,
+)
 from admission.base.namespaces import NAME_LABEL
 from admission.settings import (
     DEFAULT_VISIBILITY_ADDRESS,
@@ -292,6 +299,7 @@ def base(settings: Settings, image: str) -> dict[str, list[Document]]:
         "crds.yaml": crds.documents(conversion(service)),
         "rbac.yaml": [*rbac.documents(settings.namespace), *scope.documents(settings)],
         "guard.yaml": guard.documents(settings),
+        "warnings.yaml": warnpolicies.documents(settings),
         "config.yaml": [config_map(settings)],
         "webhook.yaml": webhook(settings, image),
         "controller.yaml": controller(settings, image),

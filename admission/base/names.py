@@ -86,6 +86,7 @@ OWN_DOMAIN: Final = "gpu-admission.dev"
 POD_ADMITTED_CONDITION: Final = "gpu-admission.dev/Admitted"
 HELD_WITH_PARENT: Final = "gpu-admission.dev/held-with-parent"  # on a Job of a Job
 TEMPLATE_DIGEST: Final = "gpu-admission.dev/template-digest"
+FOREIGN_TOPOLOGY_GATE: Final = "gpu-admission.dev/foreign-topology-gate"  # created with one
 ORIGINAL_RESOURCES: Final = "gpu-admission.dev/original-resources"
 MIG_PROFILE: Final = "gpu-admission.dev/mig-profile"
 GPU_MEMORY: Final = "gpu-admission.dev/gpu-memory"

@@ -29,6 +29,7 @@ from admission.policy import (
     rewriting,
     syntax,
     topology,
+    unserved,
 )
 from admission.policy.documents import Pod, PodSpec
 from admission.policy.fielderrors import FieldError, FieldPath
@@ -154,15 +155,22 @@ def validate(old: Job | None, new: Job, context: Context, knowledge: Knowledge) 
         *_completions(new),
         *_admission(old, new),
     ]
+    warnings: tuple[str, ...] = ()
     if old is None:
         errors += _least(new)
+        if new.metadata.label(names.QUEUE_LABEL):
+            errors += (_in_template(error) for error in unserved.errors(new.spec.template))
+            warnings = tuple(
+                f"spec.template.{text}" if text.startswith("metadata") else text
+                for text in unserved.warnings(new.spec.template)
+            )
     else:
         has_default = queueing.has_default_queue(context.namespace, knowledge)
         errors += metadata_rules.update_errors(
             _as_pod(old), _as_pod(new), has_default_queue=has_default
         )
         errors += _changes(old, new)
-    return Outcome(standing=Standing.FREE, errors=fielderrors.in_order(errors))
+    return Outcome(standing=Standing.FREE, errors=fielderrors.in_order(errors), warnings=warnings)
 
 
 # ------------------------------------------------------------------------------------- preparing

@@ -17,6 +17,7 @@ from admission.policy import (
     requests,
     rewriting,
     role_hash,
+    unserved,
 )
 from admission.policy.documents import Pod, PodSpec
 from admission.policy.fielderrors import FieldError, FieldPath
@@ -102,6 +103,7 @@ def validate(
     if old is not None:
         has_default = queueing.has_default_queue(context.namespace, knowledge)
         errors = metadata_rules.update_errors(old, new, has_default_queue=has_default)
+        errors += unserved.update_errors(old, new)
         return Outcome(
             standing=Standing.FREE,
             errors=fielderrors.in_order(errors),
@@ -109,6 +111,10 @@ def validate(
         )
     placement = queueing.place(new, context, rules, knowledge)
     errors = metadata_rules.create_errors(new)
+    warnings = hints.owned(old, new)
+    if placement.is_held:
+        errors += unserved.errors(new)
+        warnings += unserved.warnings(new)
     if placement.standing is Standing.REFUSED:
         errors.append(_refusal(new, placement, context, knowledge))
     elif placement.is_held and not new.has_gate(names.ADMISSION_GATE):
@@ -116,7 +122,7 @@ def validate(
     return Outcome(
         standing=placement.standing,
         errors=fielderrors.in_order(errors),
-        warnings=hints.owned(old, new),
+        warnings=warnings,
     )
 
 
@@ -147,6 +153,8 @@ def _operations(
     annotations = dict(rewritten.annotations)
     if names.ROLE_HASH not in (pod.metadata.annotations or {}):
         annotations[names.ROLE_HASH] = role_hash.of(spec)
+    if pod.has_gate(names.TOPOLOGY_GATE):
+        annotations[names.FOREIGN_TOPOLOGY_GATE] = "true"
     patch.merge("/metadata/labels", pod.metadata.labels, _labels(pod, placement, knowledge))
     patch.merge("/metadata/annotations", pod.metadata.annotations, annotations)
     if not pod.has_gate(names.ADMISSION_GATE):

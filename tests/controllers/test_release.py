@@ -67,10 +67,19 @@ def test_gates_of_others_stay() -> None:
     assert changed["spec"]["schedulingGates"] == [{"name": "example.com/wait"}]
 
 
-def test_kueues_topology_gate_goes_too() -> None:
+def test_kueues_topology_gate_goes_too_where_the_pod_was_taken_over_from_it() -> None:
     gates = [{"name": names.ADMISSION_GATE}, {"name": names.TOPOLOGY_GATE}]
 
     assert patch(make_pod(spec={"schedulingGates": gates}))["spec"]["schedulingGates"] == []
+
+
+def test_a_topology_gate_with_which_the_pod_was_created_stays() -> None:
+    gates = [{"name": names.ADMISSION_GATE}, {"name": names.TOPOLOGY_GATE}]
+    pod = make_pod(
+        spec={"schedulingGates": gates}, annotations={names.FOREIGN_TOPOLOGY_GATE: "true"}
+    )
+
+    assert patch(pod)["spec"]["schedulingGates"] == [{"name": names.TOPOLOGY_GATE}]
 
 
 def test_tolerations_of_the_pod_stay_first_and_none_is_repeated() -> None:

@@ -144,8 +144,8 @@ def test_the_index_of_a_group_is_copied_from_the_label_that_the_annotation_names
 ) -> None:
     pod = made(
         system,
-        labels={names.QUEUE_LABEL: "default", f"{K}/pod-group-name": "g", "idx": "3"},
-        annotations={f"{K}/pod-group-total-count": "4", f"{K}/pod-group-pod-index-label": "idx"},
+        labels={names.QUEUE_LABEL: "default", "idx": "3"},
+        annotations={f"{K}/pod-group-pod-index-label": "idx"},
     )
     assert pod["metadata"]["labels"][names.POD_GROUP_POD_INDEX_LABEL] == "3"
 

@@ -166,7 +166,14 @@ def let_go(pod: views.Pod) -> patches.Patch:
 
 
 def _foreign_gates(pod: views.Pod) -> list[dict[str, str]]:
-    ours = {names.ADMISSION_GATE, names.TOPOLOGY_GATE}
+    """The gates that stay: all of others.
+
+    Kueue puts its topology gate on every pod, so a pod that was taken over from it loses both. A
+    pod that was created with that gate under this program keeps it (ADR 0091).
+    """
+    ours = {names.ADMISSION_GATE}
+    if not pod.metadata.annotation(names.FOREIGN_TOPOLOGY_GATE):
+        ours.add(names.TOPOLOGY_GATE)
     gates = pod.spec.scheduling_gates or ()
     return [{"name": gate.name} for gate in gates if gate.name not in ours]
 

@@ -1,0 +1,79 @@
+"""What Kueue serves and this program does not: requests that are refused, or warned about.
+
+A request is refused where it could never be kept: the pod would wait for ever, or run in a place
+that its owner ruled out. It is warned about where it may be left out without harm. Only pods and
+Jobs in a queue are looked at (ADR 0091).
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from admission.base import names
+from admission.policy import fielderrors, metadata_rules, topology
+from admission.policy.documents import Pod
+from admission.policy.fielderrors import FieldError
+
+GUIDE: Final = "docs/limits-of-support.md"
+"""Where a user reads what to do instead."""
+
+REFUSED_TOPOLOGY: Final = (
+    topology.REQUIRED, topology.SLICE_REQUIRED, topology.SLICE_CONSTRAINTS,
+)  # fmt: skip
+"""Annotations without which the pods must not run."""
+
+WARNED_TOPOLOGY: Final = tuple(key for key in topology.KEYS if key not in REFUSED_TOPOLOGY)
+
+_NO_GROUPS: Final = (
+    "pod groups are not supported yet, and the pod would wait for ever: leave the group out and"
+    " each pod is admitted by itself, or make the pods one Job, which is admitted as a whole"
+)
+_NO_TOPOLOGY: Final = (
+    "topology-aware scheduling is not supported, so this requirement would not be kept: leave it"
+    " out, or state it as spec.affinity.podAffinity"
+)
+
+
+def errors(pod: Pod) -> list[FieldError]:
+    """Requests of a new pod, or of the template of a new Job, that cannot be kept."""
+    return [*_group(pod), *_required_topology(pod)]
+
+
+def update_errors(old: Pod, new: Pod) -> list[FieldError]:
+    """Requests that an update adds to a pod that still waits."""
+    is_new = metadata_rules.group_name(new)[1] and not metadata_rules.group_name(old)[1]
+    waits = new.has_gate(names.ADMISSION_GATE) and new.metadata.label(names.QUEUE_LABEL)
+    return list(_group(new)) if is_new and waits else []
+
+
+def warnings(pod: Pod) -> tuple[str, ...]:
+    """Requests of a new pod, or of the template of a new Job, that have no effect."""
+    annotations = pod.metadata.annotations or {}
+    return (
+        *(
+            f"metadata.annotations[{key}] has no effect: topology-aware scheduling is not"
+            " supported; quota is given without it, and kube-scheduler places the pod"
+            for key in WARNED_TOPOLOGY
+            if key in annotations and not any(one in annotations for one in REFUSED_TOPOLOGY)
+        ),
+        *_foreign_gate(pod),
+    )
+
+
+def _group(pod: Pod) -> Iterator[FieldError]:
+    path, name = metadata_rules.group_name(pod)
+    if name:
+        yield fielderrors.forbidden(path, _NO_GROUPS)
+
+
+def _required_topology(pod: Pod) -> Iterator[FieldError]:
+    for key in REFUSED_TOPOLOGY:
+        if key in (pod.metadata.annotations or {}):
+            yield fielderrors.forbidden(topology.PATH.key(key), _NO_TOPOLOGY)
+
+
+def _foreign_gate(pod: Pod) -> Iterator[str]:
+    if pod.has_gate(names.TOPOLOGY_GATE):
+        yield (
+            f"the pod waits for whoever takes off its gate {names.TOPOLOGY_GATE}:"
+            " gpu-admission leaves it alone"
+        )

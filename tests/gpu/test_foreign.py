@@ -1,0 +1,41 @@
+"""The table of GPU names of other programs is unambiguous, complete in the guide, and in step."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from admission.gpu import foreign, resources
+from admission.policy import pods
+from admission.policy.knowledge import Context
+from tests.policy.builders import NOW_US, RULES, make_cluster, make_pod, read
+
+GUIDE = Path(__file__).parents[2] / "docs" / "limits-of-support.md"
+EXAMPLES = [name for row in foreign.TABLE for name in row.examples]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_each_example_belongs_to_one_row_and_stands_in_the_guide(name: str) -> None:
+    assert len([row for row in foreign.TABLE if re.fullmatch(row.pattern, name)]) == 1
+    assert f"`{name}`" in GUIDE.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb", "cpu", "memory",
+     "rdma/hca", "nvidia.com/hostdev", "gpu-admission.dev/gpu-memory", "amd.com/gpux"],
+)  # fmt: skip
+def test_names_of_our_own_and_of_other_devices_are_none_of_them(name: str) -> None:
+    assert not [row for row in foreign.TABLE if re.fullmatch(row.pattern, name)]
+
+
+def test_a_name_that_is_managed_is_held_like_a_gpu() -> None:
+    """What the warning tells an administrator to do."""
+    managed = resources.managed([*resources.DEFAULT_MANAGED, "amd.com/gpu"])
+    pod = read(make_pod(limits={"amd.com/gpu": "2"}, requests={"amd.com/gpu": "2"}))
+    context = Context(namespace="team-a", now_us=NOW_US)
+    cluster = make_cluster("default")
+    assert pods.mutate(pod, context, RULES, cluster).operations == ()
+    outcome = pods.mutate(pod, context, replace(RULES, managed=managed), cluster)
+    assert outcome.standing is pods.Standing.QUEUED

@@ -1,0 +1,266 @@
+"""What is not understood is refused or warned about, as a client of a real API server meets it."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from admission.base import names
+from admission.gpu import foreign
+from admission.policy import topology
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.integration.installed import KUEUE, Installed
+
+pytestmark = pytest.mark.controlplane
+
+K = names.KUEUE_GROUP
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+QUEUED = {names.QUEUE_LABEL: "default"}
+
+
+class Answer:
+    """Status, body and warnings of a request."""
+
+    def __init__(self, answer: http.client.HTTPResponse) -> None:
+        self.status = answer.status
+        self.body: Any = json.loads(answer.read())
+        # Each reads: 299 - "text"
+        self.warnings = [
+            json.loads(text.partition(" - ")[2])
+            for text in answer.headers.get_all("Warning") or []
+        ]
+
+    @property
+    def message(self) -> str:
+        return str(self.body.get("message", ""))
+
+
+class System(Installed):
+    """An installation that is asked as kubectl asks."""
+
+    def send(self, method: str, path: str, body: Any, kind: str = "application/json") -> Answer:
+        client = self.cluster.api
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", self.cluster.port, timeout=30, context=client._context
+        )
+        try:
+            headers = {**client._headers, "Content-Type": kind}
+            connection.request(method, path, json.dumps(body), headers)
+            return Answer(connection.getresponse())
+        finally:
+            connection.close()
+
+    def create(self, path: str, body: Any, *, dry: bool = True) -> Answer:
+        return self.send("POST", path + ("?dryRun=All" if dry else ""), body)
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    with Cluster.start() as cluster:
+        it = System(cluster, tmp_path_factory.mktemp("limits"))
+        it.install()
+        add_kind(it, "jobset.x-k8s.io", "jobsets", "JobSet")
+        try:
+            it.start()
+            await_policies(it)
+            yield it
+        finally:
+            it.stop()
+
+
+@pytest.fixture(scope="module")
+def team(system: System) -> str:
+    return system.add_team(quota=4)
+
+
+def add_kind(system: Installed, group: str, plural: str, kind: str) -> None:
+    """A kind of somebody else, of any shape."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1alpha2", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema},
+    }  # fmt: skip
+    system.api.post(
+        CRDS,
+        {
+            "metadata": {"name": f"{plural}.{group}"},
+            "spec": {
+                "group": group,
+                "names": {"plural": plural, "kind": kind},
+                "scope": "Namespaced",
+                "versions": [version],
+            },
+        },
+    )
+    path = f"/apis/{group}/v1alpha2/namespaces/default/{plural}"
+    waiting.until(lambda: system.api.answers(path), what=f"{plural} served")
+
+
+def await_policies(system: System) -> None:
+    """Waits until policies that are older than the last one are in effect."""
+    path = f"{KUEUE}/resourceflavors"
+    flavor = {
+        "apiVersion": f"{K}/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "try"},
+        "spec": {"topologyName": "t", "nodeLabels": {"a": "b"}},
+    }  # fmt: skip
+    waiting.until(
+        lambda: any("Without effect" in one for one in system.create(path, flavor).warnings),
+        what="the warning policies in effect",
+    )
+
+
+def make_pod(limits: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
+    resources = {"resources": {"limits": limits}} if limits else {}
+    return {
+        "metadata": {"name": "p", **metadata},
+        "spec": {"containers": [{"name": "main", "image": "train", **resources}]},
+    }
+
+
+def pods(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+# ----------------------------------------------------------------------------- refused, or warned
+
+
+def test_a_pod_group_is_refused_at_creation(system: System, team: str) -> None:
+    total = {f"{K}/pod-group-total-count": "2"}
+    labels = QUEUED | {f"{K}/pod-group-name": "g"}
+    answer = system.create(pods(team), make_pod(labels=labels, annotations=total))
+    assert answer.status == 403
+    assert "pod groups are not supported yet, and the pod would wait for ever" in answer.message
+    free = make_pod(labels={f"{K}/pod-group-name": "g"}, annotations=total)
+    assert system.create(pods(team), free).status == 201
+
+
+def test_a_required_topology_is_refused_and_a_preferred_one_warned_about(
+    system: System, team: str
+) -> None:
+    required = make_pod(labels=QUEUED, annotations={topology.REQUIRED: "rack"})
+    refused = system.create(pods(team), required)
+    assert refused.status == 403
+    assert "topology-aware scheduling is not supported" in refused.message
+    preferred = make_pod(labels=QUEUED, annotations={topology.PREFERRED: "rack"})
+    allowed = system.create(pods(team), preferred)
+    assert allowed.status == 201
+    assert [one for one in allowed.warnings if "has no effect" in one]
+
+
+def test_a_foreign_topology_gate_is_left_alone(system: System, team: str) -> None:
+    pod = make_pod({names.GPU_RESOURCE: "1"}, labels=QUEUED)
+    pod["metadata"]["name"] = "gated"
+    pod["spec"]["schedulingGates"] = [{"name": names.TOPOLOGY_GATE}]
+    answer = system.create(pods(team), pod, dry=False)
+    assert [one for one in answer.warnings if "waits for whoever takes off its gate" in one]
+    waiting.until(
+        lambda: (
+            system.pod(team, "gated")["spec"].get("schedulingGates")
+            == [{"name": names.TOPOLOGY_GATE}]
+        ),
+        what="only the foreign gate left",
+    )
+    system.delete_pod(team, "gated")
+
+
+# ------------------------------------------------------------------------------------ queue labels
+
+
+def make_app(kind: str, *, labels: dict[str, str], of_pods: dict[str, str]) -> dict[str, Any]:
+    template = {
+        "metadata": {"labels": {"app": "a", **of_pods}},
+        "spec": {"containers": [{"name": "main", "image": "serve"}]},
+    }
+    more = {"serviceName": "s"} if kind == "StatefulSet" else {}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "a", "labels": labels},
+        "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": template, **more},
+    }
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_a_queue_label_that_the_pod_template_lacks_is_warned_about(
+    system: System, team: str, kind: str
+) -> None:
+    path = f"/apis/apps/v1/namespaces/{team}/{kind.lower()}s"
+    (warning,) = system.create(path, make_app(kind, labels=QUEUED, of_pods={})).warnings
+    assert f"Not queued: the label {names.QUEUE_LABEL} of a {kind} is not read" in warning
+    assert "Set the label in spec.template.metadata.labels" in warning
+    assert system.create(path, make_app(kind, labels=QUEUED, of_pods=QUEUED)).warnings == []
+    assert system.create(path, make_app(kind, labels={}, of_pods={})).warnings == []
+
+
+def test_a_queue_label_that_is_added_later_is_warned_about_once(system: System, team: str) -> None:
+    path = f"/apis/apps/v1/namespaces/{team}/deployments"
+    app = make_app("Deployment", labels={}, of_pods={})
+    assert system.create(path, app, dry=False).warnings == []
+    merge = "application/merge-patch+json"
+    labelled = {"metadata": {"labels": QUEUED}}
+    assert len(system.send("PATCH", f"{path}/a", labelled, merge).warnings) == 1
+    assert system.send("PATCH", f"{path}/a", {"spec": {"replicas": 2}}, merge).warnings == []
+    system.api.delete(f"{path}/a")
+
+
+def test_a_queue_label_of_a_kind_that_was_installed_later_is_warned_about(
+    system: System, team: str
+) -> None:
+    path = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{team}/jobsets"
+    job_set = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+        "metadata": {"name": "s", "labels": QUEUED},
+    }  # fmt: skip
+    (warning,) = system.create(path, job_set).warnings
+    assert "of a JobSet is not read, so its pods do not go through queue default" in warning
+    owner = {"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": "u", "controller": True}
+    job_set["metadata"]["ownerReferences"] = [owner]  # type: ignore[index]
+    assert system.create(path, job_set).warnings == []
+
+
+# --------------------------------------------------------------------------------------- GPU names
+
+
+EXAMPLES = [(row, name) for row in foreign.TABLE for name in row.examples]
+
+
+@pytest.mark.parametrize(("row", "name"), EXAMPLES, ids=[name for _, name in EXAMPLES])
+def test_a_gpu_in_words_of_others_is_warned_about(
+    system: System, team: str, row: foreign.Foreign, name: str
+) -> None:
+    pod = make_pod(annotations={name: "1"}) if row.is_annotation else make_pod({name: "1"})
+    (warning,) = system.create(pods(team), pod).warnings
+    what = f"annotation {name}" if row.is_annotation else f"{name} of container main"
+    assert f"Outside quota: {what} ({row.vendor}: {row.unit})" in warning
+    template = {"metadata": pod["metadata"], "spec": {**pod["spec"], "restartPolicy": "Never"}}
+    job = {"metadata": {"name": "j"}, "spec": {"template": template}}
+    path = f"/apis/batch/v1/namespaces/{team}/jobs"
+    (of_job,) = system.create(path, job).warnings
+    assert f"Outside quota: {what}" in of_job
+
+
+def test_a_gpu_in_words_of_others_is_counted_where_the_pod_names_a_queue(
+    system: System, team: str
+) -> None:
+    pod = make_pod({"amd.com/gpu": "1"}, labels=QUEUED)
+    warnings = system.create(pods(team), pod).warnings
+    assert not [one for one in warnings if "Outside quota" in one]
+    assert [one for one in warnings if "has no quota for amd.com/gpu" in one]
+
+
+@pytest.mark.parametrize("name", ["nvidia.com/gpu", "cpu", "rdma/hca", "nvidia.com/hostdev"])
+def test_no_other_resource_is_warned_about(system: System, name: str) -> None:
+    answer = system.create(pods("default"), make_pod({name: "1"}))
+    assert not [one for one in answer.warnings if "Outside quota" in one]
+
+
+def test_with_the_webhook_away_it_is_warned_all_the_same(system: System, team: str) -> None:
+    system.stop()
+    try:
+        answer = system.create(pods(team), make_pod({"amd.com/gpu": "1"}))
+        assert answer.status == 201
+        assert len(answer.warnings) == 1
+    finally:
+        system.start()

@@ -1,0 +1,105 @@
+"""What Kueue serves and this program does not is refused or warned about at creation."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.base import names
+from admission.policy import jobs, pods, topology, unserved
+from admission.policy.jobs import Job
+from admission.policy.knowledge import Context
+from tests.policy.builders import NOW_US, RULES, apply, make_cluster, make_pod, mutate, read
+
+K = names.KUEUE_GROUP
+GATES = [{"name": names.ADMISSION_GATE}]
+QUEUED = {names.QUEUE_LABEL: "default"}
+CONTEXT = Context(namespace="team-a", now_us=NOW_US)
+GROUP = {f"{K}/pod-group-name": "g"}
+TOTAL = {f"{K}/pod-group-total-count": "2"}
+
+
+def judged(pod: dict[str, Any], old: dict[str, Any] | None = None) -> pods.Outcome:
+    before = None if old is None else read(old)
+    return pods.validate(before, read(pod), CONTEXT, RULES, make_cluster("default"))
+
+
+def judged_job(template: dict[str, Any], **labels: str) -> pods.Outcome:
+    metadata = {"name": "j", "namespace": "team-a", "labels": labels}
+    spec = {"template": template, "suspend": True}
+    job = msgspec.convert({"metadata": metadata, "spec": spec}, Job)
+    return jobs.validate(None, job, CONTEXT, make_cluster("default"))
+
+
+@pytest.mark.parametrize("where", ["labels", "annotations"])
+def test_a_pod_of_a_group_is_refused_with_what_to_do_instead(where: str) -> None:
+    marks: dict[str, Any] = {"labels": dict(QUEUED), "annotations": dict(TOTAL)}
+    marks[where] |= GROUP
+    (error,) = judged(make_pod(schedulingGates=GATES, **marks)).errors
+    assert error.text() == (
+        f"metadata.{where}[{K}/pod-group-name]: Forbidden: pod groups are not supported yet, and"
+        " the pod would wait for ever: leave the group out and each pod is admitted by itself, or"
+        " make the pods one Job, which is admitted as a whole"
+    )
+
+
+def test_a_group_of_pods_without_a_queue_is_none_of_our_business() -> None:
+    assert judged(make_pod(labels=GROUP, annotations=TOTAL)).errors == ()
+
+
+def test_a_pod_that_waits_cannot_join_a_group_later() -> None:
+    old = make_pod(labels=QUEUED, annotations=TOTAL | GROUP, schedulingGates=GATES)
+    plain = make_pod(labels=QUEUED, schedulingGates=GATES)
+    running = make_pod(labels=QUEUED, annotations=TOTAL | GROUP)
+    assert [e.path.text for e in judged(old, plain).errors] == [
+        f"metadata.annotations[{K}/pod-group-name]"
+    ]
+    assert judged(old, old).errors == ()
+    assert judged(running, make_pod(labels=QUEUED)).errors == ()
+
+
+@pytest.mark.parametrize("key", unserved.REFUSED_TOPOLOGY)
+def test_a_required_topology_is_refused_for_pods_and_jobs_in_a_queue(key: str) -> None:
+    value = '[{"topology":"rack","size":2}]' if key.endswith("constraints") else "rack"
+    asks = {key: value}
+    if key == topology.SLICE_REQUIRED:
+        asks[topology.SLICE_SIZE] = "2"
+    (error,) = judged(make_pod(labels=QUEUED, annotations=asks, schedulingGates=GATES)).errors
+    assert error.text().startswith(
+        f"metadata.annotations[{key}]: Forbidden: topology-aware scheduling is not supported"
+    )
+    template = {"metadata": {"annotations": asks}}
+    (of_job,) = judged_job(template, **QUEUED).errors
+    assert of_job.path.text == f"spec.template.metadata.annotations[{key}]"
+    assert judged_job(template).errors == ()
+    assert judged(make_pod(annotations=asks)).errors == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(topology.PREFERRED, "rack"), (topology.UNCONSTRAINED, "true")],
+)
+def test_a_topology_that_may_be_left_out_is_warned_about(key: str, value: str) -> None:
+    pod = make_pod(labels=QUEUED, annotations={key: value}, schedulingGates=GATES)
+    outcome = judged(pod)
+    (warning,) = outcome.warnings
+    assert outcome.errors == ()
+    assert warning.startswith(f"metadata.annotations[{key}] has no effect")
+    (of_job,) = judged_job({"metadata": {"annotations": {key: value}}}, **QUEUED).warnings
+    assert of_job.startswith(f"spec.template.metadata.annotations[{key}] has no effect")
+
+
+def test_every_topology_annotation_is_refused_or_warned_about() -> None:
+    found = {*unserved.REFUSED_TOPOLOGY, *unserved.WARNED_TOPOLOGY}
+    assert found == set(topology.KEYS)
+
+
+def test_a_topology_gate_at_creation_is_told_and_remembered_as_anothers() -> None:
+    """Kueue puts one on each of its pods; those were not created under this program."""
+    gates = [{"name": names.TOPOLOGY_GATE}]
+    pod = make_pod(labels=QUEUED, schedulingGates=gates)
+    after = apply(mutate(pod, make_cluster("default")), pod)
+    assert after["metadata"]["annotations"][names.FOREIGN_TOPOLOGY_GATE] == "true"
+    assert after["spec"]["schedulingGates"] == [*gates, *GATES]
+    (warning,) = judged(after).warnings
+    assert "waits for whoever takes off its gate kueue.x-k8s.io/topology" in warning
