@@ -346,6 +346,7 @@ class ClusterQueueSpec(View, frozen=True, kw_only=True):
     stop_policy: str = "None"
     fair_sharing: FairSharing | None = None
     admission_scope: AdmissionScope | None = None
+    concurrent_admission_policy: dict[str, Any] | None = None
 
 
 class ClusterQueue(Object, frozen=True, kw_only=True):

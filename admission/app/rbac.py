@@ -88,7 +88,7 @@ _WEBHOOK_RULES: Final = (
     _Rule("", ("limitranges", "namespaces", "resourcequotas"), _FOLLOW),
     _Rule(
         _KUEUE,
-        ("clusterqueues", "localqueues", "resourceflavors", "workloadpriorityclasses"),
+        ("clusterqueues", "cohorts", "localqueues", "resourceflavors", "workloadpriorityclasses"),
         _FOLLOW,
     ),
 )

@@ -101,6 +101,7 @@ CAPACITY_GUARD_OFF: Final = "Off"
 AWAITED_AT: Final = "gpu-admission.dev/awaited-at"  # on a CRD that is being deleted
 CAPACITY_SUFFICIENT: Final = "gpu-admission.dev/CapacitySufficient"  # condition
 COSTS_EXACT: Final = "gpu-admission.dev/CostsExact"  # condition
+SPEC_SUPPORTED: Final = "gpu-admission.dev/SpecSupported"  # condition
 
 # GPU resources and labels
 GPU_RESOURCE: Final = "nvidia.com/gpu"

@@ -211,7 +211,7 @@ class Scheduling:
             self._explainer.forget(admit.workload)
         for evict in result.evicted:
             self._evicts[evict.workload] = self._preemptions[evict.workload] = evict
-        for wait in result.waiting:
+        for wait in (*result.waiting, *result.bypassed):
             self._explainer.tell(wait, now)
         if result.admitted or result.evicted:
             self.changed()

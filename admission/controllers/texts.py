@@ -62,7 +62,7 @@ class Texts:
         if latest is None or latest.reason in OF_BLOCKERS:
             workload = self._state.workload(key)
             if workload is not None and workload.wants_quota:
-                self._explainer.tell(_unjudged(key), now)
+                self._explainer.tell(self._state.bypassed(key) or _unjudged(key), now)
 
     def send(self) -> None:
         """Sends what is due; what may not be sent yet stays due.
@@ -100,11 +100,14 @@ class Texts:
         return self._not_before if due is None else min(due, self._not_before)
 
     def _latest(self, key: WorkloadKey) -> Wait | None:
-        """The latest reason; of one that was parked with an equal one, that one's reason."""
+        """The latest reason; of one that is parked with an equal one, what was said of that."""
         wait = self._explainer.latest(key)
-        if wait is None or wait.message != _PENDING_MESSAGE:
+        if wait is None or wait.reason in OF_BLOCKERS:
             return wait
-        return self._state.bypassed(key) or self._as_said(key, wait)
+        bypassed = self._state.bypassed(key)
+        if bypassed is not None:
+            return bypassed
+        return self._as_said(key, wait) if wait.message == _PENDING_MESSAGE else wait
 
     def _as_said(self, key: WorkloadKey, wait: Wait) -> Wait:
         """That nobody has judged yet, in the words that tell why it is so, where there are any.

@@ -183,10 +183,13 @@ class CycleResult:
     """Everything that one cycle decided, in the order in which it was decided.
 
     Attributes:
+        bypassed: what was decided of a workload that did not fit, for those equal to it that
+            have not heard it yet; none of them was tried.
         recomputed: ClusterQueues of Workloads whose victims were chosen anew, with the outcome.
     """
 
     admitted: tuple[Admit, ...] = ()
     evicted: tuple[Evict, ...] = ()
     waiting: tuple[Wait, ...] = ()
+    bypassed: tuple[Wait, ...] = ()
     recomputed: tuple[tuple[ClusterQueueName, Recomputation], ...] = ()

@@ -19,9 +19,6 @@ PAUSED: Final = (
     "Admission is paused by the administrator: no workload gets quota. This one keeps its place in"
     " the queue and is considered when admission is resumed"
 )
-EQUIVALENT_FAILED: Final = (
-    "Bypassed scheduling evaluation because an equivalent workload recently failed"
-)
 
 _WHY: Final = {
     PreemptionReason.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",

@@ -12,7 +12,7 @@ resources are immutable after creation, also while gated.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from admission.base import names, pod_resources
+from admission.base import names, pod_resources, quantity
 from admission.base.errors import InvalidValueError
 from admission.gpu import choosing, core_rules, equivalents, offers, resources, warnings
 from admission.gpu.catalogue import Catalogue
@@ -171,7 +171,7 @@ def rewrite(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """One flavor's answer to the whole pod."""
+    """One flavor's answer to the whole pod; ``above`` names what it can never hold."""
 
     menu: FlavorMenu
     chosen: tuple[Chosen, ...]
@@ -267,7 +267,7 @@ def _plan(request: PodRequest, menu: FlavorMenu, chosen: Sequence[Chosen]) -> _P
         offer = by_name[name]
         if offer.cost is not None:
             cost = cost.plus(offer.cost.times(count, offer.replicas))
-    above = _above_ceiling(menu.flavor, demand, cost)
+    above = _above_ceiling(menu.flavor, _counted(demand, cost))
     return _Plan(menu=menu, chosen=tuple(chosen), demand=demand, cost=cost, above=above)
 
 
@@ -286,16 +286,26 @@ def _amounts(chosen: Iterable[Chosen]) -> dict[str, int]:
     return amounts
 
 
-def _above_ceiling(flavor: FlavorOffer, demand: Mapping[str, int], cost: Cost) -> str:
+def _above_ceiling(flavor: FlavorOffer, amounts: Mapping[str, int]) -> str:
     """The first resource of which the queue can never give that much; empty if none."""
-    virtual = {names.GPU_MEMORY: cost.memory_bytes, names.GPU_SLICES: cost.slices}
-    for name, amount in sorted({**demand, **virtual}.items()):
-        if amount > flavor.ceilings.get(name, amount):
-            return (
-                f"flavor {flavor.name} can never give {amount} of {name}:"
-                f" quota and borrowing allow {flavor.ceilings[name]}"
-            )
-    return ""
+    above = (n for n, amount in sorted(amounts.items()) if amount > flavor.ceilings.get(n, amount))
+    return next(above, "")
+
+
+def _counted(demand: Mapping[str, int], cost: Cost) -> dict[str, int]:
+    """What quota counts of a plan: its devices, and what they are worth."""
+    return {**demand, names.GPU_MEMORY: cost.memory_bytes, names.GPU_SLICES: cost.slices}
+
+
+def _too_big(plan: _Plan) -> str:
+    """Of device names the queue's whole tree is asked later; what they are worth, only here."""
+    name = plan.above
+    asked = quantity.from_canonical(name, _counted(plan.demand, plan.cost)[name])
+    most = quantity.from_canonical(name, plan.menu.flavor.ceilings[name])
+    return (
+        f"Too big: asks {asked} {name}, flavor {plan.menu.flavor.name} can reach {most}."
+        f" Ask for at most {most}, or have the quota raised"
+    )
 
 
 def _first_or_least(asks: Sequence[Ask], plans: Sequence[_Plan]) -> _Plan:
@@ -345,8 +355,8 @@ def _apply(request: PodRequest, plan: _Plan, limited: LimitedNames) -> Rewrite |
         if any(answer.resource != answer.ask.device.resource for answer in answers):
             changed.append(_changed(container, answers, limited))
     notes = warnings.of_rewrite(plan.menu, plan.chosen, is_gang=request.is_gang)
-    if plan.above:
-        notes = (*notes, plan.above)
+    if resources.is_virtual(plan.above):
+        notes = (*notes, _too_big(plan))
     idle = (c.name for c in request.containers if c.wish.own and c.name not in by_container)
     notes += tuple(f"container {name} asks for no GPU: its annotation is idle" for name in idle)
     return Rewrite(

@@ -47,9 +47,17 @@ def owned(old: Pod | None, new: Pod) -> tuple[str, ...]:
 
 
 def held(
-    pod: Pod, placement: Placement, context: Context, knowledge: Knowledge
+    pod: Pod, placement: Placement, context: Context, knowledge: Knowledge, count: int = 1
 ) -> tuple[str, ...]:
-    """Warnings about a pod that waits in a queue; none while the cache is not filled."""
+    """Warnings about a pod that waits in a queue; none while the cache is not filled.
+
+    Args:
+        pod: as it will be stored.
+        placement: its queue.
+        context: its namespace.
+        knowledge: what was last seen of the cluster.
+        count: how many such pods must be admitted together.
+    """
     if not placement.queue or not knowledge.synced:
         return ()
     local_queue = knowledge.local_queue(context.namespace, placement.queue)
@@ -65,7 +73,7 @@ def held(
         return (f'{shown} points to ClusterQueue "{name}", {rule}',)
     return (
         *_not_served(queue, context, knowledge),
-        *_about_cluster_queue(pod, queue, knowledge),
+        *_about_cluster_queue(pod, queue, knowledge, count),
     )
 
 
@@ -92,7 +100,7 @@ def _not_served(
 
 
 def _about_cluster_queue(
-    pod: Pod, queue: views.ClusterQueue, knowledge: Knowledge
+    pod: Pod, queue: views.ClusterQueue, knowledge: Knowledge, count: int
 ) -> Iterator[str]:
     name = f'ClusterQueue "{queue.metadata.name}"'
     facts = knowledge.queue_facts(queue)
@@ -105,9 +113,13 @@ def _about_cluster_queue(
         yield from _inactive(name, queue)
     wanted = _wanted(pod)
     for resource in sorted(wanted):
-        if not _is_covered(resource, queue):
+        # Of GPU names ``gpu.rewrite`` has spoken.
+        if not _is_covered(resource, queue) and not resources.is_device(resource):
             yield f"{name} has no quota for {resource}: remove the request or add the resource"
-    yield from _never_fits(name, wanted, queue, facts)
+    for group in queue.spec.resource_groups or ():
+        asked = {r: count * wanted[r] for r in sorted(group.covered_resources) if r in wanted}
+        if asked and not _fits_own_quota(asked, group, facts):
+            yield from _too_big(asked, count, queue.metadata.name, group, knowledge)
 
 
 def _inactive(name: str, queue: views.ClusterQueue) -> Iterator[str]:
@@ -117,27 +129,73 @@ def _inactive(name: str, queue: views.ClusterQueue) -> Iterator[str]:
 
 
 def _wanted(pod: Pod) -> Mapping[str, int]:
-    """What the pod asks for, but the GPU names, of which ``gpu.rewrite`` has spoken."""
+    """What the pod asks for."""
     try:
-        total = requests.total(pod)
+        return requests.total(pod)
     except InvalidValueError:
         return {}  # the API server refuses it
-    return {name: value for name, value in total.items() if not resources.is_device(name)}
 
 
 def _is_covered(resource: str, queue: views.ClusterQueue) -> bool:
     return any(resource in group.covered_resources for group in queue.spec.resource_groups or ())
 
 
-def _never_fits(
-    name: str, wanted: Mapping[str, int], queue: views.ClusterQueue, facts: QueueFacts
+# ----------------------------------------------------------------------------------------- too big
+
+
+def _fits_own_quota(
+    asked: Mapping[str, int], group: views.ResourceGroup, facts: QueueFacts
+) -> bool:
+    """Whether one flavor holds it without borrowing: then nothing of a cohort matters."""
+    own = (facts.nominal[quotas.name] for quotas in group.flavors)
+    return any(all(value <= one.get(r, 0) for r, value in asked.items()) for one in own)
+
+
+def _too_big(
+    asked: Mapping[str, int],
+    count: int,
+    queue: str,
+    group: views.ResourceGroup,
+    knowledge: Knowledge,
 ) -> Iterator[str]:
-    """One sentence per resource group of which no flavor can ever hold what is asked of it."""
-    for group in queue.spec.resource_groups or ():
-        asked = {r: wanted[r] for r in sorted(group.covered_resources) if r in wanted}
-        bounds = [facts.ceilings[quotas.name] for quotas in group.flavors]
-        if not bounds or any(all(v <= b.get(r, v) for r, v in asked.items()) for b in bounds):
-            continue
-        shown = ", ".join(f"{quantity.from_canonical(r, v)} of {r}" for r, v in asked.items())
-        tried = ", ".join(quotas.name for quotas in group.flavors)
-        yield f"{name} can never give {shown} in one flavor (it has {tried}): ask for less"
+    """What no flavor of a group could ever hold, borrowing included; a pod set gets one flavor."""
+    bounds: dict[str, dict[str, int]] = {}
+    for quotas in group.flavors:
+        most = {r: knowledge.most(queue, quotas.name, r) for r in asked}
+        bounds[quotas.name] = {r: v for r, v in most.items() if v is not None}
+    if not bounds or any(all(v <= b.get(r, v) for r, v in asked.items()) for b in bounds.values()):
+        return
+    never = [r for r, v in asked.items() if all(v > b.get(r, v) for b in bounds.values())]
+    for resource in never:
+        yield _sentence(resource, asked[resource], count, queue, bounds)
+    if not never:
+        shown = " with ".join(f"{_shown(r, v)} {r}" for r, v in asked.items())
+        yield (
+            f"Too big: asks {shown}, ClusterQueue {queue} has no flavor that can reach all of it"
+            f" ({', '.join(bounds)}). Ask for less, or have the quota raised"
+        )
+
+
+def _sentence(
+    resource: str, value: int, count: int, queue: str, bounds: Mapping[str, Mapping[str, int]]
+) -> str:
+    most = {flavor: bound[resource] for flavor, bound in bounds.items()}
+    flavors = ", ".join(f"{flavor} {_shown(resource, v)}" for flavor, v in most.items() if v)
+    listed = f" ({flavors})" if len(most) > 1 and flavors else ""
+    in_one = " in one flavor" if len(most) > 1 else ""
+    pods = f" ({count} pods of {_shown(resource, value // count)})" if count > 1 else ""
+    best = max(most.values())
+    if best == 0:
+        step = "Have quota for it added"
+    elif count > 1 and (few := best // (value // count)) > 0:
+        step = f"Run at most {few} such pods at a time, or have the quota raised"
+    else:
+        step = f"Ask for at most {_shown(resource, best)}, or have the quota raised"
+    return (
+        f"Too big: asks {_shown(resource, value)} {resource}{pods}, ClusterQueue {queue} can reach"
+        f" {_shown(resource, best)}{in_one}{listed}. {step}"
+    )
+
+
+def _shown(resource: str, value: int) -> str:
+    return quantity.from_canonical(resource, value)

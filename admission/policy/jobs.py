@@ -125,7 +125,7 @@ def mutate(job: Job, context: Context, rules: Rules, knowledge: Knowledge) -> Ou
         return Outcome(standing=placement.standing, errors=(error,))
     if not placement.queue:
         return _without_queue(job, placement, context, rules, knowledge)
-    prepared = _prepare(job.spec.template, placement, context, rules, knowledge)
+    prepared = _prepare(job, placement, context, rules, knowledge)
     if prepared.errors:
         errors = fielderrors.in_order(_in_template(error) for error in prepared.errors)
         return Outcome(standing=placement.standing, errors=errors, warnings=prepared.warnings)
@@ -249,8 +249,9 @@ def _unadmitted(job: Job) -> Iterable[Operation]:
 
 
 def _prepare(
-    template: Pod, placement: Placement, context: Context, rules: Rules, knowledge: Knowledge
+    job: Job, placement: Placement, context: Context, rules: Rules, knowledge: Knowledge
 ) -> _Prepared:
+    template = job.spec.template
     errors = tuple(requests.too_many(template) or requests.errors(template, rules.managed))
     if errors:
         return _Prepared(errors=errors)
@@ -268,7 +269,7 @@ def _prepare(
     warnings = (
         *rewritten.warnings,
         *verdict.warnings,
-        *hints.held(rewritten.pod, placement, context, knowledge),
+        *hints.held(rewritten.pod, placement, context, knowledge, _fewest(job)),
     )
     if verdict.errors:
         return _Prepared(errors=verdict.errors, warnings=verdict.warnings)
@@ -336,6 +337,13 @@ def _least(job: Job) -> list[FieldError]:
     if 0 < number < job.count:
         return []
     return [fielderrors.invalid(MIN_PATH, number, f"should be between 0 and {job.count - 1}")]
+
+
+def _fewest(job: Job) -> int:
+    """The fewest pods with which the Job may be admitted."""
+    text = job.metadata.annotation(names.JOB_MIN_PARALLELISM)
+    number = syntax.parse_integer(text) if text else job.count
+    return job.count if isinstance(number, str) or not 0 < number < job.count else number
 
 
 def _completions(job: Job) -> list[FieldError]:

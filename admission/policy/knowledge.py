@@ -25,7 +25,8 @@ class QueueFacts:
     Attributes:
         offer: its existing flavors in the order in which it tries them, as GPU requests see them.
         ceilings: by flavor and resource, the most that one Workload may ever get; missing = not
-            bounded by what the webhook knows.
+            bounded by what the queue itself says.
+        nominal: by flavor and resource, the queue's own quota.
         missing: names of flavors that do not exist.
         serves: whether namespaces with such labels may use the queue.
         rewrites: what ``gpu.rewrite`` said for this offer, by request.
@@ -33,6 +34,7 @@ class QueueFacts:
 
     offer: QueueOffer
     ceilings: Mapping[str, Mapping[str, int]]
+    nominal: Mapping[str, Mapping[str, int]]
     missing: tuple[str, ...]
     serves: Predicate
     rewrites: Memo[Rewrite | Refusal | None] = field(default_factory=Memo, compare=False)
@@ -64,6 +66,13 @@ class Knowledge(Protocol):
 
     def queue_facts(self, queue: views.ClusterQueue) -> QueueFacts:
         """What follows from the queue and the flavors of this moment."""
+        ...
+
+    def most(self, queue: str, flavor: str, resource: str) -> int | None:
+        """The most that a ClusterQueue could take of a flavor, borrowing included.
+
+        None where it is not known.
+        """
         ...
 
     def resource_flavor(self, name: str) -> views.ResourceFlavor | None:

@@ -15,8 +15,11 @@ from admission.translate import queues
 
 def describe(queue: views.ClusterQueue, knowledge: Knowledge) -> QueueFacts:
     """What follows from a queue and the flavors that exist now."""
-    offers, bounds, missing = [], {}, []
+    offers, bounds, own, missing = [], {}, {}, []
     for quotas in flavors(queue):
+        own[quotas.name] = {
+            quota.name: _canonical(quota.name, quota.nominal_quota) for quota in quotas.resources
+        }
         bounds[quotas.name] = ceilings(quotas, has_cohort=bool(queue.spec.cohort_name))
         flavor = knowledge.resource_flavor(quotas.name)
         if flavor is None:
@@ -25,7 +28,13 @@ def describe(queue: views.ClusterQueue, knowledge: Knowledge) -> QueueFacts:
             covered = (quota.name for quota in quotas.resources)
             offers.append(flavor_offers.offer(flavor, covered, bounds[quotas.name]))
     offer = QueueOffer(name=queue.metadata.name, flavors=tuple(offers))
-    return QueueFacts(offer=offer, ceilings=bounds, missing=tuple(missing), serves=_serves(queue))
+    return QueueFacts(
+        offer=offer,
+        ceilings=bounds,
+        nominal=own,
+        missing=tuple(missing),
+        serves=_serves(queue),
+    )
 
 
 def flavors(queue: views.ClusterQueue) -> Iterator[views.FlavorQuotas]:

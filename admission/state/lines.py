@@ -3,7 +3,6 @@
 import heapq
 
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
-from admission.engine import messages
 from admission.engine.decisions import Wait
 from admission.engine.hierarchy import Forest
 from admission.engine.model import ClusterQueue
@@ -54,12 +53,7 @@ class Lines:
     def bypassed(self, key: WorkloadKey) -> Wait | None:
         """Why a workload is parked because an equal one did not fit; None if it is not."""
         name = self._where.get(key)
-        reason = "" if name is None else self.queues[name].bypassed(key)
-        if name is None or not reason:
-            return None
-        return Wait(
-            workload=key, cluster_queue=name, reason=reason, message=messages.EQUIVALENT_FAILED
-        )
+        return None if name is None else self.queues[name].bypassed(key)
 
     def put(self, item: Pending, name: ClusterQueueName, now_us: int) -> None:
         """Queues a workload, instead of an earlier form of it."""
@@ -69,7 +63,7 @@ class Lines:
         queue = self.queues[name]
         old = queue.remove(key, left=False)
         if old is not None and old.equivalence == item.equivalence:
-            item.memory = old.memory
+            item.memory, item.told = old.memory, old.told
         queue.add(item, now_us)
         self._where[key] = name
         self._busy[name] = None

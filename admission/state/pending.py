@@ -10,7 +10,7 @@ Source: kueue pkg/cache/queue/cluster_queue.go.
 import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, TypeVar
 from admission.base.names import ClusterQueueName, LocalQueueKey, ResourceName, WorkloadKey
 from admission.base.selectors import Labels
 from admission.engine.assignment import ScanMemory
-from admission.engine.decisions import Requeue
+from admission.engine.decisions import Requeue, Wait
 from admission.engine.fairusage import Rank
 from admission.engine.heads import Head
 from admission.engine.model import QueueingStrategy, Selector, Workload
@@ -57,6 +57,7 @@ class Pending:
 
     Attributes:
         parked: not tried until a retry; for itself, whatever its class.
+        told: a result of its class was passed on to it, or it had one of its own.
     """
 
     workload: Workload
@@ -65,6 +66,7 @@ class Pending:
     equivalence: Hashable
     memory: ScanMemory | None = None
     parked: bool = False
+    told: bool = False
     order: OrderKey = field(init=False)
 
     def __post_init__(self) -> None:
@@ -115,13 +117,17 @@ class _Class:
     Attributes:
         equivalence: what they have in common.
         members: all members by key, individually parked ones too.
-        reason: why the class is parked; empty when it is not.
+        is_parked: none of its members is tried until a retry.
+        result: what was last said of a member that did not fit; it holds for all of them.
+        untold: members that were never told a result.
         entry: the one by which it competes with other classes; older ones in their heap are stale.
     """
 
     equivalence: Hashable
     members: dict[WorkloadKey, Pending] = field(default_factory=dict)
-    reason: str = ""
+    is_parked: bool = False
+    result: Wait | None = None
+    untold: dict[WorkloadKey, None] = field(default_factory=dict)
     entry: "_Entry[_Class] | None" = None
     _heap: list[_Entry[WorkloadKey]] = field(default_factory=list)
 
@@ -209,7 +215,7 @@ class PendingQueue:
     def count_classes(self) -> tuple[int, int]:
         """Groups of equal workloads with somebody to be tried, and the others."""
         active = sum(
-            not group.reason and group.first() is not None for group in self._classes.values()
+            not group.is_parked and group.first() is not None for group in self._classes.values()
         )
         return active, sum(bool(group.members) for group in self._classes.values()) - active
 
@@ -238,7 +244,8 @@ class PendingQueue:
         self._parked_items.pop(key, None)
         group = self._classes[item.equivalence]
         del group.members[key]
-        if not group.members and not group.reason:
+        group.untold.pop(key, None)
+        if not group.members and not group.is_parked:
             del self._classes[item.equivalence]
         if left and self._sticky == key:
             self._sticky = None
@@ -253,7 +260,7 @@ class PendingQueue:
         while self._heap:
             entry = self._heap[0]
             group = entry.what
-            first = None if group.reason or group.entry is not entry else group.first()
+            first = None if group.is_parked or group.entry is not entry else group.first()
             if first is not None and first.order == entry.order:
                 return first
             heapq.heappop(self._heap)
@@ -264,7 +271,7 @@ class PendingQueue:
         return None
 
     def _ranked_head(self) -> Pending | None:
-        firsts = [group.first() for group in self._classes.values() if not group.reason]
+        firsts = [group.first() for group in self._classes.values() if not group.is_parked]
         found = [first for first in (*firsts, self._preemptor()) if first is not None]
         return min(found, key=self._shown_order, default=None)
 
@@ -273,25 +280,45 @@ class PendingQueue:
         item = self._items.get(self._sticky) if self._sticky is not None else None
         return item if item is not None and self._is_active(item) else None
 
-    def settle(self, item: Pending, requeue: Requeue, reason: str, now_us: int) -> None:
+    def settle(
+        self, item: Pending, requeue: Requeue, result: Wait, now_us: int
+    ) -> tuple[WorkloadKey, ...]:
         """Puts a workload that was tried in vain where it belongs.
 
         Args:
             item: the workload, still queued, with its new scan memory.
             requeue: why it got nothing.
-            reason: of its condition, remembered for its class.
+            result: what is said of it, remembered for its class.
             now_us: for its backoff.
+
+        Returns:
+            Equal workloads for which the result is news: all of them where the reason is another
+            than before, else those that were never told one.
         """
         best_effort = self.strategy == QueueingStrategy.BEST_EFFORT_FIFO
         if best_effort and requeue == Requeue.PENDING_PREEMPTION:
             self._sticky = item.workload.key
         ready = item.ready_at_us()
         if ready is not None and ready <= now_us and self._stays(item, requeue):
-            return
+            return ()
         self._park(item)
-        if best_effort and requeue in _OF_CLASS:
-            self._classes[item.equivalence].reason = reason
-            self._parked_classes[item.equivalence] = None
+        if not best_effort or requeue not in _OF_CLASS:
+            return ()
+        self._parked_classes[item.equivalence] = None
+        return self._tell(self._classes[item.equivalence], item, result)
+
+    def _tell(self, group: _Class, item: Pending, result: Wait) -> tuple[WorkloadKey, ...]:
+        """Parks a class with a result; the members besides ``item`` for which it is news."""
+        is_same = group.result is not None and group.result.reason == result.reason
+        concerned = group.untold if is_same else group.members
+        group.is_parked, group.result = True, result
+        found = tuple(
+            key for key in concerned if key != item.workload.key and not self._items[key].parked
+        )
+        for key in (item.workload.key, *found):
+            self._items[key].told = True
+            group.untold.pop(key, None)
+        return found
 
     def _stays(self, item: Pending, requeue: Requeue) -> bool:
         """Whether it may be tried again without an event."""
@@ -306,7 +333,7 @@ class PendingQueue:
         freed = dict.fromkeys(self._parked_classes)
         self._parked_classes.clear()
         for equivalence in freed:
-            self._classes[equivalence].reason = ""
+            self._classes[equivalence].is_parked = False
         for key in list(self._parked_items):
             item = self._items[key]
             ready = item.ready_at_us()
@@ -332,7 +359,7 @@ class PendingQueue:
         group = self._classes[equivalence]
         if not group.members:
             del self._classes[equivalence]
-        elif not group.reason and (first := group.first()) is not None:
+        elif not group.is_parked and (first := group.first()) is not None:
             self._compete(first, group)
 
     def _compete(self, item: Pending, group: _Class) -> None:
@@ -375,13 +402,16 @@ class PendingQueue:
             ranks=None if ranking is None else {key: ranking(key) for key in +self.by_local},
         )
 
-    def bypassed(self, key: WorkloadKey) -> str:
-        """The reason of the class that parks a workload; empty when that is not the cause."""
+    def bypassed(self, key: WorkloadKey) -> Wait | None:
+        """The result of the class that parks a workload; None when that is not the cause."""
         item = self._items[key]
-        return "" if item.parked else self._classes[item.equivalence].reason
+        group = self._classes[item.equivalence]
+        if item.parked or not group.is_parked or group.result is None:
+            return None
+        return replace(group.result, workload=key)
 
     def _is_active(self, item: Pending) -> bool:
-        return not item.parked and not self._classes[item.equivalence].reason
+        return not item.parked and not self._classes[item.equivalence].is_parked
 
     def _shown_order(self, item: Pending) -> tuple[Rank, bool, OrderKey]:
         rank = _SAME if self.ranking is None else self.ranking(item.workload.queue)
@@ -401,5 +431,7 @@ class PendingQueue:
             self._parked_items[key] = None
         else:
             group.enter(item)
-            if not group.reason:
+            if not group.is_parked:
                 self._compete(item, group)
+        if not item.told:
+            group.untold[key] = None

@@ -406,10 +406,9 @@ class State:
         heads = [self._head(name, item) for name, item in self._sharing.apart(chosen)]
         decided = cycle.run(snapshot, heads)
         verdicts = [sharing.in_full(v, self._workloads[v.head.workload.key]) for v in decided]
-        for verdict in verdicts:
-            self._apply(verdict, now_us)
+        told = [wait for verdict in verdicts for wait in self._apply(verdict, now_us)]
         self._stand_sharers(now_us)
-        return result_of(verdicts)
+        return replace(result_of(verdicts), bypassed=tuple(told))
 
     def _settle(self, now_us: int) -> None:
         """Brings trees, activity, backoffs, past usage and retries up to date."""
@@ -445,12 +444,12 @@ class State:
         spared, preempted_for = self._grudges.spared(key), self._grudges.preemptor_of(key)
         return item.head(name, selector, labels, spared=spared, preempted_for=preempted_for)
 
-    def _apply(self, verdict: Verdict, now_us: int) -> None:
-        """Assumes a winner; puts a loser back into its queue."""
+    def _apply(self, verdict: Verdict, now_us: int) -> list[Wait]:
+        """Assumes a winner; puts a loser back, and returns what holds for its equals, too."""
         decision = verdict.decision
         if isinstance(decision, Admit):
             self._assume(decision, now_us)
-            return
+            return []
         assert verdict.requeue is not None
         for evict in verdict.evictions:
             self._grudges.note(evict.preemptor, evict.workload)
@@ -458,7 +457,8 @@ class State:
         item = queue.get(decision.workload)
         assert item is not None
         item.memory = verdict.memory
-        queue.settle(item, verdict.requeue, decision.reason, now_us)
+        told = queue.settle(item, verdict.requeue, decision, now_us)
+        return [replace(decision, workload=key) for key in told]
 
     def _assume(self, admit: Admit, now_us: int) -> None:
         """Counts an admission before it is written."""
@@ -491,7 +491,7 @@ class State:
         return blockers.find(workload, local, node, labels, unready=unready, paused=paused)
 
     def bypassed(self, key: WorkloadKey) -> Wait | None:
-        """Set for a workload that is parked because an equal one did not fit."""
+        """Set for a workload that is parked because an equal one did not fit: its result."""
         return self._lines.bypassed(key)
 
     def cluster_queue_status(self, name: ClusterQueueName) -> ClusterQueueStatus:

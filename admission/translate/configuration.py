@@ -13,7 +13,7 @@ from typing import Any, Final
 from admission.api import scalars
 from admission.api.config import gpu, kueue
 from admission.api.config.reading import ConfigurationError, File, UnusedField
-from admission.base import quantity
+from admission.base import names, quantity
 from admission.base.errors import InvalidValueError
 from admission.engine import model
 from admission.gpu import resources
@@ -36,6 +36,8 @@ from admission.translate import gpu_settings, namespace_settings, workload_setti
 _EXCLUDED: Final = ("gpu-operator", "kube-node-lease")
 ALWAYS_EXCLUDED: Final = ("kube-system",)
 _SAMPLING_US: Final = 300_000_000
+_SERVED: Final = ("pod", "batch/job")
+"""Kinds of jobs that are looked at themselves."""
 _RETRY_JITTER: Final = 1.2
 SECOND_US: Final = 10**6
 _MAX_PORT: Final = 65535
@@ -86,6 +88,7 @@ class _Reader:
 
     def settings(self) -> Settings:
         """The settings; meaningless where there are problems."""
+        self._frameworks()
         return Settings(
             namespace=self._namespace(),
             gpu=self._gpu_settings(),
@@ -94,6 +97,17 @@ class _Reader:
             leader_election=self._leader_election(),
             webhook=self._webhook(),
         )
+
+    def _frameworks(self) -> None:
+        """Names each kind of job that is asked for and not served."""
+        found = self._kueue.integrations
+        for name in (found.frameworks if found else None) or ():
+            if name not in _SERVED:
+                why = (
+                    f"{name} is not served: its pods run outside quota unless their template has "
+                    f"the label {names.QUEUE_LABEL}"
+                )
+                self.unused.append(UnusedField(path=f"integrations.frameworks[{name}]", why=why))
 
     def _namespace(self) -> str:
         return self._checked_namespace("namespace", self._kueue.namespace or _DEFAULTS.namespace)

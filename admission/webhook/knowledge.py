@@ -16,6 +16,7 @@ from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.policy.knowledge import QueueFacts
 from admission.policy.offering import FactsCache
+from admission.policy.reach import Reach
 
 WATCHED: Final[Mapping[Resource, type[views.Object]]] = MappingProxyType(
     {
@@ -24,6 +25,7 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = MappingProxyType(
         resources.RESOURCE_QUOTAS: NamespaceQuota,
         resources.LOCAL_QUEUES: views.LocalQueue,
         resources.CLUSTER_QUEUES: views.ClusterQueue,
+        resources.COHORTS: views.Cohort,
         resources.RESOURCE_FLAVORS: views.ResourceFlavor,
         resources.WORKLOAD_PRIORITY_CLASSES: views.WorkloadPriorityClass,
     }
@@ -43,6 +45,7 @@ class ClusterKnowledge:
         self._missing = frozenset(WATCHED)
         self._versions: dict[Resource, str] = {}
         self._facts = FactsCache()
+        self._reach = Reach()
 
     # ------------------------------------------------------------------------------- writers
 
@@ -53,6 +56,10 @@ class ClusterKnowledge:
             grouped.setdefault(item.metadata.namespace, {})[item.metadata.name] = item
         with self._write:
             self._check(kind)
+            for name in self._kinds[kind].get("", _EMPTY).keys() - grouped.get("", {}).keys():
+                self._unreach(kind, name)
+            for item in grouped.get("", {}).values():
+                self._extend(kind, item)
             self._kinds[kind] = grouped
             self._missing -= {kind}
             self._versions[kind] = version
@@ -66,6 +73,7 @@ class ClusterKnowledge:
             known = siblings.get(name)
             if known is None or _content(known) != _content(item):
                 self._put(kind, namespace, {**siblings, name: item})
+                self._extend(kind, item)
             self._versions[kind] = item.metadata.resource_version
 
     def delete(self, kind: Resource, item: views.Object) -> None:
@@ -77,6 +85,7 @@ class ClusterKnowledge:
             if name in siblings:
                 rest = {key: value for key, value in siblings.items() if key != name}
                 self._put(kind, namespace, rest)
+                self._unreach(kind, name)
             self._versions[kind] = item.metadata.resource_version
         if kind == resources.CLUSTER_QUEUES:
             self._facts.forget(name)
@@ -84,6 +93,19 @@ class ClusterKnowledge:
     def _check(self, kind: Resource) -> None:
         if kind not in WATCHED:
             raise InternalError(f"{kind.qualified}: the webhook does not watch this kind")
+
+    def _extend(self, kind: Resource, item: views.Object) -> None:
+        """Tells the quota trees of a ClusterQueue or Cohort."""
+        if kind == resources.CLUSTER_QUEUES:
+            self._reach.set_queue(cast("views.ClusterQueue", item))
+        elif kind == resources.COHORTS:
+            self._reach.set_cohort(cast("views.Cohort", item))
+
+    def _unreach(self, kind: Resource, name: str) -> None:
+        if kind == resources.CLUSTER_QUEUES:
+            self._reach.drop_queue(name)
+        elif kind == resources.COHORTS:
+            self._reach.drop_cohort(name)
 
     def _put(self, kind: Resource, namespace: str, objects: _Objects) -> None:
         spaces = {key: value for key, value in self._kinds[kind].items() if key != namespace}
@@ -128,6 +150,10 @@ class ClusterKnowledge:
     def queue_facts(self, queue: views.ClusterQueue) -> QueueFacts:
         """What follows from the queue and the flavors of this moment."""
         return self._facts.facts(queue, self)
+
+    def most(self, queue: str, flavor: str, resource: str) -> int | None:
+        """The most that a ClusterQueue could take of a flavor; None where it is not known."""
+        return self._reach.most(queue, flavor, resource)
 
     def resource_flavor(self, name: str) -> views.ResourceFlavor | None:
         """The ResourceFlavor."""

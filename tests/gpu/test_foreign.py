@@ -9,6 +9,7 @@ import pytest
 from admission.gpu import foreign, resources
 from admission.policy import pods
 from admission.policy.knowledge import Context
+from admission.policy.queueing import Standing
 from tests.policy.builders import NOW_US, RULES, make_cluster, make_pod, read
 
 GUIDE = Path(__file__).parents[2] / "docs" / "limits-of-support.md"
@@ -38,4 +39,4 @@ def test_a_name_that_is_managed_is_held_like_a_gpu() -> None:
     cluster = make_cluster("default")
     assert pods.mutate(pod, context, RULES, cluster).operations == ()
     outcome = pods.mutate(pod, context, replace(RULES, managed=managed), cluster)
-    assert outcome.standing is pods.Standing.QUEUED
+    assert outcome.standing is Standing.QUEUED

@@ -389,11 +389,22 @@ def test_req_16_shares_above_one_fail_only_where_the_plugin_says_so():
 
 
 def test_no_flavor_with_enough_quota_still_names_the_first_that_could():
+    """Who knows all quota trees speaks of device names; of what they are worth, only this."""
     small = dataclasses.replace(SLICED, ceilings={mig("1g.10gb"): 1})
     result = run(make_container(amounts={GPU: 2}), flavors=(small,))
     assert isinstance(result, Rewrite)
     assert result.flavor == "sliced"
-    assert "can never give 2 of nvidia.com/mig-1g.10gb" in result.warnings[-1]
+    assert not [text for text in result.warnings if "Too big" in text]
+
+
+def test_more_memory_than_the_flavor_has_quota_for_is_told():
+    small = dataclasses.replace(SLICED, ceilings={MEMORY: 10 * 2**30})
+    result = run(make_container(amounts={GPU: 2}), flavors=(small,))
+    assert isinstance(result, Rewrite)
+    assert result.warnings[-1] == (
+        "Too big: asks 20Gi gpu-admission.dev/gpu-memory, flavor sliced can reach 10Gi."
+        " Ask for at most 10Gi, or have the quota raised"
+    )
 
 
 BAD_FLAVORS = {

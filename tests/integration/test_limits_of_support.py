@@ -12,6 +12,7 @@ from admission.gpu import foreign
 from admission.policy import topology
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
+from tests.integration import queued
 from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
@@ -163,6 +164,95 @@ def test_a_foreign_topology_gate_is_left_alone(system: System, team: str) -> Non
         what="only the foreign gate left",
     )
     system.delete_pod(team, "gated")
+
+
+def test_fields_of_queues_and_flavors_without_effect_are_told(system: System) -> None:
+    name = "sliced"
+    flavor = {
+        "apiVersion": f"{K}/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": name},
+        "spec": {"topologyName": "racks", "nodeLabels": {"a": "b"}},
+    }  # fmt: skip
+    (warning,) = system.create(f"{KUEUE}/resourceflavors", flavor, dry=False).warnings
+    assert "Without effect: spec.topologyName is not supported" in warning
+    quotas = [{"name": names.GPU_RESOURCE, "nominalQuota": 1}]
+    group = {
+        "coveredResources": [names.GPU_RESOURCE],
+        "flavors": [{"name": name, "resources": quotas}],
+    }
+    queue = {
+        "apiVersion": f"{K}/v1beta2", "kind": "ClusterQueue", "metadata": {"name": name},
+        "spec": {
+            "namespaceSelector": {}, "resourceGroups": [group],
+            "concurrentAdmissionPolicy": {"migration": {"mode": "RetainFirstAdmission"}},
+        },
+    }  # fmt: skip
+    (warning,) = system.create(f"{KUEUE}/clusterqueues", queue, dry=False).warnings
+    assert "Without effect: spec.concurrentAdmissionPolicy is not supported" in warning
+    status, reason, message = queued.await_condition(
+        system,
+        queued.path("clusterqueues", name),
+        names.SPEC_SUPPORTED,
+        lambda told: "concurrentAdmissionPolicy" in told[2] and name in told[2],
+    )
+    assert (status, reason) == ("False", "FieldsWithoutEffect")
+    assert "quota is given without looking at racks or blocks" in message
+
+
+# ----------------------------------------------------------------------------------------- too big
+
+
+def test_a_pod_that_can_never_fit_is_told_at_creation_and_on_a_dry_run(
+    system: System, team: str
+) -> None:
+    text = (
+        f"Too big: asks 64 nvidia.com/gpu, ClusterQueue {team} can reach 4. Ask for at most 4, or"
+        " have the quota raised"
+    )
+    pod = make_pod({names.GPU_RESOURCE: "64"})
+    pod["metadata"]["name"] = "huge"
+    assert system.create(pods(team), pod, dry=True).warnings == [text]
+    assert system.create(pods(team), pod, dry=False).warnings == [text]
+    system.delete_pod(team, "huge")
+    assert system.create(pods(team), make_pod({names.GPU_RESOURCE: "4"})).warnings == []
+
+
+def test_a_job_whose_pods_together_can_never_fit_is_told(system: System, team: str) -> None:
+    pod = make_pod({names.GPU_RESOURCE: "2"})
+    template = {"spec": {**pod["spec"], "restartPolicy": "Never"}}
+    job = {"metadata": {"name": "j"}, "spec": {"parallelism": 3, "completions": 3,
+                                               "template": template}}  # fmt: skip
+    (warning,) = system.create(f"/apis/batch/v1/namespaces/{team}/jobs", job).warnings
+    assert warning == (
+        f"Too big: asks 6 nvidia.com/gpu (3 pods of 2), ClusterQueue {team} can reach 4. Run at"
+        " most 2 such pods at a time, or have the quota raised"
+    )
+
+
+def test_what_a_cohort_could_lend_counts(system: System) -> None:
+    team = system.add_team(quota=1, cohortName="lending")
+    system.add_cluster_queue("lender", quota=9, flavors=(team,), cohortName="lending")
+    system.wait_webhook()
+    assert system.create(pods(team), make_pod({names.GPU_RESOURCE: "10"})).warnings == []
+    (warning,) = system.create(pods(team), make_pod({names.GPU_RESOURCE: "11"})).warnings
+    assert f"ClusterQueue {team} can reach 10" in warning
+
+
+# -------------------------------------------------------------------------------------- equal pods
+
+
+def test_each_of_several_equal_pods_says_the_numbers(system: System) -> None:
+    team = system.add_team(quota=2)
+    for name in ("running", "a", "b", "c"):
+        system.create_pod(team, name, gpus=2)
+    system.wait_released(team, "running")
+    for name in ("a", "b", "c"):
+        condition = system.wait_condition(team, name)
+        assert condition["reason"] == "WaitingForQuota"
+        assert f"asks 2, 0 free now, at most 2; held by {team} (2)" in condition["message"]
+    for workload in system.api.get(queued.path("workloads", ns=team))["items"]:
+        told = queued.condition(workload, "QuotaReserved")
+        assert told is not None
+        assert told[0] == "True" or "2 more needed" in told[2]
 
 
 # ------------------------------------------------------------------------------------ queue labels

@@ -14,6 +14,7 @@ from admission.policy import documents, offering, pods
 from admission.policy.documents import Pod
 from admission.policy.knowledge import Context, QueueFacts, Rules
 from admission.policy.pods import Outcome
+from admission.policy.reach import Reach
 
 NOW_US = 1_790_000_000_000_000
 OLD = "2026-01-01T00:00:00Z"
@@ -37,6 +38,7 @@ class Cluster:
     namespaces: Mapping[str, views.Namespace] = field(default_factory=dict)
     local_queues: Mapping[tuple[str, str], views.LocalQueue] = field(default_factory=dict)
     cluster_queues: Mapping[str, views.ClusterQueue] = field(default_factory=dict)
+    cohorts: Mapping[str, views.Cohort] = field(default_factory=dict)
     flavors: Mapping[str, views.ResourceFlavor] = field(default_factory=dict)
     priority_classes: frozenset[str] = frozenset()
     limits: tuple[views.LimitRange, ...] = ()
@@ -56,6 +58,14 @@ class Cluster:
 
     def queue_facts(self, queue: views.ClusterQueue) -> QueueFacts:
         return offering.describe(queue, self)
+
+    def most(self, queue: str, flavor: str, resource: str) -> int | None:
+        found = Reach()
+        for one in self.cluster_queues.values():
+            found.set_queue(one)
+        for cohort in self.cohorts.values():
+            found.set_cohort(cohort)
+        return found.most(queue, flavor, resource)
 
     def resource_flavor(self, name: str) -> views.ResourceFlavor | None:
         return self.flavors.get(name)

@@ -127,20 +127,24 @@ def test_a_resource_without_quota_is_named():
         (QUOTA, "", "10001m", False),
         ({"a": {"cpu": "10+2"}}, "all", "12", True),
         ({"a": {"cpu": "10+2"}}, "all", "13", False),
-        (QUOTA, "all", "9999", True),
+        (QUOTA, "all", "110", True),
+        (QUOTA, "all", "111", False),
+        (QUOTA, "empty", "11", False),
         ({"a": {"cpu": "1"}, "b": {"cpu": "20"}}, "", "15", True),
     ],
     ids=[
-        "nominal", "over nominal", "with borrowing", "over borrowing", "no limit in a cohort",
-        "another flavor",
+        "nominal", "over nominal", "with borrowing", "over borrowing", "all of a cohort",
+        "over a cohort", "a cohort with nothing to lend", "another flavor",
     ],
 )  # fmt: skip
 def test_what_no_flavor_can_ever_give_is_named(quotas, cohort, cpu, fits):
     cluster = make_world(make_cluster_queue(quotas, cohort=cohort))
+    lender = make_cluster_queue({"a": {"cpu": "100"}}, name="lender", cohort="all")
+    cluster.cluster_queues = {**cluster.cluster_queues, "lender": lender}
     found = [
         text
         for text in warnings(cluster, gpus=0, labels={QUEUE: "default"}, requests={"cpu": cpu})
-        if "can never give" in text
+        if text.startswith("Too big")
     ]
     assert (not found) is fits
 
@@ -148,14 +152,60 @@ def test_what_no_flavor_can_ever_give_is_named(quotas, cohort, cpu, fits):
 def test_the_sentence_names_amount_queue_and_flavors():
     (text,) = warnings(make_world(), requests={"cpu": "11", "memory": "1Gi"})
     assert text == (
-        'ClusterQueue "gpus" can never give 11 of cpu, 1Gi of memory in one flavor (it has a): ask'
-        " for less"
+        "Too big: asks 11 cpu, ClusterQueue gpus can reach 10. Ask for at most 10, or have the"
+        " quota raised"
     )
 
 
-def test_more_gpus_than_the_quota_can_ever_give_are_named():
-    (text,) = warnings(make_world(), gpus=9)
-    assert "can never give 9 of nvidia.com/gpu" in text
+def make_pools(cohort: str = "", **more: views.Cohort) -> Cluster:
+    """16 GPUs of one kind and 8 of another."""
+    quotas = {"a100": {"nvidia.com/gpu": "16"}, "h100": {"nvidia.com/gpu": "8"}}
+    cluster = make_cluster(
+        "default", flavors={name: make_flavor(name, "A100-SXM4-80GB") for name in quotas}
+    )
+    queue = make_cluster_queue(quotas, name="gpus", cohort=cohort)
+    cluster.cluster_queues = {"gpus": queue}
+    cluster.cohorts = more
+    return cluster
+
+
+def test_more_gpus_than_any_flavor_can_reach_are_told_with_what_to_do():
+    (text,) = warnings(make_pools(), gpus=64)
+    assert text == (
+        "Too big: asks 64 nvidia.com/gpu, ClusterQueue gpus can reach 16 in one flavor (a100 16,"
+        " h100 8). Ask for at most 16, or have the quota raised"
+    )
+    assert warnings(make_pools(), gpus=16) == ()
+
+
+def test_what_a_cohort_could_lend_counts():
+    pool = views.ResourceGroup(
+        covered_resources=("nvidia.com/gpu",),
+        flavors=(
+            views.FlavorQuotas(
+                name="h100",
+                resources=(views.ResourceQuota(name="nvidia.com/gpu", nominal_quota="60"),),
+            ),
+        ),
+    )
+    cohort = views.Cohort(
+        metadata=views.ObjectMeta(name="all"), spec=views.CohortSpec(resource_groups=(pool,))
+    )
+    assert warnings(make_pools("all", all=cohort), gpus=64) == ()
+    (text,) = warnings(make_pools("all", all=cohort), gpus=69)
+    assert "can reach 68 in one flavor (a100 16, h100 68)" in text
+
+
+def test_resources_that_fit_only_in_different_flavors_are_told_together():
+    quotas = {"a": {"cpu": "10", "memory": "1Gi"}, "b": {"cpu": "1", "memory": "10Gi"}}
+    cluster = make_world(make_cluster_queue(quotas))
+    asked = {"cpu": "5", "memory": "5Gi"}
+    found = warnings(cluster, gpus=0, labels={QUEUE: "default"}, requests=asked)
+    (text,) = (text for text in found if text.startswith("Too big"))
+    assert text == (
+        "Too big: asks 5 cpu with 5Gi memory, ClusterQueue gpus has no flavor that can reach all"
+        " of it (a, b). Ask for less, or have the quota raised"
+    )
 
 
 def test_no_warning_is_guessed_from_a_cache_that_is_not_filled():

@@ -15,7 +15,14 @@ from admission.policy.knowledge import Context, Rules
 from admission.policy.pods import Outcome
 from admission.policy.queueing import Standing
 from tests.policy import builders
-from tests.policy.builders import NOW_US, RULES, Cluster, make_cluster
+from tests.policy.builders import (
+    NOW_US,
+    RULES,
+    Cluster,
+    make_cluster,
+    make_cluster_queue,
+    make_flavor,
+)
 
 ANNOTATION = names.WORKLOAD_ANNOTATION
 CONTEXT = Context(namespace="team-a", now_us=NOW_US)
@@ -210,6 +217,30 @@ def test_an_owner_that_is_not_known_frees_no_job_from_its_queue():
     changed = mutated(document, Cluster())
     assert changed["spec"]["suspend"] is True
     assert changed["metadata"]["labels"] == {names.QUEUE_LABEL: "default"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked"),
+    [
+        ({"parallelism": 8, "completions": 8}, "64 nvidia.com/gpu (8 pods of 8)"),
+        ({"parallelism": 9, "completions": 4}, "32 nvidia.com/gpu (4 pods of 8)"),
+        ({"parallelism": 8, "annotations": {names.JOB_MIN_PARALLELISM: "3"}},
+         "24 nvidia.com/gpu (3 pods of 8)"),
+        ({"parallelism": 8, "annotations": {names.JOB_MIN_PARALLELISM: "2"}}, ""),
+        ({"parallelism": 2}, ""),
+    ],
+    ids=["all pods", "no more than completions", "the least", "the least fits", "fits"],
+)  # fmt: skip
+def test_a_job_whose_pods_together_can_never_fit_is_told(changes: dict[str, Any], asked: str):
+    cluster = make_cluster("default", flavors={"a": make_flavor("a", "A100-SXM4-80GB")})
+    quotas = {"a": {"nvidia.com/gpu": "16"}}
+    cluster.cluster_queues = {"gpus": make_cluster_queue(quotas, name="gpus")}
+    found = mutate(in_queue(gpus=8, **changes), cluster).warnings
+    expected = (
+        f"Too big: asks {asked}, ClusterQueue gpus can reach 16. Run at most 2 such pods at a"
+        " time, or have the quota raised"
+    )
+    assert [text for text in found if "Too big" in text] == ([expected] if asked else [])
 
 
 def test_where_a_queue_is_required_a_gpu_job_without_one_is_suspended_and_its_user_told():

@@ -235,11 +235,50 @@ def test_a_newcomer_equal_to_one_that_failed_is_parked_on_arrival():
     assert made.active("solo") == ["small"]
     bypassed = made.state.bypassed(key("twin"))
     assert bypassed is not None
-    assert (bypassed.reason, bypassed.message) == (
-        "WaitingForQuota",
-        "Bypassed scheduling evaluation because an equivalent workload recently failed",
-    )
+    assert (bypassed.workload, bypassed.reason) == (key("twin"), "WaitingForQuota")
+    assert bypassed.message.endswith("3 more needed")
+    assert [one.holders for one in bypassed.shortages] == [((SOLO, 4000),)]
     assert made.state.bypassed(NEW) is None
+
+
+def test_what_is_said_of_one_holds_for_all_its_equals_and_is_told_once():
+    twins = [want(name, "solo", 3, t=at) for at, name in enumerate(("a", "b", "c"))]
+    made = world(cq("solo", 4), held("running", "solo", 4), want("other", "solo", 2), *twins)
+
+    told = made.cycle().bypassed
+    told += made.cycle().bypassed
+    said = made.state.bypassed(key("b"))
+
+    assert [one.workload.name for one in told] == ["b", "c"]
+    assert said in told
+    made.finish("running")
+    made.add(held("running", "solo", 4))
+    assert made.cycle().bypassed == ()
+
+
+def test_another_reason_is_told_to_all_equals_and_a_result_to_newcomers():
+    twins = [want(name, "solo", 3, t=at) for at, name in enumerate(("a", "b"))]
+    made = world(cq("solo", 4), held("running", "solo", 4), *twins)
+    assert [one.reason for one in made.cycle().bypassed] == ["WaitingForQuota"]
+
+    made.state.set_cluster_queue(cq("solo", 2), NOW_US)
+    made.add(want("c", "solo", 3, t=9))
+    told = made.cycle().bypassed
+
+    assert {one.workload.name: one.reason for one in told} == dict.fromkeys(
+        ["b", "c"], "ExceedsMaxQuota"
+    )
+
+
+def test_a_write_to_a_workload_that_heard_the_result_does_not_make_it_news():
+    twins = [want(name, "solo", 3, t=at) for at, name in enumerate(("a", "b"))]
+    made = world(cq("solo", 4), held("running", "solo", 4), *twins)
+    assert made.cycle().bypassed != ()
+
+    made.state.set_cluster_queue(cq("solo", 4, 1), NOW_US)  # tried again
+    change(made, "b", gates="")
+
+    assert made.cycle().bypassed == ()
 
 
 def test_a_skipped_workload_stays_in_line():

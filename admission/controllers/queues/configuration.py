@@ -182,6 +182,10 @@ class Configuration:
         self.flavors[name] = view
         self._touch_seen(resources.RESOURCE_FLAVORS, known, view)
         self._touch_left(resources.TOPOLOGIES, _topology(known), _topology(view))
+        if known is not None and _topology(known) != _topology(view):
+            for queue, found in self.cluster_queues.items():
+                if name in _flavors(found):
+                    self._touch(resources.CLUSTER_QUEUES, queue)
         self._guard.set_flavor(name, view.spec.node_labels or {})
         self._state.set_resource_flavor(queues.resource_flavor(view))
         return known is not None and _is_same(known, view) and known.spec == view.spec

@@ -25,7 +25,8 @@ _SECOND_US: Final = 1_000_000
 _UNREADABLE: Final = "Unknown"
 """Reason of a queue that admits nothing for no reason that Kueue has a name for."""
 
-_ABOUT_GPUS: Final = (names.CAPACITY_SUFFICIENT, names.COSTS_EXACT)
+_OWN: Final = (names.CAPACITY_SUFFICIENT, names.COSTS_EXACT, names.SPEC_SUPPORTED)
+"""Conditions of ours; one that nothing is to be said about is taken away."""
 
 
 def cluster_queue(
@@ -40,7 +41,7 @@ def cluster_queue(
         view: the ClusterQueue.
         status: as the state knows it.
         now: of conditions that change.
-        about_gpus: conditions about the GPUs behind its quota, as far as anything is known.
+        about_gpus: conditions of ours about its GPUs and its spec, as far as there are any.
     """
     return {
         **_common(view, view.status, status, now, about_gpus),
@@ -158,9 +159,7 @@ def _common(
 ) -> dict[str, Any]:
     changes = [_active(view, status, now), *about_gpus]
     known = {one.type for one in changes}
-    kept = [
-        one for one in found.conditions or () if one.type not in _ABOUT_GPUS or one.type in known
-    ]
+    kept = [one for one in found.conditions or () if one.type not in _OWN or one.type in known]
     return {
         "conditions": conditions.to_wire(conditions.merge(kept, *changes)),
         "pendingWorkloads": status.pending,

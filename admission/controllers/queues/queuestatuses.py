@@ -16,6 +16,7 @@ from admission.controllers.queues import queuemetrics, queuestatus
 from admission.controllers.queues.accounting import Accounting
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.queues.finalizers import Finalizers
+from admission.controllers.queues.support import Support
 from admission.controllers.queues.throttle import Throttle
 from admission.controllers.seeing import observed
 from admission.controllers.writing import writes
@@ -62,7 +63,7 @@ class QueueStatuses:
         self._lanes = lanes
         self._clock = clock
         self._accounting = accounting
-        self._about_gpus = about_gpus
+        self._about = (*about_gpus, Support(configuration).condition)
         accounting.ask_cohorts_of(state.cohorts_of)
         self._log = logs.get("queues")
         self._throttle = Throttle(interval_seconds)
@@ -206,7 +207,7 @@ class QueueStatuses:
             is_readable=problem is None,
         )
         queuemetrics.cluster_queue(view, found, around)
-        about = filter(None, (condition(view, now) for condition in self._about_gpus))
+        about = filter(None, (condition(view, now) for condition in self._about))
         return _Built(view, resource, queuestatus.cluster_queue(view, found, now, about))
 
     def _cohort(self, name: str) -> _Built | None:

@@ -17,16 +17,10 @@ ResourceFlavor = views.ResourceFlavor
 Cohort = views.Cohort
 
 
-class ClusterQueueSpec(views.ClusterQueueSpec, frozen=True, kw_only=True):
-    """Spec of a ClusterQueue under review."""
-
-    concurrent_admission_policy: dict[str, Any] | None = None
-
-
 class ClusterQueue(views.Object, frozen=True, kw_only=True):
     """A ClusterQueue under review."""
 
-    spec: ClusterQueueSpec = ClusterQueueSpec()
+    spec: views.ClusterQueueSpec = views.ClusterQueueSpec()
 
 
 class Resources(View, frozen=True, kw_only=True):

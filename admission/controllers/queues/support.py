@@ -1,0 +1,51 @@
+"""The condition of a ClusterQueue about fields of it and of its flavors that have no effect."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from admission.api import views
+from admission.base import names
+from admission.controllers.queues.configuration import Configuration
+from admission.controllers.workloads import conditions
+
+_REASON: Final = "FieldsWithoutEffect"
+_MOST_FLAVORS: Final = 5
+
+
+class Support:
+    """Knows which fields Kueue serves and this program does not (ADR 0091)."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+
+    def condition(self, queue: views.ClusterQueue, now: datetime) -> views.Condition | None:
+        """``SpecSupported=False`` with the fields; None where all of them have an effect."""
+        found = list(self._without_effect(queue))
+        if not found:
+            return None
+        return conditions.make(
+            names.SPEC_SUPPORTED,
+            status=False,
+            reason=_REASON,
+            message=f"Without effect: {'; '.join(found)}. See docs/limits-of-support.md",
+            now=now,
+            generation=queue.metadata.generation,
+        )
+
+    def _without_effect(self, queue: views.ClusterQueue) -> Iterator[str]:
+        if queue.spec.concurrent_admission_policy is not None:
+            yield "spec.concurrentAdmissionPolicy, flavors are tried in their order"
+        flavors = [
+            quotas.name
+            for group in queue.spec.resource_groups or ()
+            for quotas in group.flavors
+            if (known := self._configuration.flavors.get(quotas.name)) is not None
+            and known.spec.topology_name
+        ]
+        if flavors:
+            more = ", ..." if len(flavors) > _MOST_FLAVORS else ""
+            yield (
+                f"spec.topologyName of ResourceFlavor {', '.join(flavors[:_MOST_FLAVORS])}{more},"
+                " quota is given without looking at racks or blocks"
+            )
