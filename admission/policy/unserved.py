@@ -5,7 +5,7 @@ that its owner ruled out. It is warned about where it may be left out without ha
 Jobs in a queue are looked at (ADR 0091).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from admission.base import names
@@ -13,15 +13,15 @@ from admission.policy import fielderrors, metadata_rules, topology
 from admission.policy.documents import Pod
 from admission.policy.fielderrors import FieldError
 
-GUIDE: Final = "docs/limits-of-support.md"
-"""Where a user reads what to do instead."""
-
 REFUSED_TOPOLOGY: Final = (
     topology.REQUIRED, topology.SLICE_REQUIRED, topology.SLICE_CONSTRAINTS,
 )  # fmt: skip
 """Annotations without which the pods must not run."""
 
 WARNED_TOPOLOGY: Final = tuple(key for key in topology.KEYS if key not in REFUSED_TOPOLOGY)
+
+_REFUSED: Final = frozenset(REFUSED_TOPOLOGY)
+_WARNED: Final = frozenset(WARNED_TOPOLOGY)
 
 _NO_GROUPS: Final = (
     "pod groups are not supported yet, and the pod would wait for ever: leave the group out and"
@@ -48,26 +48,38 @@ def update_errors(old: Pod, new: Pod) -> list[FieldError]:
 def warnings(pod: Pod) -> tuple[str, ...]:
     """Requests of a new pod, or of the template of a new Job, that have no effect."""
     annotations = pod.metadata.annotations or {}
-    return (
-        *(
-            f"metadata.annotations[{key}] has no effect: topology-aware scheduling is not"
-            " supported; quota is given without it, and kube-scheduler places the pod"
-            for key in WARNED_TOPOLOGY
-            if key in annotations and not any(one in annotations for one in REFUSED_TOPOLOGY)
-        ),
-        *_foreign_gate(pod),
-    )
+    if not _REFUSED.isdisjoint(annotations):
+        return ()  # the error says so
+    topologies = [] if _WARNED.isdisjoint(annotations) else _topologies(annotations)
+    return (*topologies, *_foreign_gate(pod))
+
+
+def _topologies(annotations: Mapping[str, str]) -> Iterator[str]:
+    for key in WARNED_TOPOLOGY:
+        if key in annotations:
+            yield (
+                f"metadata.annotations[{key}] has no effect: topology-aware scheduling is not"
+                " supported; quota is given without it, and kube-scheduler places the pod"
+            )
 
 
 def _group(pod: Pod) -> Iterator[FieldError]:
+    metadata = pod.metadata
+    if names.POD_GROUP_NAME not in (metadata.annotations or {}) and (
+        names.POD_GROUP_NAME not in (metadata.labels or {})
+    ):
+        return
     path, name = metadata_rules.group_name(pod)
     if name:
         yield fielderrors.forbidden(path, _NO_GROUPS)
 
 
 def _required_topology(pod: Pod) -> Iterator[FieldError]:
+    annotations = pod.metadata.annotations or {}
+    if _REFUSED.isdisjoint(annotations):
+        return
     for key in REFUSED_TOPOLOGY:
-        if key in (pod.metadata.annotations or {}):
+        if key in annotations:
             yield fielderrors.forbidden(topology.PATH.key(key), _NO_TOPOLOGY)
 
 
