@@ -64,7 +64,8 @@ class Separate(Installed):
                        *more]  # fmt: skip
             with self.logs[name].open("ab") as log:
                 self._processes.append(subprocess.Popen(command, stdout=log, stderr=log))
-        waiting.until(self.is_ready, what=f"webhook and controller ready, see {self.folder}")
+        ready = f"webhook and controller ready, see {self.folder}"
+        waiting.until(self.is_ready, what=ready, within_seconds=90)  # a busy machine starts late
         self.wait_reviewed()
 
     def _configuration(self) -> dict[str, Any]:
