@@ -8,7 +8,6 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -116,10 +115,10 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not news."""
 
-    def _writable(self, options: Mapping[str, Any] = MappingProxyType({})) -> Api:
-        """Where the request writes; the options of a deletion may stand in its body."""
+    def _writable(self, options: Mapping[str, Any] | None = None) -> Api:
+        """Where the request writes; options in the body of a deletion stand for its query."""
         query = parse_qs(urlsplit(self.path).query, keep_blank_values=True)
-        asked = [*query.get("dryRun", ()), *(options.get("dryRun") or ())]
+        asked = (options or query).get("dryRun") or ()
         if any(one != "All" for one in asked):
             raise errors.make(400, f"dryRun: Invalid value: {asked}: must be All")
         return self.api.dry_run() if asked else self.api
