@@ -26,6 +26,14 @@ class Target:
         """
         return credentials.namespace(self.kubeconfig, context=self.context)
 
+    def check(self) -> None:
+        """Reads the kubeconfig, and asks no server.
+
+        Raises:
+            KubeError: the kubeconfig cannot be read or used.
+        """
+        credentials.load(self.kubeconfig, context=self.context, connections=1)
+
     def connect(
         self,
         *,

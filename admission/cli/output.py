@@ -10,10 +10,15 @@ from typing import Any, Final, NoReturn
 import click
 import rich.console
 
+from admission.app.addresses import AddressError
 from admission.base.errors import AdmissionError
 from admission.kube import errors
 
 _ADVICE: Final = (
+    (
+        errors.ConfigurationError,
+        "check the file of --kubeconfig, or $KUBECONFIG: kubectl config view --kubeconfig FILE",
+    ),
     (
         errors.TransportError,
         "is the API server of the kubeconfig up, and reached from here? kubectl get --raw /readyz",
@@ -81,6 +86,8 @@ def reported(advice: str = "") -> Iterator[None]:
 
 def _advice(error: Exception) -> str:
     """What to do next about an error, whatever the command was; empty for most."""
+    if isinstance(error, AddressError):
+        return error.advice
     if isinstance(error, OSError):
         return _IN_USE if error.errno == errno.EADDRINUSE else ""
     return next((text for kind, text in _ADVICE if isinstance(error, kind)), "")

@@ -6,7 +6,14 @@ from typing import Any, Final
 
 import click
 
-from admission.app import configuration, connection, processes, supervisor, webhook_process
+from admission.app import (
+    addresses,
+    configuration,
+    connection,
+    processes,
+    supervisor,
+    webhook_process,
+)
 from admission.app.controller import Address
 from admission.cli import options, output
 from admission.cli.addresses import ADDRESS
@@ -106,6 +113,8 @@ def webhook(
     if client_ca or health_bind:
         settings = _with_webhook(settings, client_ca, health_bind)
     with output.reported(_UNREACHABLE):
+        health = _optional(settings.webhook.health_address)
+        addresses.check_free({"--bind": address, "--health-bind": health})
         webhook_process.serve(
             connection.Target(kubeconfig), address, directory, settings, log_level
         )
@@ -148,10 +157,12 @@ def controller(
     visibility = visibility_bind or _optional(settings.controller.visibility_address)
     needs_certificate = visibility or settings.controller.secure_metrics
     directory = (cert_dir or _certificates(settings)) if needs_certificate else None
+    pages = metrics_bind or _optional(settings.controller.metrics_address)
     with output.reported(_UNREACHABLE):
+        addresses.check_free(_controller_addresses(pages, visibility, settings))
         processes.run_controller(
             connection.Target(kubeconfig),
-            metrics_bind or _optional(settings.controller.metrics_address),
+            pages,
             settings,
             leader_election=elect,
             visibility=visibility,
@@ -218,7 +229,18 @@ def run(
             *(["--pause-admission"] if pause_admission else []), *common,
         ],
     }  # fmt: skip
+    served = bind or _address(settings.webhook.address)
+    shown = metrics_bind or _optional(settings.controller.metrics_address)
+    lists = visibility_bind or _optional(settings.controller.visibility_address)
     with output.reported():
+        connection.Target(kubeconfig).check()
+        addresses.check_free(
+            {
+                "--bind": served,
+                "--health-bind": health_bind or _optional(settings.webhook.health_address),
+                **_controller_addresses(shown, lists, settings),
+            }
+        )
         supervisor.Supervisor(commands).run()
 
 
@@ -231,6 +253,17 @@ def _with_webhook(
     if health_bind:
         changes["health_address"] = ListenAddress(host=health_bind.host, port=health_bind.port)
     return settings.model_copy(update={"webhook": settings.webhook.model_copy(update=changes)})
+
+
+def _controller_addresses(
+    pages: Address | None, visibility: Address | None, settings: Settings
+) -> dict[str, Address | None]:
+    """Where the controller listens, by the option or field that says so."""
+    return {
+        "--metrics-bind": pages,
+        "health.healthProbeBindAddress": _optional(settings.controller.health_address),
+        "--visibility-bind": visibility,
+    }
 
 
 def _settings(config_file: Path | None) -> Settings:

@@ -80,7 +80,7 @@ def load(
     except _UNUSABLE as error:
         source = kubeconfig or "the pod's service account or the default kubeconfig"
         raise errors.ConfigurationError(
-            f"no access to an API server from {source}: {error}"
+            f"no access to an API server from {source}: {_in_one_line(error)}"
         ) from error
     return _endpoint(configuration, connections)
 
@@ -102,9 +102,13 @@ def namespace(kubeconfig: str | None = None, *, context: str | None = None) -> s
             config_file=kubeconfig
         )
     except _UNUSABLE as error:
-        raise errors.ConfigurationError(f"no kubeconfig: {error}") from error
+        raise errors.ConfigurationError(f"no kubeconfig: {_in_one_line(error)}") from error
     found = next((one for one in contexts if one["name"] == context), current)
     return str((found.get("context") or {}).get("namespace") or _DEFAULT_NAMESPACE)
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _own_namespace() -> str:
