@@ -46,6 +46,7 @@ controlplane: ## compile the control plane for tests if needed; the last line is
 lock: $(READY) ## pin the newest allowed packages in requirements.lock
 	$(COMPILE) --upgrade --group dev pyproject.toml -o requirements.lock
 	$(COMPILE) --upgrade --constraint requirements.lock pyproject.toml -o deploy/requirements.lock
+	$(COMPILE) --upgrade --constraint requirements.lock deploy/build.in -o deploy/build.lock
 	$(COMPILE) --upgrade tests/controlplane/toolchain.in -o tests/controlplane/toolchain.lock
 
 clean: ## remove .venv and caches; the compiled control plane stays

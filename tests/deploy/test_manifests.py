@@ -1,12 +1,14 @@
 """deploy/ is what the program writes, and what it writes fits together."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from admission.api.config import reading
 from admission.app import manifests, rbac, visibility_manifests
@@ -268,10 +270,26 @@ def test_every_pin_of_the_image_has_a_hash() -> None:
     assert [one for one in entries if "--hash=sha256:" not in one] == []
 
 
+def test_what_builds_the_image_is_pinned_by_hash_as_it_is_tested() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    wanted = [line for line in (ROOT / "deploy/build.in").read_text("utf-8").splitlines()
+              if not line.startswith("#")]  # fmt: skip
+    assert wanted == project["build-system"]["requires"]
+    built, tested = pins(ROOT / "deploy/build.lock"), pins(ROOT / "requirements.lock")
+    assert built.keys() == {Requirement(one).name for one in wanted}
+    assert built.items() <= tested.items()
+    assert "--hash=sha256:" in (ROOT / "deploy/build.lock").read_text("utf-8")
+    installs = re.findall(r"pip install [^\\]*", (ROOT / "deploy/Dockerfile").read_text("utf-8"))
+    for one in installs:
+        assert "--require-hashes" in one or "--no-deps dist/" in one
+
+
 def test_the_image_has_a_pinned_base_and_does_not_run_as_root() -> None:
     text = (ROOT / "deploy/Dockerfile").read_text("utf-8")
-    bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
-    assert all(re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", one) for one in bases)
+    bases = re.findall(r"^FROM (.+?)(?: AS \w+)?$", text, re.MULTILINE)
+    assert bases == ["${BASE}", "${BASE}"]
+    assert re.findall(r"^ARG (.*)$", text, re.MULTILINE) == ["BASE", "BASE"]  # no default
+    assert 'case "$BASE" in *@sha256:*)' in text
     user = containers()[0][0]["securityContext"]["runAsUser"]
     assert f"USER {user}:{user}" in text
 

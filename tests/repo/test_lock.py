@@ -32,7 +32,9 @@ def test_the_lock_has_what_the_build_needs():
         assert pins(LOCK)[canonicalize_name(requirement.name)] in requirement.specifier
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "tests/controlplane/toolchain.lock"])
+@pytest.mark.parametrize(
+    "name", ["requirements.lock", "deploy/build.lock", "tests/controlplane/toolchain.lock"]
+)
 def test_every_pin_has_a_hash_and_none_a_source(name):
     lock = (tree.ROOT / name).read_text()
     entries = re.findall(r"^[A-Za-z0-9._-]+==(?:.*\\\n)*.*$", lock, re.MULTILINE)
