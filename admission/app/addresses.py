@@ -52,6 +52,7 @@ def _check(option: str, address: Address) -> None:
         socket.create_server((address.host, address.port), family=family).close()
     except OSError as error:
         known = "choose another address with {option}"
-        advice = _ADVICE.get(error.errno or 0, known).format(port=address.port, option=option)
-        what = os.strerror(error.errno).lower() if (error.errno or 0) > 0 else str(error)
+        number = error.errno or 0  # negative where a name is not known
+        advice = _ADVICE.get(number, known).format(port=address.port, option=option)
+        what = os.strerror(number).lower() if number > 0 else str(error)
         raise AddressError(f"cannot listen on {address.text()}: {what}", advice) from error

@@ -33,7 +33,7 @@ from admission.settings import Settings
 from certs import files
 
 _HOST: Final = "127.0.0.1"
-_READY_SECONDS: Final = 30.0
+_READY_SECONDS: Final = 90.0
 _POLL_SECONDS: Final = 0.05
 _REVIEW_SECONDS: Final = 5.0
 _STOP_SECONDS: Final = 15.0
@@ -204,6 +204,7 @@ def _kubeconfig(url: str) -> str:
             "current-context": "sandbox",
             "clusters": [{"name": "sandbox", "cluster": {"server": url}}],
             "contexts": [{"name": "sandbox", "context": {"cluster": "sandbox", "user": "me"}}],
-            "users": [{"name": "me", "user": {}}],
+            # kubectl asks for a user name where a user has no credentials; nobody checks this one
+            "users": [{"name": "me", "user": {"token": "sandbox"}}],
         }
     )

@@ -1,8 +1,23 @@
-"""Waiting for SIGTERM or SIGINT."""
+"""What SIGTERM and SIGINT do."""
 
 import signal
+import sys
 import threading
 from types import FrameType
+
+
+def exit_on_terminate() -> None:
+    """Has SIGTERM and SIGHUP end the program as an exception does: what it started is stopped.
+
+    Call in the main thread.
+    """
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)  # once is enough; the end must not be interrupted
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, handle)
 
 
 def stop_event() -> threading.Event:

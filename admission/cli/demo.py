@@ -9,6 +9,7 @@ import rich.live
 import rich.table
 import rich.text
 
+from admission.app import signals
 from admission.app.demo import stage
 from admission.app.demo.sight import Sight, State
 from admission.app.demo.stage import Moment
@@ -30,7 +31,7 @@ _WHY_SHOWN: Final = 160
     epilog="""\b
 Examples:
   gpu-admission demo
-  gpu-admission demo --keep     # then: kubectl gpu --kubeconfig PATH why POD
+  gpu-admission demo --keep     # then: kubectl --kubeconfig PATH get pods -A
 """
 )
 @click.option("--keep", is_flag=True, help="Leave everything running at the end, until Ctrl-C.")
@@ -42,6 +43,7 @@ def demo(keep: bool) -> None:
     Starts the real webhook over TLS and the real controller on an embedded store; needs no
     cluster. Ends by itself within 30 seconds.
     """
+    signals.exit_on_terminate()
     clock = SystemClock()
     with output.reported("the log of the processes is part of the message"):
         output.console.print("starting webhook (TLS) and controller on an embedded store ...")

@@ -1,7 +1,8 @@
 """The embedded store over HTTP, in the API server's own paths.
 
 Lets separate processes, and other programs that speak the API, share one store. Serves objects,
-lists, watches, patches and subresources; no discovery, no authentication: for loopback only.
+lists, watches, patches and subresources, and as much discovery as kubectl asks for; no
+authentication: for loopback only. Whatever form of a list is accepted, the answer is the list.
 """
 
 import re
@@ -16,6 +17,7 @@ from typing_extensions import override
 
 from admission.kube import errors, patches
 from admission.kube.api import Api, EventType, WatchEvent
+from admission.kube.embedded import discovery as embedded_discovery
 from admission.kube.patches import Patch, PatchType
 from admission.kube.resources import Resource
 
@@ -53,6 +55,7 @@ class StoreServer:
         class Handler(_Handler):
             api = store
             kinds = table
+            discovery = embedded_discovery.documents(table.values())
 
         self._server = ThreadingHTTPServer((host, port), Handler)
         self._server.daemon_threads = True
@@ -80,12 +83,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     api: Api
     kinds: dict[tuple[str, str, str], Resource]
+    discovery: Mapping[str, dict[str, Any]]
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # head and body leave in two writes
 
     def do_GET(self) -> None:
-        query = parse_qs(urlsplit(self.path).query)
-        if query.get("watch", [""])[0] in {"1", "true"}:
+        parts = urlsplit(self.path)
+        known = self.discovery.get(parts.path.rstrip("/"))
+        query = parse_qs(parts.query)
+        if known is not None:
+            self._send(200, known)
+        elif query.get("watch", [""])[0] in {"1", "true"}:
             self._watch(query)
         else:
             self._answer(lambda target, _: self._read(target, query))

@@ -1,9 +1,15 @@
 """The demo ends by itself, in time, with every pod but the impossible one served."""
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests.controlplane import waiting
 
 
 @pytest.mark.slow
@@ -25,3 +31,40 @@ def test_the_demo_serves_every_pod_but_the_one_that_never_fits() -> None:
     assert "lab/tune-1: 1 nvidia.com/gpu on lab-h100: 94Gi, 7 slices" in budget
     assert "on lab-a100: 10Gi, 1 slice" in budget
     assert "(94Gi more promised, do not exist)" in done.stdout
+
+
+def descendants(parent: int) -> set[int]:
+    """Processes below one, by /proc."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(") ")[2].split()
+            if fields[0] != "Z":
+                parents[int(stat.parent.name)] = int(fields[1])
+    found = {parent}
+    while more := {one for one, above in parents.items() if above in found} - found:
+        found |= more
+    return found - {parent}
+
+
+@pytest.mark.slow
+def test_sigterm_of_the_demo_leaves_no_process_behind() -> None:
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "admission", "demo", "--keep"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    started: set[int] = set()
+    try:
+        # run, webhook and controller; gunicorn's own process comes later
+        started = waiting.until(
+            lambda: found if len(found := descendants(demo.pid)) >= 3 else None,
+            what="the processes of the demo", within_seconds=120,
+        )  # fmt: skip
+        demo.send_signal(signal.SIGTERM)
+        assert demo.wait(40) == 128 + signal.SIGTERM
+        assert not {one for one in started if Path(f"/proc/{one}").exists()}
+    finally:
+        demo.kill()
+        for one in started:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one, signal.SIGKILL)
