@@ -13,13 +13,13 @@ from admission.app.leading import Leadership
 from admission.app.metrics_access import MetricsAccess
 from admission.app.pages import PageServer, Wsgi
 from admission.app.watches import Watches
+from admission.base import metrics
 from admission.base.clock import Clock
 from admission.controllers import core
 from admission.controllers.core import Core, Message
 from admission.controllers.devices.outside import Lister
 from admission.controllers.queries import Answer, Query, Reader
 from admission.controllers.queues.accounting import Accounting
-from admission.controllers.writing import metrics
 from admission.controllers.writing.writer import Sender, WriterPool
 from admission.insight import pages
 from admission.kube.api import Api
@@ -87,6 +87,7 @@ class Controller:
         self._lister = Lister(api, put, settings.controller.outside_interval_seconds)
         self._thread = threading.Thread(target=self._run, name="core", daemon=True)
         self._pages: list[PageServer] = []
+        metrics.set_build_info()
 
     def start(self) -> None:
         """Starts all threads; decides nothing before it leads, but knows everything by then."""
@@ -189,7 +190,7 @@ class Controller:
 
     def _receive(self, timeout: float | None) -> None:
         """Waits for a message, then takes what has arrived with it."""
-        metrics.INBOX.set(self._inbox.qsize())
+        metrics.INBOX_MESSAGES.set(self._inbox.qsize())
         try:
             message = self._inbox.get(timeout=timeout)
             for _ in range(_BATCH):

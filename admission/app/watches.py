@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from admission.app.optional import OptionalWatch
+from admission.base import metrics
 from admission.base.clock import Clock
 from admission.controllers import core, watched
 from admission.controllers.core import Message
 from admission.controllers.quarantine import Unreadable
-from admission.controllers.writing import metrics
 from admission.kube import resources
 from admission.kube.api import Api, Undecodable
 from admission.kube.connectivity import Connectivity
@@ -104,7 +104,7 @@ class Watches:
         """Follows a resource, read in another version where one is given."""
 
         def quarantine(found: Undecodable) -> None:
-            metrics.QUARANTINED.labels(resource.kind).inc()
+            metrics.UNDECODABLE_OBJECTS.labels(resource.kind).inc()
             if resource is resources.WORKLOADS:
                 self._put(Unreadable(found))
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from admission.api import batch, views
-from admission.base import names
+from admission.base import metrics, names
 from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.base.namespaces import MANAGED, ManagedNamespaces
@@ -42,7 +42,7 @@ from admission.controllers.workloads import facts, keeping, upkeep
 from admission.controllers.workloads.authorship import ForeignReservations
 from admission.controllers.workloads.following import Following
 from admission.controllers.workloads.workloadindex import WorkloadIndex
-from admission.controllers.writing import metrics, writes
+from admission.controllers.writing import writes
 from admission.controllers.writing.backlog import Backlog
 from admission.controllers.writing.events import Events
 from admission.controllers.writing.lanes import Lanes
@@ -243,7 +243,7 @@ class Core:
         if self._pace.may_tell():
             self._statuses.send(self._pace.may_tell, self._room_at)
         self._texts.send()
-        metrics.IN_FLIGHT.set(self._lanes.in_flight)
+        metrics.WRITES_IN_FLIGHT.set(self._lanes.in_flight)
         return self._next_due_in()
 
     def _recharge(self) -> None:

@@ -1,8 +1,10 @@
 """What is counted, told and logged of a write about a Workload or its owner that took effect."""
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from admission.api import views
+from admission.base import clock, metrics
 from admission.base.clock import Clock
 from admission.base.names import WorkloadKey
 from admission.controllers.jobs.jobs import Jobs
@@ -12,7 +14,7 @@ from admission.controllers.queues.accounting import Accounting
 from admission.controllers.trace import Trace
 from admission.controllers.workloads import facts, repeats
 from admission.controllers.workloads.repeats import Told
-from admission.controllers.writing import metrics, writes
+from admission.controllers.writing import writes
 from admission.controllers.writing.events import Events
 from admission.controllers.writing.sparing import SparingEvents
 from admission.controllers.writing.writes import Outcome, Purpose, Write
@@ -87,8 +89,16 @@ class Effects:
         if workload is None or admission is None:
             return
         now, is_group = self._clock.now(), bool(podworkload.group_name(pod))
-        metrics.released(pod, admission.cluster_queue, now)
+        _count_release(pod, admission.cluster_queue, now)
         self._accounting.released(workload, is_group=is_group, now=now)
         note = f"Admitted by clusterQueue {admission.cluster_queue}"
         regarding = writes.reference(resources.PODS, pod.metadata)
         self._events.event(regarding, "Normal", "Started", note)
+
+
+def _count_release(pod: views.Pod, cluster_queue: str, now: datetime) -> None:
+    metrics.RELEASED_PODS.labels(cluster_queue).inc()
+    created = pod.metadata.creation_timestamp
+    if created:
+        waited = (now - clock.from_wire(created)).total_seconds()
+        metrics.POD_RELEASE_SECONDS.labels(cluster_queue).observe(max(0.0, waited))

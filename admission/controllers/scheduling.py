@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from admission.api import views
+from admission.base import metrics
 from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers.devices.surroundings import Charges
@@ -11,7 +12,7 @@ from admission.controllers.explaining import Explainer
 from admission.controllers.queues.accounting import Accounting
 from admission.controllers.queues.prices import Prices
 from admission.controllers.workloads import conditions, evictions, facts, statuses
-from admission.controllers.writing import metrics, writes
+from admission.controllers.writing import writes
 from admission.controllers.writing.events import Events
 from admission.controllers.writing.pace import Pace
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
@@ -310,8 +311,10 @@ class Scheduling:
     def _count(self, result: decisions.CycleResult, seconds: float) -> None:
         label = "success" if result.admitted else "inadmissible"
         self._accounting.cycle(result)
-        metrics.CYCLES.labels(label, self._accounting.role).inc()
-        metrics.CYCLE_SECONDS.labels(label, self._accounting.role).observe(seconds)
+        metrics.ADMISSION_ATTEMPTS.labels(label, self._accounting.role).inc()
+        metrics.ADMISSION_ATTEMPT_DURATION_SECONDS.labels(label, self._accounting.role).observe(
+            seconds
+        )
 
     def _now_us(self) -> int:
         return int(self._clock.now().timestamp() * 1_000_000)

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from admission.base import names
-from admission.controllers.writing import metrics
+from admission.base import metrics, names
 from admission.controllers.writing.sparing import SparingEvents
 from admission.kube import patches, resources
 from tests.clocks import FakeClock

@@ -1,43 +1,12 @@
 """Gauges of GPUs per flavor; a series goes with its flavor or resource."""
 
 from collections.abc import Mapping
-from typing import Final
 
 from prometheus_client import Gauge
 
+from admission.base import metrics
 from admission.controllers.devices.capacity import Amounts, Stock
 from admission.gpu.capacity import Fragmentation
-
-_LABELS: Final = ("flavor", "resource")
-_CAPACITY: Final = Gauge(
-    "gpu_admission_flavor_capacity", "Healthy GPUs of the flavor's nodes, by resource.", _LABELS
-)
-_SICK: Final = Gauge(
-    "gpu_admission_flavor_sick", "GPUs of the flavor's nodes that cannot be used.", _LABELS
-)
-_OUTSIDE: Final = Gauge(
-    "gpu_admission_flavor_unmanaged", "GPUs held by pods that no queue admitted.", _LABELS
-)
-_REAL: Final = Gauge(
-    "gpu_admission_flavor_real", "GPUs that admitted pods have or can have.", _LABELS
-)
-_MISMATCHED: Final = Gauge(
-    "gpu_admission_flavor_mismatched",
-    "Devices of which a node's labels and its capacity disagree whether they exist.",
-    _LABELS,
-)
-_CARDS: Final = Gauge(
-    "gpu_admission_flavor_cards", "GPUs in the machines, however cut or shared.", _LABELS
-)
-_FREE: Final = Gauge("gpu_admission_fragmentation_free", "Healthy GPUs held by nobody.", _LABELS)
-_LARGEST: Final = Gauge(
-    "gpu_admission_fragmentation_largest_hole", "The most of them on one node.", _LABELS
-)
-_STRANDED: Final = Gauge(
-    "gpu_admission_fragmentation_stranded",
-    "Slices of MIG GPUs that belong to no instance and that no profile can use.",
-    _LABELS,
-)
 
 
 class Publisher:
@@ -52,17 +21,31 @@ class Publisher:
         fragments: Mapping[str, Mapping[str, Fragmentation]],
     ) -> None:
         """Shows all flavors as they are now."""
-        self._set(_MISMATCHED, {flavor: stock.mismatched for flavor, stock in stocks.items()})
-        self._set(_CARDS, {flavor: stock.cards for flavor, stock in stocks.items()})
-        self._set(_STRANDED, {flavor: stock.stranded for flavor, stock in stocks.items()})
-        pieces = fragments.items()
-        self._set(_CAPACITY, {flavor: stock.healthy for flavor, stock in stocks.items()})
-        self._set(_SICK, {flavor: stock.sick for flavor, stock in stocks.items()})
-        self._set(_OUTSIDE, {flavor: stock.outside for flavor, stock in stocks.items()})
-        self._set(_REAL, {flavor: stock.real for flavor, stock in stocks.items()})
-        self._set(_FREE, {f: {r: one.free for r, one in found.items()} for f, found in pieces})
         self._set(
-            _LARGEST, {f: {r: one.largest for r, one in found.items()} for f, found in pieces}
+            metrics.FLAVOR_MISMATCHED,
+            {flavor: stock.mismatched for flavor, stock in stocks.items()},
+        )
+        self._set(metrics.FLAVOR_CARDS, {flavor: stock.cards for flavor, stock in stocks.items()})
+        self._set(
+            metrics.FRAGMENTATION_STRANDED,
+            {flavor: stock.stranded for flavor, stock in stocks.items()},
+        )
+        pieces = fragments.items()
+        self._set(
+            metrics.FLAVOR_CAPACITY, {flavor: stock.healthy for flavor, stock in stocks.items()}
+        )
+        self._set(metrics.FLAVOR_SICK, {flavor: stock.sick for flavor, stock in stocks.items()})
+        self._set(
+            metrics.FLAVOR_UNMANAGED, {flavor: stock.outside for flavor, stock in stocks.items()}
+        )
+        self._set(metrics.FLAVOR_REAL, {flavor: stock.real for flavor, stock in stocks.items()})
+        self._set(
+            metrics.FRAGMENTATION_FREE,
+            {f: {r: one.free for r, one in found.items()} for f, found in pieces},
+        )
+        self._set(
+            metrics.FRAGMENTATION_LARGEST_HOLE,
+            {f: {r: one.largest for r, one in found.items()} for f, found in pieces},
         )
 
     def _set(self, gauge: Gauge, amounts: Mapping[str, Amounts]) -> None:

@@ -7,134 +7,15 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from prometheus_client import Gauge, Metric
-from typing_extensions import override
-
 from admission.api import views
-from admission.base import amount, quantity
+from admission.base import amount, metrics, quantity
 from admission.base.names import FlavorResource
 from admission.controllers.queues.census import Count
 from admission.controllers.queues.series import Sample, Series
 from admission.engine.fairshare import Share
 from admission.state.status import CohortStatus, QueueStatus
 
-_QUEUE: Final = ("cluster_queue", "replica_role")
-_BY_STATUS: Final = ("cluster_queue", "status", "replica_role")
-_LOCAL: Final = ("name", "namespace", "replica_role")
-_AMOUNT: Final = ("cohort", "cluster_queue", "flavor", "resource", "replica_role")
-_LOCAL_AMOUNT: Final = ("name", "namespace", "flavor", "resource", "replica_role")
-_COHORT: Final = ("cohort", "replica_role")
-_COHORT_AMOUNT: Final = ("cohort", "flavor", "resource", "replica_role")
 _MILLI: Final = 1000
-
-
-class _Homonym(Gauge):
-    """A gauge ``x`` beside a counter ``x_total``, as Kueue has them.
-
-    The registry takes both names for the counter's. It is not told of the gauge's; in the text
-    format, which is what is served, the two are different.
-    """
-
-    @override
-    def describe(self) -> list[Metric]:
-        return []
-
-
-_PENDING: Final = Gauge(
-    "kueue_pending_workloads",
-    "Workloads that wait: active ones compete, inadmissible ones are parked.",
-    _BY_STATUS,
-)
-_HASHES: Final = Gauge(
-    "kueue_pending_scheduling_hashes", "Groups of equal Workloads that wait.", _BY_STATUS
-)
-_RESERVING: Final = Gauge("kueue_reserving_active_workloads", "Workloads that hold quota.", _QUEUE)
-_ADMITTED: Final = Gauge("kueue_admitted_active_workloads", "Workloads that may run.", _QUEUE)
-_FINISHED: Final = _Homonym("kueue_finished_workloads", "Workloads that have ended.", _QUEUE)
-_UNADMITTED: Final = Gauge(
-    "kueue_unadmitted_workloads",
-    "Workloads that may not run, and why.",
-    ("cluster_queue", "reason", "underlying_cause", "replica_role"),
-)
-_STATUS: Final = Gauge(
-    "kueue_cluster_queue_status", "1 for the status that the ClusterQueue is in.", _BY_STATUS
-)
-_INFO: Final = Gauge(
-    "kueue_cluster_queue_info",
-    "Where the ClusterQueue hangs.",
-    ("cluster_queue", "parent_cohort", "root_cohort", "replica_role"),
-)
-_SHARE: Final = Gauge(
-    "kueue_cluster_queue_weighted_share",
-    "Share of what the cohort could lend, in thousandths; NaN is more than any share.",
-    ("cluster_queue", "cohort", "replica_role"),
-)
-_RESERVATION: Final = Gauge("kueue_cluster_queue_resource_reservation", "Quota reserved.", _AMOUNT)
-_USAGE: Final = Gauge("kueue_cluster_queue_resource_usage", "Quota of admitted ones.", _AMOUNT)
-_NOMINAL: Final = Gauge("kueue_cluster_queue_nominal_quota", "Nominal quota.", _AMOUNT)
-_BORROWING: Final = Gauge("kueue_cluster_queue_borrowing_limit", "Borrowing limit.", _AMOUNT)
-_LENDING: Final = Gauge("kueue_cluster_queue_lending_limit", "Lending limit.", _AMOUNT)
-_REQUESTED: Final = Gauge(
-    "kueue_cluster_queue_resource_pending",
-    "What Workloads that wait ask for.",
-    ("cluster_queue", "resource", "replica_role"),
-)
-_LOCAL_PENDING: Final = Gauge(
-    "kueue_local_queue_pending_workloads",
-    "Workloads of the LocalQueue that wait.",
-    ("name", "namespace", "status", "replica_role"),
-)
-_LOCAL_RESERVING: Final = Gauge(
-    "kueue_local_queue_reserving_active_workloads", "Workloads that hold quota.", _LOCAL
-)
-_LOCAL_ADMITTED: Final = Gauge(
-    "kueue_local_queue_admitted_active_workloads", "Workloads that may run.", _LOCAL
-)
-_LOCAL_FINISHED: Final = _Homonym(
-    "kueue_local_queue_finished_workloads", "Workloads that have ended.", _LOCAL
-)
-_LOCAL_UNADMITTED: Final = Gauge(
-    "kueue_local_queue_unadmitted_workloads",
-    "Workloads that may not run, and why.",
-    ("name", "namespace", "cluster_queue", "reason", "underlying_cause", "replica_role"),
-)
-_LOCAL_STATUS: Final = Gauge(
-    "kueue_local_queue_status",
-    "1 for the value of the condition Active.",
-    ("name", "namespace", "active", "replica_role"),
-)
-_LOCAL_RESERVATION: Final = Gauge(
-    "kueue_local_queue_resource_reservation", "Quota reserved.", _LOCAL_AMOUNT
-)
-_LOCAL_USAGE: Final = Gauge(
-    "kueue_local_queue_resource_usage", "Quota of admitted ones.", _LOCAL_AMOUNT
-)
-_LOCAL_PAST: Final = Gauge(
-    "kueue_local_queue_admission_fair_sharing_usage",
-    "Past usage by which LocalQueues are ordered.",
-    ("name", "namespace", "cluster_queue", "replica_role"),
-)
-_COHORT_INFO: Final = Gauge(
-    "kueue_cohort_info",
-    "Where the cohort hangs.",
-    ("cohort", "parent_cohort", "root_cohort", "replica_role"),
-)
-_COHORT_SHARE: Final = Gauge(
-    "kueue_cohort_weighted_share",
-    "Share of what the cohort above could lend, in thousandths; NaN is more than any share.",
-    _COHORT,
-)
-_COHORT_QUOTA: Final = Gauge(
-    "kueue_cohort_subtree_quota", "Quota of the subtree that can be used here.", _COHORT_AMOUNT
-)
-_COHORT_RESERVATION: Final = Gauge(
-    "kueue_cohort_subtree_resource_reservations", "Quota reserved in the subtree.", _COHORT_AMOUNT
-)
-_COHORT_ADMITTED: Final = Gauge(
-    "kueue_cohort_subtree_admitted_active_workloads",
-    "Workloads of the subtree that may run.",
-    _COHORT,
-)
 _SERIES: Final = Series()
 
 
@@ -169,33 +50,42 @@ def _counts(
 ) -> Iterator[Sample]:
     name, cohort, role = view.metadata.name, view.spec.cohort_name, around.role
     active, inadmissible = _waiting(status)
-    yield Sample(_PENDING, (name, "active", role), active)
-    yield Sample(_PENDING, (name, "inadmissible", role), inadmissible)
+    yield Sample(metrics.PENDING_WORKLOADS, (name, "active", role), active)
+    yield Sample(metrics.PENDING_WORKLOADS, (name, "inadmissible", role), inadmissible)
     trying, parked = status.active_classes, status.parked_classes
     if not status.active:
         trying, parked = 0, trying + parked
-    yield Sample(_HASHES, (name, "active", role), trying)
-    yield Sample(_HASHES, (name, "inadmissible", role), parked)
-    yield Sample(_RESERVING, (name, role), status.reserving)
-    yield Sample(_ADMITTED, (name, role), status.admitted)
-    yield Sample(_FINISHED, (name, role), around.counted.finished)
+    yield Sample(metrics.PENDING_SCHEDULING_HASHES, (name, "active", role), trying)
+    yield Sample(metrics.PENDING_SCHEDULING_HASHES, (name, "inadmissible", role), parked)
+    yield Sample(metrics.RESERVING_ACTIVE_WORKLOADS, (name, role), status.reserving)
+    yield Sample(metrics.ADMITTED_ACTIVE_WORKLOADS, (name, role), status.admitted)
+    yield Sample(metrics.FINISHED_WORKLOADS_GAUGE, (name, role), around.counted.finished)
     for why, number in around.counted.unadmitted.items():
-        yield Sample(_UNADMITTED, (name, *why, role), number)
+        yield Sample(metrics.UNADMITTED_WORKLOADS, (name, *why, role), number)
     current = "active" if status.active else "pending"
     if view.metadata.deletion_timestamp:
         current = "terminating"
     for one in ("pending", "active", "terminating"):
-        yield Sample(_STATUS, (name, one, role), one == current)
-    yield Sample(_INFO, (name, cohort, around.root, role), 1)
+        yield Sample(metrics.CLUSTER_QUEUE_STATUS, (name, one, role), one == current)
+    yield Sample(metrics.CLUSTER_QUEUE_INFO, (name, cohort, around.root, role), 1)
     if status.weighted_share is not None:
-        yield Sample(_SHARE, (name, cohort, role), _shown_share(status.weighted_share))
+        yield Sample(
+            metrics.CLUSTER_QUEUE_WEIGHTED_SHARE,
+            (name, cohort, role),
+            _shown_share(status.weighted_share),
+        )
     for resource, value in status.requested.items():
-        yield Sample(_REQUESTED, (name, resource, role), _unit(resource, value))
+        yield Sample(
+            metrics.CLUSTER_QUEUE_RESOURCE_PENDING, (name, resource, role), _unit(resource, value)
+        )
 
 
 def _amounts(view: views.ClusterQueue, status: QueueStatus, role: str) -> Iterator[Sample]:
     name, cohort = view.metadata.name, view.spec.cohort_name
-    for gauge, amounts in ((_RESERVATION, status.reservation), (_USAGE, status.usage)):
+    for gauge, amounts in (
+        (metrics.CLUSTER_QUEUE_RESOURCE_RESERVATION, status.reservation),
+        (metrics.CLUSTER_QUEUE_RESOURCE_USAGE, status.usage),
+    ):
         for pair, value in _in_units(amounts).items():
             yield Sample(gauge, (cohort, name, pair.flavor, pair.resource, role), value)
 
@@ -206,9 +96,21 @@ def _limits(view: views.ClusterQueue, role: str) -> Iterator[Sample]:
         for flavor in group.flavors:
             for quota in flavor.resources:
                 labels = (cohort, name, flavor.name, quota.name, role)
-                yield Sample(_NOMINAL, labels, _limit(quota.name, quota.nominal_quota))
-                yield Sample(_BORROWING, labels, _limit(quota.name, quota.borrowing_limit))
-                yield Sample(_LENDING, labels, _limit(quota.name, quota.lending_limit))
+                yield Sample(
+                    metrics.CLUSTER_QUEUE_NOMINAL_QUOTA,
+                    labels,
+                    _limit(quota.name, quota.nominal_quota),
+                )
+                yield Sample(
+                    metrics.CLUSTER_QUEUE_BORROWING_LIMIT,
+                    labels,
+                    _limit(quota.name, quota.borrowing_limit),
+                )
+                yield Sample(
+                    metrics.CLUSTER_QUEUE_LENDING_LIMIT,
+                    labels,
+                    _limit(quota.name, quota.lending_limit),
+                )
 
 
 def local_queue(view: views.LocalQueue, status: QueueStatus, around: Surroundings) -> None:
@@ -222,20 +124,24 @@ def _of_local(
 ) -> Iterator[Sample]:
     role, queue = around.role, view.spec.cluster_queue
     active, inadmissible = _waiting(status)
-    yield Sample(_LOCAL_PENDING, (*key, "active", role), active)
-    yield Sample(_LOCAL_PENDING, (*key, "inadmissible", role), inadmissible)
-    yield Sample(_LOCAL_RESERVING, (*key, role), status.reserving)
-    yield Sample(_LOCAL_ADMITTED, (*key, role), status.admitted)
-    yield Sample(_LOCAL_FINISHED, (*key, role), around.counted.finished)
+    yield Sample(metrics.LOCAL_QUEUE_PENDING_WORKLOADS, (*key, "active", role), active)
+    yield Sample(metrics.LOCAL_QUEUE_PENDING_WORKLOADS, (*key, "inadmissible", role), inadmissible)
+    yield Sample(metrics.LOCAL_QUEUE_RESERVING_ACTIVE_WORKLOADS, (*key, role), status.reserving)
+    yield Sample(metrics.LOCAL_QUEUE_ADMITTED_ACTIVE_WORKLOADS, (*key, role), status.admitted)
+    yield Sample(
+        metrics.LOCAL_QUEUE_FINISHED_WORKLOADS_GAUGE, (*key, role), around.counted.finished
+    )
     for why, number in around.counted.unadmitted.items():
-        yield Sample(_LOCAL_UNADMITTED, (*key, queue, *why, role), number)
+        yield Sample(metrics.LOCAL_QUEUE_UNADMITTED_WORKLOADS, (*key, queue, *why, role), number)
     for one in ("True", "False", "Unknown"):
-        yield Sample(_LOCAL_STATUS, (*key, one, role), one == str(status.active))
+        yield Sample(metrics.LOCAL_QUEUE_STATUS, (*key, one, role), one == str(status.active))
     if around.past is not None:
-        yield Sample(_LOCAL_PAST, (*key, queue, role), around.past)
+        yield Sample(
+            metrics.LOCAL_QUEUE_ADMISSION_FAIR_SHARING_USAGE, (*key, queue, role), around.past
+        )
     for gauge, amounts in (
-        (_LOCAL_RESERVATION, status.reservation),
-        (_LOCAL_USAGE, status.usage),
+        (metrics.LOCAL_QUEUE_RESOURCE_RESERVATION, status.reservation),
+        (metrics.LOCAL_QUEUE_RESOURCE_USAGE, status.usage),
     ):
         for pair, value in _in_units(amounts).items():
             yield Sample(gauge, (*key, pair.flavor, pair.resource, role), value)
@@ -247,13 +153,15 @@ def cohort(name: str, status: CohortStatus, role: str) -> None:
 
 
 def _of_cohort(name: str, status: CohortStatus, role: str) -> Iterator[Sample]:
-    yield Sample(_COHORT_INFO, (name, status.parent, status.root, role), 1)
-    yield Sample(_COHORT_ADMITTED, (name, role), status.admitted)
+    yield Sample(metrics.COHORT_INFO, (name, status.parent, status.root, role), 1)
+    yield Sample(metrics.COHORT_SUBTREE_ADMITTED_ACTIVE_WORKLOADS, (name, role), status.admitted)
     if status.weighted_share is not None:
-        yield Sample(_COHORT_SHARE, (name, role), _shown_share(status.weighted_share))
+        yield Sample(
+            metrics.COHORT_WEIGHTED_SHARE, (name, role), _shown_share(status.weighted_share)
+        )
     for gauge, amounts in (
-        (_COHORT_QUOTA, status.quota),
-        (_COHORT_RESERVATION, status.reservation),
+        (metrics.COHORT_SUBTREE_QUOTA, status.quota),
+        (metrics.COHORT_SUBTREE_RESOURCE_RESERVATIONS, status.reservation),
     ):
         for pair, value in _in_units(amounts).items():
             yield Sample(gauge, (name, pair.flavor, pair.resource, role), value)

@@ -3,8 +3,8 @@
 import math
 from typing import Final
 
+from admission.base import metrics
 from admission.base.clock import Clock
-from admission.controllers.writing import metrics
 from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.writes import Outcome, Purpose, Result
 
@@ -52,7 +52,7 @@ class Pace:
         self._recent = 0.0
         self._shortest = self._shortest_before = math.inf
         self._window_ends = self._evicted_at = -math.inf
-        metrics.MOST_DECISIONS.set_function(lambda: self.most_decisions)
+        metrics.DECISIONS_OPEN_LIMIT.set_function(lambda: self.most_decisions)
 
     @property
     def most_decisions(self) -> int:

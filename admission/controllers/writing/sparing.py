@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from typing_extensions import override
 
+from admission.base import metrics
 from admission.base.clock import Clock
-from admission.controllers.writing import metrics
 from admission.controllers.writing.events import Events
 
 _EACH_MS: Final = 200

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
+from admission.base import metrics
 from admission.base.clock import Clock
-from admission.controllers.writing import metrics
 from admission.controllers.writing.writes import Outcome, Result, Verb, Write
 from admission.kube import errors
 from admission.kube.api import Api
@@ -81,7 +81,7 @@ class Sender:
                 self._pause(error, attempt)
                 continue
             outcome = replace(outcome, seconds=self._clock.monotonic() - started)
-            metrics.observe_write(outcome)
+            _observe(outcome)
             return outcome
         return Outcome(write=write, result=Result.UNKNOWN)
 
@@ -202,3 +202,8 @@ class WriterPool:
             self._sender.note_unknown()
             self._log.exception("writer failed", purpose=write.purpose.value, name=write.name)
             return Outcome(write=write, result=Result.UNKNOWN)
+
+
+def _observe(outcome: Outcome) -> None:
+    labels = outcome.write.purpose.value, outcome.result.name.lower()
+    metrics.WRITE_DURATION_SECONDS.labels(*labels).observe(outcome.seconds)
