@@ -16,7 +16,7 @@ from tests.controlplane import waiting
 def test_the_demo_serves_every_pod_but_the_one_that_never_fits() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "admission", "demo"],
-        capture_output=True, text=True, timeout=90, check=False,
+        capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr
