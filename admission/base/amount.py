@@ -13,7 +13,7 @@ MAX_INT64: Final = 2**63 - 1
 MIN_INT64: Final = -(2**63)
 
 UNLIMITED: Final = MAX_INT64
-"""More than any finite amount; printed as ``<unlimited>``."""
+"""More than any finite amount; what is cut to 64 bits counts as unlimited, too."""
 
 
 def clamp(value: int) -> int:

@@ -91,17 +91,27 @@ def is_bytes(resource: str) -> bool:
 
 
 def from_canonical(resource: str, value: int) -> str:
-    """Text of an amount as Kueue writes it: ``1500m``, ``1536Mi``, ``3k``, ``<unlimited>``.
+    """Return the quantity of an amount as Kueue writes it: ``1500m``, ``1536Mi``, ``3k``.
+
+    UNLIMITED is the largest number of 64 bits, so that an API server takes it; see `in_words`.
 
     Source: kueue pkg/resources/requests.go (ResourceQuantityString).
     """
-    if value == amount.UNLIMITED:
-        return "<unlimited>"
     if resource == CPU:
         return format_milli(value)
     if is_bytes(resource) and value % 1024 == 0:
         return _with_suffix(value, 1024, _BINARY)
     return format_integer(value)
+
+
+def in_words(resource: str, value: int) -> str:
+    """Return an amount as messages show it.
+
+    Differs: Kueue writes ``<unlimited>``.
+    """
+    if value == amount.UNLIMITED:
+        return "an unlimited amount"
+    return from_canonical(resource, value)
 
 
 def format_integer(value: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from admission.base import quantity
+from admission.base import amount, quantity
 from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
 from admission.engine import placement, podsets, quota
 from admission.engine.assignment import (
@@ -257,7 +257,7 @@ class Assigner:
         if value > limit:
             message = _over_maximum(fr, before, request, limit)
             return _Fit(_WORST, message, Reason.EXCEEDS_MAX_QUOTA, shortage)
-        more = quantity.from_canonical(resource, value - available)
+        more = quantity.in_words(resource, amount.subtract(value, available))
         message = (
             f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
         )
@@ -296,7 +296,7 @@ class Assigner:
 
 
 def _over_maximum(fr: FlavorResource, before: int, request: int, limit: int) -> str:
-    shown = [quantity.from_canonical(fr.resource, value) for value in (before, request, limit)]
+    shown = [quantity.in_words(fr.resource, value) for value in (before, request, limit)]
     return (
         f"insufficient quota for {fr.resource} in flavor {fr.flavor}, previously considered "
         f"podsets requests ({shown[0]}) + current podset request ({shown[1]}) > maximum capacity "

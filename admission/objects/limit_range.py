@@ -784,4 +784,4 @@ def _broken_virtual(cost: Cost, bounds: VirtualLimits, who: str, prefix: str) ->
 def show(resource: str, amount: int) -> str:
     """An amount as messages show it: ``40Gi`` of memory, ``3`` slices."""
     unit = "memory" if resource == names.GPU_MEMORY else resource
-    return quantity.from_canonical(unit, amount)
+    return quantity.in_words(unit, amount)

@@ -198,4 +198,4 @@ def _sentence(
 
 
 def _shown(resource: str, value: int) -> str:
-    return quantity.from_canonical(resource, value)
+    return quantity.in_words(resource, value)

@@ -23,8 +23,9 @@ def waiting(wait: decisions.Wait) -> str:
 
 def _shortage(shortage: decisions.Shortage) -> str:
     resource = shortage.resource
+    asked = quantity.in_words(resource, shortage.requested)
     text = (
-        f"{resource} in flavor {shortage.flavor}: asks {_show(resource, shortage.requested)}, "
+        f"{resource} in flavor {shortage.flavor}: asks {asked}, "
         f"{_show(resource, shortage.available)} free now, "
         f"at most {_show(resource, shortage.limit)}"
     )

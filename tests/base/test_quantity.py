@@ -57,15 +57,25 @@ def test_what_is_no_quantity(text):
         ("hugepages-2Mi", 2 << 20, "2Mi"),
         ("example.com/gpu", 3000, "3k"),
         ("memory", 0, "0"),
-        ("cpu", UNLIMITED, "<unlimited>"),
+        ("cpu", UNLIMITED, "9223372036854775807m"),
+        ("memory", UNLIMITED, "9223372036854775807"),
     ],
 )
 def test_amount_to_text(resource, value, expected):
     assert quantity.from_canonical(resource, value) == expected
 
 
-@given(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), st.integers(0, 2**62))
+def test_an_amount_without_limit_is_said_in_words():
+    assert quantity.in_words("cpu", UNLIMITED) == "an unlimited amount"
+    assert quantity.in_words("cpu", 1500) == "1500m"
+
+
+@given(
+    st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]),
+    st.integers(0, 2**62) | st.just(UNLIMITED),
+)
 def test_what_is_written_reads_back(resource, value):
+    assert re.fullmatch(quantity.PATTERN, quantity.from_canonical(resource, value))
     assert quantity.to_canonical(resource, quantity.from_canonical(resource, value)) == value
 
 

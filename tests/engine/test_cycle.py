@@ -378,3 +378,12 @@ def test_a_demand_may_depend_on_the_flavor():
 
     assert admit.pod_sets[0].flavors == {GPU_MEMORY: "small"}
     assert admit.pod_sets[0].usage == {GPU_MEMORY: 80}
+
+
+def test_a_request_beyond_64_bits_is_said_in_words():
+    groups = [group({"std": {"memory": (8,)}})]
+    made = world(cq("solo", groups=groups), want("huge", "solo", sets=[pods(memory="10E")]))
+
+    (wait,) = waits(made.cycle()).values()
+
+    assert "current podset request (an unlimited amount) > maximum capacity (8)" in wait.message

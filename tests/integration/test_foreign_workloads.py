@@ -64,6 +64,38 @@ def assert_left_alone(system: Installed, workloads: Workloads, name: str = "trai
 # ------------------------------------------------------------------------------------ admission
 
 
+def test_requests_beyond_64_bits_are_admitted_and_refused_in_readable_words(
+    system: Installed,
+) -> None:
+    workloads = make_team(system)
+    large, small = f"{workloads.namespace}-large", f"{workloads.namespace}-small"
+    groups = []
+    for flavor, resource, quota in ((large, "memory", "10E"), (small, "cpu", "4")):
+        system.add_flavor(flavor)
+        quotas = [{"name": resource, "nominalQuota": quota}]
+        flavors = [{"name": flavor, "resources": quotas}]
+        groups.append({"coveredResources": [resource], "flavors": flavors})
+    queued.edit(system, "clusterqueues", workloads.namespace, {"resourceGroups": groups})
+
+    def create(name: str, **requests: str) -> None:
+        container = {
+            "name": "main",
+            "image": "registry/image",
+            "resources": {"requests": requests},
+        }
+        template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+        workloads.create(name, pod_set={"template": template})
+
+    create("fits", memory="10E")
+    create("too-large", cpu="10E")
+
+    workloads.wait("fits", "Admitted", "True")
+    (assigned,) = workloads.get("fits")["status"]["admission"]["podSetAssignments"]
+    assert assigned["resourceUsage"] == {"memory": "9223372036854775807"}
+    refused = workloads.wait("too-large", "QuotaReserved", "False", "ExceedsMaxQuota")
+    assert "current podset request (an unlimited amount) > maximum" in refused["message"]
+
+
 def test_a_hand_made_workload_is_admitted_with_all_its_pod_sets(system: Installed) -> None:
     workloads = make_team(system)
     second = {

@@ -316,4 +316,4 @@ def _flavors(pairs: Iterable[FlavorResource]) -> set[str]:
 
 
 def _text(resource: str, value: int) -> str:
-    return quantity.from_canonical(resource, value)
+    return quantity.in_words(resource, value)
