@@ -222,3 +222,16 @@ def test_nothing_is_written_while_nothing_changes() -> None:
     world.pass_time(10)
     assert len(world.sent) == before
     assert Purpose.HOLD_OR_RELEASE not in {write.purpose for write in world.sent}
+
+
+def test_a_flavor_that_is_being_deleted_admits_while_a_queue_lists_it() -> None:
+    world = ready_world()
+    world.store.delete(FLAVORS, "a100")
+    world.settle()
+    assert world.store.get(FLAVORS, "a100")["metadata"]["deletionTimestamp"]
+
+    world.add_pod("train")
+    world.pass_time(2)
+
+    assert world.admitted() == {"train"}
+    assert active(world) == ("True", "Ready")
