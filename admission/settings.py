@@ -280,6 +280,21 @@ class WebhookSettings(_Frozen):
     health_address: ListenAddress | None = None
 
 
+class CertificateSettings(_Frozen):
+    """How the certificates of the webhook are renewed.
+
+    Attributes:
+        rotate: whether the leader renews them and writes the caBundle of our webhook
+            configurations, CRDs and APIServices; False where somebody else does, as cert-manager.
+        authority_lifetime_seconds: of a CA; a new one is made after half of it.
+        serving_lifetime_seconds: of a serving certificate, which is renewed after two thirds.
+    """
+
+    rotate: bool = True
+    authority_lifetime_seconds: float = Field(default=730 * 86400, gt=0)
+    serving_lifetime_seconds: float = Field(default=365 * 86400, gt=0)
+
+
 class Settings(_Frozen):
     """All settings of one installation.
 
@@ -293,3 +308,4 @@ class Settings(_Frozen):
     controller: ControllerSettings = ControllerSettings()
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
     webhook: WebhookSettings = WebhookSettings()
+    certificates: CertificateSettings = CertificateSettings()

@@ -1,1 +1,4 @@
-"""Certificates of the webhook: CA, serving certificate, files. Knows only ``cryptography``."""
+"""Certificates of the webhook: CAs, serving certificate, rotation, files.
+
+Knows only ``cryptography``.
+"""

@@ -6,7 +6,6 @@ key usage, and the purpose of server authentication.
 """
 
 import ipaddress
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,11 +19,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 AUTHORITY_NAME: Final = "gpu-admission-ca"
 SERVING_NAME: Final = "gpu-admission-webhook"
 
-AUTHORITY_LIFETIME: Final = timedelta(days=3650)
+AUTHORITY_LIFETIME: Final = timedelta(days=730)
 SERVING_LIFETIME: Final = timedelta(days=365)
-_DNS_NAME: Final = re.compile(r"(?:\*\.)?[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*", re.ASCII)
 BACKDATE: Final = timedelta(hours=1)
-"""How far before the moment of issue validity begins, for peers whose clock is behind."""
+"""How far before the moment of issue validity begins at most, for peers whose clock is behind."""
+
+_BACKDATED_PART: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,28 +47,36 @@ class Pair:
         )
 
 
-def issue_authority(now: datetime) -> Pair:
+def issue_authority(now: datetime, lifetime: timedelta = AUTHORITY_LIFETIME) -> Pair:
     """A new self-signed authority that may sign end-entity certificates only.
 
     Args:
-        now: aware moment of issue; validity begins BACKDATE earlier.
+        now: aware moment of issue; validity begins a tenth of the lifetime earlier, at most
+            BACKDATE.
+        lifetime: from the moment of issue.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(AUTHORITY_NAME)
-    builder = _builder(name, name, key, now, now + AUTHORITY_LIFETIME)
+    builder = _builder(name, name, key, now, now + lifetime)
     builder = builder.add_extension(
         x509.BasicConstraints(ca=True, path_length=0), critical=True
     ).add_extension(_key_usage(is_authority=True), critical=True)
     return Pair(certificate=builder.sign(key, hashes.SHA256()), key=key)
 
 
-def issue_serving(authority: Pair, hosts: Iterable[str], now: datetime) -> Pair:
+def issue_serving(
+    authority: Pair,
+    hosts: Iterable[str],
+    now: datetime,
+    lifetime: timedelta = SERVING_LIFETIME,
+) -> Pair:
     """A new serving certificate for the hosts, never valid longer than its authority.
 
     Args:
         authority: the pair that signs.
         hosts: DNS names and IP addresses (``::1`` or ``[::1]``), at least one.
-        now: aware moment of issue; validity begins BACKDATE earlier.
+        now: aware moment of issue; validity begins earlier, as of `issue_authority`.
+        lifetime: from the moment of issue.
 
     Raises:
         ValueError: no host, or one that is neither a DNS name nor an IP address.
@@ -76,7 +84,7 @@ def issue_serving(authority: Pair, hosts: Iterable[str], now: datetime) -> Pair:
     names = normalise_hosts(hosts)
     issuer = authority.certificate
     key = ec.generate_private_key(ec.SECP256R1())
-    end = min(now + SERVING_LIFETIME, issuer.not_valid_after_utc)
+    end = min(now + lifetime, issuer.not_valid_after_utc)
     identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     builder = _builder(_name(SERVING_NAME), issuer.subject, key, now, end)
     builder = (
@@ -181,7 +189,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(public)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATE)
+        .not_valid_before(now - min(BACKDATE, (end - now) / _BACKDATED_PART))
         .not_valid_after(end)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
     )

@@ -1,26 +1,22 @@
 """Certificates in a directory: made when absent, renewed when due, never touched when good.
 
 The directory holds ``ca.crt``, ``ca.key``, ``tls.crt`` and ``tls.key``, the layout of a mounted
-Secret. A good directory is only read, so it may be mounted read-only and lack ``ca.key``.
+Secret. ``ca.crt`` and ``ca.key`` hold several authorities one after the other. A directory with a
+certificate and without ``ca.key`` belongs to somebody else and is only read.
 """
 
 import contextlib
 import fcntl
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from cryptography import x509
-
-from certs import authority
-from certs.authority import Pair
-
-RENEW_AFTER: Final = (2, 3)
-"""The part of a serving certificate's life after which it is renewed, as a fraction."""
+from certs import rotation
+from certs.rotation import Lifetimes
 
 _PRIVATE: Final = 0o600
 _PUBLIC: Final = 0o644
@@ -31,7 +27,7 @@ class CertificateFiles:
     """Paths of PEM files.
 
     Attributes:
-        ca: certificate of the authority, what clients trust (``caBundle``).
+        ca: certificates of the authorities, what clients trust (``caBundle``).
         certificate: serving certificate.
         key: private key of the serving certificate, readable by its owner only.
     """
@@ -40,87 +36,102 @@ class CertificateFiles:
     certificate: Path
     key: Path
 
+    @classmethod
+    def of(cls, directory: Path) -> "CertificateFiles":
+        """The files of a directory."""
+        return cls(
+            ca=directory / rotation.AUTHORITIES,
+            certificate=directory / rotation.CERTIFICATE,
+            key=directory / rotation.KEY,
+        )
 
-def ensure(directory: Path, hosts: Iterable[str], now: datetime) -> CertificateFiles:
+
+def ensure(
+    directory: Path,
+    hosts: Iterable[str],
+    now: datetime,
+    lifetimes: Lifetimes = Lifetimes(),  # noqa: B008 - a value
+) -> CertificateFiles:
     """Makes sure the directory holds a serving certificate that is good for the hosts.
 
-    It is renewed when absent, unreadable, signed by another authority, without one of the hosts,
-    or past two thirds of its life. The authority is kept while it can sign for a full serving
-    life; a new one changes what clients must trust.
+    See `certs.rotation` for when what is renewed.
 
     Args:
         directory: made if absent.
         hosts: DNS names and IP addresses that clients connect to.
         now: aware present moment.
+        lifetimes: of what is issued.
 
     Raises:
         ValueError: no host, or one that is neither a DNS name nor an IP address.
         OSError: the directory needs a write and is not writable.
     """
-    wanted = authority.normalise_hosts(hosts)
-    files = CertificateFiles(
-        ca=directory / "ca.crt", certificate=directory / "tls.crt", key=directory / "tls.key"
-    )
-    if _is_good(files, wanted, now):
+    files = CertificateFiles.of(directory)
+    wanted = tuple(hosts)
+    if _renewed(directory, wanted, now, lifetimes) is None:
         return files
     directory.mkdir(parents=True, exist_ok=True)
-    with _locked(directory):
-        if not _is_good(files, wanted, now):  # another process may have been first
-            _renew(files, directory / "ca.key", wanted, now)
+    with locked(directory):
+        changed = _renewed(directory, wanted, now, lifetimes)
+        if changed is not None:  # another process may have been first
+            write(directory, changed)
     return files
 
 
-def _renew(
-    files: CertificateFiles, authority_key: Path, hosts: tuple[str, ...], now: datetime
-) -> None:
-    signer = _read_pair(files.ca, authority_key)
-    if signer is None or not _can_sign(signer.certificate, now):
-        signer = authority.issue_authority(now)
-        _write(authority_key, signer.key_pem(), _PRIVATE)
-        _write(files.ca, signer.certificate_pem(), _PUBLIC)
-    serving = authority.issue_serving(signer, hosts, now)
-    # A reader between the two writes sees a pair that does not match and keeps what it has.
-    _write(files.key, serving.key_pem(), _PRIVATE)
-    _write(files.certificate, serving.certificate_pem(), _PUBLIC)
+def read(directory: Path) -> dict[str, bytes]:
+    """What the directory holds; files that cannot be read are left out."""
+    found = {}
+    for name in rotation.NAMES:
+        with contextlib.suppress(OSError):
+            found[name] = (directory / name).read_bytes()
+    return found
 
 
-def _is_good(files: CertificateFiles, hosts: tuple[str, ...], now: datetime) -> bool:
-    serving = _read_pair(files.certificate, files.key)
-    issuer = _read_certificate(files.ca)
-    if serving is None or issuer is None:
-        return False
-    certificate = serving.certificate
-    return (
-        certificate.not_valid_before_utc <= now < _renewal_time(certificate)
-        and now < issuer.not_valid_after_utc
-        and authority.hosts_of(certificate).issuperset(hosts)
-        and authority.is_issued_by(certificate, issuer)
-    )
+def write(directory: Path, content: Mapping[str, bytes]) -> None:
+    """Replaces what has changed, each file in one step.
+
+    Clients learn of new authorities from ``ca.crt``, so that comes before what they sign. A reader
+    between key and certificate sees a pair that does not match and keeps what it has.
+
+    Raises:
+        OSError: the directory is not writable.
+    """
+    present = read(directory)
+    for name, mode in (
+        (rotation.AUTHORITY_KEYS, _PRIVATE),
+        (rotation.AUTHORITIES, _PUBLIC),
+        (rotation.KEY, _PRIVATE),
+        (rotation.CERTIFICATE, _PUBLIC),
+    ):
+        if present.get(name) != content[name]:
+            _write(directory / name, content[name], mode)
 
 
-def _renewal_time(certificate: x509.Certificate) -> datetime:
-    start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    numerator, denominator = RENEW_AFTER
-    return start + (end - start) * numerator / denominator
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Keeps other processes out that renew the directory.
 
-
-def _can_sign(certificate: x509.Certificate, now: datetime) -> bool:
-    lasts = certificate.not_valid_after_utc >= now + authority.SERVING_LIFETIME
-    return certificate.not_valid_before_utc <= now and lasts
-
-
-def _read_pair(certificate: Path, key: Path) -> Pair | None:
+    Raises:
+        OSError: the directory is not writable.
+    """
+    descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, _PRIVATE)
     try:
-        return authority.parse_pair(certificate.read_bytes(), key.read_bytes())
-    except (OSError, ValueError, TypeError):
-        return None
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
-def _read_certificate(path: Path) -> x509.Certificate | None:
-    try:
-        return x509.load_pem_x509_certificates(path.read_bytes())[0]
-    except (OSError, ValueError):
+def _renewed(
+    directory: Path, hosts: Iterable[str], now: datetime, lifetimes: Lifetimes
+) -> dict[str, bytes] | None:
+    """The content as it is to be; None where it is so, or is somebody else's."""
+    found = read(directory)
+    if rotation.is_foreign(found) and rotation.KEY in found:
         return None
+    held = rotation.read(found)
+    renewed = rotation.renew(held, hosts, now, lifetimes)
+    return None if renewed == held else rotation.write(renewed)
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
@@ -136,14 +147,3 @@ def _write(path: Path, content: bytes, mode: int) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-@contextlib.contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """Keeps other processes that run ``ensure`` on the directory out."""
-    descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, _PRIVATE)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

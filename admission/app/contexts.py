@@ -39,6 +39,7 @@ class ContextCache:
         self._require_client = require_client
         self._lock = threading.Lock()
         self._stamps: tuple[Stamp, Stamp, str] | None = None
+        self._refused: tuple[Stamp, Stamp, str] | None = None
         self._context: ssl.SSLContext | None = None
 
     def front(self) -> ssl.SSLContext:
@@ -69,6 +70,7 @@ class ContextCache:
             ssl.SSLError: the files hold no usable pair, and there is no earlier context.
         """
         with self._lock:
+            stamps = None
             try:
                 stamps = (
                     _stamp(self._certificates.certificate),
@@ -81,7 +83,10 @@ class ContextCache:
             except OSError as error:  # also what the ssl module raises
                 if self._context is None:
                     raise
-                _log.warning("certificate_not_loaded", error=str(error))
+                # Somebody may be between writing the key and the certificate.
+                if self._refused == stamps:
+                    _log.warning("certificate_not_loaded", error=str(error))
+                self._refused = stamps
             return self._context
 
     def _load(self) -> ssl.SSLContext:

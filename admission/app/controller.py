@@ -5,8 +5,10 @@ import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+from admission.app.certificates import Rotation
 from admission.app.contexts import ContextCache
 from admission.app.coresource import CoreSource
 from admission.app.leading import Leadership
@@ -55,7 +57,23 @@ class Address:
 class Controller:
     """One controller in this process."""
 
-    def __init__(self, api: Api, settings: Settings, clock: Clock, leadership: Leadership) -> None:
+    def __init__(
+        self,
+        api: Api,
+        settings: Settings,
+        clock: Clock,
+        leadership: Leadership,
+        certificates: Path | None = None,
+    ) -> None:
+        """Starts nothing yet.
+
+        Args:
+            api: its API server.
+            settings: what the installation chose.
+            clock: source of time.
+            leadership: says when to begin.
+            certificates: directory of the webhook's certificates; None where there is none.
+        """
         self._log = logs.get("controller")
         self._api = api
         self._clock = clock
@@ -82,6 +100,9 @@ class Controller:
             lists_others=True,
             rules=engine_settings.rules(settings.quota),
         )
+        self._rotation = Rotation(
+            api, settings, clock, self._events, leadership.may_write, certificates
+        )
         put = self._inbox.put
         self._watches = Watches(api, put, clock)
         self._lister = Lister(api, put, settings.controller.outside_interval_seconds)
@@ -98,6 +119,7 @@ class Controller:
         self._writers.start()
         if self._leadership.at_once:
             self._inbox.put(core.Lead())
+            self._rotation.start()
         self._watches.start()
         self._lister.start()
         self._thread.start()
@@ -107,6 +129,7 @@ class Controller:
     def _lead(self) -> None:
         """Lists everything anew, so that no write of an earlier leader is missed, and decides."""
         self._watches.restart(core.Lead())
+        self._rotation.start()
 
     def ask(self, question: Callable[[Reader], Answer], within_seconds: float) -> Answer:
         """Has the core answer a question between two messages; from any other thread.
@@ -150,12 +173,13 @@ class Controller:
         return self._watches.stuck() if self._thread.is_alive() else "the core thread has ended"
 
     def unready(self) -> str:
-        """What is not known, or not up to date; empty when everything was listed."""
-        return self._watches.unready()
+        """What is not known, not up to date, or has expired; empty when all is well."""
+        return self._watches.unready() or self._rotation.unready()
 
     def stop(self) -> None:
         """Stops; writes that were sent are finished, others are left to the next start."""
         self._stopping.set()
+        self._rotation.stop()
         self._watches.stop()
         self._lister.stop()
         self._inbox.put(None)

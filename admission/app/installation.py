@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 from admission.api import crds
 from admission.app import (
+    certificates,
     guard,
     manifests,
     rbac,
-    scope,
     visibility_manifests,
     warnpolicies,
     webhook_secret,
@@ -103,7 +103,9 @@ def install(
     yield from apply.apply_all(api, [manifests.namespace(settings)])
     if host:
         hosts = [host, visibility_manifests.host(settings.namespace)]
-        authority = files.ensure(plan.certificates, hosts, clock.now()).ca.read_bytes()
+        lifetimes = certificates.lifetimes(settings.certificates)
+        found = files.ensure(plan.certificates, hosts, clock.now(), lifetimes)
+        authority = found.ca.read_bytes()
         place = {"url": plan.webhook_url.rstrip("/")}
     else:
         secret = webhook_secret.ensure(api, settings, clock)
@@ -114,9 +116,9 @@ def install(
     conversion = manifests.conversion(client_config) if plan.older_versions else None
     yield from apply.apply_all(api, crds.documents(conversion))
     _await_crds(api, clock, wait)
-    yield from apply.apply_all(
-        api, [*rbac.documents(settings.namespace), *scope.documents(settings)]
-    )
+    yield from apply.apply_all(api, manifests.roles(settings))
+    if not settings.certificates.rotate:
+        yield from _taken_away(api, reversed(rbac.certificates(settings.namespace)))
     yield from _guard(api, plan, settings)
     yield from apply.apply_all(api, warnpolicies.documents(settings))
     if not host:
@@ -160,8 +162,9 @@ def uninstall(
         yield from _release(api, clock, wait)
     for resource in _FINALIZED:
         _remove_finalizers(api, resource)
-    roles = [*rbac.documents(settings.namespace), *scope.documents(settings)]
-    yield from apply.delete_all(api, reversed(roles))
+    roles = [*rbac.certificates(settings.namespace), *manifests.roles(settings)]
+    by_name = {(one["kind"], one["metadata"]["name"]): one for one in roles}
+    yield from apply.delete_all(api, reversed(by_name.values()))
     yield from apply.delete_all(api, reversed(crds.documents()))
     _await_no_crds(api, clock, wait)
     yield from apply.delete_all(api, [manifests.namespace(settings)])

@@ -1,7 +1,8 @@
 """Every object of an installation inside the cluster, as documents.
 
 The one source of ``gpu-admission install``, ``gpu-admission manifests`` and ``deploy/``. Nothing
-here is secret: the webhook's certificate is a Secret that ``install`` or cert-manager makes.
+here is secret: the webhook's certificate is a Secret that ``install`` or cert-manager makes, and
+that the leader or cert-manager renews.
 """
 
 import hashlib
@@ -37,7 +38,7 @@ DEFAULT_IMAGE: Final = "gpu-admission:0.1.0"
 WEBHOOK: Final = "gpu-admission-webhook"
 CONTROLLER: Final = "gpu-admission-controller"
 CONFIG_MAP: Final = "gpu-admission-config"
-TLS_SECRET: Final = "gpu-admission-webhook-tls"  # noqa: S105 - its name
+TLS_SECRET: Final = rbac.TLS_SECRET
 
 METRICS_LABEL: Final = {"metrics": "enabled"}
 """Label of namespaces from which metrics are read."""
@@ -253,6 +254,12 @@ def _network_policy(
     }
 
 
+def roles(settings: Settings) -> list[Document]:
+    """Accounts, roles, and the policies that limit what roles cannot."""
+    rotates = settings.certificates.rotate
+    return [*rbac.documents(settings.namespace, rotates=rotates), *scope.documents(settings)]
+
+
 def webhook_configurations(client_config: Mapping[str, Any], settings: Settings) -> list[Document]:
     """Which requests the API server sends for review, and where to.
 
@@ -297,7 +304,7 @@ def base(settings: Settings, image: str) -> dict[str, list[Document]]:
     return {
         "namespace.yaml": [namespace(settings)],
         "crds.yaml": crds.documents(conversion(service)),
-        "rbac.yaml": [*rbac.documents(settings.namespace), *scope.documents(settings)],
+        "rbac.yaml": roles(settings),
         "guard.yaml": guard.documents(settings),
         "warnings.yaml": warnpolicies.documents(settings),
         "config.yaml": [config_map(settings)],

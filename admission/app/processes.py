@@ -15,9 +15,8 @@ from admission.settings import Settings
 from certs.files import CertificateFiles
 
 _CHECK_SECONDS: Final = 1.0
-_OTHER_CONNECTIONS: Final = (
-    5  # Lease and its watch, lists of others' pods, who asks for pending workloads
-)
+_OTHER_CONNECTIONS: Final = 6
+"""Lease and its watch, lists of others' pods, who asks for pending workloads, certificates."""
 
 
 def run_controller(
@@ -38,7 +37,9 @@ def run_controller(
         settings: what the installation chose.
         leader_election: whether to wait for the Lease.
         visibility: where pending workloads are served; None for nowhere.
-        certificates: directory of the serving certificate for that, and for secure metrics.
+        certificates: directory of the webhook's serving certificate, which lists of pending
+            workloads and secure metrics are served with, too; the leader renews it where the
+            webhook runs outside the cluster.
 
     Raises:
         KubeError: the API server cannot be reached at all with this configuration.
@@ -59,7 +60,7 @@ def run_controller(
     )
     clock = SystemClock()
     leadership = Elected(api, settings, clock) if leader_election else Alone()
-    controller = Controller(api, settings, clock, leadership)
+    controller = Controller(api, settings, clock, leadership, certificates)
     for served in _addresses(address, settings):
         port = controller.serve_pages(served, _of_metrics(certificates, settings))
         log.info("controller serves", host=served.host, port=port, election=leader_election)
@@ -82,9 +83,7 @@ def run_controller(
 def _of_metrics(directory: Path | None, settings: Settings) -> CertificateFiles | None:
     if directory is None or not settings.controller.secure_metrics:
         return None
-    return CertificateFiles(
-        ca=directory / "ca.crt", certificate=directory / "tls.crt", key=directory / "tls.key"
-    )
+    return CertificateFiles.of(directory)
 
 
 def _addresses(address: Address | None, settings: Settings) -> list[Address]:

@@ -7,9 +7,13 @@ for the roles of people; the program's own roles list what its code asks for, no
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
+from admission.app import cabundles
 from admission.base import names
+from admission.kube import resources
 
 CONTROLLER_ACCOUNT: Final = "gpu-admission-controller"
+CERTIFICATES_ROLE: Final = "gpu-admission-controller-certificates"
+TLS_SECRET: Final = "gpu-admission-webhook-tls"  # noqa: S105 - its name
 WEBHOOK_ACCOUNT: Final = "gpu-admission-webhook"
 METRICS_AUTH: Final = "gpu-admission-metrics-auth-role"
 METRICS_READER: Final = "gpu-admission-metrics-reader"
@@ -80,6 +84,12 @@ _CONTROLLER_RULES: Final = (
     *_ACCESS_RULES,
 )
 # Creation cannot be limited to a name: the name is not known to the authorizer then.
+_CERTIFICATE_RULES: Final = tuple(
+    _Rule(resource.group, (resource.plural,), ("get", "patch"), listed)
+    for resource, listed in cabundles.NAMES.items()
+)
+"""A policy lets it change the caBundle only, see `admission.app.scope`."""
+_CERTIFICATE_NAMESPACE_RULES: Final = (_Rule("", ("secrets",), ("get", "patch"), (TLS_SECRET,)),)
 _CONTROLLER_NAMESPACE_RULES: Final = (
     _Rule("coordination.k8s.io", ("leases",), ("create",)),
     _Rule("coordination.k8s.io", ("leases",), ("get", "patch", *_FOLLOW), (names.LEASE_NAME,)),
@@ -90,6 +100,11 @@ _WEBHOOK_RULES: Final = (
         _KUEUE,
         ("clusterqueues", "cohorts", "localqueues", "resourceflavors", "workloadpriorityclasses"),
         _FOLLOW,
+    ),
+    # Whether the API server accepts the certificate that is served.
+    *(
+        _Rule(one.group, (one.plural,), ("get",), cabundles.NAMES[one])
+        for one in (resources.MUTATING_WEBHOOKS, resources.VALIDATING_WEBHOOKS)
     ),
 )
 
@@ -129,13 +144,35 @@ _AGGREGATE: Final = {
 }
 
 
-def documents(namespace: str = names.SYSTEM_NAMESPACE) -> list[dict[str, Any]]:
+def documents(
+    namespace: str = names.SYSTEM_NAMESPACE, *, rotates: bool = True
+) -> list[dict[str, Any]]:
     """Service accounts, roles and bindings, in the order in which they are applied.
 
     Args:
         namespace: of the program.
+        rotates: whether the controller renews the webhook's certificates.
     """
-    return [*_accounts(namespace), *_people()]
+    rotation = certificates(namespace) if rotates else []
+    return [*_accounts(namespace), *rotation, *_people()]
+
+
+def certificates(namespace: str) -> list[dict[str, Any]]:
+    """What the controller needs to renew the webhook's certificates and have them trusted."""
+    name = CERTIFICATES_ROLE
+    role = {
+        "apiVersion": _API_VERSION,
+        "kind": "Role",
+        "metadata": {"name": name, "namespace": namespace},
+        "rules": [_rule(rule) for rule in _CERTIFICATE_NAMESPACE_RULES],
+    }
+    account = CONTROLLER_ACCOUNT
+    return [
+        _cluster_role(name, {}, _CERTIFICATE_RULES),
+        _binding("ClusterRoleBinding", "ClusterRole", account, namespace, name),
+        role,
+        _binding("RoleBinding", "Role", account, namespace, name),
+    ]
 
 
 def _accounts(namespace: str) -> Iterable[dict[str, Any]]:
@@ -241,13 +278,16 @@ def _rule(rule: _Rule) -> dict[str, Any]:
     return document | ({"resourceNames": list(rule.names)} if rule.names else {})
 
 
-def _binding(kind: str, role_kind: str, account: str, namespace: str) -> dict[str, Any]:
+def _binding(
+    kind: str, role_kind: str, account: str, namespace: str, role: str = ""
+) -> dict[str, Any]:
+    """Gives the account the role; that of its own name where none is named."""
     scope = {"namespace": namespace} if kind == "RoleBinding" else {}
     return {
         "apiVersion": _API_VERSION,
         "kind": kind,
-        "metadata": {"name": account, **scope},
-        "roleRef": {"apiGroup": _RBAC, "kind": role_kind, "name": account},
+        "metadata": {"name": role or account, **scope},
+        "roleRef": {"apiGroup": _RBAC, "kind": role_kind, "name": role or account},
         "subjects": [_account(account, namespace)],
     }
 

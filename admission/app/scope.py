@@ -1,6 +1,7 @@
 """What the controller may not do although its role lets it: roles know no fields.
 
-The controller patches pods, Jobs and the kinds that it holds by a finalizer. Policies in the API
+The controller patches pods, Jobs, the kinds that it holds by a finalizer, and the caBundle of what
+leads API servers to us. Policies in the API
 server limit each of these writes to the fields that the controller's code changes, and keep it out
 of the excluded namespaces. See docs/adr/0083-the-controllers-account-changes-few-fields.md.
 
@@ -15,6 +16,7 @@ from typing import Any, Final
 from admission.app import rbac
 from admission.base import names
 from admission.controllers.queues import finalizers
+from admission.kube import resources
 from admission.settings import Settings
 from admission.webhook.configuration import KEY_PREFIXES, quote
 
@@ -63,7 +65,12 @@ def documents(settings: Settings) -> list[dict[str, Any]]:
     unmanaged = settings.gpu.managed_namespaces.unmanaged
     return [
         document
-        for policy in (_queues(), *_pods(unmanaged), *_jobs(unmanaged))
+        for policy in (
+            _queues(),
+            *_pods(unmanaged),
+            *_jobs(unmanaged),
+            *(_bundles() if settings.certificates.rotate else ()),
+        )
         for document in _documents(policy, account)
     ]
 
@@ -210,6 +217,43 @@ def _jobs(unmanaged: Iterable[str]) -> Iterable[_Policy]:
     )
 
 
+def _bundles() -> Iterable[_Policy]:
+    """The controller writes a caBundle, and nothing else of the objects that hold one."""
+
+    def same_but_bundle(new: str, old: str) -> str:
+        config = (f"{new}.clientConfig", f"{old}.clientConfig")
+        return f"{_equal(new, old, ('clientConfig',))} && {_equal(*config, ('caBundle',))}"
+
+    hooks = (resources.MUTATING_WEBHOOKS, resources.VALIDATING_WEBHOOKS)
+    listed = "object.webhooks.map(w, w.name) == oldObject.webhooks.map(w, w.name)"
+    pairs = f"oldObject.webhooks.exists(o, o.name == w.name && {same_but_bundle('w', 'o')})"
+    of_hooks = f"{listed} && object.webhooks.all(w, {pairs})"
+    conversion = "spec.conversion.webhook"
+    of_crds = (
+        f"{_same_but('spec', ('conversion',))} && {_same_but('spec.conversion', ('webhook',))} && "
+        f"has(object.{conversion}) == has(oldObject.{conversion}) && (!has(object.{conversion}) ||"
+        f" ({same_but_bundle(f'object.{conversion}', f'oldObject.{conversion}')}))"
+    )
+    for suffix, kinds, expression in (
+        ("-webhooks", hooks, of_hooks),
+        ("-crds", (resources.CRDS,), of_crds),
+        ("-apiservices", (resources.API_SERVICES,), _same_but("spec", ("caBundle",))),
+    ):
+        yield _Policy(
+            suffix=suffix,
+            group=kinds[0].group,
+            resources=[one.plural for one in kinds],
+            scope="Cluster",
+            checks=[
+                _Check(
+                    expression=expression,
+                    message="the controller may change the caBundle here, and nothing else",
+                ),
+                _unchanged_metadata(),
+            ],
+        )
+
+
 def _metadata() -> Iterable[_Check]:
     """Keys of others may be added, as admission checks say; they are not changed or removed."""
     yield _Check(
@@ -253,6 +297,16 @@ def _same_but(path: str, members: Iterable[str]) -> str:
         return f"({' || '.join([*parents, f'!has({one}.{path})', every])})"
 
     return f"{all_in('object', 'oldObject')} && {all_in('oldObject', 'object')}"
+
+
+def _equal(new: str, old: str, members: Iterable[str]) -> str:
+    """Two objects that are there have the same members but for the named ones."""
+    others = f"k in [{_listed(members)}]"
+    changed = f"(k in dyn({old}) && dyn({old})[k] == dyn({new})[k])"
+    return (
+        f"dyn({new}).all(k, {others} || {changed}) && dyn({old}).all(k, {others} || k in"
+        f" dyn({new}))"
+    )
 
 
 def _conditions(variable: str) -> str:

@@ -106,10 +106,7 @@ class VisibilityServer:
         Raises:
             OSError: the address cannot be bound.
         """
-        found = CertificateFiles(
-            ca=directory / "ca.crt", certificate=directory / "tls.crt", key=directory / "tls.key"
-        )
-        contexts = ContextCache(found, self.proxies.authority)
+        contexts = ContextCache(CertificateFiles.of(directory), self.proxies.authority)
         self._server = BoundedServer(
             (address.host, address.port), self._app, contexts.current, _Handler,
             most_at_once=MOST_AT_ONCE,

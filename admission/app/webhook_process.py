@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from admission.app import metrics_access, serving
+from admission.app import certificates, metrics_access, serving
+from admission.app.certificates import ServedCertificate
 from admission.app.connection import Target
 from admission.app.controller import Address
 from admission.app.metrics_access import MetricsAccess
@@ -22,6 +23,7 @@ from admission.webhook.asgi import Limits
 from admission.webhook.knowledge import ClusterKnowledge
 from admission.webhook.metrics import WebhookMetrics
 from certs import files
+from certs.rotation import Lifetimes
 
 _ANY = {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
 
@@ -42,13 +44,15 @@ def serve(
         KubeError: the kubeconfig cannot be used.
         OSError: the address cannot be bound or the directory not be written.
     """
-    certificates = certificate_files(directory, address.host, SystemClock())
+    lifetimes = certificates.lifetimes(settings.certificates)
+    pair = certificate_files(directory, address.host, SystemClock(), lifetimes)
     api = target.connect(
-        connections=len(webhook_knowledge.WATCHED) + 2,
+        connections=len(webhook_knowledge.WATCHED) + 3,
         timeout_seconds=settings.controller.request_timeout_seconds,
     )
     known = ClusterKnowledge()
-    app: Wsgi = server.create_app(known, settings, WebhookMetrics())
+    served = ServedCertificate(api, directory, SystemClock())
+    app: Wsgi = server.create_app(known, settings, WebhookMetrics(), certificate=served)
     paths = {convert.PATH: Limits(convert.MAX_BODY_BYTES, convert.BODY_SECONDS)}
     if settings.webhook.secure_metrics:
         app = MetricsAccess(app, api, SystemClock())
@@ -59,16 +63,17 @@ def serve(
         logs.configure(log_level)
         if settings.webhook.health_address is not None:
             health = settings.webhook.health_address
-            PageServer(server.create_probes(known), health.host, health.port)
+            PageServer(server.create_probes(known, served), health.host, health.port)
         connectivity = Connectivity(SystemClock())
         for resource, into in webhook_knowledge.WATCHED.items():
             reflector(api, resource, into, known, connectivity).start()
+        served.start()
 
     serving.serve(
         app=lambda: app,
         host=address.host,
         port=address.port,
-        certificates=certificates,
+        certificates=pair,
         threads=settings.webhook.threads,
         limits=Limits(settings.webhook.max_body_bytes),
         paths=paths,
@@ -77,15 +82,15 @@ def serve(
     )
 
 
-def certificate_files(directory: Path, host: str, clock: Clock) -> files.CertificateFiles:
+def certificate_files(
+    directory: Path, host: str, clock: Clock, lifetimes: Lifetimes
+) -> files.CertificateFiles:
     """The directory's certificates as they are, or new ones for the host where there are none."""
-    present = files.CertificateFiles(
-        ca=directory / "ca.crt", certificate=directory / "tls.crt", key=directory / "tls.key"
-    )
+    present = files.CertificateFiles.of(directory)
     if present.certificate.exists() and present.key.exists():
         return present
     hosts = ["localhost", "127.0.0.1"] if host in _ANY else [host]
-    return files.ensure(directory, hosts, clock.now())
+    return files.ensure(directory, hosts, clock.now(), lifetimes)
 
 
 def reflector(

@@ -1,23 +1,20 @@
-"""The webhook's certificate inside the cluster: a Secret that is made, renewed, or left alone."""
+"""The webhook's certificate inside the cluster, at installation: made, renewed, or left alone.
+
+Later the leader renews it, see `admission.app.certificates`.
+"""
 
 import base64
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from admission.app import manifests
+from admission.app import certificates, manifests
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api
 from admission.kube.apply import Applied, Effect
 from admission.settings import Settings
-from certs import files
-
-_AUTHORITY: Final = "ca.crt"
-_AUTHORITY_KEY: Final = "ca.key"
-_KEYS: Final = (_AUTHORITY, _AUTHORITY_KEY, "tls.crt", "tls.key")
+from certs import rotation
 
 
 class SecretError(AdmissionError):
@@ -29,7 +26,7 @@ class Ensured:
     """The Secret as it is now.
 
     Attributes:
-        authority: PEM text of the CA that clients trust.
+        authority: PEM text of the CAs that clients trust.
         applied: what became of the Secret.
     """
 
@@ -47,19 +44,30 @@ def ensure(api: Api, settings: Settings, clock: Clock) -> Ensured:
         SecretError: somebody else's Secret holds no CA.
         KubeError: the API server refused.
     """
-    found = _read(api, settings)
-    if found is not None and _AUTHORITY_KEY not in found:
-        if not found.get(_AUTHORITY):
+    found, version = _read(api, settings) or ({}, "")
+    if rotation.is_foreign(found):
+        if not found.get(rotation.AUTHORITIES):
             raise SecretError(
-                f"Secret {manifests.TLS_SECRET} in {settings.namespace} holds no {_AUTHORITY}: "
-                "wait until its issuer has filled it, or delete it to have one made"
+                f"Secret {manifests.TLS_SECRET} in {settings.namespace} holds no "
+                f"{rotation.AUTHORITIES}: wait until its issuer has filled it, or delete it to "
+                "have one made"
             )
-        return Ensured(authority=found[_AUTHORITY], applied=_applied(settings, Effect.UNCHANGED))
-    wanted = _renewed(found or {}, settings, clock)
+        applied = _applied(settings, Effect.UNCHANGED)
+        return Ensured(authority=found[rotation.AUTHORITIES], applied=applied)
+    held = rotation.read(found)
+    renewed = rotation.renew(
+        held,
+        manifests.service_hosts(settings),
+        clock.now(),
+        certificates.lifetimes(settings.certificates),
+    )
     effect = Effect.UNCHANGED
-    if wanted != found:
-        effect = apply.apply(api, document(settings, wanted))
-    return Ensured(authority=wanted[_AUTHORITY], applied=_applied(settings, effect))
+    if renewed != held:
+        wanted = document(settings, rotation.write(renewed))
+        if version:  # the leader may renew it, too
+            wanted["metadata"]["resourceVersion"] = version
+        effect = apply.apply(api, wanted)
+    return Ensured(authority=renewed.bundle(), applied=_applied(settings, effect))
 
 
 def document(settings: Settings, content: dict[str, bytes]) -> dict[str, Any]:
@@ -73,23 +81,15 @@ def document(settings: Settings, content: dict[str, bytes]) -> dict[str, Any]:
     }
 
 
-def _renewed(found: dict[str, bytes], settings: Settings, clock: Clock) -> dict[str, bytes]:
-    """The content as it should be, by way of a directory that only we can read."""
-    with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
-        for key in _KEYS:
-            if key in found:
-                (directory / key).write_bytes(found[key])
-        files.ensure(directory, manifests.service_hosts(settings), clock.now())
-        return {key: (directory / key).read_bytes() for key in _KEYS}
-
-
-def _read(api: Api, settings: Settings) -> dict[str, bytes] | None:
+def _read(api: Api, settings: Settings) -> tuple[dict[str, bytes], str] | None:
+    """Content and resourceVersion; None where there is no Secret."""
     try:
         found = api.get(resources.SECRETS, manifests.TLS_SECRET, settings.namespace)
     except errors.NotFoundError:
         return None
-    return {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
+    data = (found.get("data") or {}).items()
+    content = {key: base64.b64decode(value) for key, value in data}
+    return content, found["metadata"]["resourceVersion"]
 
 
 def _applied(settings: Settings, effect: Effect) -> Applied:

@@ -409,6 +409,15 @@ BUILD_INFO: Final = Gauge(
 )
 
 
+_EXPIRY_HELP: Final = (
+    "When a certificate expires, in seconds since 1970: serving is what the webhook serves, "
+    "authority the CA that signed it."
+)
+CERTIFICATE_EXPIRY_TIMESTAMP_SECONDS: Final = Gauge(
+    "gpu_admission_certificate_expiry_timestamp_seconds", _EXPIRY_HELP, ["certificate"]
+)
+
+
 def set_build_info() -> None:
     """Set the metric that tells which version runs."""
     try:
@@ -436,10 +445,17 @@ class Webhook:
         pods: pods under creation.
         review_duration_seconds: how long reviews took.
         ready: whether the webhook is ready.
+        certificate_expiry: when the served certificate and its CA expire.
     """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
+        self.certificate_expiry = Gauge(
+            "gpu_admission_certificate_expiry_timestamp_seconds",
+            _EXPIRY_HELP,
+            ["certificate"],
+            registry=self.registry,
+        )
 
         def name(suffix: str) -> str:
             return f"gpu_admission_webhook_{suffix}"

@@ -156,7 +156,9 @@ def controller(
     elect = settings.leader_election.enabled if leader_election is None else leader_election
     visibility = visibility_bind or _optional(settings.controller.visibility_address)
     needs_certificate = visibility or settings.controller.secure_metrics
-    directory = (cert_dir or _certificates(settings)) if needs_certificate else None
+    directory = cert_dir or _optional_certificates(settings)
+    if needs_certificate and directory is None:
+        directory = _certificates(settings)
     pages = metrics_bind or _optional(settings.controller.metrics_address)
     with output.reported(_UNREACHABLE):
         addresses.check_free(_controller_addresses(pages, visibility, settings))
@@ -278,6 +280,10 @@ def _certificates(settings: Settings) -> Path:
             "Missing option '--cert-dir', or webhook.certDir in the file of --config."
         )
     return Path(settings.webhook.certificates)
+
+
+def _optional_certificates(settings: Settings) -> Path | None:
+    return Path(settings.webhook.certificates) if settings.webhook.certificates else None
 
 
 def _optional(found: ListenAddress | None) -> Address | None:

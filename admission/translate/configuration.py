@@ -20,6 +20,7 @@ from admission.gpu import resources
 from admission.settings import (
     DEFAULT_VISIBILITY_ADDRESS,
     AdmissionFairSharingSettings,
+    CertificateSettings,
     ControllerSettings,
     GpuSettings,
     HealthSettings,
@@ -96,6 +97,7 @@ class _Reader:
             controller=self._controller(),
             leader_election=self._leader_election(),
             webhook=self._webhook(),
+            certificates=self._certificates(),
         )
 
     def _frameworks(self) -> None:
@@ -381,6 +383,22 @@ class _Reader:
             health_address=self._address("webhook.healthProbeBindAddress", health)
             if (health := own.health_probe_bind_address)
             else None,
+        )
+
+    def _certificates(self) -> CertificateSettings:
+        managed = self._kueue.internal_cert_management or kueue.InternalCertManagement()
+        own, default = self._gpu.certificates or gpu.Certificates(), _DEFAULTS.certificates
+        whole = _seconds(own.authority_lifetime, default.authority_lifetime_seconds)
+        serving = _seconds(own.serving_lifetime, min(default.serving_lifetime_seconds, whole / 2))
+        if serving > whole / 2:
+            self.problems.append(
+                f"certificates.servingLifetime: {serving:g}s must be at most half of "
+                f"authorityLifetime, which is {whole:g}s"
+            )
+        return CertificateSettings(
+            rotate=managed.enable is not False,
+            authority_lifetime_seconds=whole,
+            serving_lifetime_seconds=serving,
         )
 
     def _address(self, path: str, text: str) -> ListenAddress | None:

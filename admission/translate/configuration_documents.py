@@ -44,6 +44,7 @@ def _kueue_document(settings: Settings) -> dict[str, Any]:
             "renewDeadline": _wire(election.renew_seconds),
             "retryPeriod": _wire(election.retry_seconds),
         },
+        "internalCertManagement": {"enable": settings.certificates.rotate},
         "resources": _resources_document(settings.quota),
         **_workloads_document(settings),
     }
@@ -150,6 +151,10 @@ def _gpu_document(settings: Settings) -> dict[str, Any]:
             **({"secureMetrics": True} if controller.secure_metrics else {}),
         },
         "webhook": _webhook(webhook),
+        "certificates": {
+            "authorityLifetime": _wire(settings.certificates.authority_lifetime_seconds),
+            "servingLifetime": _wire(settings.certificates.serving_lifetime_seconds),
+        },
     }
 
 

@@ -1,5 +1,7 @@
 """What the webhook measures of itself."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -7,6 +9,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from admission.base import metrics
 
+NO_EXPIRIES: Final[Mapping[str, float]] = MappingProxyType({})
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 
 
@@ -30,7 +33,14 @@ class WebhookMetrics:
         """Count one pod under creation."""
         self._metrics.pods.labels(standing).inc()
 
-    def exposition(self, *, ready: bool) -> bytes:
-        """Return all metrics in the Prometheus text format."""
+    def exposition(self, *, ready: bool, expiries: Mapping[str, float] = NO_EXPIRIES) -> bytes:
+        """Return all metrics in the Prometheus text format.
+
+        Args:
+            ready: whether every watched kind was listed.
+            expiries: when certificates expire, by what they are.
+        """
         self._metrics.ready.set(ready)
+        for certificate, end in expiries.items():
+            self._metrics.certificate_expiry.labels(certificate).set(end)
         return generate_latest(self.registry)

@@ -1,7 +1,7 @@
 """The Flask application: routes and bodies; what a review decides is elsewhere."""
 
-from collections.abc import Iterable
-from typing import IO, Any, Final
+from collections.abc import Iterable, Mapping
+from typing import IO, Any, Final, Protocol
 
 from flask import Flask, Response, request
 from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
@@ -28,11 +28,24 @@ _JSON: Final = "application/json"
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
+class Certificate(Protocol):
+    """The certificate that the webhook serves."""
+
+    def unready(self) -> str:
+        """Why the API server refuses it, and what to do; empty if it does not."""
+        ...
+
+    def expiries(self) -> Mapping[str, float]:
+        """Seconds since 1970 at which certificates expire, by what they are."""
+        ...
+
+
 def create_app(
     knowledge: ClusterKnowledge,
     settings: Settings,
     webhook_metrics: WebhookMetrics,
     clock: Clock | None = None,
+    certificate: Certificate | None = None,
 ) -> Flask:
     """The webhook as a WSGI application.
 
@@ -44,6 +57,7 @@ def create_app(
         settings: what the installation chose.
         webhook_metrics: where reviews are counted and what ``/metrics`` shows.
         clock: source of time; the machine's by default.
+        certificate: tells whether the API server accepts what is served; None: nobody knows.
     """
     app = Flask("gpu-admission-webhook", static_folder=None)
     reviewer = PodReviewer(
@@ -69,8 +83,8 @@ def create_app(
     )
     _add_reviews(app, kind_reviewer, kinds.PATHS)
     _add_conversion(app, Converter(metrics=webhook_metrics, clock=reviewer.clock))
-    _add_probes(app, knowledge)
-    _add_metrics(app, knowledge, webhook_metrics)
+    _add_probes(app, knowledge, certificate)
+    _add_metrics(app, knowledge, webhook_metrics, certificate)
     return app
 
 
@@ -155,14 +169,14 @@ def _known(knowledge: ClusterKnowledge) -> str:
     return "".join(lines)
 
 
-def create_probes(knowledge: ClusterKnowledge) -> Flask:
-    """Health and readiness alone, for an address without TLS."""
+def create_probes(knowledge: ClusterKnowledge, certificate: Certificate | None = None) -> Flask:
+    """Health and readiness alone, for an address without TLS; arguments as of `create_app`."""
     app = Flask("gpu-admission-probes", static_folder=None)
-    _add_probes(app, knowledge)
+    _add_probes(app, knowledge, certificate)
     return app
 
 
-def _add_probes(app: Flask, knowledge: ClusterKnowledge) -> None:
+def _add_probes(app: Flask, knowledge: ClusterKnowledge, certificate: Certificate | None) -> None:
     @app.get("/healthz")
     def healthz() -> Response:
         return Response("ok\n", content_type=_TEXT)
@@ -173,12 +187,20 @@ def _add_probes(app: Flask, knowledge: ClusterKnowledge) -> None:
         if missing:
             text = f"not listed yet: {', '.join(missing)}\n"
             return Response(text, status=503, content_type=_TEXT)
+        if certificate is not None and (problem := certificate.unready()):
+            return Response(f"{problem}\n", status=503, content_type=_TEXT)
         told = _known(knowledge) if "verbose" in request.args else ""
         return Response(f"{told}ok\n", content_type=_TEXT)
 
 
-def _add_metrics(app: Flask, knowledge: ClusterKnowledge, webhook_metrics: WebhookMetrics) -> None:
+def _add_metrics(
+    app: Flask,
+    knowledge: ClusterKnowledge,
+    webhook_metrics: WebhookMetrics,
+    certificate: Certificate | None,
+) -> None:
     @app.get("/metrics")
     def show_metrics() -> Response:
-        text = webhook_metrics.exposition(ready=knowledge.synced)
+        expiries = {} if certificate is None else certificate.expiries()
+        text = webhook_metrics.exposition(ready=knowledge.synced, expiries=expiries)
         return Response(text, content_type=metrics.CONTENT_TYPE)

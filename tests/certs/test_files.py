@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from admission.base.clock import SystemClock
-from certs import authority, files
+from certs import authority, files, rotation
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOSTS = ("localhost", "127.0.0.1")
@@ -52,13 +52,12 @@ def test_a_mounted_secret_without_the_authority_key_is_good(tmp_path):
     ("spoil", "hosts", "later"),
     [
         (lambda _: None, HOSTS, timedelta(days=250)),
-        (lambda _: None, HOSTS, timedelta(days=400)),
         (lambda _: None, (*HOSTS, "webhook.example"), timedelta()),
         (lambda path: (path / "tls.key").unlink(), HOSTS, timedelta()),
         (lambda path: (path / "tls.crt").write_text("half a"), HOSTS, timedelta()),
         (lambda path: shutil.copy(path / "ca.key", path / "tls.key"), HOSTS, timedelta()),
     ],
-    ids=["due", "expired", "new host", "no key", "garbage", "key of another"],
+    ids=["due", "new host", "no key", "garbage", "key of another"],
 )
 def test_a_bad_certificate_is_renewed_under_the_same_authority(tmp_path, spoil, hosts, later):
     files.ensure(tmp_path, HOSTS, NOW)
@@ -139,3 +138,23 @@ def test_a_tls_client_that_trusts_the_authority_connects(tmp_path):
     finally:
         thread.join()
         server.server_close()
+
+
+def test_a_directory_of_somebody_else_is_not_written_even_when_it_has_expired(tmp_path):
+    files.ensure(tmp_path, HOSTS, NOW)
+    (tmp_path / "ca.key").unlink()
+    before = contents(tmp_path)
+    files.ensure(tmp_path, ("elsewhere.example",), NOW + timedelta(days=400))
+    assert contents(tmp_path) == before
+
+
+def test_an_expired_certificate_is_renewed_by_the_authority_that_lives(tmp_path):
+    files.ensure(tmp_path, HOSTS, NOW)
+    before = rotation.fingerprints((tmp_path / "ca.crt").read_bytes())
+    later = NOW + timedelta(days=400)
+    made = files.ensure(tmp_path, HOSTS, later)
+    after = made.ca.read_bytes()
+    end = rotation.accepted_until(made.certificate.read_bytes(), after)
+    assert end is not None
+    assert end > later
+    assert len(before & rotation.fingerprints(after)) == 1

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from cryptography import x509
 
-from admission.app import manifests, visibility_manifests, webhook_secret
+from admission.app import manifests, rbac, visibility_manifests, webhook_secret
 from admission.app.connection import Target
 from admission.base import names
 from admission.base.clock import SystemClock
@@ -80,12 +80,14 @@ def bundle(cluster: Cluster) -> str:
 def test_kubectl_builds_the_kustomization(cluster: Cluster, folder: str) -> None:
     built = list(yaml.safe_load_all(kubectl(cluster, "kustomize", f"{ROOT}/deploy/{folder}")))
     documents = manifests.base(Settings(), manifests.DEFAULT_IMAGE).values()
-    added = {"base": 0, "cert-manager": 2}[folder]
+    added = {"base": 0, "cert-manager": 2 - len(rbac.certificates(SYSTEM))}[folder]
     assert len(built) == sum(len(part) for part in documents) + added
     injected = [one["kind"] for one in built if INJECT in one["metadata"].get("annotations", {})]
     kinds = {"CustomResourceDefinition", "MutatingWebhookConfiguration",
              "ValidatingWebhookConfiguration"}  # fmt: skip
     assert set(injected) == (kinds if added else set())
+    rotates = {one["metadata"]["name"] for one in built} >= {rbac.CERTIFICATES_ROLE}
+    assert rotates is (folder == "base")
 
 
 def test_the_api_server_accepts_every_document_of_the_base(cluster: Cluster) -> None:

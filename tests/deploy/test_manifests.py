@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from admission.api.config import reading
 from admission.app import manifests, rbac, visibility_manifests
 from admission.cli import main
-from admission.settings import ListenAddress, Settings
+from admission.settings import CertificateSettings, ListenAddress, Settings
 from admission.translate import configuration
 
 ROOT = Path(__file__).parents[2]
@@ -70,6 +70,12 @@ def test_cert_manager_fills_the_secret_that_the_webhook_mounts() -> None:
     name = f"{certificate['metadata']['namespace']}/{certificate['metadata']['name']}"
     injected = yaml.safe_load((CERT_MANAGER / "inject.yaml").read_text("utf-8"))
     assert injected["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": name}
+
+
+def test_beside_cert_manager_the_controller_is_told_to_renew_nothing() -> None:
+    patch = yaml.safe_load((CERT_MANAGER / "config.yaml").read_text("utf-8"))
+    settings = DEFAULTS.model_copy(update={"certificates": CertificateSettings(rotate=False)})
+    assert patch == manifests.config_map(settings)
 
 
 # -------------------------------------------------------------------------------- coherence
@@ -241,12 +247,14 @@ def test_two_pods_of_each_kind_and_one_may_be_away() -> None:
         assert of_kind("PodDisruptionBudget")[name]["spec"]["maxUnavailable"] == 1
 
 
-def test_no_role_of_the_program_uses_wildcards_or_reads_secrets() -> None:
+def test_no_role_of_the_program_uses_wildcards_or_reads_other_secrets_than_its_own() -> None:
     for document in rbac.documents():
         for rule in document.get("rules", ()):
             parts = ("apiGroups", "resources", "verbs", "nonResourceURLs")
             assert "*" not in [name for part in parts for name in rule.get(part, ())]
-            assert "secrets" not in rule.get("resources", ())
+            if "secrets" in rule.get("resources", ()):
+                assert document["kind"] == "Role"
+                assert rule["resourceNames"] == [manifests.TLS_SECRET]
 
 
 # --------------------------------------------------------------------------------------- image

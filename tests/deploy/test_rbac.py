@@ -6,6 +6,7 @@ import pytest
 
 from admission.app import rbac
 from admission.controllers import watched
+from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.webhook import knowledge
 
@@ -38,5 +39,21 @@ def test_a_process_may_follow_exactly_what_it_watches(
 
 
 def test_the_webhook_may_do_nothing_else() -> None:
-    for verb in ("create", "delete", "get", "patch", "update"):
+    for verb in ("create", "delete", "patch", "update"):
         assert granted(rbac.WEBHOOK_ACCOUNT, verb) == set()
+    hooks = (resources.MUTATING_WEBHOOKS, resources.VALIDATING_WEBHOOKS)
+    assert granted(rbac.WEBHOOK_ACCOUNT, "get") == {(one.group, one.plural) for one in hooks}
+
+
+def test_the_rights_on_certificates_are_limited_by_names() -> None:
+    rules = [rule for one in rbac.certificates("quota") for rule in one.get("rules", ())]
+    assert rules
+    assert all(rule["resourceNames"] and rule["verbs"] == ["get", "patch"] for rule in rules)
+
+
+def test_without_rotation_the_controller_has_no_right_on_certificates() -> None:
+    named = {one["metadata"]["name"] for one in rbac.documents(rotates=False)}
+    assert rbac.CERTIFICATES_ROLE not in named
+    assert named | {rbac.CERTIFICATES_ROLE} == {
+        one["metadata"]["name"] for one in rbac.documents()
+    }

@@ -4,18 +4,20 @@ Each request is made with the account's own token on a real API server. What mus
 controller's code composes, not a copy of it.
 """
 
+import base64
 import json
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from admission.api import batch, views
-from admission.app import rbac, scope
+from admission.api import batch, crds, views
+from admission.app import cabundles, manifests, rbac, scope, visibility_manifests
 from admission.app.connection import Target
 from admission.base import names
 from admission.controllers.jobs import jobtemplates
@@ -23,6 +25,7 @@ from admission.controllers.pods import podconditions, release
 from admission.controllers.pods.release import Injection
 from admission.kube import apply, patches
 from admission.settings import GpuSettings, Settings
+from certs import rotation
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import JSON_PATCH, MERGE, Rest, RestError
@@ -46,11 +49,16 @@ GIVEN = Injection(
 class Guarded:
     """A cluster with the account, its roles and its policies."""
 
-    def __init__(self, cluster: Cluster, account: Rest) -> None:
+    def __init__(self, cluster: Cluster, kubeconfig: Path) -> None:
         self.admin = cluster.api
-        self.account = account
+        self.account = cluster.client(kubeconfig)
+        self._kubeconfig = kubeconfig
         self.team = cluster.create_namespace("team")
         self._made = 0
+
+    def account_target(self) -> Target:
+        """How the program itself connects as the account."""
+        return Target(str(self._kubeconfig))
 
     def pod(
         self, namespace: str, *, gates: tuple[str, ...] = (), managed: bool = True, **spec: Any
@@ -121,7 +129,7 @@ def guarded() -> Iterator[Guarded]:
             list(apply.apply_all(api, [*rbac.documents(), *scope.documents(SETTINGS)]))
         cluster.wait_for_roles()
         account = cluster.account_kubeconfig(SYSTEM, rbac.CONTROLLER_ACCOUNT)
-        found = Guarded(cluster, cluster.client(account))
+        found = Guarded(cluster, account)
         pods = (found.pod("kube-system"), found.pod(found.team, managed=False))
         jobs = (found.job("kube-system"), found.job(team="a"))
         # The API server learns of each policy at a moment of its own.
@@ -391,3 +399,96 @@ def test_nobody_elses_writes_are_limited(guarded: Guarded) -> None:
         changed = guarded.admin.patch(path, patch, JSON_PATCH)
         assert changed["spec"]["containers"][0]["image"] == "newer"
         guarded.admin.delete(path, {"gracePeriodSeconds": 0})
+
+
+# ------------------------------------------------------------------------------- certificates
+
+HOOKS = "/apis/admissionregistration.k8s.io/v1"
+NEW_BUNDLE = base64.b64encode(rotation.renew(
+    rotation.Holding(), ("localhost",), NOW, rotation.Lifetimes()
+).bundle()).decode()  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def leading(guarded: Guarded) -> dict[str, str]:
+    """Objects with a caBundle, as an installation in the cluster has them; their paths."""
+    place = {**manifests.service_reference(SETTINGS), "caBundle": NEW_BUNDLE}
+    documents = [
+        *manifests.webhook_configurations(place, SETTINGS),
+        *crds.documents(manifests.conversion(place)),
+        *visibility_manifests.api_services(SYSTEM, 443, b"PEM"),
+    ]
+    listed = {}
+    for document in documents:
+        resource, name, _ = apply.locate(document)
+        if name in cabundles.NAMES.get(resource, ()):
+            # Nothing answers as our webhook here, so the configurations are not to be asked.
+            for webhook in document.get("webhooks", ()):
+                webhook["rules"] = []
+            guarded.admin.post(resource.path(), document)
+            listed[name] = resource.path(name=name)
+    assert listed.keys() == {name for names_ in cabundles.NAMES.values() for name in names_}
+    change = {"metadata": {"labels": {"a": "b"}}}
+    for path in listed.values():
+        waiting.until(
+            partial(_is_refused, guarded.account, "PATCH", path, change), what=f"{path} guarded"
+        )
+    return listed
+
+
+def test_the_controller_writes_each_ca_bundle(guarded: Guarded, leading: dict[str, str]) -> None:
+    with closing(guarded.account_target().connect(connections=1, timeout_seconds=30)) as api:
+        found = list(cabundles.trusting(api))
+        assert {one.name for one in found} == leading.keys()
+        for one in found:
+            changes = [
+                {"op": "add", "path": pointer, "value": NEW_BUNDLE} for pointer in one.bundles
+            ]
+            api.patch(one.resource, one.name, patches.json_patch(changes))
+        written = {bundle for one in cabundles.trusting(api) for bundle in one.bundles.values()}
+    assert written == {base64.b64decode(NEW_BUNDLE)}
+
+
+def changes_of(document: Any) -> Iterator[tuple[str, Any]]:
+    """JSON pointers into an object, and values that nobody but an administrator may give them."""
+    yield "/metadata/annotations", {"a": "b"}
+    if "webhooks" in document:
+        yield "/webhooks/0/failurePolicy", "Ignore"
+        yield "/webhooks/0/clientConfig/service/name", "elsewhere"
+        yield (
+            "/webhooks/0/rules",
+            [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*"]}],
+        )
+        yield "/webhooks", document["webhooks"][:1]
+        yield "/webhooks/-", {**document["webhooks"][0], "name": "more.example.com"}
+    elif document["kind"] == "CustomResourceDefinition":
+        yield "/spec/conversion/webhook/clientConfig/service/name", "elsewhere"
+        yield "/spec/conversion", {"strategy": "None"}
+        yield "/spec/names/categories", ["all"]
+        yield "/spec/versions/1/served", False
+    else:
+        yield "/spec/service/name", "elsewhere"
+        yield "/spec/groupPriorityMinimum", 1
+
+
+def test_the_controller_changes_nothing_else_of_what_leads_to_us(
+    guarded: Guarded, leading: dict[str, str]
+) -> None:
+    tried = 0
+    for path in leading.values():
+        for pointer, value in changes_of(guarded.admin.get(path)):
+            patch = [{"op": "add", "path": pointer, "value": value}]
+            said = guarded.refuses(path, patch, JSON_PATCH)
+            assert "the controller may change" in said, (path, pointer, said)
+            tried += 1
+    assert tried > 25
+
+
+def test_other_objects_with_a_ca_bundle_are_out_of_reach(guarded: Guarded) -> None:
+    for path in (
+        f"{HOOKS}/mutatingwebhookconfigurations/other",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/other.example.com",
+        "/apis/apiregistration.k8s.io/v1/apiservices/v1.apps",
+        f"/api/v1/namespaces/{SYSTEM}/secrets/other",
+    ):
+        assert "cannot patch resource" in guarded.refuses(path, {"metadata": {}})

@@ -18,7 +18,7 @@ import pytest
 import yaml
 from typing_extensions import override
 
-from admission.app import rbac
+from admission.app import cabundles, rbac
 from admission.base import names
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
@@ -307,6 +307,11 @@ UNASKED = {
         Request("get", "apiextensions.k8s.io", "customresourcedefinitions"): (
             "before a pod is stopped whose Workload is gone"
         ),
+        Request("get", "", "secrets"): "where the webhook runs in the cluster",
+        Request("patch", "", "secrets"): "where the webhook runs in the cluster",
+        **{
+            Request("patch", one.group, one.plural): "where a CA is new" for one in cabundles.NAMES
+        },
         Request("list", DEVICES, "devices"): "where the kind is served",
         Request("watch", DEVICES, "devices"): "where the kind is served",
     },
@@ -315,6 +320,7 @@ UNASKED = {
 """What a role grants and an undisturbed run need not ask for."""
 
 
+ROLES_OF = {CONTROLLER: {CONTROLLER, rbac.CERTIFICATES_ROLE}, WEBHOOK: {WEBHOOK}}
 ELSEWHERE = {
     CONTROLLER: {Request("get", "", "configmaps"): "extension-apiserver-authentication-reader"},
     WEBHOOK: {},
@@ -327,7 +333,7 @@ def test_a_role_grants_what_is_asked_for_and_no_more(driven: Separate, account: 
     granted = {
         Request(verb, group, resource)
         for document in rbac.documents()
-        if document["metadata"]["name"] == account
+        if document["metadata"]["name"] in ROLES_OF[account]
         for rule in document.get("rules", ())
         for group in rule["apiGroups"]
         for resource in rule["resources"]
@@ -396,7 +402,8 @@ NEITHER: list[Case] = [
     ("POST", "/api/v1/namespaces/default/pods/x/exec?command=id", None),
     ("POST", "/api/v1/namespaces/default/pods/x/binding", {}),
     ("GET", "/api/v1/secrets", None),
-    ("GET", f"/api/v1/namespaces/{SYSTEM}/secrets/gpu-admission-webhook-tls", None),
+    ("GET", f"/api/v1/namespaces/{SYSTEM}/secrets", None),
+    ("GET", f"/api/v1/namespaces/{SYSTEM}/secrets/other", None),
     ("GET", f"/api/v1/namespaces/{SYSTEM}/configmaps", None),
     ("GET", "/api/v1/namespaces/kube-system/configmaps", None),
     ("GET", "/api/v1/namespaces/kube-system/configmaps/kube-root-ca.crt", None),
@@ -423,6 +430,7 @@ NEITHER: list[Case] = [
     ("DELETE", "/api/v1/namespaces/default/events/any", None),
 ]
 WEBHOOK_ONLY: list[Case] = [
+    ("GET", f"/api/v1/namespaces/{SYSTEM}/secrets/gpu-admission-webhook-tls", None),
     ("PATCH", QUEUE, {"spec": {"cohortName": "mine"}}),
     ("PATCH", f"{KUEUE}/resourceflavors/any", {"spec": {"nodeLabels": {"a": "b"}}}),
     ("PATCH", f"{KUEUE}/namespaces/default/workloads/any", {"spec": {"priority": 9}}),
@@ -472,7 +480,7 @@ def test_an_account_has_its_own_roles_and_what_everybody_has(
     system: Separate, accounts: dict[str, Path], account: str
 ) -> None:
     nobody = system.cluster.kubeconfig("nobody")
-    roles = {account, rbac.METRICS_AUTH} if account == WEBHOOK else {account}
+    roles = ROLES_OF[account] | ({rbac.METRICS_AUTH} if account == WEBHOOK else set())
     granted = {
         json.dumps({"resourceNames": [], **rule}, sort_keys=True)
         for document in rbac.documents()

@@ -116,13 +116,15 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def test_the_file_says_how_the_controller_runs(served: list[Any], path: str) -> None:
     assert run("controller", "--config", path).exit_code == 0
-    assert served == [(Address("127.0.0.1", 2), files.settings(*FILE), False, None, None)]
+    directory = Path("/from/the/file")
+    assert served == [(Address("127.0.0.1", 2), files.settings(*FILE), False, None, directory)]
 
 
 def test_arguments_of_the_controller_win_over_the_file(served: list[Any], path: str) -> None:
     arguments = ["--metrics-bind", "127.0.0.1:7", "--leader-election"]
     assert run("controller", "--config", path, *arguments).exit_code == 0
-    assert served == [(Address("127.0.0.1", 7), files.settings(*FILE), True, None, None)]
+    directory = Path("/from/the/file")
+    assert served == [(Address("127.0.0.1", 7), files.settings(*FILE), True, None, directory)]
 
 
 def test_the_controller_serves_pending_workloads_where_it_is_told(

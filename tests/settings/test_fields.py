@@ -24,6 +24,7 @@ USED: dict[str, Any] = {
     "webhook.port": 7443,
     "webhook.host": "::1",
     "webhook.certDir": "/certs",
+    "internalCertManagement.enable": False,
     "metrics.bindAddress": ":7080",
     "health.healthProbeBindAddress": ":7081",
     "visibilityServer.bindAddress": "::1",

@@ -7,6 +7,7 @@ from admission.base.selectors import Requirement
 from admission.engine import model
 from admission.engine.transformation import Rules, Transformation
 from admission.settings import (
+    CertificateSettings,
     ControllerSettings,
     GpuSettings,
     HealthSettings,
@@ -40,6 +41,7 @@ EVERYTHING = (
         webhook={"host": "::1", "port": 8443, "certDir": "/certs"},
         metrics={"bindAddress": ":9090"},
         health={"healthProbeBindAddress": "[::1]:9091"},
+        internalCertManagement={"enable": False},
         visibilityServer={"bindAddress": "::1", "bindPort": 9092},
         leaderElection={"leaderElect": False, "leaseDuration": "1m", "renewDeadline": "40s",
                         "retryPeriod": "1500ms"},
@@ -80,6 +82,7 @@ EVERYTHING = (
                     "outsideInterval": "30s", "secureMetrics": True},
         webhook={"threads": 2, "maxBodyBytes": 4096, "secureMetrics": True,
                  "clientAuthority": "/ca.crt", "healthProbeBindAddress": "[::1]:8081"},
+        certificates={"authorityLifetime": "1h", "servingLifetime": "20m"},
     ),
 )  # fmt: skip
 """A file that sets every field that has an effect to something else than its default."""
@@ -139,10 +142,13 @@ def test_the_whole_of_both_documents_becomes_settings():
         client_authority="/ca.crt",
         health_address=ListenAddress(host="::1", port=8081),
     )
+    assert settings.certificates == CertificateSettings(
+        rotate=False, authority_lifetime_seconds=3600, serving_lifetime_seconds=1200
+    )
 
 
 @pytest.mark.parametrize("section", ["namespace", "gpu", "quota", "controller",
-                                     "leader_election", "webhook"])  # fmt: skip
+                                     "leader_election", "webhook", "certificates"])  # fmt: skip
 def test_every_setting_can_be_set_by_a_file(section):
     """A setting that is added without a field in the file fails here."""
     found, default = getattr(files.settings(*EVERYTHING), section), getattr(Settings(), section)
@@ -381,3 +387,12 @@ def test_v1beta1_waits_only_when_it_says_so(section):
 def test_a_value_that_makes_no_sense_is_named(fields, problem):
     (found,) = files.problems(files.kueue(**fields))
     assert found.startswith(problem)
+
+
+def test_a_serving_certificate_lives_at_most_half_as_long_as_its_authority():
+    with pytest.raises(ConfigurationError, match=r"certificates\.servingLifetime: .* half of"):
+        files.settings(
+            files.gpu(certificates={"authorityLifetime": "2m", "servingLifetime": "61s"})
+        )
+    short = files.settings(files.gpu(certificates={"authorityLifetime": "2m"})).certificates
+    assert short.serving_lifetime_seconds == 60

@@ -118,6 +118,7 @@ ZEROES: dict[str, list[Zero]] = {
         Zero("", problem="visibilityServer.bindAddress: '': must be an IP address"),
     ],
     "visibilityServer.bindPort": [Zero(0, problem="visibilityServer.bindPort: ")],
+    "internalCertManagement.enable": [Zero(value=False, like=False)],
     "leaderElection.leaderElect": [Zero(value=False, like=False)],
     "leaderElection.leaseDuration": [Zero("0s", like="15s")],
     "leaderElection.renewDeadline": [Zero("0s", like="10s")],

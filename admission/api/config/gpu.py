@@ -77,6 +77,13 @@ class Webhook(ConfigModel):
     health_probe_bind_address: str | None = None
 
 
+class Certificates(ConfigModel):
+    """How long certificates are valid; see ``admission.settings.CertificateSettings``."""
+
+    authority_lifetime: Annotated[Duration, Field(gt=0)] | None = None
+    serving_lifetime: Annotated[Duration, Field(gt=0)] | None = None
+
+
 class GpuConfiguration(ConfigModel):
     """The document; a missing field has its default. See ``admission.settings.GpuSettings``."""
 
@@ -90,3 +97,4 @@ class GpuConfiguration(ConfigModel):
     health: Health | None = None
     controller: Controller | None = None
     webhook: Webhook | None = None
+    certificates: Certificates | None = None

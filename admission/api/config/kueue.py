@@ -29,9 +29,7 @@ _NO_LIMIT: Final = Unused(
 )
 _OWN_LEASE: Final = Unused("the Lease is called gpu-admission, in the program's own namespace")
 _NOT_BUILT: Final = Unused("not supported")
-_CERTIFICATES: Final = Unused(
-    "certificates are those in the webhook's directory; `gpu-admission install` makes them"
-)
+_CERTIFICATES: Final = Unused("Secret and Service have fixed names in the program's own namespace")
 _EXPORTED: Final = Unused("these metrics are always exported")
 _LIBRARY: Final = Unused("fixed here")
 _COUNTED: Final = Unused("devices are counted; the product of a flavor tells memory and slices")
@@ -167,8 +165,8 @@ class InternalCertManagement(ConfigModel):
     """Certificates that Kueue makes for itself."""
 
     enable: bool | None = None
-    webhook_service_name: str | None = None
-    webhook_secret_name: str | None = None
+    webhook_service_name: Annotated[str | None, _CERTIFICATES] = None
+    webhook_secret_name: Annotated[str | None, _CERTIFICATES] = None
 
 
 class ClientConnection(ConfigModel):
@@ -380,7 +378,7 @@ class Configuration(ConfigModel):
     tls: Annotated[Tls | None, _LIBRARY] = None
     manage_jobs_without_queue_name: bool | None = None
     managed_jobs_namespace_selector: Selector | None = None
-    internal_cert_management: Annotated[InternalCertManagement | None, _CERTIFICATES] = None
+    internal_cert_management: InternalCertManagement | None = None
     client_connection: Annotated[ClientConnection | None, _NO_LIMIT] = None
     admission_fair_sharing: AdmissionFairSharing | None = None
     feature_gates: Annotated[
