@@ -194,6 +194,7 @@ def _processes(settings: Settings, image: str) -> list[Document]:
         manifests.config_map(settings),
         *manifests.webhook(settings, image),
         *manifests.controller(settings, image),
+        *manifests.network_policies(settings),
     ]
 
 
