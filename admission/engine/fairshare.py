@@ -21,6 +21,10 @@ SCALE: Final = 1000.0
 """A share is given in thousandths of what could be lent."""
 
 
+Order = tuple[float, float]
+"""Sorts shares: 1. by value, 2. infinite ones by their ratio."""
+
+
 @dataclass(frozen=True, slots=True)
 class Share:
     """A node's share: borrowed / lendable of its dominant resource, over its weight.
@@ -45,10 +49,11 @@ class Share:
         return math.inf if self.weight == 0 else self.ratio / self.weight
 
     @property
-    def order(self) -> tuple[float, float]:
-        """Sorts shares: 1. by value, 2. infinite ones by their ratio."""
-        value = self.value()
-        return value, self.ratio if value == math.inf else 0.0
+    def order(self) -> Order:
+        """What sorts this share among others."""
+        if self.weight == 0 and self.ratio > 0:
+            return math.inf, self.ratio
+        return (self.ratio / self.weight, 0.0) if self.ratio else (0.0, 0.0)
 
     def rounded_up(self) -> int:
         """Return the share as status shows it; the largest 64-bit integer for infinity."""

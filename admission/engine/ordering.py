@@ -10,7 +10,6 @@ from functools import cmp_to_key
 from admission.base.names import WorkloadKey
 from admission.engine import fairshare, hierarchy, quota
 from admission.engine.decisions import Mode
-from admission.engine.fairshare import Share
 from admission.engine.hierarchy import CohortNode, Node
 from admission.engine.nomination import Nominee
 from admission.engine.snapshot import Snapshot
@@ -96,19 +95,19 @@ class _Contender:
 
     Attributes:
         borrows: with the nominee, the level borrows something that the nominee asks for.
-        share: of the level, with the nominee.
+        share: what sorts the share of the level, with the nominee.
     """
 
     nominee: Nominee
     borrows: bool
-    share: Share
+    share: fairshare.Order
 
     def beats(self, other: "_Contender") -> bool:
         """1. not borrowing, 2. lower share, 3. higher priority, 4. earlier, 5. UID."""
         if self.borrows != other.borrows:
             return other.borrows
-        if self.share.order != other.share.order:
-            return self.share.order < other.share.order
+        if self.share != other.share:
+            return self.share < other.share
         return _tie_key(self.nominee) < _tie_key(other.nominee)
 
 
@@ -121,7 +120,7 @@ def _contender(nominee: Nominee, level: Node) -> _Contender:
     usage = nominee.assignment.usage
     wanted = [fr for fr, value in usage.items() if value > 0]
     quota.add_all(nominee.queue, usage)
-    found = _Contender(nominee, hierarchy.over_nominal(level, wanted), fairshare.of(level))
+    found = _Contender(nominee, hierarchy.over_nominal(level, wanted), fairshare.of(level).order)
     quota.remove_all(nominee.queue, usage)
     return found
 

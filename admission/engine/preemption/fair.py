@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from admission.base.names import ClusterQueueName
 from admission.engine import fairshare, hierarchy, quota
 from admission.engine.decisions import PreemptionReason
-from admission.engine.fairshare import Share
+from admission.engine.fairshare import Order, Share
 from admission.engine.hierarchy import CohortNode, Node, QueueNode
 from admission.engine.holding import Holding
 from admission.engine.model import FairStrategy, PreemptionPolicy
@@ -151,13 +151,12 @@ def _rivals(own: QueueNode, other: QueueNode) -> tuple[Node, Node]:
 class _Entry:
     """A queue that may be robbed; the highest share sorts first, then the earliest candidate."""
 
-    share: Share
+    share: Order
     first: OrderKey
     queue: QueueNode
 
     def __lt__(self, other: "_Entry") -> bool:
-        mine, others = self.share.order, other.share.order
-        return mine > others or (mine == others and self.first < other.first)
+        return self.share > other.share or (self.share == other.share and self.first < other.first)
 
 
 class _Ordering:
@@ -219,32 +218,33 @@ class _Ordering:
         if not share.borrows and queue is not self._own:
             return
         first = candidates.order_key(self._preemptor, self._left[queue.name][-1])
-        heapq.heappush(self._heaps.setdefault(id(queue.parent), []), _Entry(share, first, queue))
+        entry = _Entry(share.order, first, queue)
+        heapq.heappush(self._heaps.setdefault(id(queue.parent), []), entry)
 
     def _descend(self, cohort: CohortNode) -> QueueNode | None:
         """Takes the best queue below a cohort off its heap; a child cohort wins a tie."""
         heap = self._heaps.get(id(cohort))
         share = heap[0].share if heap else None
         for child, child_share in self._children(cohort):
-            if share is not None and child_share.order < share.order:
+            if share is not None and child_share < share:
                 break
             if (found := self._descend(child)) is not None:
                 return found
         return heapq.heappop(heap).queue if heap else None
 
-    def _children(self, cohort: CohortNode) -> list[tuple[CohortNode, Share]]:
+    def _children(self, cohort: CohortNode) -> list[tuple[CohortNode, Order]]:
         """Child cohorts that may be robbed, the highest share first.
 
         A tie is decided as between ClusterQueues, by the first candidates; in Kueue it is not.
         """
         found = [
-            (child, share)
+            (child, share.order)
             for child in self._cohorts.get(id(cohort), {}).values()
             if (share := fairshare.of(child)).borrows or id(child) in self._path
         ]
-        if len({share.order for _, share in found}) < len(found):
+        if len({share for _, share in found}) < len(found):
             found.sort(key=lambda pair: (self._firsts(pair[0]), pair[0].name))
-        found.sort(key=lambda pair: pair[1].order, reverse=True)
+        found.sort(key=lambda pair: pair[1], reverse=True)
         return found
 
     def _firsts(self, cohort: CohortNode) -> list[OrderKey]:
