@@ -227,7 +227,10 @@ def _bundles() -> Iterable[_Policy]:
     hooks = (resources.MUTATING_WEBHOOKS, resources.VALIDATING_WEBHOOKS)
     listed = "object.webhooks.map(w, w.name) == oldObject.webhooks.map(w, w.name)"
     pairs = f"oldObject.webhooks.exists(o, o.name == w.name && {same_but_bundle('w', 'o')})"
-    of_hooks = f"{listed} && object.webhooks.all(w, {pairs})"
+    of_hooks = (
+        "has(object.webhooks) == has(oldObject.webhooks) && (!has(object.webhooks) || "
+        f"({listed} && object.webhooks.all(w, {pairs})))"
+    )
     conversion = "spec.conversion.webhook"
     of_crds = (
         f"{_same_but('spec', ('conversion',))} && {_same_but('spec.conversion', ('webhook',))} && "

@@ -459,6 +459,7 @@ def changes_of(document: Any) -> Iterator[tuple[str, Any]]:
             "/webhooks/0/rules",
             [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*"]}],
         )
+        yield "/webhooks", []
         yield "/webhooks", document["webhooks"][:1]
         yield "/webhooks/-", {**document["webhooks"][0], "name": "more.example.com"}
     elif document["kind"] == "CustomResourceDefinition":
