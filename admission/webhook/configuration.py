@@ -26,10 +26,11 @@ CLAIM_MUTATING_WEBHOOK: Final = "mclaim.kb.io"
 CLAIM_VALIDATING_WEBHOOK: Final = "vclaim.kb.io"
 JOB_MUTATING_WEBHOOK: Final = "mjob.kb.io"
 JOB_VALIDATING_WEBHOOK: Final = "vjob.kb.io"
+CHILD_JOB_WEBHOOK: Final = "mchildjob.kb.io"
 
 TIMEOUT_SECONDS: Final = 5
-CLAIM_TIMEOUT_SECONDS: Final = 2
-"""For pods that the API server creates all the same, if there is no answer."""
+OPTIONAL_TIMEOUT_SECONDS: Final = 2
+"""For objects that the API server creates all the same, if there is no answer."""
 KEY_PREFIXES: Final = (f"{names.KUEUE_GROUP}/", f"{names.OWN_DOMAIN}/")
 """Labels and annotations that are ours begin like this."""
 
@@ -83,7 +84,13 @@ def documents(
         _document(
             "MutatingWebhookConfiguration",
             MUTATING_NAME,
-            [mutating, of_jobs[0], *kindhooks.mutating(at, not_ours), of_claims[0]],
+            [
+                mutating,
+                of_jobs[0],
+                *kindhooks.mutating(at, not_ours),
+                of_claims[0],
+                _child_job_webhook(at, selector, not_ours, managed),
+            ],
         ),
         _document(
             "ValidatingWebhookConfiguration",
@@ -107,7 +114,7 @@ def _claim_webhooks(
         "namespaceSelector": selector,
         "rules": [_pods(["CREATE"])],
         "failurePolicy": "Ignore",
-        "timeoutSeconds": CLAIM_TIMEOUT_SECONDS,
+        "timeoutSeconds": OPTIONAL_TIMEOUT_SECONDS,
         "matchConditions": [
             not_ours,
             _condition("asks-by-claim", asks_by_claim("object")),
@@ -140,6 +147,31 @@ def _job_webhooks(
         "matchConditions": [not_ours, _condition("concerns-us", _either(managed, job_concerns))],
     }
     return mutating, validating
+
+
+def _child_job_webhook(
+    at: Callable[[str, str], Document],
+    selector: Document,
+    not_ours: Document,
+    managed: ManagedResources,
+) -> Document:
+    """Return the webhook of new Jobs that are only sent because a Job controls them.
+
+    They ask for no GPU and name no queue, so they are created if there is no answer (ADR 0100).
+    """
+    return {
+        **at(CHILD_JOB_WEBHOOK, jobs.MUTATE_PATH),
+        "namespaceSelector": selector,
+        "rules": [_jobs(["CREATE"])],
+        "reinvocationPolicy": "IfNeeded",
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": OPTIONAL_TIMEOUT_SECONDS,
+        "matchConditions": [
+            not_ours,
+            _condition("has-a-job-as-its-controller", _is_child("object")),
+            _condition("concerns-us-in-nothing-else", f"!({job_concerns('object', managed)})"),
+        ],
+    }
 
 
 def concerns(variable: str, managed: ManagedResources) -> str:
@@ -190,13 +222,17 @@ def changes() -> str:
 
 
 def job_concerns(variable: str, managed: ManagedResources) -> str:
-    """CEL: the Job has a queue label or a Job as its controller, or its pods would concern us."""
+    """CEL: the Job has a queue label, or its pods would concern us."""
     labels = f"{variable}.metadata.labels"
     queued = f"(has({labels}) && {quote(names.QUEUE_LABEL)} in {labels})"
+    return f"{queued} || {concerns(f'{variable}.spec.template', managed)}"
+
+
+def _is_child(variable: str) -> str:
+    """CEL: the Job names a Job as its controller."""
     owners = f"{variable}.metadata.ownerReferences"
     is_job = "has(o.controller) && o.controller && o.kind == 'Job' && o.apiVersion == 'batch/v1'"
-    owned = f"(has({owners}) && {owners}.exists(o, {is_job}))"
-    return f"{queued} || {owned} || {concerns(f'{variable}.spec.template', managed)}"
+    return f"has({owners}) && {owners}.exists(o, {is_job})"
 
 
 def _either(

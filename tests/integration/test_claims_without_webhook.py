@@ -41,6 +41,19 @@ def add_network_cards(system: Installed) -> str:
     return "nic"
 
 
+def create_child_job(system: Installed, team: str) -> Any:
+    """A Job that another Job controls, and that asks for no GPU and names no queue."""
+    parent = {"apiVersion": "batch/v1", "kind": "Job", "name": "parent", "uid": "1"}
+    container = {"name": "c", "image": "x"}
+    return system.api.post(
+        f"/apis/batch/v1/namespaces/{team}/jobs",
+        {
+            "metadata": {"name": "child", "ownerReferences": [{**parent, "controller": True}]},
+            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+        },
+    )
+
+
 def run_on(system: Installed, team: str, name: str, node: str) -> None:
     """What the scheduler does for a pod with a claim on the node's first GPU."""
     result = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": node, "device": "gpu-0"}
@@ -71,6 +84,7 @@ def test_claims_while_nothing_of_ours_answers(system: Installed) -> None:
     assert gates(create(system, team, "network", nic)) == []
     with pytest.raises(RestError, match="failed calling webhook"):
         system.create_pod(team, "named", gpus=1)
+    assert create_child_job(system, team)["spec"]["suspend"] is False
     with pytest.raises(RestError, match="did not answer: create the pod again"):
         create(system, strict, "refused", "gpu.nvidia.com")
     assert gates(create(system, team, "slipped", "gpu.nvidia.com")) == []

@@ -46,6 +46,19 @@ def test_both_configurations_carry_kueues_webhook_names_and_paths():
     ]
 
 
+def of_kueues_kinds(document: dict[str, Any]) -> list[dict[str, Any]]:
+    hooks: list[dict[str, Any]] = document["webhooks"]
+    return [hook for hook in hooks if hook["rules"][0]["apiGroups"] == ["kueue.x-k8s.io"]]
+
+
+def test_a_job_that_only_its_owner_brings_here_is_created_without_an_answer():
+    hooks = {hook["name"]: hook for document in make() for hook in document["webhooks"]}
+    hook = hooks[configuration.CHILD_JOB_WEBHOOK]
+
+    assert (hook["failurePolicy"], hook["timeoutSeconds"]) == ("Ignore", 2)
+    assert hook["rules"][0]["operations"] == ["CREATE"]
+
+
 def test_kueues_own_kinds_have_kueues_webhooks_rules_and_paths():
     prefix = "https://127.0.0.1:9443/"
     assert {
@@ -55,7 +68,7 @@ def test_kueues_own_kinds_have_kueues_webhooks_rules_and_paths():
             hook["rules"][0]["operations"],
         )
         for document in make()
-        for hook in document["webhooks"][2:-1]
+        for hook in of_kueues_kinds(document)
     } == {
         "mclusterqueue.kb.io": (
             "mutate-kueue-x-k8s-io-v1beta2-clusterqueue", ["clusterqueues"], ["CREATE"],
@@ -110,9 +123,8 @@ def test_pods_and_jobs_are_reviewed_where_names_and_labels_of_the_namespace_say_
 
 def test_kueues_own_kinds_are_reviewed_in_every_namespace():
     for document in make():
-        for hook in document["webhooks"][2:-1]:
+        for hook in of_kueues_kinds(document):
             assert hook["namespaceSelector"] == {}
-            assert hook["rules"][0]["apiGroups"] == ["kueue.x-k8s.io"]
             assert hook["rules"][0]["apiVersions"] == ["v1beta2"]
             assert hook["failurePolicy"] == "Fail"
 
