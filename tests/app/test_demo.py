@@ -64,6 +64,7 @@ def test_sigterm_of_the_demo_leaves_no_process_behind() -> None:
         assert demo.wait(40) == 128 + signal.SIGTERM
         assert not {one for one in started if Path(f"/proc/{one}").exists()}
     finally:
+        started |= descendants(demo.pid)
         demo.kill()
         for one in started:
             with contextlib.suppress(ProcessLookupError):
