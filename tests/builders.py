@@ -85,10 +85,10 @@ def make_workload(
     deleting: bool = False,
 ) -> views.Workload:
     """The Workload of a pod, with conditions."""
-    from admission.controllers.pods import podworkload  # noqa: PLC0415 - builders serve lower layers too
+    from admission.owners import pod as pod_owner  # noqa: PLC0415 - builders serve lower layers too
 
     spec = msgspec.to_builtins(pod.spec)
-    document = podworkload.build(pod, spec, {})
+    document = pod_owner.build(pod, spec, {})
     document["metadata"] |= {"uid": f"wl-{pod.metadata.uid}", "resourceVersion": version,
                              "creationTimestamp": CREATED}  # fmt: skip
     if deleting:

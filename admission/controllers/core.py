@@ -24,7 +24,7 @@ from admission.controllers.devices.surroundings import Charges
 from admission.controllers.effects import Effects
 from admission.controllers.explaining import Explainer
 from admission.controllers.jobs import jobs
-from admission.controllers.pods import adoption, podworkload, podwrites, prebuiltpods
+from admission.controllers.pods import adoption, podwrites, prebuiltpods
 from admission.controllers.pods.podindex import PodIndex
 from admission.controllers.pods.podlifecycle import Step
 from admission.controllers.quarantine import Quarantine, Unreadable
@@ -38,7 +38,7 @@ from admission.controllers.scheduling import Scheduling
 from admission.controllers.seeing import mirrors
 from admission.controllers.seeing.mirrors import Change, Mirror
 from admission.controllers.texts import Texts
-from admission.controllers.workloads import facts, keeping, upkeep
+from admission.controllers.workloads import keeping, upkeep
 from admission.controllers.workloads.authorship import ForeignReservations
 from admission.controllers.workloads.following import Following
 from admission.controllers.workloads.workloadindex import WorkloadIndex
@@ -56,7 +56,9 @@ from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
 from admission.kube import errors, resources
 from admission.kube.resources import Resource
+from admission.objects import facts
 from admission.obs import logs
+from admission.owners import pod as pod_owner
 from admission.settings import ControllerSettings
 from admission.state.pending import Line
 from admission.state.world import State
@@ -342,7 +344,7 @@ class Core:
             self._fleet.see_pod(pod)
 
     def _look_at_named(self, pod: views.Pod) -> None:
-        named = podworkload.prebuilt_key(pod)
+        named = pod_owner.KIND.prebuilt_key(pod)
         if named is not None:
             self._backlog.add(named)
 
@@ -404,7 +406,7 @@ class Core:
         if key in self._quarantine:
             return False  # nothing can be written about it
         pod = self._pods.pod_of(key)
-        gated = pod is not None and podworkload.is_gated(pod)
+        gated = pod is not None and pod_owner.is_gated(pod)
         return gated or self._jobs.index.is_not_started(key)
 
     # ------------------------------------------------------------------------------ writing

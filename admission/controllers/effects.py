@@ -8,11 +8,10 @@ from admission.base import clock, metrics
 from admission.base.clock import Clock
 from admission.base.names import WorkloadKey
 from admission.controllers.jobs.jobs import Jobs
-from admission.controllers.pods import podworkload
 from admission.controllers.pods.podindex import PodIndex
 from admission.controllers.queues.accounting import Accounting
 from admission.controllers.trace import Trace
-from admission.controllers.workloads import facts, repeats
+from admission.controllers.workloads import repeats
 from admission.controllers.workloads.repeats import Told
 from admission.controllers.writing import writes
 from admission.controllers.writing.events import Events
@@ -20,6 +19,7 @@ from admission.controllers.writing.sparing import SparingEvents
 from admission.controllers.writing.writes import Outcome, Purpose, Write
 from admission.engine.decisions import Evict
 from admission.kube import resources
+from admission.owners import pod as pod_owner
 
 
 class Effects:
@@ -73,7 +73,7 @@ class Effects:
         """Says again on a Workload what it says; who has a pod reads the pod."""
         if self._pods.pod_of(key) is None:
             for type_, reason, note in told:
-                self._sparing.event(facts.reference(workload), type_, reason, note)
+                self._sparing.event(writes.workload_reference(workload), type_, reason, note)
 
     def _followed(self, key: WorkloadKey, write: Write) -> None:
         pod = self._pods.pod_of(key)
@@ -88,7 +88,7 @@ class Effects:
         admission = workload.status.admission if workload else None
         if workload is None or admission is None:
             return
-        now, is_group = self._clock.now(), bool(podworkload.group_name(pod))
+        now, is_group = self._clock.now(), bool(pod_owner.group_name(pod))
         _count_release(pod, admission.cluster_queue, now)
         self._accounting.released(workload, is_group=is_group, now=now)
         note = f"Admitted by clusterQueue {admission.cluster_queue}"

@@ -12,8 +12,8 @@ from admission.api.held import HeldWorkload
 from admission.base.names import WorkloadKey
 from admission.controllers.scheduling import Scheduling
 from admission.controllers.seeing.mirrors import Change
-from admission.controllers.workloads import facts
 from admission.controllers.workloads.workloadindex import WorkloadIndex
+from admission.controllers.writing import writes
 from admission.controllers.writing.events import Events
 from admission.kube import decoding, errors
 from admission.kube.api import Undecodable
@@ -98,4 +98,4 @@ def _held(found: Undecodable) -> views.Workload | None:
 
 def _reference(key: WorkloadKey, held: views.Workload | None) -> dict[str, str]:
     metadata = views.ObjectMeta(namespace=key.namespace, name=key.name)
-    return facts.reference(held or views.Workload(metadata=metadata))
+    return writes.workload_reference(held or views.Workload(metadata=metadata))

@@ -11,12 +11,13 @@ from admission.controllers.devices.surroundings import Charges
 from admission.controllers.explaining import Explainer
 from admission.controllers.queues.accounting import Accounting
 from admission.controllers.queues.prices import Prices
-from admission.controllers.workloads import conditions, evictions, facts, statuses
+from admission.controllers.workloads import evictions, statuses
 from admission.controllers.writing import writes
 from admission.controllers.writing.events import Events
 from admission.controllers.writing.pace import Pace
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.engine import decisions, model
+from admission.objects import conditions, facts
 from admission.obs import logs
 from admission.state import overcommitment
 from admission.state.world import State

@@ -8,10 +8,10 @@ from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers.explaining import OF_BLOCKERS, Explainer
 from admission.controllers.pods import podwrites
 from admission.controllers.pods.podindex import PodIndex
-from admission.controllers.workloads import conditions
 from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.pace import Pace
 from admission.engine.decisions import Reason, Wait
+from admission.objects import conditions
 from admission.state.world import State
 
 _PAUSE_SECONDS: Final = 0.2

@@ -11,9 +11,9 @@ from admission.api import views
 from admission.base import names, quantity
 from admission.base.names import WorkloadKey
 from admission.controllers.pods import podconditions
-from admission.controllers.workloads import conditions, facts
 from admission.controllers.writing.writes import Outcome, Purpose
 from admission.engine import decisions
+from admission.objects import conditions, facts
 from admission.obs import logs
 
 _UNJUDGED: Final = decisions.Reason.PENDING_EVALUATION.value

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from admission.api import batch
 from admission.base import names
-from admission.controllers.jobs import jobworkload
-from admission.controllers.workloads import conditions
 from admission.kube import errors, patches, resources
 from admission.kube.api import Document
+from admission.objects import conditions
+from admission.owners import batch_job
 from tests.controllers.jobobjects import job
 from tests.controllers.world import World, ready_world
 
@@ -174,11 +174,11 @@ def check_rest(world: World) -> None:
         for name, one in ours.items()
         if name not in running and not is_over(one) and workloads[name].spec.active is not False
     ]
-    assert not any(jobworkload.is_injected(world_job(world, name)) for name in waiting)
+    assert not any(batch_job.is_injected(world_job(world, name)) for name in waiting)
     free = QUOTA - sum(running.values())
     for name in waiting:
         spec = found[name]["spec"]
-        least = jobworkload.min_count(world_job(world, name)) or spec["parallelism"]
+        least = batch_job.min_count(world_job(world, name)) or spec["parallelism"]
         assert least > free, f"{name} could run: {found[name]}, {workloads[name].status}"
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from admission.api import batch, views
 from admission.base import names
-from admission.controllers.jobs import jobworkload
 from admission.kube import errors, patches, resources
 from admission.kube.api import Document
+from admission.owners import batch_job
 from tests.controllers.jobobjects import job
 from tests.controllers.world import World, cluster_queue, flavor, local_queue, ready_world
 
@@ -25,7 +25,7 @@ def read(world: World, name: str = "train") -> batch.Job:
 
 
 def is_running(world: World, name: str = "train") -> bool:
-    return not jobworkload.is_suspended(read(world, name))
+    return not batch_job.is_suspended(read(world, name))
 
 
 def workload(world: World, name: str = "train") -> views.Workload:
@@ -81,7 +81,7 @@ def test_a_job_gets_one_workload_that_asks_for_all_its_pods():
     made = workload(world)
     (asked,) = made.spec.pod_sets or ()
     assert (asked.name, asked.count, asked.min_count) == ("main", 3, None)
-    assert made.metadata.name == jobworkload.key_of(read(world)).name
+    assert made.metadata.name == batch_job.KIND.key_of(read(world)).name
     assert made.metadata.label(names.JOB_UID_LABEL) == read(world).metadata.uid
     assert made.metadata.finalizers == (names.RESOURCE_IN_USE,)
     assert "job-name" not in (asked.template.metadata.labels or {})

@@ -7,10 +7,10 @@ from admission.base import names
 from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Requirement
 from admission.controllers import core
-from admission.controllers.jobs import jobworkload
-from admission.controllers.workloads import conditions
 from admission.kube import patches, resources
 from admission.kube.reflector import Replaced
+from admission.objects import conditions
+from admission.owners import batch_job
 from tests.controllers.jobobjects import job
 from tests.controllers.test_adoption import add_pod_in_doubt
 from tests.controllers.world import (
@@ -29,7 +29,7 @@ LABELLED = ManagedNamespaces(requirements=(Requirement("team", "Exists"),))
 
 def is_running(world: World) -> bool:
     found = world.store.get(resources.JOBS, "train", "ml", into=batch.JobDocument)
-    return not jobworkload.is_suspended(found.view())
+    return not batch_job.is_suspended(found.view())
 
 
 def report(world: World, **status: Any) -> None:

@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from admission.base import names
-from admission.controllers.pods import podlifecycle, podworkload
+from admission.controllers.pods import podlifecycle
 from admission.controllers.pods.podlifecycle import Step
+from admission.owners import pod as pod_owner
 from tests.builders import condition, make_admission, make_pod, make_workload
 
 GATED = make_pod()
@@ -89,7 +90,7 @@ STOPS = {
     "its Workload is gone": (
         make_pod(
             gated=False, phase="Running",
-            annotations={names.WORKLOAD_ANNOTATION: podworkload.key_of(RUNNING).name},
+            annotations={names.WORKLOAD_ANNOTATION: pod_owner.KIND.key_of(RUNNING).name},
         ),
         None, "WorkloadDeleted", "Workload is deleted",
     ),

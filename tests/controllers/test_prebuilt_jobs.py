@@ -6,10 +6,10 @@ import pytest
 
 from admission.api import batch, views
 from admission.base import names
-from admission.controllers.jobs import jobworkload
 from admission.controllers.writing.writes import Purpose
 from admission.kube import patches, resources
 from admission.kube.api import Document
+from admission.owners import batch_job
 from tests.controllers.jobobjects import job
 from tests.controllers.world import WORKLOAD_KIND, World, by_hand, ready_world, unowned
 
@@ -38,7 +38,7 @@ def read(world: World, name: str = "train") -> batch.Job:
 
 
 def is_running(world: World, name: str = "train") -> bool:
-    return not jobworkload.is_suspended(read(world, name))
+    return not batch_job.is_suspended(read(world, name))
 
 
 def told(world: World, reason: str, name: str = "train") -> list[str]:

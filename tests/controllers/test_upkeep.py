@@ -6,8 +6,9 @@ import pytest
 
 from admission.api import views
 from admission.base import names
-from admission.controllers.workloads import conditions, evictions
+from admission.controllers.workloads import evictions
 from admission.kube import patches, resources
+from admission.objects import conditions
 from tests.controllers.world import (
     World,
     cluster_queue,

@@ -20,10 +20,11 @@ from admission.api import batch, crds, views
 from admission.app import cabundles, manifests, rbac, scope, visibility_manifests
 from admission.app.connection import Target
 from admission.base import names
-from admission.controllers.jobs import jobtemplates
-from admission.controllers.pods import podconditions, release
-from admission.controllers.pods.release import Injection
+from admission.controllers.pods import podconditions
 from admission.kube import apply, patches
+from admission.owners import batch_job
+from admission.owners import pod as pod_owner
+from admission.owners.injection import Injection
 from admission.settings import GpuSettings, Settings
 from certs import rotation
 from tests.controlplane import waiting
@@ -160,7 +161,7 @@ def _is_refused(account: Rest, method: str, path: str, body: Any) -> bool:
 
 def test_a_gated_pod_is_released_with_what_its_flavors_and_checks_give(guarded: Guarded) -> None:
     path = guarded.gated()
-    released = guarded.send(path, release.patch(guarded.view(path), GIVEN))
+    released = guarded.send(path, pod_owner.release(guarded.view(path), GIVEN))
     assert [gate["name"] for gate in released["spec"]["schedulingGates"]] == [FOREIGN_GATE]
     assert released["spec"]["nodeSelector"] == dict(GIVEN.node_selector)
     assert {"team", *GIVEN.labels} <= released["metadata"]["labels"].keys()
@@ -169,13 +170,13 @@ def test_a_gated_pod_is_released_with_what_its_flavors_and_checks_give(guarded: 
 
 def test_a_pod_that_is_not_ours_after_all_is_let_go(guarded: Guarded) -> None:
     path = guarded.gated()
-    let_go = guarded.send(path, release.let_go(guarded.view(path)))
+    let_go = guarded.send(path, pod_owner.let_go(guarded.view(path)))
     assert names.MANAGED_LABEL not in let_go["metadata"]["labels"]
 
 
 def test_a_pod_that_waits_in_a_namespace_excluded_later_is_released(guarded: Guarded) -> None:
     path = guarded.gated(DRIVERS)
-    guarded.send(path, release.patch(guarded.view(path), GIVEN))
+    guarded.send(path, pod_owner.release(guarded.view(path), GIVEN))
     assert "excluded" in guarded.refuses(path, {"metadata": {"labels": {"a": "b"}}})
 
 
@@ -213,12 +214,12 @@ def test_a_job_is_started_stopped_reset_and_restored(guarded: Guarded) -> None:
             )
         ),
     )
-    guarded.send(path, jobtemplates.start(guarded.job_view(path), workload, GIVEN))
+    guarded.send(path, batch_job.start(guarded.job_view(path), workload, GIVEN))
     assert guarded.admin.get(path)["spec"]["suspend"] is False
     guarded.admin.patch(f"{path}/status", {"status": {"startTime": "2026-03-01T12:00:00Z"}})
-    guarded.send(path, jobtemplates.stop(guarded.job_view(path)))
-    guarded.send(f"{path}/status", jobtemplates.reset(guarded.job_view(path)))
-    guarded.send(path, jobtemplates.restore(guarded.job_view(path), workload))
+    guarded.send(path, batch_job.stop(guarded.job_view(path)))
+    guarded.send(f"{path}/status", batch_job.reset(guarded.job_view(path)))
+    guarded.send(path, batch_job.restore(guarded.job_view(path), workload))
     after = guarded.admin.get(path)
     assert after["spec"] == before
     assert "startTime" not in after["status"]

@@ -10,11 +10,11 @@ from admission.api import devices, views
 from admission.base.names import WorkloadKey
 from admission.controllers.seeing import mirrors
 from admission.controllers.seeing.mirrors import Mirror
-from admission.controllers.workloads import facts
 from admission.gpu import claims
 from admission.gpu.claims import DeviceClass
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.objects import facts
 from admission.translate import claims as translate_claims
 from admission.translate.claims import Devices, ObjectKey, Sought
 

@@ -15,12 +15,12 @@ from admission.controllers.devices.guard import Guard, Present
 from admission.controllers.devices.shelf import Shelf
 from admission.controllers.seeing import mirrors
 from admission.controllers.seeing.mirrors import Mirror
-from admission.controllers.workloads import conditions
 from admission.gpu.capacity import Fragmentation
 from admission.gpu.health import DeviceReading
 from admission.gpu.nodes import NodeFacts
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.objects import conditions
 from admission.translate import nodes, slices
 from admission.translate.claims import ObjectKey
 

@@ -13,16 +13,17 @@ from typing import Any, Final
 from admission.api import batch, views
 from admission.base import names
 from admission.base.names import WorkloadKey
-from admission.controllers.jobs import jobevents, joblifecycle, jobworkload, jobwrites
+from admission.controllers.jobs import jobevents, joblifecycle, jobwrites
 from admission.controllers.jobs.jobindex import JobIndex
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.seeing.observed import Observed
-from admission.controllers.workloads import conditions, prebuilt
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
 from admission.controllers.writing.events import Events
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import patches, resources
+from admission.objects import conditions
+from admission.owners import batch_job, prebuilt
 
 SELECTOR: Final = f"{names.HELD_WITH_PARENT},!{names.QUEUE_LABEL}"
 _HELD: Final = "true"
@@ -69,7 +70,7 @@ class ChildJobs:
         if not metadata.label(names.HELD_WITH_PARENT) or metadata.label(names.QUEUE_LABEL):
             self.lose(document)
             return
-        key = jobworkload.key_of(document)
+        key = batch_job.KIND.key_of(document)
         if not self._jobs.put(key, document.view()):
             return
         owner = metadata.controller()
@@ -79,7 +80,7 @@ class ChildJobs:
 
     def lose(self, view: views.Object) -> None:
         """The Job is gone, or is not looked after any more."""
-        key, uid = jobworkload.key_of(view), view.metadata.uid
+        key, uid = batch_job.KIND.key_of(view), view.metadata.uid
         known = self._jobs.get(key)
         if known is None or not self._jobs.remove(key, uid):
             return
@@ -123,7 +124,7 @@ class ChildJobs:
         self, key: WorkloadKey, job: batch.Job, workload: views.Workload | None
     ) -> Write | None:
         """Hold a Job that runs without its ancestor's admission, or start one that was held."""
-        is_suspended = jobworkload.is_suspended(job)
+        is_suspended = batch_job.is_suspended(job)
         is_held = is_suspended and job.metadata.label(names.HELD_WITH_PARENT) == _HELD
         if workload is None or not _is_running(workload):
             told = (_SUSPENDED,)
@@ -151,7 +152,7 @@ class ChildJobs:
 
     def _let_go(self, key: WorkloadKey, job: batch.Job) -> Write:
         held = job.metadata.label(names.HELD_WITH_PARENT) == _HELD
-        suspend = False if held and jobworkload.is_suspended(job) else None
+        suspend = False if held and batch_job.is_suspended(job) else None
         return _patch(key, job, Purpose.LET_CHILD_GO, None, suspend=suspend)
 
     def _ancestor(self, job: batch.Job) -> batch.Job | None:
@@ -171,13 +172,13 @@ class ChildJobs:
     def _find(self, namespace: str, owner: views.OwnerReference) -> batch.Job | None:
         """Return the very Job that an owner reference means; its key does not tell uids apart."""
         metadata = views.ObjectMeta(namespace=namespace, name=owner.name, uid=owner.uid)
-        key = jobworkload.key_of(views.Object(metadata=metadata))
+        key = batch_job.KIND.key_of(views.Object(metadata=metadata))
         found = self._index.job(key) or self._jobs.get(key)
         return found if found is not None and found.metadata.uid == owner.uid else None
 
     def _workload_of(self, job: batch.Job) -> views.Workload | None:
-        if jobworkload.prebuilt_key(job) is None:
-            return self._workloads.get(jobworkload.key_of(job))
+        if batch_job.KIND.prebuilt_key(job) is None:
+            return self._workloads.get(batch_job.KIND.key_of(job))
         named = self._index.named_by(job)
         return named if named is not None and prebuilt.is_adopted(named, job) else None
 
@@ -195,8 +196,8 @@ def _controller(job: batch.Job) -> views.OwnerReference | None:
     """Return the reference to the Job that controls a Job; None where no Job does."""
     owner = job.metadata.controller()
     is_job = owner is not None and (owner.api_version, owner.kind) == (
-        jobworkload.API_VERSION,
-        jobworkload.KIND,
+        batch_job.KIND.api_version,
+        batch_job.KIND.name,
     )
     return owner if is_job else None
 

@@ -9,13 +9,15 @@ from typing import Final
 from admission.api import batch, views
 from admission.base import names
 from admission.base.names import WorkloadKey
-from admission.controllers.jobs import joblifecycle, jobworkload
-from admission.controllers.workloads import checks, conditions, facts, owners, prebuilt
+from admission.controllers.workloads import checks
 from admission.controllers.workloads.checks import State
 from admission.controllers.writing import writes
 from admission.controllers.writing.events import Events
 from admission.controllers.writing.writes import Purpose, Write
 from admission.kube import resources
+from admission.objects import conditions, facts
+from admission.owners import batch_job, prebuilt
+from admission.owners.workload import class_changed, gates_changed, has_other_gates
 
 _DONE: Final[Mapping[Purpose, str]] = {
     Purpose.CREATE_WORKLOAD: "CreatedWorkload",
@@ -86,12 +88,12 @@ def followed(job: batch.Job, workload: views.Workload) -> Iterator[str]:
 
     A change of the queue, or of the limit on the running time, is told by nothing.
     """
-    if joblifecycle.has_other_pods(job, workload):
+    if batch_job.has_other_pods(job, workload):
         yield f"Updated not matching Workload for suspended job: {facts.key(workload).text()}"
-    if joblifecycle.names_other_class(job, workload):
-        yield owners.class_changed(workload)
-    if owners.has_other_gates(job, workload):
-        yield owners.gates_changed(job)
+    if batch_job.names_other_class(job, workload):
+        yield class_changed(workload)
+    if has_other_gates(job, workload):
+        yield gates_changed(job)
 
 
 def deleted(workload: views.Workload) -> str:
@@ -117,7 +119,7 @@ def _open_checks(job: batch.Job, workload: views.Workload) -> str:
         status.is_true(kind)
         for kind in (conditions.ADMITTED, conditions.EVICTED, conditions.FINISHED)
     )
-    if not waits or not jobworkload.is_suspended(job):
+    if not waits or not batch_job.is_suspended(job):
         return ""
     return "; ".join(
         f"{check.name}: {check.message}"

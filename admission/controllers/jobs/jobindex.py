@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 from admission.api import batch, views
 from admission.base import names
 from admission.base.names import WorkloadKey
-from admission.controllers.jobs import jobworkload
 from admission.controllers.seeing.observed import version
-from admission.controllers.workloads import conditions, prebuilt
 from admission.controllers.workloads.workloadindex import WorkloadIndex
+from admission.objects import conditions
+from admission.owners import batch_job, prebuilt
 
 _REMEMBERED: Final = 10_000
 """Jobs that are gone, kept in mind so that a late answer does not bring them back."""
@@ -80,14 +80,14 @@ class JobIndex:
         """
         entry, workload = self._entries.get(key), self._workloads.get(key)
         job = None if entry is None else entry.job
-        own = None if workload is None else jobworkload.owner_key(workload)
+        own = None if workload is None else batch_job.KIND.owner_key(workload)
         if workload is None or own is None:
             return None if job is None else Subject(key, job, workload)
         owner = self._entries.get(own)
         if owner is None:
-            is_its = job is not None or jobworkload.is_owned(workload)
+            is_its = job is not None or batch_job.KIND.owns(workload)
             return Subject(key, job, workload) if is_its else None
-        if jobworkload.is_beside(workload, owner.job):
+        if batch_job.is_beside(workload, owner.job):
             return Subject(key, job, workload, owner.job)
         if job is None and not prebuilt.is_adopted(workload, owner.job):
             return None
@@ -105,7 +105,7 @@ class JobIndex:
 
     def named_by(self, job: batch.Job) -> views.Workload | None:
         """What there is under the name of a Workload that a Job gives."""
-        named = jobworkload.prebuilt_key(job)
+        named = batch_job.KIND.prebuilt_key(job)
         return None if named is None else self._workloads.get(named)
 
     def naming(self, named: WorkloadKey) -> tuple[WorkloadKey, ...]:
@@ -121,14 +121,14 @@ class JobIndex:
         if subject is None or subject.job is None or subject.workload is None:
             return None
         is_admitted = subject.workload.status.is_true(conditions.ADMITTED)
-        if jobworkload.is_suspended(subject.job) and is_admitted:
+        if batch_job.is_suspended(subject.job) and is_admitted:
             return None
-        return jobworkload.is_ready(subject.job)
+        return batch_job.is_ready(subject.job)
 
     def is_not_started(self, key: WorkloadKey) -> bool:
         """Whether a Job is here that has no pods and may have none."""
         job = self.job_of(key)
-        return job is not None and jobworkload.is_suspended(job) and not jobworkload.is_active(job)
+        return job is not None and batch_job.is_suspended(job) and not batch_job.is_active(job)
 
     def of_namespace(self, namespace: str) -> tuple[WorkloadKey, ...]:
         """Keys of the Jobs of a namespace."""
@@ -142,15 +142,15 @@ class JobIndex:
         if not metadata.label(names.QUEUE_LABEL):
             self.lose(document)
             return
-        key = jobworkload.key_of(document)
+        key = batch_job.KIND.key_of(document)
         entry = self._entries.get(key)
         newest = self._lost.get(metadata.uid, -1) if entry is None else version(entry.job)
         if version(document) <= newest:
             return
-        named = jobworkload.prebuilt_key(document)
-        if entry is not None and jobworkload.prebuilt_key(entry.job) != named:
+        named = batch_job.KIND.prebuilt_key(document)
+        if entry is not None and batch_job.KIND.prebuilt_key(entry.job) != named:
             self._forget_name(key, entry.job)
-        view = document.view(jobworkload.digest(document.template))
+        view = document.view(batch_job.digest(document.template))
         if entry is None:
             entry = self._entries[key] = _Entry(view)
         entry.job = view
@@ -165,7 +165,7 @@ class JobIndex:
 
         An answer that is older than the news is not one.
         """
-        key, uid = jobworkload.key_of(view), view.metadata.uid
+        key, uid = batch_job.KIND.key_of(view), view.metadata.uid
         entry = self._entries.pop(key, None)
         known = -1 if entry is None else version(entry.job)
         newest = max(self._lost.pop(uid, -1), version(view), known)
@@ -185,7 +185,7 @@ class JobIndex:
 
     def _forget_name(self, key: WorkloadKey, job: batch.Job) -> None:
         """The Job is gone, or may name another Workload."""
-        named = jobworkload.prebuilt_key(job)
+        named = batch_job.KIND.prebuilt_key(job)
         if named is None:
             return
         self._naming.remove(named, key)

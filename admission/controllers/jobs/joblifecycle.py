@@ -12,8 +12,8 @@ from typing import Final
 
 from admission.api import batch, views
 from admission.base import names
-from admission.controllers.jobs import jobworkload
-from admission.controllers.workloads import conditions, facts, owners
+from admission.objects import conditions, facts
+from admission.owners import batch_job
 
 
 class Step(Enum):
@@ -80,7 +80,7 @@ def ending(job: batch.Job) -> Next | None:
     """How a Workload finishes whose Job is over; None while it is not."""
     if job.metadata.deletion_timestamp:
         return _OWNER_GONE
-    ended = jobworkload.outcome(job)
+    ended = batch_job.outcome(job)
     if ended is None:
         return None
     reason = "Succeeded" if ended.type == "Complete" else "Failed"
@@ -90,14 +90,14 @@ def ending(job: batch.Job) -> Next | None:
 def _of_live_workload(job: batch.Job, workload: views.Workload) -> Next:
     if workload.status.is_true(conditions.EVICTED):
         return _of_evicted(job, workload)
-    if jobworkload.is_suspended(job):
+    if batch_job.is_suspended(job):
         return _of_suspended(job, workload)
     return _of_running(job, workload)
 
 
 def differs(job: batch.Job, workload: views.Workload) -> bool:
     """Whether a Workload asks for something else than its suspended Job, in what quota sees."""
-    return _asks_otherwise(job, workload) or _waits_otherwise(job, workload)
+    return batch_job.asks_otherwise(job, workload) or batch_job.waits_otherwise(job, workload)
 
 
 def _without_job(workload: views.Workload | None) -> Next:
@@ -111,9 +111,9 @@ def _without_job(workload: views.Workload | None) -> Next:
 def _without_workload(job: batch.Job) -> Next:
     if ending(job) is not None:
         return NOTHING
-    if not jobworkload.is_suspended(job):
+    if not batch_job.is_suspended(job):
         return Next(Step.STOP, "NoMatchingWorkload", _MISSING)
-    if jobworkload.is_active(job):
+    if batch_job.is_active(job):
         return NOTHING
     return _restoring(job) or Next(Step.CREATE_WORKLOAD)
 
@@ -125,19 +125,19 @@ def _let_go(workload: views.Workload) -> Next:
 
 def _of_leaving_workload(job: batch.Job, workload: views.Workload) -> Next:
     """Somebody deletes the Workload: its Job stops first, and is restored while it can be."""
-    if not jobworkload.is_suspended(job):
+    if not batch_job.is_suspended(job):
         return Next(Step.STOP, "WorkloadDeleted", "Workload is deleted")
-    if jobworkload.is_active(job):
+    if batch_job.is_active(job):
         return NOTHING
     return _restoring(job) or _let_go(workload)
 
 
 def _of_evicted(job: batch.Job, workload: views.Workload) -> Next:
-    if not jobworkload.is_suspended(job):
+    if not batch_job.is_suspended(job):
         evicted = workload.status.condition(conditions.EVICTED)
         reason, message = (evicted.reason, evicted.message) if evicted else ("", "")
         return Next(Step.STOP, f"WorkloadEvictedDueTo{reason}", message)
-    if jobworkload.is_active(job):
+    if batch_job.is_active(job):
         return NOTHING
     if workload.status.is_true(conditions.QUOTA_RESERVED):
         return Next(Step.CLEAR_RESERVATION)
@@ -145,12 +145,12 @@ def _of_evicted(job: batch.Job, workload: views.Workload) -> Next:
 
 
 def _of_suspended(job: batch.Job, workload: views.Workload) -> Next:
-    if jobworkload.is_active(job):
+    if batch_job.is_active(job):
         return NOTHING
     restoring = _restoring(job)
     if restoring is not None:
         return restoring
-    if _asks_otherwise(job, workload) and not facts.is_pending(workload):
+    if batch_job.asks_otherwise(job, workload) and not facts.is_pending(workload):
         return Next(Step.DELETE_WORKLOAD)
     if facts.is_pending(workload) and differs(job, workload):
         return Next(Step.FOLLOW_JOB)
@@ -163,7 +163,7 @@ def of_matching(job: batch.Job, workload: views.Workload) -> Next:
     Fewer of its pods may be reclaimable than before, while it holds no quota.
     """
     if facts.is_pending(workload):
-        is_said = jobworkload.reclaimable(job, workload) == _said(workload)
+        is_said = batch_job.reclaimable(job, workload) == _said(workload)
         return NOTHING if is_said else Next(Step.RECLAIM)
     if not workload.status.is_true(conditions.ADMITTED):
         return NOTHING
@@ -173,9 +173,9 @@ def of_matching(job: batch.Job, workload: views.Workload) -> Next:
 def _of_running(job: batch.Job, workload: views.Workload) -> Next:
     if not workload.status.is_true(conditions.ADMITTED):
         return Next(Step.STOP, "NotAdmitted", "Not admitted by cluster queue")
-    if has_other_count(job, workload):
+    if batch_job.has_other_count(job, workload):
         return Next(Step.STOP, "NoMatchingWorkload", _NO_MATCH)
-    more = jobworkload.reclaimable(job, workload) > _said(workload)
+    more = batch_job.reclaimable(job, workload) > _said(workload)
     return Next(Step.RECLAIM) if more else NOTHING
 
 
@@ -186,59 +186,6 @@ def _said(workload: views.Workload) -> int:
 
 def _restoring(job: batch.Job) -> Next | None:
     """What an admission put into the template of a suspended Job is taken out again."""
-    if not jobworkload.is_injected(job):
+    if not batch_job.is_injected(job):
         return None
     return Next(Step.RESET if job.status.start_time else Step.RESTORE)
-
-
-def has_other_count(job: batch.Job, workload: views.Workload) -> bool:
-    """Whether a Job runs with another number of pods than it may."""
-    return jobworkload.count(job) != _expected_count(job, workload)
-
-
-def _expected_count(job: batch.Job, workload: views.Workload) -> int:
-    """How many pods the running Job may have; with partial admission those that were admitted."""
-    asked = jobworkload.pod_set(workload)
-    if asked is None:
-        return jobworkload.count(job)
-    admitted = jobworkload.admitted_count(workload)
-    partial = jobworkload.min_count(job) is not None and admitted is not None
-    return admitted if partial and admitted is not None else asked.count
-
-
-def has_other_pods(job: batch.Job, workload: views.Workload) -> bool:
-    """Whether a Workload asks for other pods than its Job, or for another number of them."""
-    asked = jobworkload.pod_set(workload)
-    if asked is None:
-        return False
-    least, count = jobworkload.min_count(job), jobworkload.count(job)
-    digest = workload.metadata.annotation(names.TEMPLATE_DIGEST)
-    return (
-        asked.count != count
-        or asked.min_count != (None if least is None else min(least, count))
-        or bool(digest and digest != job.digest)
-    )
-
-
-def names_other_class(job: batch.Job, workload: views.Workload) -> bool:
-    """Whether a Workload has another WorkloadPriorityClass than its Job names."""
-    reference = workload.spec.priority_class_ref
-    ours = reference is not None and reference.group == names.KUEUE_GROUP
-    named = reference.name if reference is not None and ours else ""
-    return named != job.metadata.label(names.PRIORITY_CLASS_LABEL)
-
-
-def _asks_otherwise(job: batch.Job, workload: views.Workload) -> bool:
-    if jobworkload.pod_set(workload) is None:
-        return False
-    is_elsewhere = workload.spec.queue_name != job.metadata.label(names.QUEUE_LABEL)
-    return is_elsewhere or has_other_pods(job, workload)
-
-
-def _waits_otherwise(job: batch.Job, workload: views.Workload) -> bool:
-    limit = workload.spec.maximum_execution_time_seconds
-    return (
-        names_other_class(job, workload)
-        or limit != jobworkload.max_execution_seconds(job)
-        or owners.has_other_gates(job, workload)
-    )

@@ -11,36 +11,27 @@ from admission.api import batch, views
 from admission.base import names
 from admission.base.clock import Clock
 from admission.base.names import WorkloadKey
-from admission.controllers.jobs import (
-    jobevents,
-    joblifecycle,
-    jobtemplates,
-    jobworkload,
-    jobwrites,
-    prebuiltjobs,
-)
+from admission.controllers.jobs import jobevents, joblifecycle, jobwrites, prebuiltjobs
 from admission.controllers.jobs.childjobs import ChildJobs
 from admission.controllers.jobs.jobevents import JobEvents
 from admission.controllers.jobs.jobindex import JobIndex, Subject
 from admission.controllers.jobs.joblifecycle import Next, Step
-from admission.controllers.pods import release
-from admission.controllers.pods.podworkload import MissingPriorityClassError
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.seeing.mirrors import Mirror
-from admission.controllers.workloads import (
-    conditions,
-    evictions,
-    facts,
-    owners,
-    prebuilt,
-    statuses,
-)
+from admission.controllers.workloads import evictions, keeping, statuses
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
 from admission.controllers.writing.events import Events
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.objects import conditions, facts
+from admission.owners import batch_job, injection, prebuilt
+from admission.owners.workload import (
+    MissingPriorityClassError,
+    PriorityClasses,
+    may_change_class,
+)
 
 Decide = Callable[[WorkloadKey, views.Workload], Write | None]
 """The write of an open decision or of the upkeep of a Workload, if there is one."""
@@ -163,7 +154,7 @@ class Jobs:
                 decided = self._follow_labels(key, job, workload)
             if decided is not None:
                 return decided
-        named = None if job is None else jobworkload.prebuilt_key(job)
+        named = None if job is None else batch_job.KIND.prebuilt_key(job)
         if job is not None and named is not None and step.step in _OF_NAMED:
             return self._about_named(key, named, step, job)
         if job is not None and step.step in {Step.CREATE_WORKLOAD, Step.FOLLOW_JOB}:
@@ -177,7 +168,7 @@ class Jobs:
 
     def _next_step(self, subject: Subject) -> Next:
         job, workload = subject.job, subject.workload
-        named = None if job is None else jobworkload.prebuilt_key(job)
+        named = None if job is None else batch_job.KIND.prebuilt_key(job)
         if job is None or named is None:
             return joblifecycle.next_step(job, workload)
         if workload is None:
@@ -205,9 +196,9 @@ class Jobs:
         """A Workload that is not made anew takes over what labels of its Job say now."""
         label = job.metadata.label(names.PRIORITY_CLASS_LABEL)
         classes = self._configuration.priority_classes
-        if owners.may_change_class(job, workload) and label not in classes:
+        if may_change_class(job, workload) and label not in classes:
             self._miss(key, job, label)
-        return owners.write_for(job, workload, classes, Purpose.FOLLOW_JOB)
+        return keeping.follow_owner(job, workload, classes, Purpose.FOLLOW_JOB)
 
     def _about_named(
         self, key: WorkloadKey, named: WorkloadKey, step: Next, job: batch.Job
@@ -230,7 +221,7 @@ class Jobs:
         wanted = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
         if found is None or not wanted.items() <= found["metadata"].items():
             return writes.read_workload(key, workload)
-        changes = prebuiltjobs.adoption(job, document, found)
+        changes = batch_job.adoption(job, document, found)
         write = writes.patch_workload(workload, Purpose.ADOPT_WORKLOAD, changes)
         return replace(write, lane=key)
 
@@ -241,15 +232,13 @@ class Jobs:
         document = self.index.document_of(key)
         if document is None:
             return jobwrites.read(key, job)
-        classes = jobworkload.PriorityClasses(
-            workload=self._configuration.priority_classes, pod=self._classes
-        )
+        classes = PriorityClasses(workload=self._configuration.priority_classes, pod=self._classes)
         try:
             if workload is None:
                 copied = self._configuration.workloads.copied_labels
-                made = jobworkload.build(document, classes, copied)
+                made = batch_job.build(document, classes, copied)
                 return writes.create_workload(key, made, (jobevents.created(key),))
-            spec = jobworkload.spec(document, classes)
+            spec = batch_job.spec(document, classes)
         except MissingPriorityClassError as missing:
             self._miss(key, job, missing.name)
             return None
@@ -276,7 +265,7 @@ class Jobs:
                 status = evictions.clear(workload, now)
                 return writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
             case Step.RECLAIM if job is not None:
-                return jobwrites.reclaim(workload, jobworkload.reclaimable(job, workload))
+                return jobwrites.reclaim(workload, batch_job.reclaimable(job, workload))
             case _:
                 return None
 
@@ -293,20 +282,20 @@ class Jobs:
                 return self._start(key, job, workload)
             case Step.STOP:
                 asked = None if workload is not None else self._ask_absence(key, job)
-                stop, notes = jobtemplates.stop(job), (step.message,)
+                stop, notes = batch_job.stop(job), (step.message,)
                 return asked or jobwrites.patch(key, job, Purpose.STOP_JOB, stop, notes=notes)
             case Step.RESET:
-                reset = jobtemplates.reset(job)
+                reset = batch_job.reset(job)
                 return jobwrites.patch(key, job, Purpose.RESET_JOB, reset, "status")
             case Step.RESTORE:
-                restore = jobtemplates.restore(job, workload)
+                restore = batch_job.restore(job, workload)
                 return jobwrites.patch(key, job, Purpose.RESTORE_JOB, restore)
             case _:
                 return None
 
     def _ask_absence(self, key: WorkloadKey, job: batch.Job) -> Write | None:
         """What to read before a Job is stopped that has no Workload."""
-        named = jobworkload.prebuilt_key(job)
+        named = batch_job.KIND.prebuilt_key(job)
         if named is None:
             return self._workloads.ask_absence(key)
         if self.index.named_by(job) is not None:
@@ -316,12 +305,12 @@ class Jobs:
     def _start(self, key: WorkloadKey, job: batch.Job, workload: views.Workload) -> Write | None:
         """Starts the Job; one that contradicts its assignment ends as FailedToStart."""
         try:
-            given = release.injection(workload, jobworkload.POD_SET, self._configuration.flavors)
-            start = jobtemplates.start(job, workload, given)
+            given = injection.injection(workload, batch_job.POD_SET, self._configuration.flavors)
+            start = batch_job.start(job, workload, given)
         except KeyError:
             return None  # the flavor was deleted after the decision; its return wakes the Job
-        except release.InjectionConflictError as conflict:
-            return self._finish(workload, release.FAILED_TO_START, str(conflict))
+        except injection.InjectionConflictError as conflict:
+            return self._finish(workload, injection.FAILED_TO_START, str(conflict))
         notes = tuple(jobevents.started(workload))
         return jobwrites.patch(key, job, Purpose.START_JOB, start, notes=notes)
 

@@ -6,11 +6,11 @@ from typing import Any
 from admission.api import batch, views
 from admission.base import names
 from admission.base.names import WorkloadKey
-from admission.controllers.jobs import jobworkload
-from admission.controllers.workloads import owners
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose, Verb, Write
 from admission.kube import patches, resources
+from admission.owners import batch_job
+from admission.owners.workload import gates_of
 
 
 def read(key: WorkloadKey, job: batch.Job) -> Write:
@@ -55,8 +55,8 @@ def follow(
     """Makes a Workload without quota ask for what its Job asks for."""
     absent = ("priorityClassRef", "maximumExecutionTimeSeconds")
     annotations = {
-        names.TEMPLATE_DIGEST: jobworkload.digest(document.template),
-        names.ADMISSION_GATED_BY: owners.gates_of(document) or None,
+        names.TEMPLATE_DIGEST: batch_job.digest(document.template),
+        names.ADMISSION_GATED_BY: gates_of(document) or None,
     }
     changes = {
         "metadata": {"annotations": annotations},
@@ -73,5 +73,5 @@ def let_go(workload: views.Workload) -> Write:
 
 def reclaim(workload: views.Workload, count: int) -> Write:
     """Says how many pods of a Workload will never run again."""
-    status = {"reclaimablePods": [{"name": jobworkload.POD_SET, "count": count}]}
+    status = {"reclaimablePods": [{"name": batch_job.POD_SET, "count": count}]}
     return writes.set_workload_status(workload, Purpose.RECLAIM_PODS, status)

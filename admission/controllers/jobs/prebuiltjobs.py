@@ -6,14 +6,12 @@ pkg/controller/jobframework/reconciler.go. Differs: a Workload that has ended be
 good as none, for whatever reason it has ended.
 """
 
-from typing import Any
-
 from admission.api import batch, views
-from admission.base import names
-from admission.controllers.jobs import joblifecycle, jobworkload
+from admission.controllers.jobs import joblifecycle
 from admission.controllers.jobs.joblifecycle import NOTHING, Next, Step
-from admission.controllers.pods import podworkload
-from admission.controllers.workloads import conditions, owners, prebuilt
+from admission.objects import conditions
+from admission.owners import batch_job, prebuilt
+from admission.owners.workload import differs
 
 
 def before_adoption(job: batch.Job, found: views.Workload | None) -> Next:
@@ -46,9 +44,9 @@ def next_step(job: batch.Job, workload: views.Workload) -> Next:
         return step if is_over or step.step is not Step.NOTHING else _with_ended(job)
     if is_over or workload.metadata.deletion_timestamp:
         return step
-    if _is_out_of_sync(job, workload):
+    if not batch_job.JobOwner(job).stands_for(workload):
         return Next(Step.FINISH, prebuilt.OUT_OF_SYNC, prebuilt.OUT_OF_SYNC_NOTE)
-    follows = step.step is Step.FOLLOW_JOB and owners.differs(job, workload)
+    follows = step.step is Step.FOLLOW_JOB and differs(job, workload)
     if follows or step.step not in {Step.FOLLOW_JOB, Step.DELETE_WORKLOAD}:
         return step
     return joblifecycle.of_matching(job, workload)
@@ -60,32 +58,6 @@ def _with_ended(job: batch.Job) -> Next:
     return NOTHING if step.step is Step.AWAIT_WORKLOAD else step
 
 
-def adoption(
-    job: batch.Job, document: batch.JobDocument, workload: dict[str, Any]
-) -> dict[str, Any]:
-    """Changes with which a Workload becomes the Job's.
-
-    From then on it is told by the digest of a pod template whether it stands for the Job: by
-    that of the Job's where both ask for the same now, else by that of its own, which differs.
-
-    Args:
-        job: the Job.
-        document: the same, whole.
-        workload: the Workload, whole.
-    """
-    sets = workload["spec"].get("podSets") or [{}]
-    template = sets[0].get("template") or {}
-    asked, spec = template.get("spec") or {}, document.template.get("spec") or {}
-    started = jobworkload.is_injected(job) or not jobworkload.is_suspended(job)
-    annotations = {}
-    if not prebuilt.asks_alike(asked, podworkload.template_spec(spec), started=started):
-        annotations = {names.TEMPLATE_DIGEST: jobworkload.digest(template)}
-    elif not started:
-        annotations = {names.TEMPLATE_DIGEST: job.digest}
-    owner = jobworkload.owner(job.metadata)
-    return prebuilt.adoption(workload, owner, annotations, (names.RESOURCE_IN_USE,))
-
-
 def _without(job: batch.Job) -> Next:
     step = joblifecycle.next_step(job, None)
     match step.step:
@@ -95,13 +67,3 @@ def _without(job: batch.Job) -> Next:
             return Next(Step.STOP, step.reason, prebuilt.MISSING)
         case _:
             return step
-
-
-def _is_out_of_sync(job: batch.Job, workload: views.Workload) -> bool:
-    """Whether a Workload does not stand for its Job; unknown until the template is restored."""
-    limit = workload.spec.maximum_execution_time_seconds
-    if jobworkload.pod_set(workload) is None or limit != jobworkload.max_execution_seconds(job):
-        return True
-    if not jobworkload.is_suspended(job):
-        return joblifecycle.has_other_count(job, workload)
-    return not jobworkload.is_injected(job) and joblifecycle.has_other_pods(job, workload)

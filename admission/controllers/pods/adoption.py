@@ -13,12 +13,11 @@ from typing import Final
 from admission.api import views
 from admission.base import clock, names
 from admission.base.names import LocalQueueKey, WorkloadKey
-from admission.controllers.pods import podworkload, release
 from admission.controllers.queues.configuration import Configuration
-from admission.controllers.workloads import prebuilt
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose, Write
-from admission.kube import patches
+from admission.owners import pod as pod_owner
+from admission.owners import prebuilt
 from admission.translate import nodes
 from admission.translate.claims import Sought
 
@@ -74,17 +73,16 @@ def settle(
     if by_claim_only and sought.problem:
         return None
     if by_claim_only and not sought.counted:
-        return writes.patch_pod(key, pod, Purpose.LET_GO, release.let_go(pod))
+        return writes.patch_pod(key, pod, Purpose.LET_GO, pod_owner.let_go(pod))
     managed = not configuration.leaves_out(namespace)
     default = LocalQueueKey(namespace, names.DEFAULT_LOCAL_QUEUE)
     if managed and default in configuration.local_queues:
-        labels = {names.QUEUE_LABEL: names.DEFAULT_LOCAL_QUEUE}
-        change = patches.merge({"metadata": _precondition(pod) | {"labels": labels}})
+        change = pod_owner.adopt(pod, names.DEFAULT_LOCAL_QUEUE)
         return writes.patch_pod(key, pod, Purpose.ADOPT_POD, change)
     required = configuration.managed.queue_required or configuration.enforces(namespace)
     if not due or (managed and required):
         return None
-    return writes.patch_pod(key, pod, Purpose.LET_GO, release.let_go(pod))
+    return writes.patch_pod(key, pod, Purpose.LET_GO, pod_owner.let_go(pod))
 
 
 def hint_for(
@@ -93,7 +91,7 @@ def hint_for(
     """Why no Workload can be made for a gated pod; None when one can."""
     if is_in_doubt(pod) and sought.problem:
         return Hint(CLAIM_UNKNOWN, sought.problem)
-    if podworkload.group_name(pod):
+    if pod_owner.group_name(pod):
         return Hint(
             GROUPS_UNSUPPORTED,
             f"pod groups ({names.POD_GROUP_NAME}) are not admitted by this version; "
@@ -116,7 +114,7 @@ def hint_for(
 
 def hint_for_named(pod: views.Pod, found: views.Workload | None) -> Hint | None:
     """Why the Workload that a gated pod names is not its own; None where it names none."""
-    named = podworkload.prebuilt_key(pod)
+    named = pod_owner.KIND.prebuilt_key(pod)
     return None if named is None else Hint(prebuilt.NOT_FOUND, prebuilt.missing(named, found))
 
 
@@ -126,7 +124,3 @@ def _queue_required(who: str, by: str) -> Hint:
         f"{who} admits GPU pods through a queue only ({by}); create a LocalQueue named "
         f"{names.DEFAULT_LOCAL_QUEUE}, or give the pod the label {names.QUEUE_LABEL}",
     )
-
-
-def _precondition(pod: views.Pod) -> dict[str, str]:
-    return {"resourceVersion": pod.metadata.resource_version, "uid": pod.metadata.uid}

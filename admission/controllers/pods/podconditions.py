@@ -8,8 +8,8 @@ from typing import Any
 
 from admission.api import views
 from admission.base import clock, names
-from admission.controllers.workloads import conditions
 from admission.kube import patches
+from admission.objects import conditions
 
 
 def current(pod: views.Pod) -> views.PodCondition | None:

@@ -6,10 +6,11 @@ from typing import Any
 
 from admission.api import views
 from admission.base.names import WorkloadKey
-from admission.controllers.pods import podlifecycle, podworkload
 from admission.controllers.seeing.observed import Observed
-from admission.controllers.workloads import conditions, facts, prebuilt
 from admission.controllers.workloads.workloadindex import WorkloadIndex
+from admission.objects import conditions, facts
+from admission.owners import pod as pod_owner
+from admission.owners import prebuilt
 
 PodKey = tuple[str, str]
 
@@ -55,10 +56,10 @@ class PodIndex:
         """
         entry = self._entries.get(key)
         pod = self.pods.get(entry.pod_key) if entry else None
-        if pod is not None and podworkload.key_of(pod) == key:
+        if pod is not None and pod_owner.KIND.key_of(pod) == key:
             return pod
         workload = self.workloads.get(key)
-        own = None if workload is None else podlifecycle.pod_key(workload)
+        own = None if workload is None else pod_owner.KIND.owner_key(workload)
         if workload is None or own is None or own == key:
             return None
         owner = self.pod_of(own)
@@ -66,7 +67,7 @@ class PodIndex:
 
     def named_by(self, pod: views.Pod | None) -> views.Workload | None:
         """What there is under the name of a Workload that a pod gives."""
-        named = None if pod is None else podworkload.prebuilt_key(pod)
+        named = None if pod is None else pod_owner.KIND.prebuilt_key(pod)
         return None if named is None else self.workloads.get(named)
 
     def naming(self, key: WorkloadKey) -> tuple[WorkloadKey, ...]:
@@ -81,9 +82,9 @@ class PodIndex:
         pod, workload = self.pod_of(key), self.workloads.get(key)
         if pod is None or workload is None:
             return None
-        if podworkload.is_gated(pod) and workload.status.is_true(conditions.ADMITTED):
+        if pod_owner.is_gated(pod) and workload.status.is_true(conditions.ADMITTED):
             return None
-        return podworkload.is_ready(pod)
+        return pod_owner.is_ready(pod)
 
     def is_unknown(self, key: WorkloadKey) -> bool:
         """Whether there is neither a Workload nor a pod of that key."""
@@ -102,27 +103,27 @@ class PodIndex:
         known = self.pods.get(pod_key)
         if not self.pods.put(pod_key, pod):
             return None
-        key = podworkload.key_of(pod)
-        if known is not None and podworkload.key_of(known) == key:
-            self._naming.remove(podworkload.prebuilt_key(known), key)
-        self._naming.add(podworkload.prebuilt_key(pod), key)
+        key = pod_owner.KIND.key_of(pod)
+        if known is not None and pod_owner.KIND.key_of(known) == key:
+            self._naming.remove(pod_owner.KIND.prebuilt_key(known), key)
+        self._naming.add(pod_owner.KIND.prebuilt_key(pod), key)
         entry = self._entries.setdefault(key, _Entry(pod_key))
-        if spec is not None and podworkload.is_gated(pod) and not self._has_workload(key, pod):
+        if spec is not None and pod_owner.is_gated(pod) and not self._has_workload(key, pod):
             entry.spec = spec
         return key
 
     def lose_pod(self, pod: views.Pod) -> WorkloadKey:
         """The pod is gone."""
-        key = podworkload.key_of(pod)
+        key = pod_owner.KIND.key_of(pod)
         self.pods.remove((pod.metadata.namespace, pod.metadata.name), pod.metadata.uid)
         self._entries.pop(key, None)
         self.workloads.doubt_absence(key)
-        self._naming.remove(podworkload.prebuilt_key(pod), key)
+        self._naming.remove(pod_owner.KIND.prebuilt_key(pod), key)
         return key
 
     def see_workload(self, workload: views.Workload) -> None:
         """A Workload is there: what was kept to make or to adopt it is needed no more."""
-        own = podlifecycle.pod_key(workload) if prebuilt.is_marked(workload) else None
+        own = pod_owner.KIND.owner_key(workload) if prebuilt.is_marked(workload) else None
         for entry in map(self._entries.get, filter(None, (facts.key(workload), own))):
             if entry is not None:
                 entry.spec = entry.named = None
@@ -159,23 +160,23 @@ class PodIndex:
 
     def is_stopped(self, pod: views.Pod) -> bool:
         """Whether the pod's deletion was accepted; it may still run for its grace period."""
-        entry = self._entries.get(podworkload.key_of(pod))
+        entry = self._entries.get(pod_owner.KIND.key_of(pod))
         return entry is not None and entry.is_stopped
 
     def is_unmarkable(self, pod: views.Pod) -> bool:
         """Return whether the pod has to be deleted without the reason being written on it."""
-        entry = self._entries.get(podworkload.key_of(pod))
+        entry = self._entries.get(pod_owner.KIND.key_of(pod))
         return entry is not None and entry.is_unmarkable
 
     def refuse_mark(self, key: WorkloadKey) -> None:
         """Record that the server refused the reason of a deletion; the pod is deleted anyway."""
         pod = self.pod_of(key)
-        entry = None if pod is None else self._entries.get(podworkload.key_of(pod))
+        entry = None if pod is None else self._entries.get(pod_owner.KIND.key_of(pod))
         if entry is not None:
             entry.is_unmarkable = True
 
     def confirm_stopped(self, pod: views.Pod) -> None:
         """The pod's deletion was accepted; it is not asked for again."""
-        entry = self._entries.get(podworkload.key_of(pod))
+        entry = self._entries.get(pod_owner.KIND.key_of(pod))
         if entry is not None:
             entry.is_stopped = True

@@ -11,8 +11,9 @@ from typing import Final
 
 from admission.api import views
 from admission.base import names
-from admission.controllers.pods import podworkload
-from admission.controllers.workloads import conditions, facts, owners, prebuilt, workloadnames
+from admission.objects import conditions, facts
+from admission.owners import pod as pod_owner
+from admission.owners.workload import differs
 
 
 class Step(Enum):
@@ -59,7 +60,7 @@ def next_step(pod: views.Pod | None, workload: views.Workload | None) -> Next:
         return NOTHING
     if workload.metadata.deletion_timestamp:
         return _of_leaving_workload(pod)
-    if pod.metadata.deletion_timestamp or podworkload.is_terminal(pod):
+    if pod.metadata.deletion_timestamp or pod_owner.is_terminal(pod):
         return _of_ended_pod(pod, workload)
     return _of_live_pod(pod, workload)
 
@@ -77,34 +78,23 @@ def owes_reservation(workload: views.Workload) -> bool:
     return status.is_true(conditions.EVICTED) and status.is_true(conditions.QUOTA_RESERVED)
 
 
-def belongs_to_pod(workload: views.Workload) -> bool:
-    """Whether we made it for the pod that controls it, or the pod adopted it; else others'."""
-    key = pod_key(workload)
-    return key is not None and (workload.metadata.name == key.name or prebuilt.is_marked(workload))
-
-
-def pod_key(workload: views.Workload) -> names.WorkloadKey | None:
-    """Identity that we give to the Workload of the pod that controls it; None without a pod."""
-    owner = workload.metadata.controller()
-    if owner is None or (owner.api_version, owner.kind) != ("v1", "Pod"):
-        return None
-    name = workloadnames.name_for("Pod", "", owner.name, owner.uid)
-    return names.WorkloadKey(workload.metadata.namespace, name)
-
-
 def _without_pod(workload: views.Workload | None) -> Next:
-    if workload is None or not belongs_to_pod(workload) or workload.metadata.deletion_timestamp:
+    if (
+        workload is None
+        or not pod_owner.KIND.owns(workload)
+        or workload.metadata.deletion_timestamp
+    ):
         return NOTHING
     return _CLEAR if owes_reservation(workload) else Next(Step.DELETE_WORKLOAD)
 
 
 def _without_workload(pod: views.Pod) -> Next:
-    if pod.metadata.deletion_timestamp or podworkload.is_terminal(pod):
+    if pod.metadata.deletion_timestamp or pod_owner.is_terminal(pod):
         return NOTHING
-    if podworkload.is_gated(pod):
+    if pod_owner.is_gated(pod):
         return Next(Step.CREATE_WORKLOAD)
     was_admitted = pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
-    return _DELETED if was_admitted == podworkload.key_of(pod).name else _MISSING
+    return _DELETED if was_admitted == pod_owner.KIND.key_of(pod).name else _MISSING
 
 
 def _of_leaving_workload(pod: views.Pod) -> Next:
@@ -112,13 +102,13 @@ def _of_leaving_workload(pod: views.Pod) -> Next:
 
     Differs: a gated pod stays, and gets another Workload.
     """
-    is_over = pod.metadata.deletion_timestamp or podworkload.is_terminal(pod)
-    return NOTHING if is_over or podworkload.is_gated(pod) else _DELETED
+    is_over = pod.metadata.deletion_timestamp or pod_owner.is_terminal(pod)
+    return NOTHING if is_over or pod_owner.is_gated(pod) else _DELETED
 
 
 def _of_live_pod(pod: views.Pod, workload: views.Workload) -> Next:
     status = workload.status
-    gated = podworkload.is_gated(pod)
+    gated = pod_owner.is_gated(pod)
     evicted = status.condition(conditions.EVICTED)
     if evicted is not None and evicted.status == "True":
         if not gated:
@@ -134,4 +124,4 @@ def _of_live_pod(pod: views.Pod, workload: views.Workload) -> Next:
 
 
 def _follow_or(step: Step, pod: views.Pod, workload: views.Workload) -> Next:
-    return Next(Step.FOLLOW_POD if owners.differs(pod, workload) else step)
+    return Next(Step.FOLLOW_POD if differs(pod, workload) else step)

@@ -6,29 +6,18 @@ from datetime import datetime
 from admission.api import views
 from admission.base import names
 from admission.base.names import WorkloadKey
-from admission.controllers.pods import (
-    adoption,
-    podconditions,
-    podlifecycle,
-    podworkload,
-    prebuiltpods,
-    release,
-)
+from admission.controllers.pods import adoption, podconditions, podlifecycle, prebuiltpods
 from admission.controllers.pods.adoption import Hint
 from admission.controllers.pods.podindex import PodIndex
 from admission.controllers.pods.podlifecycle import Step
 from admission.controllers.queues.configuration import Configuration
-from admission.controllers.workloads import (
-    conditions,
-    evictions,
-    facts,
-    owners,
-    prebuilt,
-    statuses,
-)
+from admission.controllers.workloads import evictions, keeping, statuses
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose, Write
 from admission.engine.decisions import Wait
+from admission.objects import conditions, facts
+from admission.owners import injection, prebuilt
+from admission.owners import pod as pod_owner
 from admission.translate import words
 
 
@@ -58,11 +47,13 @@ def write_for(
             status = statuses.finish(workload, step.reason, step.message, now)
             write = writes.set_workload_status(workload, Purpose.FINISH_WORKLOAD, status)
         case Step.CLEAR_RESERVATION if workload is not None:
-            stays = pod is not None and podworkload.is_gated(pod)
+            stays = pod is not None and pod_owner.is_gated(pod)
             status = evictions.clear(workload, now, stays=stays)
             write = writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
         case Step.FOLLOW_POD if pod is not None and workload is not None:
-            write = owners.write_for(pod, workload, configuration.priority_classes)
+            write = keeping.follow_owner(
+                pod, workload, configuration.priority_classes, Purpose.FOLLOW_POD
+            )
         case Step.RELEASE if pod is not None and workload is not None:
             write = _release(key, pod, workload, configuration.flavors, now)
         case _:
@@ -82,7 +73,7 @@ def _stop(
 
 def _ask_absence(key: WorkloadKey, pod: views.Pod, pods: PodIndex) -> Write | None:
     """What to read before a pod is stopped that has no Workload."""
-    named = podworkload.prebuilt_key(pod)
+    named = pod_owner.KIND.prebuilt_key(pod)
     return pods.workloads.ask_absence(key, named.name if named else "")
 
 
@@ -98,14 +89,14 @@ def _create(
     spec = pods.spec_of(key)
     if spec is None:
         return writes.read_pod(key, pod)
-    if podworkload.prebuilt_key(pod) is not None:
+    if pod_owner.KIND.prebuilt_key(pod) is not None:
         found = pods.named_by(pod)
         if found is None or not prebuilt.may_adopt(found, pod):
             return None
         return prebuiltpods.adopt(key, pod, spec, found, pods.named_document(key), now)
     return writes.create_workload(
         key,
-        podworkload.build(
+        pod_owner.build(
             pod, spec, configuration.priority_classes, configuration.workloads.copied_labels
         ),
     )
@@ -119,12 +110,12 @@ def _release(
     now: datetime,
 ) -> Write | None:
     try:
-        given = release.injection(workload, names.DEFAULT_PODSET, flavors)
-        return writes.patch_pod(key, pod, Purpose.RELEASE_POD, release.patch(pod, given))
+        given = injection.injection(workload, names.DEFAULT_PODSET, flavors)
+        return writes.patch_pod(key, pod, Purpose.RELEASE_POD, pod_owner.release(pod, given))
     except KeyError:
         return None  # the flavor was deleted after the decision; its return wakes the pod
-    except release.InjectionConflictError as conflict:
-        status = statuses.finish(workload, release.FAILED_TO_START, str(conflict), now)
+    except injection.InjectionConflictError as conflict:
+        status = statuses.finish(workload, injection.FAILED_TO_START, str(conflict), now)
         return writes.set_workload_status(workload, Purpose.FINISH_WORKLOAD, status)
 
 
@@ -136,7 +127,7 @@ def explain(key: WorkloadKey, wait: Wait, pods: PodIndex, now: datetime) -> Writ
     status = statuses.explain(workload, wait, now)
     if status is not None:
         return writes.set_workload_status(workload, Purpose.EXPLAIN_WORKLOAD, status)
-    if pod is None or not podworkload.is_gated(pod):
+    if pod is None or not pod_owner.is_gated(pod):
         return None
     return explain_pod(key, pod, Hint(wait.reason, words.waiting(wait)), now)
 
@@ -154,11 +145,11 @@ def explain_pod(key: WorkloadKey, pod: views.Pod, hint: Hint, now: datetime) -> 
 def acknowledge(key: WorkloadKey, pods: PodIndex, now: datetime) -> Write | None:
     """Turns the pod's waiting condition True once it is released; only where there was one."""
     pod, workload = pods.pod_of(key), pods.workloads.get(key)
-    if pod is None or workload is None or podworkload.is_gated(pod):
+    if pod is None or workload is None or pod_owner.is_gated(pod):
         return None
     found = podconditions.current(pod)
     admitted = workload.status.is_true(conditions.ADMITTED) and workload.status.admission
-    if found is None or found.status == "True" or not admitted or podworkload.is_terminal(pod):
+    if found is None or found.status == "True" or not admitted or pod_owner.is_terminal(pod):
         return None
     message = f"Admitted by ClusterQueue {admitted.cluster_queue}"
     patch = podconditions.patch(pod, admitted=True, reason="Admitted", message=message, now=now)

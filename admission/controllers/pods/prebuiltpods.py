@@ -10,12 +10,16 @@ from datetime import datetime
 from typing import Any, Final
 
 from admission.api import views
-from admission.base.names import DEFAULT_PODSET, MAX_EXEC_TIME_LABEL, WorkloadKey
-from admission.controllers.pods import podlifecycle, podworkload
+from admission.base.names import WorkloadKey
+from admission.controllers.pods import podlifecycle
 from admission.controllers.pods.podlifecycle import NOTHING, Next, Step
-from admission.controllers.workloads import conditions, prebuilt, statuses
+from admission.controllers.workloads import statuses
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose, Write
+from admission.objects import conditions
+from admission.owners import pod as pod_owner
+from admission.owners import prebuilt
+from admission.owners.workload import template_spec
 
 _NO_MATCH: Final = "NoMatchingWorkload"
 
@@ -30,7 +34,7 @@ def next_step(
         workload: what there is of that key.
         found: what there is under the name that the pod gives.
     """
-    if pod is None or podworkload.prebuilt_key(pod) is None:
+    if pod is None or pod_owner.KIND.prebuilt_key(pod) is None:
         return podlifecycle.next_step(pod, workload)
     if workload is None:
         return _before_adoption(pod, found)
@@ -63,14 +67,14 @@ def adopt(
         return writes.read_workload(key, found)
     sets = document["spec"].get("podSets") or [{}]
     asked = (sets[0].get("template") or {}).get("spec") or {}
-    started = not podworkload.is_gated(pod)
+    started = not pod_owner.is_gated(pod)
     is_over = found.status.is_true(conditions.FINISHED)
-    alike = prebuilt.asks_alike(asked, podworkload.template_spec(spec), started=started)
+    alike = prebuilt.asks_alike(asked, template_spec(spec), started=started)
     if not is_over and not alike:
         status = statuses.finish(found, prebuilt.OUT_OF_SYNC, prebuilt.OUT_OF_SYNC_NOTE, now)
         write = writes.set_workload_status(found, Purpose.FINISH_WORKLOAD, status)
     else:
-        changes = prebuilt.adoption(document, podworkload.owner(pod.metadata), {})
+        changes = prebuilt.adoption(document, pod_owner.KIND.reference(pod.metadata), {})
         write = writes.patch_workload(found, Purpose.ADOPT_WORKLOAD, changes)
     return replace(write, lane=key)
 
@@ -88,19 +92,12 @@ def _before_adoption(pod: views.Pod, found: views.Workload | None) -> Next:
 
 def _adopted(pod: views.Pod, workload: views.Workload) -> Next:
     step = podlifecycle.next_step(pod, workload)
-    is_over = pod.metadata.deletion_timestamp or podworkload.is_terminal(pod)
+    is_over = pod.metadata.deletion_timestamp or pod_owner.is_terminal(pod)
     if is_over or workload.metadata.deletion_timestamp:
         return step
     if workload.status.is_true(conditions.FINISHED):
-        gated = podworkload.is_gated(pod)
+        gated = pod_owner.is_gated(pod)
         return step if gated else Next(Step.STOP_POD, _NO_MATCH, prebuilt.MISSING)
-    if _is_out_of_sync(pod, workload):
+    if not pod_owner.PodOwner(pod).stands_for(workload):
         return Next(Step.FINISH, prebuilt.OUT_OF_SYNC, prebuilt.OUT_OF_SYNC_NOTE)
     return step
-
-
-def _is_out_of_sync(pod: views.Pod, workload: views.Workload) -> bool:
-    seconds = podworkload.max_execution_seconds(pod.metadata.label(MAX_EXEC_TIME_LABEL))
-    asked = [(one.name, one.count, one.min_count) for one in workload.spec.pod_sets or ()]
-    limit = workload.spec.maximum_execution_time_seconds
-    return asked != [(DEFAULT_PODSET, 1, None)] or limit != seconds

@@ -13,9 +13,10 @@ from admission.base import clock, metrics, names
 from admission.base.metrics import ByQueue
 from admission.base.names import WorkloadKey
 from admission.controllers.queues.census import Census
-from admission.controllers.workloads import conditions, times
+from admission.controllers.workloads import times
 from admission.engine import messages
 from admission.engine.decisions import CycleResult
+from admission.objects import conditions
 
 _TOTALS: Final = {
     conditions.QUOTA_RESERVED: (

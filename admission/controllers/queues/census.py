@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from admission.api import views
 from admission.base.names import LocalQueueKey, WorkloadKey
-from admission.controllers.workloads import conditions
+from admission.objects import conditions
 
 
 class Unadmitted(NamedTuple):

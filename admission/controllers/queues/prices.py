@@ -9,11 +9,11 @@ from admission.base.names import LocalQueueKey
 from admission.controllers.devices.guard import Present
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.seeing import mirrors
-from admission.controllers.workloads import conditions
 from admission.engine import model
 from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.objects import conditions
 from admission.obs import logs
 from admission.translate import currency
 from admission.translate.currency import Pricing

@@ -14,9 +14,9 @@ import msgspec
 from admission.api import views, viewstatuses
 from admission.base import clock, names, quantity
 from admission.base.names import FlavorResource
-from admission.controllers.workloads import conditions
 from admission.engine.fairshare import Share
 from admission.engine.fairusage import Consumption
+from admission.objects import conditions
 from admission.state.status import CohortStatus, QueueStatus
 
 _MOST_FLAVORS: Final = 64

@@ -7,7 +7,7 @@ from typing import Final
 from admission.api import views
 from admission.base import names
 from admission.controllers.queues.configuration import Configuration
-from admission.controllers.workloads import conditions
+from admission.objects import conditions
 
 _REASON: Final = "FieldsWithoutEffect"
 _MOST_FLAVORS: Final = 5

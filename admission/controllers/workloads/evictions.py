@@ -11,8 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from admission.api import views
-from admission.controllers.workloads import checks, conditions, facts, times
+from admission.controllers.workloads import checks, times
+from admission.controllers.writing import writes
 from admission.engine import decisions, model
+from admission.objects import conditions
 
 DEACTIVATED: Final = "Deactivated"
 _DUE_TO: Final = "DueTo"
@@ -50,7 +52,7 @@ def told(
         evicted: what was decided.
         preemptor: for whom; None for one that is gone.
     """
-    yield facts.reference(workload), f"{EVENT}{evicted.reason}", evicted.message, ""
+    yield writes.workload_reference(workload), f"{EVENT}{evicted.reason}", evicted.message, ""
     if preemptor is None:
         return
     ranks = "".join(
@@ -60,12 +62,12 @@ def told(
             ("preemptee", workload.spec.priority or 0),
         )
     )
-    yield facts.reference(workload), "Preempted", f"{evicted.message}{ranks}", ""
+    yield writes.workload_reference(workload), "Preempted", f"{evicted.message}{ranks}", ""
     metadata = workload.metadata
     whom = f"{evicted.workload.text()} (UID: {metadata.uid})"
     note = f"Preempted workload {whom} in ClusterQueue {evicted.cluster_queue}{ranks}"
     regarding = {
-        **facts.reference(workload),
+        **writes.workload_reference(workload),
         "namespace": preemptor.key.namespace,
         "name": preemptor.key.name,
         "uid": preemptor.uid,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from admission.api import views
 from admission.base import names
 from admission.base.names import WorkloadKey
-from admission.controllers.workloads import facts
+from admission.objects import facts
 
 
 class Following:

@@ -1,12 +1,14 @@
-"""Changes that upkeep asks for, as writes and events."""
+"""Changes that upkeep or an owner asks for, as writes and events."""
+
+from collections.abc import Mapping
 
 from admission.api import views
-from admission.controllers.workloads import facts
 from admission.controllers.workloads.rules import Change
 from admission.controllers.writing import writes
 from admission.controllers.writing.events import Events
 from admission.controllers.writing.writes import Purpose, Write
 from admission.kube import resources
+from admission.owners.workload import changes_for
 
 
 def write_for(workload: views.Workload, change: Change) -> Write | None:
@@ -29,7 +31,7 @@ def report(workload: views.Workload, change: Change, events: Events) -> None:
     if change.event is None:
         return
     owner = workload.metadata.controller()
-    regarding = facts.reference(workload)
+    regarding = writes.workload_reference(workload)
     if change.purpose is Purpose.DELETE_OWNER and owner is not None:
         regarding = {
             "apiVersion": owner.api_version,
@@ -39,3 +41,18 @@ def report(workload: views.Workload, change: Change, events: Events) -> None:
             "uid": owner.uid,
         }
     events.event(regarding, *change.event)
+
+
+def follow_owner(
+    owner: views.Object, workload: views.Workload, classes: Mapping[str, int], purpose: Purpose
+) -> Write | None:
+    """Return the write after which a Workload says what its owner says now, or None for none.
+
+    Args:
+        owner: the owner.
+        workload: its Workload, which has not ended.
+        classes: values of the WorkloadPriorityClasses by name; one that is missing is waited for.
+        purpose: of the write.
+    """
+    changes, notes = changes_for(owner, workload, classes)
+    return writes.patch_workload(workload, purpose, changes, notes=notes) if changes else None

@@ -9,8 +9,9 @@ from typing import Final
 
 from admission.api import views
 from admission.base import clock
-from admission.controllers.workloads import conditions, evictions, rules
+from admission.controllers.workloads import evictions, rules
 from admission.controllers.workloads.rules import Change, Surroundings
+from admission.objects import conditions
 from admission.settings import PodsReadySettings
 
 _TIMEOUT: Final = "PodsReadyTimeout"

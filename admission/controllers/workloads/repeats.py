@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from admission.api import views
-from admission.controllers.workloads import conditions, owners, times
+from admission.controllers.workloads import times
+from admission.objects import conditions
+from admission.owners.workload import gates_of
 
 Told = tuple[str, str, str]
 """Type, reason and note of an event."""
@@ -38,7 +40,7 @@ def of_wait(workload: views.Workload) -> Iterator[Told]:
     if found is None or found.status == "True" or found.reason == _UNJUDGED:
         return
     if found.reason == _GATED:
-        gates = owners.gates_of(workload)
+        gates = gates_of(workload)
         yield "Normal", _GATED, f"Workload admission is gated by: {gates}"
     else:
         yield "Warning", found.reason, found.message

@@ -9,9 +9,10 @@ from typing import Final
 
 from admission.api import views
 from admission.base import clock, names
-from admission.controllers.workloads import conditions, evictions, rules, statuses
+from admission.controllers.workloads import evictions, rules, statuses
 from admission.controllers.workloads.rules import Change, Surroundings
 from admission.controllers.writing.writes import Purpose
+from admission.objects import conditions
 from admission.settings import RetentionSettings
 
 _FINISHED_NOTE: Final = "Deleted finished workload due to elapsed retention"

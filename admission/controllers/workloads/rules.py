@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from admission.api import views
-from admission.controllers.workloads import conditions, evictions
+from admission.controllers.workloads import evictions
 from admission.controllers.writing.writes import Purpose
+from admission.objects import conditions
 from admission.settings import WorkloadSettings
 
 

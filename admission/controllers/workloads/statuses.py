@@ -10,8 +10,9 @@ from typing import Any
 
 from admission.api import views
 from admission.base import quantity
-from admission.controllers.workloads import checks, conditions, evictions
+from admission.controllers.workloads import checks, evictions
 from admission.engine import decisions
+from admission.objects import conditions
 from admission.translate import admission
 
 

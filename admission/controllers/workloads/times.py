@@ -4,7 +4,7 @@ from datetime import datetime
 
 from admission.api import views
 from admission.base import clock
-from admission.controllers.workloads import conditions
+from admission.objects import conditions
 
 
 def moment(workload: views.Workload, kind: str, *, status: str = "True") -> datetime | None:

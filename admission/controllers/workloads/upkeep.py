@@ -10,14 +10,7 @@ from typing import Final
 
 from admission.api import views
 from admission.base import clock, names
-from admission.controllers.workloads import (
-    checks,
-    conditions,
-    evictions,
-    readiness,
-    retention,
-    times,
-)
+from admission.controllers.workloads import checks, evictions, readiness, retention, times
 from admission.controllers.workloads.checks import State
 from admission.controllers.workloads.rules import (
     Change,
@@ -29,6 +22,7 @@ from admission.controllers.workloads.rules import (
     target,
 )
 from admission.controllers.writing.writes import Purpose
+from admission.objects import conditions
 
 _DRAIN: Final = "HoldAndDrain"
 _AFTER_BACKOFF: Final = frozenset({"AdmissionCheck", "PodsReadyTimeout"})

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from admission.api import views
 from admission.base.names import WorkloadKey
 from admission.controllers.seeing.observed import Observed
-from admission.controllers.workloads import facts
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Write
+from admission.objects import facts
 
 
 class WorkloadIndex:

@@ -172,6 +172,11 @@ def reference(resource: Resource, metadata: views.ObjectMeta) -> dict[str, str]:
     }
 
 
+def workload_reference(workload: views.Workload) -> dict[str, str]:
+    """Return what an event about a Workload refers to."""
+    return reference(WORKLOADS, workload.metadata)
+
+
 def create_workload(
     lane: names.WorkloadKey, document: dict[str, Any], notes: tuple[str, ...] = ()
 ) -> Write:

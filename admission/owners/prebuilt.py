@@ -29,31 +29,31 @@ class Named:
         self._owners: dict[WorkloadKey, set[WorkloadKey]] = {}
 
     def add(self, named: WorkloadKey | None, own: WorkloadKey) -> None:
-        """An owner names a Workload, or none."""
+        """Record that an owner names a Workload, or none."""
         if named is not None:
             self._owners.setdefault(named, set()).add(own)
 
     def remove(self, named: WorkloadKey | None, own: WorkloadKey) -> None:
-        """An owner is gone, or may name another Workload."""
+        """Record that an owner is gone, or may name another Workload."""
         if named is not None and named in self._owners:
             self._owners[named].discard(own)
             if not self._owners[named]:
                 del self._owners[named]
 
     def owners(self, named: WorkloadKey) -> tuple[WorkloadKey, ...]:
-        """All that name a Workload, sorted."""
+        """Return all owners that name a Workload, sorted."""
         return tuple(sorted(self._owners.get(named, ())))
 
 
 def key_of(owner: views.Object) -> WorkloadKey | None:
-    """Identity of the Workload that an owner names; None where it names none."""
+    """Return the identity of the Workload that an owner names; None or None if it names none."""
     metadata, key = owner.metadata, names.PREBUILT_WORKLOAD
     name = metadata.annotation(key) or metadata.label(key)
     return WorkloadKey(metadata.namespace, name) if name else None
 
 
 def is_marked(workload: views.Workload) -> bool:
-    """Whether it bears the mark of the owner that controls it."""
+    """Return whether it bears the mark of the owner that controls it."""
     controller = workload.metadata.controller()
     return controller is not None and (
         workload.metadata.label(names.JOB_UID_LABEL) == controller.uid
@@ -61,7 +61,7 @@ def is_marked(workload: views.Workload) -> bool:
 
 
 def is_adopted(workload: views.Workload, owner: views.Object) -> bool:
-    """Whether it is the one that the owner names and has adopted."""
+    """Return whether it is the one that the owner names and has adopted."""
     is_its = workload.metadata.label(names.JOB_UID_LABEL) == owner.metadata.uid
     return is_its and is_marked(workload) and _key(workload) == key_of(owner)
 
@@ -71,14 +71,14 @@ def _key(workload: views.Workload) -> WorkloadKey:
 
 
 def may_adopt(workload: views.Workload, owner: views.Object) -> bool:
-    """Whether an owner may take a Workload: nobody else controls it, and nobody deletes it."""
+    """Return whether an owner may take a Workload: no other controls it, nobody deletes it."""
     controller = workload.metadata.controller()
     is_free = controller is None or controller.uid == owner.metadata.uid
     return is_free and not workload.metadata.deletion_timestamp
 
 
 def missing(key: WorkloadKey, found: views.Workload | None) -> str:
-    """Why an owner has no Workload though it names one.
+    """Return why an owner has no Workload though it names one.
 
     Args:
         key: identity of the named one.
@@ -97,7 +97,7 @@ def adoption(
     annotations: Mapping[str, str],
     finalizers: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Changes with which a Workload gets its owner.
+    """Return the changes with which a Workload gets its owner.
 
     Args:
         document: the Workload.
@@ -120,7 +120,7 @@ def adoption(
 
 
 def asks_alike(asked: Mapping[str, Any], spec: Mapping[str, Any], *, started: bool) -> bool:
-    """Whether two pod specs have the same containers and tolerations.
+    """Return whether two pod specs have the same containers and tolerations.
 
     Args:
         asked: of the Workload.
@@ -132,7 +132,7 @@ def asks_alike(asked: Mapping[str, Any], spec: Mapping[str, Any], *, started: bo
 
 
 def _plain(value: Any) -> Any:
-    """A document without what is empty, and with amounts as numbers."""
+    """Return a document without what is empty, and with amounts as numbers."""
     if isinstance(value, list):
         return [_plain(one) for one in value] or None
     if not isinstance(value, dict):

@@ -8,7 +8,8 @@ import pytest
 
 from admission.api import views
 from admission.base import names
-from admission.controllers.pods import release
+from admission.owners import injection
+from admission.owners import pod as pod_owner
 from tests.builders import condition, make_admission, make_pod, make_workload
 
 TOLERATION = views.Toleration(key="nvidia.com/gpu", operator="Exists", effect="NoSchedule")
@@ -26,13 +27,13 @@ A100 = msgspec.convert(
 )
 
 
-def given(pod: views.Pod) -> release.Injection:
+def given(pod: views.Pod) -> injection.Injection:
     workload = make_workload(pod, condition("Admitted", "True"), admission=make_admission())
-    return release.injection(workload, "main", {"a100": A100})
+    return injection.injection(workload, "main", {"a100": A100})
 
 
 def patch(pod: views.Pod) -> Any:
-    return json.loads(release.patch(pod, given(pod)).body)
+    return json.loads(pod_owner.release(pod, given(pod)).body)
 
 
 def test_selector_tolerations_labels_and_the_workloads_name_are_injected() -> None:
@@ -102,15 +103,15 @@ def test_what_the_pod_has_already_is_not_sent_again() -> None:
 def test_a_selector_with_another_value_is_a_conflict_and_no_clobber() -> None:
     pod = make_pod(spec={"nodeSelector": {"nvidia.com/gpu.product": "H100"}})
 
-    with pytest.raises(release.InjectionConflictError, match="conflict for nodeSelector"):
-        release.patch(pod, given(pod))
+    with pytest.raises(injection.InjectionConflictError, match="conflict for nodeSelector"):
+        pod_owner.release(pod, given(pod))
 
 
 def test_a_queue_name_that_is_no_label_value_is_left_out() -> None:
     pod = make_pod()
     workload = make_workload(pod, admission=make_admission(cluster_queue="a" * 64))
 
-    injected = release.injection(workload, "main", {"a100": A100})
+    injected = injection.injection(workload, "main", {"a100": A100})
 
     assert names.CLUSTER_QUEUE_NAME_LABEL not in injected.labels
 
@@ -119,4 +120,4 @@ def test_an_unknown_flavor_is_an_error() -> None:
     workload = make_workload(make_pod(), admission=make_admission(flavor="gone"))
 
     with pytest.raises(KeyError):
-        release.injection(workload, "main", {})
+        injection.injection(workload, "main", {})

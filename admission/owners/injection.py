@@ -1,4 +1,4 @@
-"""Releasing an admitted pod: one patch that takes our gate off and injects what its flavors say.
+"""What an admission gives the pods of an owner: selectors and tolerations of flavors, labels.
 
 Source: kueue pkg/podset/podset.go (Merge) for what is injected and what is a conflict.
 """
@@ -11,17 +11,16 @@ from typing_extensions import override
 
 from admission.api import views
 from admission.base import names
-from admission.kube import patches
 
 FAILED_TO_START: Final = "FailedToStart"
-"""Reason with which a Workload ends whose owner contradicts its assignment."""
+"""Reason of the end of a Workload whose owner contradicts its assignment."""
 
 _MAX_LABEL: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
 class InjectionConflictError(Exception):
-    """The pod has one of the keys with another value; it cannot be released as assigned.
+    """The pod has one of the keys with another value; it cannot be started as assigned.
 
     Attributes:
         field: ``nodeSelector``, ``labels`` or ``annotations``.
@@ -66,7 +65,7 @@ class Injection:
 def injection(
     workload: views.Workload, pod_set: str, flavors: Mapping[str, views.ResourceFlavor]
 ) -> Injection:
-    """What the Workload's admission gives the pods of a pod set.
+    """Return what the Workload's admission gives the pods of a pod set.
 
     Args:
         workload: an admitted Workload.
@@ -108,7 +107,7 @@ def _with_check(given: Injection, check: str, update: views.PodSetUpdate) -> Inj
 
 
 def _with(given: Injection, update: views.PodSetUpdate) -> Injection:
-    """Both together; what both give must be equal."""
+    """Return both together; what both give must be equal."""
     present = given.tolerations
     more = tuple(t for t in dict.fromkeys(update.tolerations or ()) if t not in present)
     selector = additions("nodeSelector", update.node_selector or {}, given.node_selector)
@@ -122,14 +121,15 @@ def _with(given: Injection, update: views.PodSetUpdate) -> Injection:
     )
 
 
-def patch(pod: views.Pod, given: Injection) -> patches.Patch:
-    """Merge patch that releases exactly this version of the pod.
+def into_template(
+    given: Injection, metadata: views.ObjectMeta, spec: views.PodSpec
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what an injection adds to a pod or pod template: members of metadata and of spec.
 
     Raises:
         InjectionConflictError: the pod contradicts the injection.
     """
-    metadata, spec = pod.metadata, pod.spec
-    changes: dict[str, Any] = {"schedulingGates": _foreign_gates(pod)}
+    changes: dict[str, Any] = {}
     selector = additions("nodeSelector", given.node_selector, spec.node_selector)
     if selector:
         changes["nodeSelector"] = selector
@@ -137,49 +137,15 @@ def patch(pod: views.Pod, given: Injection) -> patches.Patch:
     missing = [toleration for toleration in given.tolerations if toleration not in present]
     if missing:
         changes["tolerations"] = [toleration_to_wire(t) for t in (*present, *missing)]
-    return patches.merge(
-        {
-            "metadata": {
-                "resourceVersion": metadata.resource_version,
-                "uid": metadata.uid,
-                "labels": additions("labels", given.labels, metadata.labels),
-                "annotations": additions("annotations", given.annotations, metadata.annotations),
-            },
-            "spec": changes,
-        }
-    )
-
-
-def let_go(pod: views.Pod) -> patches.Patch:
-    """Merge patch that takes our gate and label off and gives nothing: the pod is not ours."""
-    metadata = pod.metadata
-    return patches.merge(
-        {
-            "metadata": {
-                "resourceVersion": metadata.resource_version,
-                "uid": metadata.uid,
-                "labels": {names.MANAGED_LABEL: None},
-            },
-            "spec": {"schedulingGates": _foreign_gates(pod)},
-        }
-    )
-
-
-def _foreign_gates(pod: views.Pod) -> list[dict[str, str]]:
-    """The gates that stay: all of others.
-
-    Kueue puts its topology gate on every pod, so a pod that was taken over from it loses both. A
-    pod that was created with that gate under this program keeps it (ADR 0091).
-    """
-    ours = {names.ADMISSION_GATE}
-    if not pod.metadata.annotation(names.FOREIGN_TOPOLOGY_GATE):
-        ours.add(names.TOPOLOGY_GATE)
-    gates = pod.spec.scheduling_gates or ()
-    return [{"name": gate.name} for gate in gates if gate.name not in ours]
+    added = {
+        "labels": additions("labels", given.labels, metadata.labels),
+        "annotations": additions("annotations", given.annotations, metadata.annotations),
+    }
+    return added, changes
 
 
 def _assigned_flavors(workload: views.Workload, pod_set: str) -> Iterable[str]:
-    """Names of the flavors assigned to a pod set, each once, in order of their resources."""
+    """Return the flavors assigned to a pod set, each once, in the order of their resources."""
     admission = workload.status.admission
     for assignment in (admission.pod_set_assignments or ()) if admission else ():
         if assignment.name == pod_set:
@@ -190,7 +156,7 @@ def _assigned_flavors(workload: views.Workload, pod_set: str) -> Iterable[str]:
 def additions(
     field: str, wanted: Mapping[str, str], found: Mapping[str, str] | None
 ) -> dict[str, str]:
-    """What of ``wanted`` is not there yet.
+    """Return what of ``wanted`` is not there yet.
 
     Raises:
         InjectionConflictError: a key is there with another value.
@@ -202,12 +168,12 @@ def additions(
 
 
 def _is_label_value(value: str) -> bool:
-    """Whether a queue's name can be a label value: names may have dots and 253 characters."""
+    """Return whether a queue's name can be a label value: names may be longer, with dots."""
     return 0 < len(value) <= _MAX_LABEL
 
 
 def toleration_to_wire(toleration: views.Toleration) -> dict[str, Any]:
-    """A toleration as it is written; absent members are left out."""
+    """Return a toleration as it is written; absent members are left out."""
     wire = {
         "key": toleration.key,
         "operator": toleration.operator,

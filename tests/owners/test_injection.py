@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from admission.api import views
 from admission.base import names
-from admission.controllers.pods import release
+from admission.owners import injection
+from admission.owners import pod as pod_owner
 from tests.builders import condition, make_admission, make_pod, make_workload
 
 KEYS = st.sampled_from(["nvidia.com/gpu.product", "pool", "zone"])
@@ -56,14 +57,14 @@ def test_req_21_a_release_only_tightens_or_is_a_conflict(
         views.ResourceFlavor,
     )
     workload = make_workload(pod, condition("Admitted", "True"), admission=make_admission())
-    injection = release.injection(workload, "main", {"a100": flavor})
+    given = injection.injection(workload, "main", {"a100": flavor})
     contradicts = any(own.get(key, value) != value for key, value in labels.items())
 
     if contradicts:
-        with pytest.raises(release.InjectionConflictError, match="conflict for nodeSelector"):
-            release.patch(pod, injection)
+        with pytest.raises(injection.InjectionConflictError, match="conflict for nodeSelector"):
+            pod_owner.release(pod, given)
         return
-    after = merged(spec, json.loads(release.patch(pod, injection).body)["spec"])
+    after = merged(spec, json.loads(pod_owner.release(pod, given).body)["spec"])
 
     assert after["nodeSelector"] == {**own, **labels}
     assert after["tolerations"][: len(tolerated)] == tolerated

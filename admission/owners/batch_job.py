@@ -1,0 +1,554 @@
+"""batch/v1 Jobs as owners: held as a whole by ``suspend``, with the pod template they run with.
+
+Source: kueue pkg/controller/jobs/job/job_controller.go (PodSets, Finished, ReclaimablePods,
+RunWithPodSetsInfo, RestorePodSetsInfo) and pkg/podset/podset.go. Every patch changes exactly the
+version of the Job that was decided on.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from typing_extensions import override
+
+from admission.api import batch, views
+from admission.base import names
+from admission.kube import patches
+from admission.objects import facts
+from admission.owners import injection, prebuilt
+from admission.owners.framework import Kind, Outcome, Owner, Reclaims, Resizes, Restores
+from admission.owners.injection import Injection
+from admission.owners.workload import (
+    MissingPriorityClassError,
+    PriorityClasses,
+    annotations,
+    has_other_gates,
+    labelled_priority,
+    max_execution_seconds,
+    pod_priority,
+    template_spec,
+    time_limit,
+)
+from admission.owners.workload import document as workload_document
+
+KIND: Final = Kind(
+    api_version="batch/v1", name="Job", holds_workload=True, is_deleted_to_stop=False
+)
+POD_SET: Final = names.DEFAULT_PODSET
+
+SET_BY_JOB_CONTROLLER: Final = frozenset(
+    {
+        "job-name",
+        "controller-uid",
+        "batch.kubernetes.io/job-name",
+        "batch.kubernetes.io/controller-uid",
+    }
+)
+"""Labels of the pod template that belong to one Job, not to what it asks for."""
+
+_INDEXED: Final = "Indexed"
+_SCHEDULING: Final = ("nodeSelector", "tolerations")
+_MOST_DIGITS: Final = 10
+"""A Job has fewer than 2^31 completions."""
+_OUR_LABELS: Final = (
+    names.PODSET_LABEL,
+    names.LOCAL_QUEUE_NAME_LABEL,
+    names.CLUSTER_QUEUE_NAME_LABEL,
+)
+_OWNER_GONE: Final = Outcome("OwnerNotFound", "The workload's owner no longer exists")
+_MISSING: Final = Outcome(
+    "NoMatchingWorkload", "Missing Workload; unable to restore pod templates"
+)
+_TRUE: Final = frozenset(["1", "t", "T", "true", "TRUE", "True"])
+
+
+@dataclass(frozen=True, slots=True)
+class JobOwner(Owner, Reclaims, Restores, Resizes):
+    """A Job with a queue."""
+
+    view: batch.Job
+
+    @property
+    @override
+    def kind(self) -> Kind:
+        return KIND
+
+    @override
+    def is_held(self) -> bool:
+        return is_suspended(self.view)
+
+    @override
+    def is_active(self) -> bool:
+        return is_active(self.view)
+
+    @override
+    def is_ready(self) -> bool:
+        return is_ready(self.view)
+
+    @override
+    def finished(self) -> Outcome | None:
+        if self.view.metadata.deletion_timestamp:
+            return _OWNER_GONE
+        ended = outcome(self.view)
+        if ended is None:
+            return None
+        return Outcome("Succeeded" if ended.type == "Complete" else "Failed", ended.message)
+
+    @override
+    def missing_workload(self) -> Outcome:
+        return _MISSING
+
+    @override
+    def start(self, of: views.Workload, given: Injection) -> patches.Patch:
+        return start(self.view, of, given)
+
+    @override
+    def stands_for(self, of: views.Workload) -> bool:
+        """Unknown, and so true, until the template of a suspended Job is restored."""
+        job, limit = self.view, of.spec.maximum_execution_time_seconds
+        if pod_set(of) is None or limit != max_execution_seconds(job.metadata):
+            return False
+        if not is_suspended(job):
+            return not has_other_count(job, of)
+        return is_injected(job) or not has_other_pods(job, of)
+
+    @override
+    def reclaims(self) -> Reclaims:
+        return self
+
+    @override
+    def restores(self) -> Restores:
+        return self
+
+    @override
+    def resizes(self) -> Resizes:
+        return self
+
+    @override
+    def reclaimable(self, of: views.Workload) -> int:
+        return reclaimable(self.view, of)
+
+    @override
+    def is_injected(self) -> bool:
+        return is_injected(self.view)
+
+    @override
+    def has_start_time(self) -> bool:
+        return bool(self.view.status.start_time)
+
+    @override
+    def suspend(self) -> patches.Patch:
+        return stop(self.view)
+
+    @override
+    def reset(self) -> patches.Patch:
+        return reset(self.view)
+
+    @override
+    def restore(self, of: views.Workload | None) -> patches.Patch:
+        return restore(self.view, of)
+
+    @override
+    def has_other_count(self, of: views.Workload) -> bool:
+        return has_other_count(self.view, of)
+
+    @override
+    def asks_otherwise(self, of: views.Workload) -> bool:
+        return asks_otherwise(self.view, of)
+
+    @override
+    def waits_otherwise(self, of: views.Workload) -> bool:
+        return waits_otherwise(self.view, of)
+
+
+def is_beside(workload: views.Workload, job: batch.Job) -> bool:
+    """Return whether the Workload is a second one of the Job that controls it."""
+    return facts.key(workload) not in {KIND.key_of(job), KIND.prebuilt_key(job)}
+
+
+# ------------------------------------------------------------------------------ what a Job says
+
+
+def is_suspended(job: batch.Job) -> bool:
+    """Return whether the Job is to have no pods."""
+    return job.spec.suspend is True
+
+
+def is_active(job: batch.Job) -> bool:
+    """Return whether pods of the Job run, as the Job controller counts them."""
+    return job.status.active > 0
+
+
+def is_ready(job: batch.Job) -> bool:
+    """Return whether as many pods are ready, or have succeeded, as run at a time."""
+    status = job.status
+    uncounted = status.uncounted_terminated_pods
+    ended = len((uncounted.succeeded if uncounted else None) or ())
+    return status.succeeded + ended + status.ready >= count(job)
+
+
+def outcome(job: batch.Job) -> views.PodCondition | None:
+    """Return the condition with which the Job has ended, or None while it has not."""
+    for condition in job.status.conditions or ():
+        if condition.type in {"Complete", "Failed"} and condition.status == "True":
+            return condition
+    return None
+
+
+def parallelism(job: batch.Job) -> int:
+    """Return how many pods may run at a time."""
+    return 1 if job.spec.parallelism is None else job.spec.parallelism
+
+
+def count(job: batch.Job) -> int:
+    """Return how many pods run at a time at most."""
+    completions = job.spec.completions
+    return parallelism(job) if completions is None else min(parallelism(job), completions)
+
+
+def min_count(job: batch.Job) -> int | None:
+    """Return with how many pods the Job may start without quota for all, or None."""
+    text = job.metadata.annotation(names.JOB_MIN_PARALLELISM)
+    return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def syncs_completions(job: batch.Job) -> bool:
+    """Return whether completions follow the parallelism that was admitted."""
+    return job.metadata.annotation(names.JOB_SYNC_COMPLETIONS) in _TRUE
+
+
+def is_injected(job: batch.Job) -> bool:
+    """Return whether the pod template carries what an admission gave it."""
+    return bool(job.spec.template.metadata.annotation(names.WORKLOAD_ANNOTATION))
+
+
+def digest(template: Mapping[str, Any]) -> str:
+    """Return a digest that tells pod templates apart by what their pods are made from."""
+    content = _template(template)
+    encoded = msgspec.json.encode(content, order="deterministic")
+    return hashlib.blake2b(encoded, digest_size=8).hexdigest()
+
+
+# ------------------------------------------------------------------------------------ Workload
+
+
+def pod_set(workload: views.Workload) -> views.PodSet | None:
+    """Return the one pod set of a Job's Workload, or None if somebody made it otherwise."""
+    found = workload.spec.pod_sets or ()
+    return found[0] if len(found) == 1 and found[0].name == POD_SET else None
+
+
+def admitted_count(workload: views.Workload) -> int | None:
+    """Return how many pods the Workload has quota for, or None if it is all of them."""
+    admission = workload.status.admission
+    for assignment in (admission.pod_set_assignments or ()) if admission else ():
+        if assignment.name == POD_SET and assignment.count is not None:
+            return assignment.count
+    return None
+
+
+def reclaimable(job: batch.Job, workload: views.Workload) -> int:
+    """Return how many pods of the Workload's count will never run again."""
+    asked = pod_set(workload)
+    if asked is None or parallelism(job) <= 1:
+        return 0  # one pod at a time leaves nothing before the Job has ended
+    completions = job.spec.completions
+    # Without completions the Job is done when one pod has succeeded and the others have ended.
+    wanted = parallelism(job) if completions is None else completions
+    ended = _ended(job, wanted)
+    if ended == 0:
+        return 0
+    left = max(0, wanted - ended)
+    return asked.count - min(asked.count, left)
+
+
+def _ended(job: batch.Job, wanted: int) -> int:
+    """Return how many of the wanted completions no pod will run for any more.
+
+    Of an Indexed Job also those that have failed for good: their number is in no counter.
+    """
+    if job.spec.completion_mode != _INDEXED:
+        return job.status.succeeded
+    texts = (job.status.completed_indexes, job.status.failed_indexes or "")
+    return _count_indexes(texts, wanted)
+
+
+def _count_indexes(texts: Iterable[str], below: int) -> int:
+    """Return how many indexes under a limit are listed in at least one of the texts.
+
+    A status lists them as ``1,3-5``. Source: kubernetes batch/v1 (JobStatus.completedIndexes,
+    failedIndexes); kueue pkg/controller/jobs/job/job_controller.go (terminalIndexesCount).
+
+    What cannot be read is left out: it frees no quota.
+    """
+    spans = sorted(span for text in texts for part in text.split(",") if (span := _span(part)))
+    total, free = 0, 0
+    for first, last in spans:
+        start, end = max(first, free), min(last, below - 1)
+        total += max(0, end - start + 1)
+        free = max(free, end + 1)
+    return total
+
+
+def _span(text: str) -> tuple[int, int] | None:
+    """Return first and last index of ``3`` or ``3-5``, or None for anything else."""
+    first, dash, last = text.partition("-")
+    numbers = (first, last if dash else first)
+    if not all(_is_number(one) for one in numbers):
+        return None
+    return int(first), int(numbers[1])
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
+def build(
+    found: batch.JobDocument, classes: PriorityClasses, copied: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Return the document of the Job's Workload.
+
+    Args:
+        found: the Job.
+        classes: where its priority may come from.
+        copied: keys of labels that the Workload takes over.
+
+    Raises:
+        MissingPriorityClassError: the Job names a class that does not exist.
+    """
+    job = found.view()
+    metadata = job.metadata
+    key = KIND.key_of(job)
+    asked = spec(found, classes)
+    made = workload_document(key, metadata, KIND.reference(metadata), copied, asked)
+    digested = {names.TEMPLATE_DIGEST: digest(found.template)}
+    made["metadata"]["annotations"] = {**annotations(metadata), **digested}
+    made["metadata"]["finalizers"] = [names.RESOURCE_IN_USE]
+    return made
+
+
+def spec(found: batch.JobDocument, classes: PriorityClasses) -> dict[str, Any]:
+    """Return the spec of the Job's Workload; members that the Job says nothing about are absent.
+
+    Raises:
+        MissingPriorityClassError: the Job names a class that does not exist.
+    """
+    job = found.view()
+    content = _template(found.template)
+    template: dict[str, Any] = {"spec": template_spec(content["spec"])}
+    metadata = {field: content[field] for field in ("labels", "annotations") if field in content}
+    if metadata:
+        template["metadata"] = metadata
+    asked = {"name": POD_SET, "count": count(job), "template": template}
+    least = min_count(job)
+    if least is not None:
+        asked["minCount"] = min(least, count(job))
+    return {
+        "queueName": job.metadata.label(names.QUEUE_LABEL),
+        "podSets": [asked],
+        **_priority(job, classes),
+        **time_limit(job.metadata),
+    }
+
+
+def _template(template: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the Job asks for with its template, without what is empty."""
+    metadata = template.get("metadata") or {}
+    labels = {
+        key: value
+        for key, value in (metadata.get("labels") or {}).items()
+        if key not in SET_BY_JOB_CONTROLLER
+    }
+    pod = {
+        field: value
+        for field, value in (template.get("spec") or {}).items()
+        if value or field not in _SCHEDULING
+    }
+    content = {"labels": labels, "annotations": metadata.get("annotations"), "spec": pod}
+    return {field: value for field, value in content.items() if value or field == "spec"}
+
+
+def _priority(job: batch.Job, classes: PriorityClasses) -> dict[str, Any]:
+    """Return priority and source: WorkloadPriorityClass, PriorityClass, the default, or none."""
+    labelled = labelled_priority(job.metadata, classes.workload)
+    if labelled:
+        return labelled
+    name = job.spec.template.spec.priority_class_name or _default(classes.pod)
+    if not name:
+        return {"priority": 0}
+    if name not in classes.pod:
+        raise MissingPriorityClassError(name)
+    return pod_priority(name, classes.pod[name].value)
+
+
+def _default(classes: Mapping[str, views.PriorityClass]) -> str:
+    """Return the name of the global default with the lowest value, or an empty text."""
+    defaults = [(one.value, name) for name, one in classes.items() if one.global_default]
+    return min(defaults)[1] if defaults else ""
+
+
+def has_other_count(job: batch.Job, workload: views.Workload) -> bool:
+    """Return whether a Job runs with another number of pods than it may."""
+    return count(job) != _expected_count(job, workload)
+
+
+def _expected_count(job: batch.Job, workload: views.Workload) -> int:
+    """Return how many pods the running Job may have: with partial admission, those admitted."""
+    asked = pod_set(workload)
+    if asked is None:
+        return count(job)
+    admitted = admitted_count(workload)
+    partial = min_count(job) is not None and admitted is not None
+    return admitted if partial and admitted is not None else asked.count
+
+
+def has_other_pods(job: batch.Job, workload: views.Workload) -> bool:
+    """Return whether a Workload asks for other pods than its Job, or another number."""
+    asked = pod_set(workload)
+    if asked is None:
+        return False
+    least, pods = min_count(job), count(job)
+    was = workload.metadata.annotation(names.TEMPLATE_DIGEST)
+    return (
+        asked.count != pods
+        or asked.min_count != (None if least is None else min(least, pods))
+        or bool(was and was != job.digest)
+    )
+
+
+def names_other_class(job: batch.Job, workload: views.Workload) -> bool:
+    """Return whether a Workload has another WorkloadPriorityClass than its Job names."""
+    reference = workload.spec.priority_class_ref
+    ours = reference is not None and reference.group == names.KUEUE_GROUP
+    named = reference.name if reference is not None and ours else ""
+    return named != job.metadata.label(names.PRIORITY_CLASS_LABEL)
+
+
+def asks_otherwise(job: batch.Job, workload: views.Workload) -> bool:
+    """Return whether a Workload asks for other pods than its Job, or in another queue."""
+    if pod_set(workload) is None:
+        return False
+    is_elsewhere = workload.spec.queue_name != job.metadata.label(names.QUEUE_LABEL)
+    return is_elsewhere or has_other_pods(job, workload)
+
+
+def waits_otherwise(job: batch.Job, workload: views.Workload) -> bool:
+    """Return whether class, time limit or admission gates of a Workload are not its Job's."""
+    limit = workload.spec.maximum_execution_time_seconds
+    return (
+        names_other_class(job, workload)
+        or limit != max_execution_seconds(job.metadata)
+        or has_other_gates(job, workload)
+    )
+
+
+def adoption(
+    job: batch.Job, document: batch.JobDocument, workload: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the changes with which a Workload becomes the Job's.
+
+    From then on it is told by the digest of a pod template whether it stands for the Job: by
+    that of the Job's where both ask for the same now, else by that of its own, which differs.
+
+    Args:
+        job: the Job.
+        document: the same, whole.
+        workload: the Workload, whole.
+    """
+    sets = workload["spec"].get("podSets") or [{}]
+    template = sets[0].get("template") or {}
+    asked, spec = template.get("spec") or {}, document.template.get("spec") or {}
+    started = is_injected(job) or not is_suspended(job)
+    annotations = {}
+    if not prebuilt.asks_alike(asked, template_spec(spec), started=started):
+        annotations = {names.TEMPLATE_DIGEST: digest(template)}
+    elif not started:
+        annotations = {names.TEMPLATE_DIGEST: job.digest}
+    owner = KIND.reference(job.metadata)
+    return prebuilt.adoption(workload, owner, annotations, (names.RESOURCE_IN_USE,))
+
+
+# -------------------------------------------------------------------------------- patches
+
+
+def start(job: batch.Job, workload: views.Workload, given: Injection) -> patches.Patch:
+    """Return the patch that lets the Job run, with the count that was admitted.
+
+    Raises:
+        InjectionConflictError: the template contradicts the injection.
+    """
+    own = job.spec.template
+    added, changes = injection.into_template(given, own.metadata, own.spec)
+    template: dict[str, Any] = {"metadata": added}
+    if changes:
+        template["spec"] = changes
+    counts = _counts(job, admitted_count(workload))
+    return _patch(job, {"spec": {"suspend": False, **counts, "template": template}})
+
+
+def stop(job: batch.Job) -> patches.Patch:
+    """Return the patch that suspends the Job; its controller deletes the pods that run."""
+    return _patch(job, {"spec": {"suspend": True}})
+
+
+def reset(job: batch.Job) -> patches.Patch:
+    """Return the patch of the status that forgets when the suspended Job started."""
+    return _patch(job, {"status": {"startTime": None}})
+
+
+def restore(job: batch.Job, workload: views.Workload | None) -> patches.Patch:
+    """Return the patch that makes a suspended Job's template what it was before the start.
+
+    Without its Workload nobody knows what it was: then only the keys that tell of an admission
+    go, and the selectors and tolerations of its flavors stay.
+    """
+    asked = pod_set(workload) if workload is not None else None
+    metadata = job.spec.template.metadata
+    if asked is None:
+        labels = dict.fromkeys(key for key in _OUR_LABELS if key in (metadata.labels or {}))
+        ours = {"labels": labels, "annotations": {names.WORKLOAD_ANNOTATION: None}}
+        return _patch(job, {"spec": {"template": {"metadata": ours}}})
+    was = asked.template
+    own = {
+        key: value
+        for key, value in (metadata.labels or {}).items()
+        if key not in SET_BY_JOB_CONTROLLER
+    }
+    changes = {
+        "labels": _back(own, was.metadata.labels),
+        "annotations": _back(metadata.annotations, was.metadata.annotations),
+    }
+    spec = {
+        "nodeSelector": _back(job.spec.template.spec.node_selector, was.spec.node_selector),
+        "tolerations": [injection.toleration_to_wire(t) for t in was.spec.tolerations or ()]
+        or None,
+    }
+    counts = _counts(job, asked.count)
+    return _patch(job, {"spec": {**counts, "template": {"metadata": changes, "spec": spec}}})
+
+
+def _counts(job: batch.Job, pods: int | None) -> dict[str, int]:
+    """Return the counts of a Job that may run with fewer pods than it asks for."""
+    if pods is None or min_count(job) is None:
+        return {}
+    counts = {"parallelism": pods} if pods != count(job) else {}
+    if syncs_completions(job) and pods != job.spec.completions:
+        counts["completions"] = pods
+    return counts
+
+
+def _back(
+    found: Mapping[str, str] | None, wanted: Mapping[str, str] | None
+) -> dict[str, str | None]:
+    """Return the members of a merge patch that turn what is found into what is wanted."""
+    before, after = found or {}, wanted or {}
+    gone: dict[str, str | None] = dict.fromkeys(key for key in before if key not in after)
+    return gone | {key: value for key, value in after.items() if before.get(key) != value}
+
+
+def _patch(job: batch.Job, changes: dict[str, Any]) -> patches.Patch:
+    metadata = job.metadata
+    precondition = {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
+    return patches.merge({"metadata": precondition, **changes})

@@ -1,0 +1,191 @@
+"""What the controller knows of an owner: the kind it is of, and what every owner can do.
+
+An owner is an object that asks for pods: a pod, a batch/v1 Job. What only some kinds can do is an
+optional ability: a Protocol of its own, which the owner returns itself for, or None.
+Source: kueue pkg/controller/jobframework/interface.go.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from admission.api import views
+from admission.base.names import WorkloadKey
+from admission.kube.patches import Patch
+from admission.owners import prebuilt, workload
+from admission.owners.injection import Injection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of owner.
+
+    Attributes:
+        api_version: of its objects, such as ``batch/v1``.
+        name: of the kind, such as ``Job``.
+        holds_workload: our finalizer holds the Workload until the owner is stopped and restored.
+            Without it the Workload of an owner that is gone is deleted at once.
+        is_deleted_to_stop: an eviction deletes the owner, so its quota is given back once it is
+            on its way. Else an eviction suspends it.
+    """
+
+    api_version: str
+    name: str
+    holds_workload: bool
+    is_deleted_to_stop: bool
+
+    def key_of(self, owner: views.Object) -> WorkloadKey:
+        """Return the identity that a Workload of ours has, or would have, for an owner."""
+        metadata = owner.metadata
+        name = workload.name_for(self.name, self._group, metadata.name, metadata.uid)
+        return WorkloadKey(metadata.namespace, name)
+
+    def prebuilt_key(self, owner: views.Object) -> WorkloadKey | None:
+        """Return the identity of the Workload that an owner names, or None if we make it."""
+        named = prebuilt.key_of(owner)
+        return None if named is None or named == self.key_of(owner) else named
+
+    def owner_key(self, of: views.Workload) -> WorkloadKey | None:
+        """Return the identity that we give to the Workload of the owner that controls this one.
+
+        None if no owner of this kind controls it.
+        """
+        by = of.metadata.controller()
+        if by is None or (by.api_version, by.kind) != (self.api_version, self.name):
+            return None
+        name = workload.name_for(self.name, self._group, by.name, by.uid)
+        return WorkloadKey(of.metadata.namespace, name)
+
+    def owns(self, found: views.Workload) -> bool:
+        """Return whether a Workload was made for its owner of this kind, or adopted by it."""
+        key = self.owner_key(found)
+        return key is not None and (key.name == found.metadata.name or prebuilt.is_marked(found))
+
+    def reference(self, metadata: views.ObjectMeta) -> dict[str, Any]:
+        """Return the reference to an owner as the controller of its Workload."""
+        return {
+            "apiVersion": self.api_version,
+            "kind": self.name,
+            "name": metadata.name,
+            "uid": metadata.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+
+    @property
+    def _group(self) -> str:
+        """The API group; empty for the core group."""
+        return self.api_version.rpartition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an owner has ended, with the reason and message of its Workload's condition."""
+
+    reason: str
+    message: str
+
+
+class Owner(Protocol):
+    """One owner, as last seen."""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind it is of."""
+        ...
+
+    @property
+    def view(self) -> views.Object:
+        """The object itself."""
+        ...
+
+    def is_held(self) -> bool:
+        """Return whether it is kept from running: gated or suspended."""
+        ...
+
+    def is_active(self) -> bool:
+        """Return whether pods of a held owner still run."""
+        ...
+
+    def is_ready(self) -> bool:
+        """Return whether all its pods are ready, or have succeeded."""
+        ...
+
+    def finished(self) -> Outcome | None:
+        """Return how it has ended, or None while it has not."""
+        ...
+
+    def missing_workload(self) -> Outcome:
+        """Return why it is stopped when it runs and has no Workload."""
+        ...
+
+    def start(self, of: views.Workload, given: Injection) -> Patch:
+        """Return the patch that lets it run with what its admission gives its pods.
+
+        Raises:
+            InjectionConflictError: it contradicts what is given.
+        """
+        ...
+
+    def stands_for(self, of: views.Workload) -> bool:
+        """Return whether a Workload that it has adopted has its pod sets and time limit."""
+        ...
+
+    def reclaims(self) -> "Reclaims | None":
+        """Return it as an owner with pods that never run again, or None."""
+        return None
+
+    def restores(self) -> "Restores | None":
+        """Return it as an owner that is started and stopped again and again, or None."""
+        return None
+
+    def resizes(self) -> "Resizes | None":
+        """Return it as an owner whose pod sets may change while it is held, or None."""
+        return None
+
+
+class Reclaims(Protocol):
+    """An owner with pods that will never run again, while others run."""
+
+    def reclaimable(self, of: views.Workload) -> int:
+        """Return how many pods of its one pod set will never run again."""
+        ...
+
+
+class Restores(Protocol):
+    """An owner that is suspended to stop it, and restored to what it was before it started."""
+
+    def is_injected(self) -> bool:
+        """Return whether it carries what an admission gave it."""
+        ...
+
+    def has_start_time(self) -> bool:
+        """Return whether its status says since when it runs; only without may it be restored."""
+        ...
+
+    def suspend(self) -> Patch:
+        """Return the patch that stops it."""
+        ...
+
+    def reset(self) -> Patch:
+        """Return the patch of its status that forgets when it started."""
+        ...
+
+    def restore(self, of: views.Workload | None) -> Patch:
+        """Return the patch that takes out what an admission gave it."""
+        ...
+
+
+class Resizes(Protocol):
+    """An owner whose pod sets may change while it is held, or differ from those it asked for."""
+
+    def has_other_count(self, of: views.Workload) -> bool:
+        """Return whether it runs with another number of pods than it may (partial admission)."""
+        ...
+
+    def asks_otherwise(self, of: views.Workload) -> bool:
+        """Return whether the Workload asks for other pods, or in another queue."""
+        ...
+
+    def waits_otherwise(self, of: views.Workload) -> bool:
+        """Return whether class, time limit or admission gates differ from the Workload's."""
+        ...

@@ -1,0 +1,1 @@
+"""Owners and their Workloads, as pure functions."""
