@@ -6,8 +6,8 @@ import pytest
 
 from admission.api import batch
 from admission.base import names
-from admission.controllers.writing.writes import Purpose
-from admission.kube import patches, resources
+from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
+from admission.kube import errors, patches, resources
 from admission.kube.api import Document
 from tests.controllers.jobobjects import job
 from tests.controllers.world import World, ready_world
@@ -142,6 +142,32 @@ def test_a_child_of_no_job_with_a_queue_is_let_go(forged: bool) -> None:
     world.settle()
     assert (is_suspended(world), label(world)) == (False, "")
     assert purposes(world) == [Purpose.FIND_PARENT, Purpose.LET_CHILD_GO]
+
+
+def test_a_child_is_held_while_its_parent_may_not_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is known of the parent then; it may have a queue."""
+    world = ready_world(quota=0)
+    document = job("parent")
+    document["metadata"]["labels"] = {}
+    world.add(document)
+    world.add(child_of(world.store.get(resources.JOBS, "parent", "ml")))
+    send = world._sender.send
+
+    def refusing(write: Write) -> Outcome:
+        if write.purpose is not Purpose.FIND_PARENT:
+            return send(write)
+        return Outcome(write=write, result=Result.REFUSED, error=errors.make(403, "no"))
+
+    monkeypatch.setattr(world._sender, "send", refusing)
+    world.settle()
+    world.pass_time(3)
+    assert (is_suspended(world), label(world)) == (True, "true")
+    assert set(purposes(world)) == {Purpose.FIND_PARENT}
+    monkeypatch.undo()
+    world.pass_time(120)
+    assert (is_suspended(world), label(world)) == (False, "")
 
 
 def uid_of_another(world: World) -> str:

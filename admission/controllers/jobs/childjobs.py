@@ -140,7 +140,8 @@ class ChildJobs:
         if job is None:
             return
         if write.purpose is Purpose.FIND_PARENT:
-            self._asked.add(key)
+            if outcome.result in {Result.DONE, Result.GONE}:  # else nothing is known of it
+                self._asked.add(key)
             if isinstance(outcome.object, batch.JobDocument):
                 self.see(outcome.object)  # it may be a child itself
         elif outcome.result is Result.GONE:
