@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from admission.api import views
 from admission.base import names, quantity
+from admission.base.errors import InvalidValueError
 from admission.base.names import WorkloadKey
 from admission.controllers.pods import podconditions
 from admission.controllers.writing.writes import Outcome, Purpose
@@ -169,7 +170,11 @@ def _assigned(admission: views.Admission) -> Iterator[tuple[str, str, str]]:
 
 
 def _sum(resource: str, *texts: str) -> str:
-    total = sum(quantity.to_canonical(resource, text) for text in texts)
+    """Return the sum; texts that another program wrote and nobody can add up stay as they are."""
+    try:
+        total = sum(quantity.to_canonical(resource, text) for text in texts)
+    except InvalidValueError:
+        return " + ".join(texts)
     return quantity.from_canonical(resource, total)
 
 

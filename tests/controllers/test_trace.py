@@ -210,6 +210,30 @@ def test_amounts_of_several_pod_sets_are_summed(log: Log) -> None:
     assert line["quota"] == {"a100": {names.GPU_RESOURCE: "4"}}
 
 
+def test_amounts_that_cannot_be_added_up_are_told_as_they_are_written(log: Log) -> None:
+    """The schema lets another program write such an amount, which is no quantity."""
+    world = ready_world(quota=1)
+    world.add(by_hand("train", ("head", 1, 1), ("workers", 3, 1)))
+    world.settle()
+    log()
+    flavors = {names.GPU_RESOURCE: "a100"}
+    usage = {names.GPU_RESOURCE: "1e1.5"}
+    sets = [
+        {"name": name, "count": 1, "flavors": flavors, "resourceUsage": usage}
+        for name in ("head", "workers")
+    ]
+    now = "2026-01-01T00:00:00Z"
+    condition = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved",
+                 "message": "by hand", "lastTransitionTime": now}  # fmt: skip
+    status = {"conditions": [condition],
+              "admission": {"clusterQueue": "gpus", "podSetAssignments": sets}}  # fmt: skip
+    change = patches.merge({"status": status})
+    world.store.patch(resources.WORKLOADS, "train", change, "ml", subresource="status")
+    world.settle()
+    quota = [line["quota"] for line in log() if line["event"] == "quota reserved"]
+    assert quota == [{"a100": {names.GPU_RESOURCE: "1e1.5 + 1e1.5"}}]
+
+
 def test_quota_that_waits_for_a_check_is_told_before_the_admission(log: Log) -> None:
     world = ready_world()
     add_checked_queue(world)
