@@ -149,7 +149,6 @@ class Controller:
 
         With certificates the pages have TLS, and the API server says who may read metrics.
 
-
         On an address that only this machine reaches, also who waits: there nobody asks who asks.
         """
         lists = CoreSource(self.ask) if address.host in LOOPBACK else None
