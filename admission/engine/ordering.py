@@ -81,8 +81,10 @@ def _tournaments(nominees: Sequence[Nominee], preemptors: _Preemptors) -> Iterat
         top = members[0].queue.root()
         if isinstance(top, CohortNode):
             tournament = _Tournament(top, members)
+            # A preemptor that is in another tree by now takes nothing from its victims.
+            ours = {n.head.key: n for n in members if n.head.key in preemptors}
             while (best := tournament.best()) is not None:
-                first = _first(best, preemptors)
+                first = _first(best, ours)
                 tournament.remove(first)
                 yield first
         else:

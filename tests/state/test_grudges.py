@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from admission.base.names import WorkloadKey
 from admission.engine import model
 from admission.state.grudges import MOST, Grudges
@@ -167,3 +169,19 @@ def test_two_that_left_for_each_other_are_both_decided():
     made.state._grudges.note(*(WorkloadKey("default", name) for name in ("first", "big")))
 
     assert len(admitted(made.cycle())) == 1
+
+
+@pytest.mark.parametrize("elsewhere", ["other", "z", None])
+def test_a_preemptor_that_moved_to_another_tree_is_decided_there(elsewhere: str | None):
+    """Its victims wait for it no more: what it gets there takes nothing from them."""
+    made = reclaiming()
+    made.cycle()
+    leave(made, "first")
+
+    enough = [group({"std": {"cpu": (4,), "memory": (8,)}})]
+    made.state.set_cluster_queue(cq("owner", cohort=elsewhere, groups=enough, reclaim=ANY))
+    made.state.set_cluster_queue(
+        cq("lender", cohort="q", groups=[group({"std": {"cpu": (4,)}})], reclaim=ANY)
+    )
+
+    assert sorted(admitted(made.cycle())) == ["big", "first"]
