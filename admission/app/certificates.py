@@ -120,6 +120,7 @@ class DirectoryStore:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._content: Mapping[str, bytes] = {}
 
     @property
     def place(self) -> str:
@@ -128,11 +129,18 @@ class DirectoryStore:
 
     def read(self) -> Mapping[str, bytes]:
         """Return the content; files that cannot be read are left out."""
-        return files.read(self._directory)
+        self._content = files.read(self._directory)
+        return self._content
 
     def write(self, content: Mapping[str, bytes]) -> None:
-        """Replace the files, one after the other."""
+        """Replace the files that were read last, one after the other.
+
+        Raises:
+            RenewalError: somebody else has written them since; the next round looks again.
+        """
         with files.locked(self._directory):
+            if files.read(self._directory) != self._content:
+                raise RenewalError(f"{self.place}: somebody else has changed it; will look again")
             files.write(self._directory, content)
 
 
@@ -269,7 +277,8 @@ class Rotation:
     def _hosts(self, configuration: Document, held: Holding) -> list[str]:
         if self._is_inside(configuration):
             return manifests.service_hosts(self._settings)
-        urls = (one["clientConfig"].get("url", "") for one in configuration["webhooks"])
+        webhooks = configuration.get("webhooks") or ()
+        urls = (one["clientConfig"].get("url", "") for one in webhooks)
         named = dict.fromkeys(host for host in (urlsplit(url).hostname for url in urls) if host)
         known = rotation.hosts_of(held)
         return [*named, visibility_manifests.host(self._settings.namespace), *known]

@@ -18,6 +18,7 @@ from admission.kube import errors, resources
 from admission.kube.events import EventRecorder
 from admission.kube.store import Store
 from admission.settings import CertificateSettings, Settings
+from admission.webhook.configuration import MUTATING_NAME
 from certs import authority, files, rotation
 from tests.clocks import FakeClock
 
@@ -92,6 +93,31 @@ def world(
 @pytest.fixture
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return World(tmp_path / "certs", monkeypatch, inside=False)
+
+
+def test_a_directory_that_somebody_else_has_changed_is_not_overwritten(outside: World) -> None:
+    """`install`, or a webhook that starts, may renew between the reading and the writing."""
+    store = certificates.DirectoryStore(outside.directory)
+    mine = {**store.read(), "tls.crt": b"mine"}
+    theirs = {**files.read(outside.directory), "tls.crt": b"theirs"}
+    files.write(outside.directory, theirs)
+    with pytest.raises(RenewalError, match="somebody else has changed it"):
+        store.write(mine)
+    assert files.read(outside.directory) == theirs
+    store.read()
+    store.write(mine)
+    assert files.read(outside.directory) == mine
+
+
+def test_a_configuration_without_webhooks_does_not_end_the_renewal(outside: World) -> None:
+    configuration = outside.api.get(resources.MUTATING_WEBHOOKS, MUTATING_NAME)
+    del configuration["webhooks"]
+    outside.api.replace(resources.MUTATING_WEBHOOKS, configuration)
+    before = files.read(outside.directory)
+    for days in (300, 1):  # an authority signs only after it was seen for a while
+        outside.clock.advance(days * DAY)
+        outside.rotation.step()
+    assert files.read(outside.directory)["tls.crt"] != before["tls.crt"]
 
 
 def test_the_leader_renews_where_the_certificates_are_kept(world: World) -> None:
