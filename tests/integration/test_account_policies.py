@@ -168,6 +168,13 @@ def test_a_gated_pod_is_released_with_what_its_flavors_and_checks_give(guarded: 
     assert {"team", *GIVEN.annotations} <= released["metadata"]["annotations"].keys()
 
 
+def test_a_pod_with_very_many_gates_of_others_is_released(guarded: Guarded) -> None:
+    others = tuple(f"example.com/hold-{number}" for number in range(2000))
+    path = guarded.pod(guarded.team, gates=(*others[:1000], names.ADMISSION_GATE, *others[1000:]))
+    released = guarded.send(path, pod_owner.release(guarded.view(path), GIVEN))
+    assert tuple(gate["name"] for gate in released["spec"]["schedulingGates"]) == others
+
+
 def test_a_pod_that_is_not_ours_after_all_is_let_go(guarded: Guarded) -> None:
     path = guarded.gated()
     let_go = guarded.send(path, pod_owner.let_go(guarded.view(path)))
