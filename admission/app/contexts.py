@@ -48,7 +48,7 @@ class ContextCache:
         The library asks the callback for every handshake, also without a server name.
 
         Raises:
-            OSError: a file cannot be read.
+            OSError: a file cannot be read, or names no authority of clients although it must.
             ssl.SSLError: the files hold no usable pair.
         """
         self.current()
@@ -66,7 +66,7 @@ class ContextCache:
         """The context for the next connection; costs two stat calls while nothing changes.
 
         Raises:
-            OSError: a file cannot be read, and there is no earlier context.
+            OSError: as of `front`, and there is no earlier context.
             ssl.SSLError: the files hold no usable pair, and there is no earlier context.
         """
         with self._lock:
@@ -93,7 +93,10 @@ class ContextCache:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(self._certificates.certificate, self._certificates.key)
-        if authorities := self._client_authorities():
+        authorities = self._client_authorities().strip()
+        if self._require_client and not authorities:
+            raise OSError("no authority of clients in the file of --client-ca")
+        if authorities:
             context.load_verify_locations(cadata=authorities)
             context.verify_mode = ssl.CERT_REQUIRED if self._require_client else ssl.CERT_OPTIONAL
             # As in Go, whoever is named is trusted, even where somebody else has signed them.

@@ -1,7 +1,7 @@
 """The conversion webhook: bytes of a ConversionReview to bytes of its answer.
 
 Stored objects are v1beta2, so only clients of v1beta1 come here. What is no ConversionReview is
-answered with an HTTP status: there is no uid that an answer could repeat.
+answered with an HTTP status, unless it was cut off and its beginning has a uid to repeat.
 """
 
 from dataclasses import dataclass
