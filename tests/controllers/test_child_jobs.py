@@ -199,6 +199,24 @@ def test_a_job_with_a_queue_is_counted_whatever_owner_it_names() -> None:
     assert is_suspended(world, "of-nobody")
 
 
+def test_a_child_whose_label_was_away_is_looked_after_again() -> None:
+    world = ready_world(quota=1)
+    world.add(child_of(add_parent(world, pods=2)))
+    world.settle()
+    for changes in (
+        {"metadata": {"labels": {names.HELD_WITH_PARENT: None}}},
+        {"metadata": {"labels": {names.HELD_WITH_PARENT: "true"}}, "spec": {"suspend": False}},
+    ):
+        world.store.patch(resources.JOBS, "child", patches.merge(changes), "ml")
+        world.settle()
+    assert is_suspended(world)
+
+    fewer = patches.merge({"spec": {"parallelism": 1, "completions": 1}})
+    world.store.patch(resources.JOBS, "parent", fewer, "ml")
+    world.settle()
+    assert not is_suspended(world)
+
+
 def test_two_jobs_that_control_each_other_are_let_go() -> None:
     world = ready_world()
     world.add(child_of(None, "a"))

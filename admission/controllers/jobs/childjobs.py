@@ -79,10 +79,10 @@ class ChildJobs:
         self._look_at((key, *self.below(metadata.uid)))
 
     def lose(self, view: views.Object) -> None:
-        """The Job is gone, or is not looked after any more."""
+        """The Job is gone, or its label is; a later version with the label may come again."""
         key, uid = batch_job.KIND.key_of(view), view.metadata.uid
         known = self._jobs.get(key)
-        if known is None or not self._jobs.remove(key, uid):
+        if known is None or not self._jobs.remove(key, uid, view):
             return
         self._asked.discard(key)
         owner = known.metadata.controller()

@@ -2,9 +2,10 @@
 
 An object reaches the controller twice: by the watch, and as the answer to its own write. The two
 arrive in any order. ``resourceVersion`` orders the versions of one object; a deleted object stays
-deleted for its uid.
+deleted for its uid; one that left a watch by label may come again with a later version.
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from typing import Final, Generic, TypeVar
@@ -22,7 +23,7 @@ class Observed(Generic[Key, Value]):
 
     def __init__(self) -> None:
         self._objects: dict[Key, Value] = {}
-        self._deleted: OrderedDict[str, None] = OrderedDict()
+        self._deleted: OrderedDict[str, float] = OrderedDict()
 
     def get(self, key: Key) -> Value | None:
         """The object as last seen."""
@@ -30,7 +31,7 @@ class Observed(Generic[Key, Value]):
 
     def put(self, key: Key, value: Value) -> bool:
         """Takes a sight of an object; false if a newer one is known, also another of its key."""
-        if value.metadata.uid in self._deleted:
+        if version(value) <= self._deleted.get(value.metadata.uid, -1):
             return False
         known = self._objects.get(key)
         same_object = known is not None and known.metadata.uid == value.metadata.uid
@@ -41,9 +42,17 @@ class Observed(Generic[Key, Value]):
         self._objects[key] = value
         return True
 
-    def remove(self, key: Key, uid: str) -> bool:
-        """Takes the news that the object with that uid is gone; false if it was not here."""
-        self._deleted[uid] = None
+    def remove(self, key: Key, uid: str, last: views.Object | None = None) -> bool:
+        """Takes the news that the object with that uid is gone; false if it was not here.
+
+        Args:
+            key: the object's key.
+            uid: its uid.
+            last: its newest version that is not looked after, where a later one may be again:
+                watches by label lose an object that is still there. None: it is gone for good.
+        """
+        gone = math.inf if last is None else version(last)
+        self._deleted[uid] = max(self._deleted.pop(uid, -1), gone)
         while len(self._deleted) > _TOMBSTONES:
             self._deleted.popitem(last=False)
         known = self._objects.get(key)
