@@ -24,9 +24,8 @@ from admission.controllers.devices.surroundings import Charges
 from admission.controllers.effects import Effects
 from admission.controllers.explaining import Explainer
 from admission.controllers.jobs import jobs
-from admission.controllers.pods import adoption, podwrites, prebuiltpods
+from admission.controllers.pods import adoption, podwrites
 from admission.controllers.pods.podindex import PodIndex
-from admission.controllers.pods.podlifecycle import Step
 from admission.controllers.quarantine import Quarantine, Unreadable
 from admission.controllers.queries import Query
 from admission.controllers.queues import concerns
@@ -58,7 +57,9 @@ from admission.kube import errors, resources
 from admission.kube.resources import Resource
 from admission.objects import facts
 from admission.obs import logs
+from admission.owners import lifecycle
 from admission.owners import pod as pod_owner
+from admission.owners.lifecycle import Step
 from admission.settings import ControllerSettings
 from admission.state.pending import Line
 from admission.state.world import State
@@ -68,10 +69,11 @@ _GATHERING_SECONDS: Final = 0.01
 message and for many (ADR 0070)."""
 _ROOM_SECONDS: Final = 1.0
 """After as much was written as may be, until queue statuses follow each change again."""
-_ENDS: Final = frozenset(
-    {Step.CREATE_WORKLOAD, Step.DELETE_WORKLOAD, Step.FINISH, Step.CLEAR_RESERVATION}
+_ENDS: Final = lifecycle.ENDS | {Step.CLEAR_RESERVATION}
+"""Steps of a pod that no decision and no upkeep may delay."""
+_WITHOUT_WORKLOAD: Final = frozenset(
+    {Step.CREATE_WORKLOAD, Step.ADOPT_WORKLOAD, Step.AWAIT_WORKLOAD}
 )
-"""Steps that no decision and no upkeep may delay."""
 _FROM_CLASS: Final = frozenset({Purpose.CREATE_WORKLOAD, Purpose.FOLLOW_JOB, Purpose.FOLLOW_POD})
 """Writes that name a WorkloadPriorityClass with its value."""
 _UNINSTALLED_SECONDS: Final = 30.0
@@ -545,7 +547,11 @@ class Core:
     ) -> writes.Write | None:
         now = self._clock.now()
         pod = self._pods.pod_of(key)
-        step = prebuiltpods.next_step(pod, workload, self._pods.named_by(pod))
+        if pod is None:
+            step = lifecycle.without_owner(pod_owner.KIND, workload)
+        else:
+            owner, named = pod_owner.PodOwner(pod), self._pods.named_by(pod)
+            step = lifecycle.next_step(owner, workload, named)
         if workload is not None and step.step not in _ENDS:
             decided = self._due_write(key, workload)
             if decided is not None:
@@ -553,9 +559,9 @@ class Core:
         write = podwrites.write_for(step, key, self._pods, self._configuration, now)
         if write is not None or step.step is Step.WAIT:
             return write
-        if step.step is Step.CREATE_WORKLOAD and pod is not None:
+        if step.step in _WITHOUT_WORKLOAD and pod is not None:
             return self._without_workload(key, pod)
-        if step.step is Step.FOLLOW_POD:
+        if step.step is Step.FOLLOW:
             self._hinted.add(key)  # until the class that it names is there
         return podwrites.acknowledge(key, self._pods, now)
 

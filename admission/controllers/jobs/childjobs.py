@@ -13,7 +13,7 @@ from typing import Any, Final
 from admission.api import batch, views
 from admission.base import names
 from admission.base.names import WorkloadKey
-from admission.controllers.jobs import jobevents, joblifecycle, jobwrites
+from admission.controllers.jobs import jobevents, jobwrites
 from admission.controllers.jobs.jobindex import JobIndex
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.seeing.observed import Observed
@@ -109,7 +109,7 @@ class ChildJobs:
     def next_write(self, key: WorkloadKey) -> Write | None:
         """Return the next write about a Job, or None if there is nothing to do."""
         job = self._jobs.get(key)
-        if job is None or joblifecycle.ending(job) is not None:
+        if job is None or batch_job.JobOwner(job).finished() is not None:
             return None
         ancestor = self._ancestor(job)
         if ancestor is None or not self._configuration.manages(key.namespace):

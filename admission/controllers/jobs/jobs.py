@@ -11,11 +11,10 @@ from admission.api import batch, views
 from admission.base import names
 from admission.base.clock import Clock
 from admission.base.names import WorkloadKey
-from admission.controllers.jobs import jobevents, joblifecycle, jobwrites, prebuiltjobs
+from admission.controllers.jobs import jobevents, jobwrites
 from admission.controllers.jobs.childjobs import ChildJobs
 from admission.controllers.jobs.jobevents import JobEvents
 from admission.controllers.jobs.jobindex import JobIndex, Subject
-from admission.controllers.jobs.joblifecycle import Next, Step
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.seeing.mirrors import Mirror
 from admission.controllers.workloads import evictions, keeping, statuses
@@ -26,7 +25,8 @@ from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import conditions, facts
-from admission.owners import batch_job, injection, prebuilt
+from admission.owners import batch_job, injection, lifecycle, prebuilt
+from admission.owners.lifecycle import Next, Step
 from admission.owners.workload import (
     MissingPriorityClassError,
     PriorityClasses,
@@ -45,7 +45,7 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
 }
 """What Jobs need to be told about, and as what."""
 
-_OF_NAMED: Final = frozenset({Step.ADOPT_WORKLOAD, Step.AWAIT_WORKLOAD, Step.FOLLOW_JOB})
+_OF_NAMED: Final = frozenset({Step.ADOPT_WORKLOAD, Step.AWAIT_WORKLOAD, Step.FOLLOW})
 
 
 class Jobs:
@@ -147,7 +147,7 @@ class Jobs:
         step = self._next_step(subject)
         if job is not None and workload is not None:
             self._events.checked(key, job, workload)
-        if workload is not None and step.step not in joblifecycle.ENDS:
+        if workload is not None and step.step not in lifecycle.ENDS:
             decided = decide(key, workload)
             # without quota it follows the Job in everything
             if decided is None and job is not None and not facts.is_pending(workload):
@@ -157,7 +157,7 @@ class Jobs:
         named = None if job is None else batch_job.KIND.prebuilt_key(job)
         if job is not None and named is not None and step.step in _OF_NAMED:
             return self._about_named(key, named, step, job)
-        if job is not None and step.step in {Step.CREATE_WORKLOAD, Step.FOLLOW_JOB}:
+        if job is not None and step.step in {Step.CREATE_WORKLOAD, Step.FOLLOW}:
             return self._compose(key, job, workload)
         if workload is not None:
             self.index.drop_document(key)
@@ -168,14 +168,9 @@ class Jobs:
 
     def _next_step(self, subject: Subject) -> Next:
         job, workload = subject.job, subject.workload
-        named = None if job is None else batch_job.KIND.prebuilt_key(job)
-        if job is None or named is None:
-            return joblifecycle.next_step(job, workload)
-        if workload is None:
-            return prebuiltjobs.before_adoption(job, self.index.named_by(job))
-        if subject.key != named:
-            return prebuiltjobs.instead(job, workload)
-        return prebuiltjobs.next_step(job, workload)
+        if job is None:
+            return lifecycle.without_owner(batch_job.KIND, workload)
+        return lifecycle.next_step(batch_job.JobOwner(job), workload, self.index.named_by(job))
 
     def _remove(self, workload: views.Workload) -> Write | None:
         """Deletes a second Workload once, and lets it go where our finalizer is on it."""
@@ -205,7 +200,7 @@ class Jobs:
     ) -> Write | None:
         """What becomes of the Workload that a Job names."""
         workload = self.index.named_by(job)
-        if step.step is Step.FOLLOW_JOB and workload is not None:
+        if step.step is Step.FOLLOW and workload is not None:
             return self._follow_labels(key, job, workload)
         if step.step is Step.ADOPT_WORKLOAD and workload is not None:
             return self._adopt(key, job, workload)
@@ -257,7 +252,7 @@ class Jobs:
             case Step.DELETE_WORKLOAD:
                 is_over = workload.status.is_true(conditions.FINISHED)
                 return self._delete(workload, () if is_over else (jobevents.deleted(workload),))
-            case Step.LET_WORKLOAD_GO:
+            case Step.REMOVE_FINALIZER:
                 return jobwrites.let_go(workload)
             case Step.FINISH:
                 return self._finish(workload, step.reason, step.message)

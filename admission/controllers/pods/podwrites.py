@@ -1,15 +1,16 @@
 """The writes about pods and their Workloads: one for each step, and those that tell why."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from admission.api import views
 from admission.base import names
 from admission.base.names import WorkloadKey
-from admission.controllers.pods import adoption, podconditions, podlifecycle, prebuiltpods
+from admission.controllers.pods import adoption, podconditions
 from admission.controllers.pods.adoption import Hint
 from admission.controllers.pods.podindex import PodIndex
-from admission.controllers.pods.podlifecycle import Step
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.workloads import evictions, keeping, statuses
 from admission.controllers.writing import writes
@@ -18,11 +19,13 @@ from admission.engine.decisions import Wait
 from admission.objects import conditions, facts
 from admission.owners import injection, prebuilt
 from admission.owners import pod as pod_owner
+from admission.owners.lifecycle import Next, Step
+from admission.owners.workload import template_spec
 from admission.translate import words
 
 
 def write_for(
-    step: podlifecycle.Next,
+    step: Next,
     key: WorkloadKey,
     pods: PodIndex,
     configuration: Configuration,
@@ -35,9 +38,9 @@ def write_for(
     pod, workload = pods.pod_of(key), pods.workloads.get(key)
     write: Write | None = None
     match step.step:
-        case Step.CREATE_WORKLOAD if pod is not None:
+        case Step.CREATE_WORKLOAD | Step.ADOPT_WORKLOAD | Step.AWAIT_WORKLOAD if pod is not None:
             write = _create(key, pod, pods, configuration, now)
-        case Step.STOP_POD if pod is not None and not pods.is_stopped(pod):
+        case Step.STOP if pod is not None and not pods.is_stopped(pod):
             unsure = workload is None and pods.named_by(pod) is None
             write = _ask_absence(key, pod, pods) if unsure else None
             write = write or _stop(key, pod, step, pods, now)
@@ -50,20 +53,18 @@ def write_for(
             stays = pod is not None and pod_owner.is_gated(pod)
             status = evictions.clear(workload, now, stays=stays)
             write = writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
-        case Step.FOLLOW_POD if pod is not None and workload is not None:
+        case Step.FOLLOW if pod is not None and workload is not None:
             write = keeping.follow_owner(
                 pod, workload, configuration.priority_classes, Purpose.FOLLOW_POD
             )
-        case Step.RELEASE if pod is not None and workload is not None:
+        case Step.START if pod is not None and workload is not None:
             write = _release(key, pod, workload, configuration.flavors, now)
         case _:
             pass
     return write
 
 
-def _stop(
-    key: WorkloadKey, pod: views.Pod, step: podlifecycle.Next, pods: PodIndex, now: datetime
-) -> Write:
+def _stop(key: WorkloadKey, pod: views.Pod, step: Next, pods: PodIndex, now: datetime) -> Write:
     """Return the write that deletes a pod, or the one before it that says why on the pod."""
     patch = podconditions.termination(pod, step.reason, step.message, now)
     if patch is None or pods.is_unmarkable(pod):
@@ -93,13 +94,49 @@ def _create(
         found = pods.named_by(pod)
         if found is None or not prebuilt.may_adopt(found, pod):
             return None
-        return prebuiltpods.adopt(key, pod, spec, found, pods.named_document(key), now)
+        return _adopt(key, pod, spec, found, pods.named_document(key), now)
     return writes.create_workload(
         key,
         pod_owner.build(
             pod, spec, configuration.priority_classes, configuration.workloads.copied_labels
         ),
     )
+
+
+def _adopt(
+    key: WorkloadKey,
+    pod: views.Pod,
+    spec: Mapping[str, Any],
+    found: views.Workload,
+    document: Mapping[str, Any] | None,
+    now: datetime,
+) -> Write:
+    """Return the next write to take the Workload that the pod names, or to end it if it differs.
+
+    Args:
+        key: that a Workload of ours would have.
+        pod: the pod.
+        spec: its whole spec.
+        found: the Workload.
+        document: the same, whole, if it was read.
+        now: the time.
+    """
+    metadata = found.metadata
+    wanted = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+    if document is None or not wanted.items() <= document["metadata"].items():
+        return writes.read_workload(key, found)
+    sets = document["spec"].get("podSets") or [{}]
+    asked = (sets[0].get("template") or {}).get("spec") or {}
+    started = not pod_owner.is_gated(pod)
+    is_over = found.status.is_true(conditions.FINISHED)
+    alike = prebuilt.asks_alike(asked, template_spec(spec), started=started)
+    if not is_over and not alike:
+        status = statuses.finish(found, prebuilt.OUT_OF_SYNC, prebuilt.OUT_OF_SYNC_NOTE, now)
+        write = writes.set_workload_status(found, Purpose.FINISH_WORKLOAD, status)
+    else:
+        changes = prebuilt.adoption(document, pod_owner.KIND.reference(pod.metadata), {})
+        write = writes.patch_workload(found, Purpose.ADOPT_WORKLOAD, changes)
+    return replace(write, lane=key)
 
 
 def _release(

@@ -1,0 +1,304 @@
+"""The next step of one owner and its Workload, from what both look like now.
+
+Level-based: whatever was missed in between, the step depends only on the present. Source: kueue
+pkg/controller/jobframework/reconciler.go. Differs: a gated pod stays when its Workload is
+evicted or deleted; the Workload of a pod that is gone is deleted rather than left to the garbage
+collector (ADR 0002); what an admission gave a pod template is taken back after the quota is free,
+so a template that cannot be restored holds no quota (ADR 0040); a Workload that has ended before
+the owner that names it is as good as none, for whatever reason it has ended.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from admission.api import views
+from admission.base import names
+from admission.objects import conditions, facts
+from admission.owners import prebuilt
+from admission.owners.framework import Kind, Outcome, Owner, Resizes, Restores
+from admission.owners.workload import differs
+
+
+class Step(Enum):
+    """What is to be done next; at most one thing at a time."""
+
+    NOTHING = auto()
+    WAIT = auto()
+    """Nothing to do but to tell the user why the owner waits."""
+    CREATE_WORKLOAD = auto()
+    ADOPT_WORKLOAD = auto()
+    """Take the Workload that the owner names."""
+    AWAIT_WORKLOAD = auto()
+    """Nothing to do but to say that the Workload is not there that the owner names."""
+    FOLLOW = auto()
+    """The Workload does not ask for what its owner asks for: change it."""
+    DELETE_WORKLOAD = auto()
+    REMOVE_FINALIZER = auto()
+    """Take ours off the Workload."""
+    FINISH = auto()
+    CLEAR_RESERVATION = auto()
+    RECLAIM = auto()
+    START = auto()
+    STOP = auto()
+    RESET = auto()
+    """Forget when the owner started: only then its template may change."""
+    RESTORE = auto()
+    """Take out of the template what an admission put in."""
+
+
+ENDS: Final = frozenset(
+    {Step.CREATE_WORKLOAD, Step.DELETE_WORKLOAD, Step.REMOVE_FINALIZER, Step.FINISH}
+)
+"""Steps that no decision and no upkeep may delay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """A step, and for FINISH and STOP the reason and message to write."""
+
+    step: Step
+    reason: str = ""
+    message: str = ""
+
+
+NOTHING: Final = Next(Step.NOTHING)
+_WAIT: Final = Next(Step.WAIT)
+_CLEAR: Final = Next(Step.CLEAR_RESERVATION)
+_FOLLOW: Final = Next(Step.FOLLOW)
+_DELETED: Final = Next(Step.STOP, "WorkloadDeleted", "Workload is deleted")
+_NOT_ADMITTED: Final = Next(Step.STOP, "NotAdmitted", "Not admitted by cluster queue")
+_NO_MATCH: Final = Next(
+    Step.STOP,
+    "NoMatchingWorkload",
+    "No matching Workload; restoring pod templates according to existent Workload",
+)
+_NONE_NAMED: Final = Next(Step.STOP, "NoMatchingWorkload", prebuilt.MISSING)
+_OUT_OF_SYNC: Final = Next(Step.FINISH, prebuilt.OUT_OF_SYNC, prebuilt.OUT_OF_SYNC_NOTE)
+
+
+def next_step(
+    owner: Owner, workload: views.Workload | None, named: views.Workload | None = None
+) -> Next:
+    """Return the next step of an owner and the Workload of one of its keys.
+
+    Args:
+        owner: the owner.
+        workload: what there is of that key.
+        named: what there is under the name of a Workload that the owner gives.
+    """
+    if owner.kind.prebuilt_key(owner.view) is None:
+        return _next_step(owner, workload)
+    if workload is None:
+        return _before_adoption(owner, named)
+    if prebuilt.is_adopted(workload, owner.view):
+        return _adopted(owner, workload)
+    if not workload.metadata.deletion_timestamp:
+        return Next(Step.DELETE_WORKLOAD)  # it was made before the owner named another
+    return _next_step(owner, workload) if owner.kind.holds_workload else NOTHING
+
+
+def without_owner(kind: Kind, workload: views.Workload | None) -> Next:
+    """Return the next step of a Workload whose owner is gone.
+
+    Args:
+        kind: of the owner.
+        workload: the Workload; one that was not made for an owner of this kind is left alone.
+    """
+    if workload is None or not (kind.holds_workload or kind.owns(workload)):
+        return NOTHING
+    if _is_held(kind, workload):
+        return Next(Step.REMOVE_FINALIZER)
+    if workload.metadata.deletion_timestamp:
+        return NOTHING
+    if kind.is_deleted_to_stop and owes_reservation(workload):
+        return _CLEAR
+    return Next(Step.DELETE_WORKLOAD)
+
+
+def owes_reservation(workload: views.Workload) -> bool:
+    """Return whether the Workload was evicted and still says that it holds quota."""
+    status = workload.status
+    return status.is_true(conditions.EVICTED) and status.is_true(conditions.QUOTA_RESERVED)
+
+
+def _next_step(owner: Owner, workload: views.Workload | None) -> Next:
+    """Return the next step of an owner whose Workload we make."""
+    if workload is None:
+        return _without_workload(owner)
+    if workload.status.is_true(conditions.FINISHED):
+        return _remove_finalizer(owner.kind, workload)
+    end = owner.finished()
+    if end is not None:
+        return _of_ended_owner(owner, workload, end)
+    if workload.metadata.deletion_timestamp:
+        return _of_leaving_workload(owner, workload)
+    return _of_live_owner(owner, workload)
+
+
+def _of_ended_owner(owner: Owner, workload: views.Workload, end: Outcome) -> Next:
+    if workload.metadata.deletion_timestamp:
+        return _remove_finalizer(owner.kind, workload)
+    is_stopping = owner.kind.is_deleted_to_stop and bool(owner.view.metadata.deletion_timestamp)
+    if is_stopping and owes_reservation(workload):
+        return _CLEAR
+    return Next(Step.FINISH, end.reason, end.message)
+
+
+def _without_workload(owner: Owner) -> Next:
+    if owner.finished() is not None:
+        return NOTHING
+    if not owner.is_held():
+        missing = owner.missing_workload()
+        return Next(Step.STOP, missing.reason, missing.message)
+    if owner.is_active():
+        return NOTHING
+    return _restoring(owner.restores()) or Next(Step.CREATE_WORKLOAD)
+
+
+def _of_leaving_workload(owner: Owner, workload: views.Workload) -> Next:
+    """Somebody deletes the Workload: its owner stops first, and is restored while it can be."""
+    if not owner.is_held():
+        return _DELETED
+    if owner.is_active():
+        return NOTHING
+    return _restoring(owner.restores()) or _remove_finalizer(owner.kind, workload)
+
+
+def _of_live_owner(owner: Owner, workload: views.Workload) -> Next:
+    if not owner.is_held():
+        return _of_running(owner, workload)
+    if owner.is_active():
+        return NOTHING
+    if owes_reservation(workload):
+        return _CLEAR
+    return _of_held(owner, workload)
+
+
+def _of_running(owner: Owner, workload: views.Workload) -> Next:
+    evicted = workload.status.condition(conditions.EVICTED)
+    if evicted is not None and evicted.status == "True":
+        return Next(Step.STOP, f"WorkloadEvictedDueTo{evicted.reason}", evicted.message)
+    if not workload.status.is_true(conditions.ADMITTED):
+        return _NOT_ADMITTED
+    resizes, reclaims = owner.resizes(), owner.reclaims()
+    if resizes is None:
+        return _FOLLOW if differs(owner.view, workload) else NOTHING
+    if resizes.has_other_count(workload):
+        return _NO_MATCH
+    more = reclaims is not None and reclaims.reclaimable(workload) > _reclaimed(workload)
+    return Next(Step.RECLAIM) if more else NOTHING
+
+
+def _of_held(owner: Owner, workload: views.Workload) -> Next:
+    """Return the next step of an owner that has no pods that run, and whose Workload lives."""
+    restoring = _restoring(owner.restores())
+    if restoring is not None:
+        return restoring
+    resizes = owner.resizes()
+    if resizes is not None:
+        changed = _of_changed(resizes, workload)
+        if changed is not None:
+            return changed
+    return _of_matching(owner, workload)
+
+
+def _of_changed(owner: Resizes, workload: views.Workload) -> Next | None:
+    """Return the next step if a Workload does not ask for what its owner asks for now."""
+    if not facts.is_pending(workload):
+        return Next(Step.DELETE_WORKLOAD) if owner.asks_otherwise(workload) else None
+    is_other = owner.asks_otherwise(workload) or owner.waits_otherwise(workload)
+    return _FOLLOW if is_other else None
+
+
+def _of_matching(owner: Owner, workload: views.Workload) -> Next:
+    """Return the next step of a held owner whose Workload stands for it as it is.
+
+    Fewer of its pods may be reclaimable than before, while it holds no quota.
+    """
+    status = workload.status
+    if status.is_true(conditions.ADMITTED) and not facts.is_pending(workload):
+        restores = owner.restores()
+        is_reset_first = restores is not None and restores.has_start_time()
+        return Next(Step.RESET if is_reset_first else Step.START)
+    if owner.resizes() is None and differs(owner.view, workload):
+        return _FOLLOW
+    if not facts.is_pending(workload):
+        return NOTHING
+    reclaims = owner.reclaims()
+    if reclaims is not None and reclaims.reclaimable(workload) != _reclaimed(workload):
+        return Next(Step.RECLAIM)
+    return _WAIT
+
+
+def _restoring(owner: Restores | None) -> Next | None:
+    """Return the step that takes out of a held owner what an admission put in, if it did."""
+    if owner is None or not owner.is_injected():
+        return None
+    return Next(Step.RESET if owner.has_start_time() else Step.RESTORE)
+
+
+def _remove_finalizer(kind: Kind, workload: views.Workload) -> Next:
+    return Next(Step.REMOVE_FINALIZER) if _is_held(kind, workload) else NOTHING
+
+
+def _is_held(kind: Kind, workload: views.Workload) -> bool:
+    finalizers = workload.metadata.finalizers or ()
+    return kind.holds_workload and names.RESOURCE_IN_USE in finalizers
+
+
+def _reclaimed(workload: views.Workload) -> int:
+    """Return how many pods the Workload says are reclaimable."""
+    return sum(one.count for one in workload.status.reclaimable_pods or ())
+
+
+# ------------------------------------------------------------- owners that name their Workload
+
+
+def _before_adoption(owner: Owner, named: views.Workload | None) -> Next:
+    """Return the next step of an owner that has not adopted the Workload that it names."""
+    if owner.finished() is not None:
+        return NOTHING
+    if named is not None and prebuilt.is_adopted(named, owner.view):
+        return NOTHING
+    if named is not None and prebuilt.may_adopt(named, owner.view):
+        return Next(Step.ADOPT_WORKLOAD)
+    return _without_named(owner)
+
+
+def _without_named(owner: Owner) -> Next:
+    step = _without_workload(owner)
+    match step.step:
+        case Step.CREATE_WORKLOAD:
+            return Next(Step.AWAIT_WORKLOAD)
+        case Step.STOP:
+            return _NONE_NAMED
+        case _:
+            return step
+
+
+def _adopted(owner: Owner, workload: views.Workload) -> Next:
+    """Return the next step of an owner and the Workload that it has adopted.
+
+    It is neither deleted nor made to ask for something else: one that does not stand for its
+    owner ends.
+    """
+    step, is_over = _next_step(owner, workload), owner.finished() is not None
+    is_leaving = bool(workload.metadata.deletion_timestamp)
+    if workload.status.is_true(conditions.FINISHED):
+        is_left = is_over or (is_leaving and not owner.kind.holds_workload)
+        return step if is_left or step.step is not Step.NOTHING else _with_ended(owner)
+    if is_over or is_leaving:
+        return step
+    if not owner.stands_for(workload):
+        return _OUT_OF_SYNC
+    follows = step.step is Step.FOLLOW and differs(owner.view, workload)
+    if follows or step.step not in {Step.FOLLOW, Step.DELETE_WORKLOAD}:
+        return step
+    return _of_matching(owner, workload)
+
+
+def _with_ended(owner: Owner) -> Next:
+    """Why the Workload has ended is told on it, and was on the owner."""
+    step = _without_named(owner)
+    return NOTHING if step.step is Step.AWAIT_WORKLOAD else step

@@ -1,0 +1,254 @@
+"""The next step of a pod and its Workload follows from what both look like now."""
+
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+from typing_extensions import override
+
+from admission.api import views
+from admission.base import names
+from admission.kube import patches
+from admission.owners import lifecycle
+from admission.owners import pod as pod_owner
+from admission.owners.framework import Kind, Outcome, Owner, Restores
+from admission.owners.injection import Injection
+from admission.owners.lifecycle import Next, Step
+from tests.builders import condition, make_admission, make_pod, make_workload
+
+GATED = make_pod()
+RUNNING = make_pod(gated=False, phase="Running")
+PENDING = make_workload(GATED)
+ADMITTED = make_workload(
+    GATED, condition("QuotaReserved", "True"), condition("Admitted", "True"),
+    admission=make_admission(),
+)  # fmt: skip
+RESERVED = make_workload(
+    GATED, condition("QuotaReserved", "True"), condition("Admitted", "False"),
+    admission=make_admission(),
+)  # fmt: skip
+EVICTED = make_workload(
+    GATED, condition("QuotaReserved", "True"), condition("Admitted", "True"),
+    condition("Evicted", "True", "Preempted"), admission=make_admission(),
+)  # fmt: skip
+CLEARED = make_workload(
+    GATED, condition("QuotaReserved", "False"), condition("Evicted", "True", "Preempted")
+)
+FINISHED = make_workload(GATED, condition("Finished", "True"))
+
+CASES = {
+    "nothing is done about nothing": (None, None, Step.NOTHING),
+    "a gated pod gets a Workload": (GATED, None, Step.CREATE_WORKLOAD),
+    "a running pod without a Workload is stopped": (RUNNING, None, Step.STOP),
+    "a deleted pod needs no Workload": (make_pod(deleting=True), None, Step.NOTHING),
+    "an ended pod needs no Workload": (make_pod(gated=False, phase="Failed"), None, Step.NOTHING),
+    "a Workload without its pod is deleted": (None, PENDING, Step.DELETE_WORKLOAD),
+    "a Workload that is being deleted is left alone": (
+        None, make_workload(GATED, deleting=True), Step.NOTHING,
+    ),
+    "a released pod whose Workload is being deleted is stopped": (
+        RUNNING, make_workload(GATED, deleting=True), Step.STOP,
+    ),
+    "a gated pod whose Workload is being deleted stays": (
+        GATED, make_workload(GATED, deleting=True), Step.NOTHING,
+    ),
+    "an evicted pod that is going away gives its quota back before its Workload ends": (
+        make_pod(gated=False, phase="Running", deleting=True), EVICTED, Step.CLEAR_RESERVATION,
+    ),
+    "an evicted pod that is gone gives its quota back before its Workload is deleted": (
+        None, EVICTED, Step.CLEAR_RESERVATION,
+    ),
+    "an evicted pod that gave its quota back ends as one without owner": (
+        make_pod(gated=False, phase="Running", deleting=True), CLEARED, Step.FINISH,
+    ),
+    "a pending pod waits": (GATED, PENDING, Step.WAIT),
+    "a reserved pod whose checks are open stays gated": (GATED, RESERVED, Step.NOTHING),
+    "an admitted pod is released": (GATED, ADMITTED, Step.START),
+    "a released pod runs on": (RUNNING, ADMITTED, Step.NOTHING),
+    "a pod that runs without quota is stopped": (RUNNING, PENDING, Step.STOP),
+    "a pod that ended finishes its Workload": (
+        make_pod(gated=False, phase="Succeeded"), ADMITTED, Step.FINISH,
+    ),
+    "a pod that is going away finishes its Workload": (
+        make_pod(gated=False, phase="Running", deleting=True), ADMITTED, Step.FINISH,
+    ),
+    "a finished Workload is left alone": (RUNNING, FINISHED, Step.NOTHING),
+    "an evicted running pod is stopped": (RUNNING, EVICTED, Step.STOP),
+    "an evicted gated pod keeps its gate and gives its quota back": (
+        GATED, EVICTED, Step.CLEAR_RESERVATION,
+    ),
+    "an evicted gated pod without quota waits again": (GATED, CLEARED, Step.WAIT),
+}  # fmt: skip
+
+
+def next_step(pod: views.Pod | None, workload: views.Workload | None) -> Next:
+    """The next step of a pod, which may be gone."""
+    if pod is None:
+        return lifecycle.without_owner(pod_owner.KIND, workload)
+    return lifecycle.next_step(pod_owner.PodOwner(pod), workload)
+
+
+@pytest.mark.parametrize("case", CASES, ids=list(CASES))
+def test_next_step(case: str) -> None:
+    pod, workload, expected = CASES[case]
+
+    assert next_step(pod, workload).step is expected
+
+
+STOPS = {
+    "evicted": (RUNNING, EVICTED, "WorkloadEvictedDueToPreempted", "m"),
+    "not admitted": (RUNNING, PENDING, "NotAdmitted", "Not admitted by cluster queue"),
+    "never admitted": (
+        RUNNING, None, "NoMatchingWorkload", "Missing Workload; unable to restore pod templates",
+    ),
+    "its Workload is gone": (
+        make_pod(
+            gated=False, phase="Running",
+            annotations={names.WORKLOAD_ANNOTATION: pod_owner.KIND.key_of(RUNNING).name},
+        ),
+        None, "WorkloadDeleted", "Workload is deleted",
+    ),
+    "its Workload goes": (
+        RUNNING, make_workload(GATED, deleting=True), "WorkloadDeleted", "Workload is deleted",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STOPS, ids=list(STOPS))
+def test_a_stop_carries_the_reason_that_kueue_gives(case: str) -> None:
+    pod, workload, reason, message = STOPS[case]
+    step = next_step(pod, workload)
+
+    assert (step.step, step.reason, step.message) == (Step.STOP, reason, message)
+
+
+@pytest.mark.parametrize(("phase", "reason"), [("Succeeded", "Succeeded"), ("Failed", "Failed")])
+def test_finish_carries_the_pods_outcome(phase: str, reason: str) -> None:
+    step = next_step(make_pod(gated=False, phase=phase), ADMITTED)
+
+    assert (step.step, step.reason) == (Step.FINISH, reason)
+
+
+def test_a_workload_made_by_hand_is_never_deleted_for_want_of_a_pod() -> None:
+    document = msgspec.to_builtins(PENDING)
+    del document["metadata"]["ownerReferences"]
+    by_hand = msgspec.convert(document, type(PENDING))
+
+    assert next_step(None, by_hand) is lifecycle.NOTHING
+
+
+SETS = Kind(
+    api_version="jobset.x-k8s.io/v1alpha2",
+    name="JobSet",
+    holds_workload=True,
+    is_deleted_to_stop=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Set(Owner, Restores):
+    """An owner of a third kind: it is suspended and restored, and can do nothing else."""
+
+    view: views.Object
+    held: bool = True
+    active: bool = False
+    injected: bool = False
+    ended: Outcome | None = None
+
+    @property
+    @override
+    def kind(self) -> Kind:
+        return SETS
+
+    @override
+    def is_held(self) -> bool:
+        return self.held
+
+    @override
+    def is_active(self) -> bool:
+        return self.active
+
+    @override
+    def is_ready(self) -> bool:
+        return False
+
+    @override
+    def finished(self) -> Outcome | None:
+        return self.ended
+
+    @override
+    def missing_workload(self) -> Outcome:
+        return Outcome("NoMatchingWorkload", "")
+
+    @override
+    def start(self, of: views.Workload, given: Injection) -> patches.Patch:
+        raise NotImplementedError
+
+    @override
+    def stands_for(self, of: views.Workload) -> bool:
+        return True
+
+    @override
+    def restores(self) -> Restores:
+        return self
+
+    @override
+    def is_injected(self) -> bool:
+        return self.injected
+
+    @override
+    def has_start_time(self) -> bool:
+        return False
+
+    @override
+    def suspend(self) -> patches.Patch:
+        raise NotImplementedError
+
+    @override
+    def reset(self) -> patches.Patch:
+        raise NotImplementedError
+
+    @override
+    def restore(self, of: views.Workload | None) -> patches.Patch:
+        raise NotImplementedError
+
+
+OBJECT = views.Object(metadata=views.ObjectMeta(namespace="ml", name="set", uid="u1"))
+HELD = Set(OBJECT)
+HELD_FINALIZER = msgspec.structs.replace(
+    PENDING,
+    metadata=msgspec.structs.replace(PENDING.metadata, finalizers=(names.RESOURCE_IN_USE,)),
+)
+LEAVING = msgspec.structs.replace(
+    HELD_FINALIZER,
+    metadata=msgspec.structs.replace(HELD_FINALIZER.metadata, deletion_timestamp="now"),
+)
+OF_THIRD_KIND = {
+    "it gets a Workload": (HELD, None, Step.CREATE_WORKLOAD),
+    "it is restored before it gets one": (Set(OBJECT, injected=True), None, Step.RESTORE),
+    "it waits for quota": (HELD, PENDING, Step.WAIT),
+    "it is started once it is admitted": (HELD, ADMITTED, Step.START),
+    "it runs on": (Set(OBJECT, held=False), ADMITTED, Step.NOTHING),
+    "it is suspended when it is evicted": (Set(OBJECT, held=False), EVICTED, Step.STOP),
+    "its quota stays while its pods run": (Set(OBJECT, active=True), EVICTED, Step.NOTHING),
+    "its quota is given back before it is restored": (
+        Set(OBJECT, injected=True), EVICTED, Step.CLEAR_RESERVATION,
+    ),
+    "it is restored when its quota is free": (
+        Set(OBJECT, injected=True), CLEARED, Step.RESTORE,
+    ),
+    "its Workload ends with it": (
+        Set(OBJECT, held=False, ended=Outcome("Succeeded", "")), ADMITTED, Step.FINISH,
+    ),
+    "its Workload is kept until it is suspended": (
+        Set(OBJECT, held=False), LEAVING, Step.STOP,
+    ),
+    "then its Workload goes": (HELD, LEAVING, Step.REMOVE_FINALIZER),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OF_THIRD_KIND)
+def test_an_owner_of_any_kind_is_held_started_stopped_and_restored(case: str) -> None:
+    owner, workload, expected = OF_THIRD_KIND[case]
+
+    assert lifecycle.next_step(owner, workload).step is expected
