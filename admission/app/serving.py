@@ -89,8 +89,9 @@ def serve(
         limits: of requests, kept by the inline worker.
         paths: paths with limits of their own.
         bytes_in_flight: of all long bodies together, see `InlineAdapter`.
-        max_connections: connections at once; for a further one the inline worker closes the one
-            that is idle for longest, or that one if none is idle.
+        max_connections: connections at once; for a further one the inline worker closes one that
+            has not shaken hands, has not sent a request or is idle, in this order, or the further
+            one if all are busy.
         first_request_seconds: how long a new connection may be silent with the inline worker.
         client_authority: PEM file; a client must show a certificate that one in it has signed. It
             is read again when a client shakes hands. None asks nobody for one.
@@ -150,25 +151,32 @@ class InlineWorker(ASGIWorker):  # type: ignore[misc]  # gunicorn has no types
         super().__init__(*arguments, **options)
         self.connections: dict[_Connection, None] = {}
         """Those after their handshake; who was active last stands last."""
-        self.accepted: set[_Tls] = set()
-        """All, those that have not shaken hands too."""
+        self.accepted: dict[_Tls, None] = {}
+        """All, those that have not shaken hands too, in the order in which they came."""
 
     def _accept(self, context: ssl.SSLContext) -> "_Tls":
         """Return the protocol of a new connection.
+
+        Over the limit it takes the place of the oldest one that has not shaken hands, else of one
+        that has not sent a request, else of the one that is idle for longest: whoever only opens
+        connections cannot push out the API server's.
 
         Raises:
             ConnectionRefusedError: too many, and none is idle; asyncio closes the socket then.
         """
         if len(self.accepted) >= self.worker_connections:
-            idle = next((one for one in self.connections if one.is_idle), None)
+            silent = next((one for one in self.accepted if not one.is_ready), None)
+            idle = [one for one in self.connections if one.is_idle]
+            unused = next((one for one in idle if not one.req_count), None)
+            victim = silent or unused or next(iter(idle), None)
             _log.warning(
                 "connection_limit",
                 connections=len(self.accepted),
-                closed="the new one" if idle is None else "the one idle for longest",
+                closed="the new one" if victim is None else "an idle one",
             )
-            if idle is None:
+            if victim is None:
                 raise ConnectionRefusedError
-            idle.transport.abort()
+            victim.abort()
         return _Tls(self, context)
 
     async def _serve(self) -> None:
@@ -218,25 +226,38 @@ class _Tls(SSLProtocol):
     def __init__(self, worker: InlineWorker, context: ssl.SSLContext) -> None:
         nobody_waits: Any = None
         handshake_seconds: Any = worker.first_request_seconds
+        connection = _Connection(worker)
         super().__init__(
             worker.loop,
-            _Connection(worker),
+            connection,
             context,
             nobody_waits,
             server_side=True,
             ssl_handshake_timeout=handshake_seconds,
             ssl_shutdown_timeout=_CLOSE_SECONDS,
         )
-        self._accepted = worker.accepted
+        self._worker, self._connection = worker, connection
+        self._raw: Any = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the handshake has ended."""
+        return self._connection in self._worker.connections
+
+    def abort(self) -> None:
+        """Close the connection without a goodbye."""
+        self._worker.accepted.pop(self, None)
+        self._raw.abort()
 
     @override
     def connection_made(self, transport: Any) -> None:
-        self._accepted.add(self)
+        self._raw = transport
+        self._worker.accepted[self] = None
         super().connection_made(transport)
 
     @override
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._accepted.discard(self)
+        self._worker.accepted.pop(self, None)
         super().connection_lost(exc)
 
 
@@ -267,6 +288,10 @@ class _Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no types
     def is_idle(self) -> bool:
         """Whether no request is being served on it."""
         return bool(self._awaiting_request)
+
+    def abort(self) -> None:
+        """Close the connection without a goodbye."""
+        self.transport.abort()
 
     def close_if_idle(self) -> None:
         """Closes the connection unless a request is being served on it."""

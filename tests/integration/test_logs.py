@@ -68,7 +68,8 @@ def test_a_pod_is_followed_by_its_name_from_admission_to_eviction(system: Instal
         what="the release of the second pod in the log",
     )
 
-    told = about(system, "victim")
+    # Whether its quota is returned before the pod is gone depends on who is faster.
+    told = [one for one in about(system, "victim") if one["event"] != "quota released"]
     assert [one["event"] for one in told] == [
         "workload admitted",
         "pod released",
