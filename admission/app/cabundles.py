@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.api import kinds
-from admission.base import names
+from admission.base import names, patches
 from admission.insight.visibility import lists
-from admission.kube import errors, patches, resources
+from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.kube.resources import Resource
 from admission.webhook.configuration import MUTATING_NAME, VALIDATING_NAME

@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 from admission.app import cabundles, manifests, visibility_manifests
 from admission.app.cabundles import Trusting
 from admission.base import clock as clocks
-from admission.base import metrics
+from admission.base import metrics, patches
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.base.rounds import Rounds
-from admission.kube import errors, patches, resources
+from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.kube.events import EventRecorder
 from admission.obs import logs

@@ -18,11 +18,11 @@ from admission.app import (
     webhook_secret,
 )
 from admission.base import clock as clocks
-from admission.base import names
+from admission.base import names, patches
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.controllers.queues import finalizers
-from admission.kube import apply, errors, patches, resources
+from admission.kube import apply, errors, resources
 from admission.kube.api import Api, Document
 from admission.kube.apply import Applied, Effect
 from admission.kube.resources import Resource

@@ -1,5 +1,5 @@
 """Values that every other package may use: quantities, amounts, selectors, clock, errors, threads.
 
 Also the names of labels, annotations, conditions and resources, which namespaces are managed, and
-what a pod requests. Nothing here knows of quota, HTTP or how objects are stored.
+what a pod requests, and patches as values. Nothing here knows of quota, HTTP or how objects are stored.
 """

@@ -10,8 +10,8 @@ from typing import Any, Generic, Protocol, TypeAlias
 
 from typing_extensions import TypeVar
 
-from admission.kube import patches
-from admission.kube.patches import Patch
+from admission.base import patches
+from admission.base.patches import Patch
 from admission.kube.resources import Resource
 
 Document: TypeAlias = dict[str, Any]

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from admission.base import patches
 from admission.base.errors import InvalidValueError
-from admission.kube import errors, patches, resources
+from admission.kube import errors, resources
 from admission.kube.api import Api
 from admission.kube.resources import Resource
 

@@ -9,9 +9,10 @@ from urllib.parse import quote, urlencode
 import msgspec
 from typing_extensions import override
 
-from admission.base import structs
+from admission.base import patches, structs
 from admission.base.clock import Clock, SystemClock
-from admission.kube import credentials, decoding, errors, patches
+from admission.base.patches import Patch, PatchType
+from admission.kube import credentials, decoding, errors
 from admission.kube.api import (
     DOCUMENT,
     Api,
@@ -21,7 +22,6 @@ from admission.kube.api import (
     WatchEvent,
     WatchStream,
 )
-from admission.kube.patches import Patch, PatchType
 from admission.kube.resources import Resource
 from admission.kube.transport import Answer, LineStream, Transport
 

@@ -14,8 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from admission.base import clock as clocks
+from admission.base import patches
 from admission.base.clock import Clock
-from admission.kube import errors, patches, resources
+from admission.kube import errors, resources
 from admission.kube.api import Api
 from admission.obs import logs
 

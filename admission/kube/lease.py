@@ -16,10 +16,10 @@ from typing import Final
 import msgspec
 
 from admission.base import clock as clocks
-from admission.base import names
+from admission.base import names, patches
 from admission.base.clock import Clock
 from admission.base.errors import InvalidValueError
-from admission.kube import errors, patches, resources
+from admission.kube import errors, resources
 from admission.kube.api import Api
 from admission.obs import logs
 

@@ -15,10 +15,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import msgspec
 from typing_extensions import override
 
-from admission.kube import errors, patches
+from admission.base import patches
+from admission.base.patches import Patch, PatchType
+from admission.kube import errors
 from admission.kube.api import Api, EventType, WatchEvent
 from admission.kube.embedded import discovery as embedded_discovery
-from admission.kube.patches import Patch, PatchType
 from admission.kube.resources import Resource
 
 _PATH: Final = re.compile(

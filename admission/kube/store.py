@@ -14,8 +14,10 @@ from typing import Any, Final, Self
 
 from typing_extensions import override
 
+from admission.base import patches
 from admission.base.clock import Clock, SystemClock
-from admission.kube import decoding, patches, resources
+from admission.base.patches import Patch
+from admission.kube import decoding, resources
 from admission.kube.api import DOCUMENT, Api, Document, Page, T, WatchStream
 from admission.kube.embedded import (
     kinds,
@@ -32,7 +34,6 @@ from admission.kube.embedded.kinds import Kind
 from admission.kube.embedded.paging import Pages
 from admission.kube.embedded.reviews import Reviewer
 from admission.kube.embedded.writes import Writes
-from admission.kube.patches import Patch
 from admission.kube.resources import Resource
 
 ADMIN: Final = "system:admin"

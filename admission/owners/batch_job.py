@@ -14,8 +14,7 @@ import msgspec
 from typing_extensions import override
 
 from admission.api import batch, views
-from admission.base import names
-from admission.kube import patches
+from admission.base import names, patches
 from admission.objects import facts
 from admission.owners import injection, prebuilt
 from admission.owners.framework import Kind, Outcome, Owner, Reclaims, Resizes, Restores

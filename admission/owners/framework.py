@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from admission.api import views
 from admission.base.names import WorkloadKey
-from admission.kube.patches import Patch
+from admission.base.patches import Patch
 from admission.owners import prebuilt, workload
 from admission.owners.injection import Injection
 

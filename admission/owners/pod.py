@@ -11,8 +11,7 @@ from typing import Any, Final
 from typing_extensions import override
 
 from admission.api import views
-from admission.base import names
-from admission.kube import patches
+from admission.base import names, patches
 from admission.owners import injection
 from admission.owners.framework import Kind, Outcome, Owner
 from admission.owners.injection import Injection

@@ -4,8 +4,8 @@ import pytest
 
 from admission.api import crds
 from admission.app import installation
-from admission.base import names
-from admission.kube import patches, resources
+from admission.base import names, patches
+from admission.kube import resources
 from admission.kube.store import Store
 from admission.settings import Settings
 from tests.clocks import FakeClock

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.base import names
+from admission.base import names, patches
 from admission.base.clock import SystemClock, to_wire
-from admission.kube import patches, resources
+from admission.kube import resources
 from admission.kube.client import Client
 from admission.kube.reflector import Deleted, Reflector, Replaced, Upserted
 from admission.settings import ControllerSettings

@@ -2,8 +2,9 @@
 
 import pytest
 
+from admission.base import patches
 from admission.base.errors import InvalidValueError
-from admission.kube import apply, errors, patches, resources
+from admission.kube import apply, errors, resources
 from admission.kube.apply import Effect
 from tests.contract import objects
 from tests.contract.conftest import Server

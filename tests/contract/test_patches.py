@@ -3,7 +3,8 @@
 import pytest
 
 from admission.api import views
-from admission.kube import errors, patches, resources
+from admission.base import patches
+from admission.kube import errors, resources
 from admission.kube.api import Api
 from tests.contract import objects
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from admission.kube import errors, patches, resources
+from admission.base import patches
+from admission.kube import errors, resources
 from admission.kube.api import Api
 from tests.contract import objects
 

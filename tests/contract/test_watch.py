@@ -5,7 +5,8 @@ import threading
 import pytest
 
 from admission.api import views
-from admission.kube import errors, patches, resources
+from admission.base import patches
+from admission.kube import errors, resources
 from admission.kube.api import Api, EventType, WatchEvent
 from tests.contract import objects
 from tests.contract.conftest import Server

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from admission.base import names
-from admission.kube import patches, resources
+from admission.base import names, patches
+from admission.kube import resources
 from admission.kube.api import Document
 from tests.controllers.world import World, cluster_queue, local_queue
 

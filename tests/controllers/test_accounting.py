@@ -8,10 +8,11 @@ import msgspec
 from prometheus_client import REGISTRY
 
 from admission.api import views
+from admission.base import patches
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers.queues.accounting import Accounting
 from admission.engine import decisions, messages, model
-from admission.kube import patches, resources
+from admission.kube import resources
 from tests.controllers.world import World, cluster_queue, cohort, flavor, local_queue, namespace
 
 _NUMBERS = count()

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from admission.base import names
+from admission.base import names, patches
 from admission.base.namespaces import ManagedNamespaces
-from admission.kube import patches, resources
+from admission.kube import resources
 from tests.builders import pod_document
 from tests.controllers.test_claims import device_class, request, template
 from tests.controllers.world import World, cluster_queue, flavor, local_queue, namespace

@@ -7,12 +7,12 @@ from prometheus_client import REGISTRY
 from typing_extensions import override
 
 from admission.api import koordinator, views
-from admission.base import names
+from admission.base import names, patches
 from admission.controllers import core
 from admission.controllers.devices import outside
 from admission.controllers.devices.fleet import Listed
 from admission.controllers.queues.accounting import Accounting
-from admission.kube import errors, patches, resources
+from admission.kube import errors, resources
 from admission.kube.reflector import Upserted
 from admission.kube.store import Store
 from admission.settings import ControllerSettings

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from admission.api import batch
-from admission.base import names
+from admission.base import names, patches
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
-from admission.kube import errors, patches, resources
+from admission.kube import errors, resources
 from admission.kube.api import Document
 from tests.controllers.jobobjects import job
 from tests.controllers.world import World, ready_world

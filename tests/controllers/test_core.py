@@ -3,9 +3,9 @@
 import pytest
 
 from admission.api import views
-from admission.base import names
+from admission.base import names, patches
 from admission.controllers.writing.writes import Purpose
-from admission.kube import patches, resources
+from admission.kube import resources
 from tests.controllers.world import (
     WORKLOAD_KIND,
     World,

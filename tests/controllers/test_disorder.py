@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from admission.api import batch, devices, views
-from admission.base import names
+from admission.base import names, patches
 from admission.base.names import WorkloadKey
 from admission.controllers import core, watched
 from admission.controllers.devices.shelf import Shelf
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
-from admission.kube import errors, patches, resources
+from admission.kube import errors, resources
 from admission.kube.reflector import Deleted, Upserted
 from admission.kube.resources import Resource
 from tests.controllers.jobobjects import job

@@ -2,8 +2,9 @@
 
 from collections import Counter
 
+from admission.base import patches
 from admission.controllers.writing.writes import Purpose
-from admission.kube import patches, resources
+from admission.kube import resources
 from tests.controllers.world import World, cluster_queue, ready_world
 
 TEXTS = {Purpose.EXPLAIN_WORKLOAD, Purpose.EXPLAIN_POD}

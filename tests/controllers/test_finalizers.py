@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from admission.api import views
-from admission.base import names
+from admission.base import names, patches
 from admission.controllers.queues import finalizers
 from admission.controllers.writing.writes import Purpose
-from admission.kube import patches, resources
+from admission.kube import resources
 from admission.kube.errors import NotFoundError
 from admission.kube.resources import Resource
 from tests.controllers.world import World, cluster_queue, flavor, ready_world

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from admission.base import names
-from admission.kube import patches, resources
+from admission.base import names, patches
+from admission.kube import resources
 from tests.controllers.jobobjects import add_checked_queue, job
 from tests.controllers.world import World, ready_world
 

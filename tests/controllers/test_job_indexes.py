@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from admission.kube import patches, resources
+from admission.base import patches
+from admission.kube import resources
 from tests.controllers.jobobjects import job
 from tests.controllers.world import World, ready_world
 

@@ -6,8 +6,8 @@ import hypothesis
 from hypothesis import strategies as st
 
 from admission.api import batch
-from admission.base import names
-from admission.kube import errors, patches, resources
+from admission.base import names, patches
+from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.objects import conditions
 from admission.owners import batch_job

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from admission.api import batch, views
-from admission.base import names
-from admission.kube import errors, patches, resources
+from admission.base import names, patches
+from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.owners import batch_job
 from tests.controllers.jobobjects import job

@@ -3,11 +3,11 @@
 from typing import Any
 
 from admission.api import batch, views
-from admission.base import names
+from admission.base import names, patches
 from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Requirement
 from admission.controllers import core
-from admission.kube import patches, resources
+from admission.kube import resources
 from admission.kube.reflector import Replaced
 from admission.objects import conditions
 from admission.owners import batch_job

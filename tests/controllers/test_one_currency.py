@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from admission.base import names
-from admission.kube import patches, resources
+from admission.base import names, patches
+from admission.kube import resources
 from tests.controllers import world
 from tests.controllers.world import World
 

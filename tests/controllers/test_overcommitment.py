@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from admission.base import names
+from admission.base import names, patches
 from admission.base.names import ClusterQueueName
 from admission.controllers.workloads import authorship
 from admission.controllers.writing.writer import Sender
 from admission.controllers.writing.writes import Outcome, Purpose, Write
-from admission.kube import patches, resources
+from admission.kube import resources
 from tests.controllers.world import World, cluster_queue, flavor, local_queue, namespace
 
 

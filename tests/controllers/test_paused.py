@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from admission.base import patches
 from admission.engine import messages
-from admission.kube import patches, resources
+from admission.kube import resources
 from admission.translate import engine_settings
 from tests.controllers.world import World, ready_world
 from tests.settings import files

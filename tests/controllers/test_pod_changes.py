@@ -3,8 +3,8 @@
 from typing import Any
 
 from admission.api import views
-from admission.base import names
-from admission.kube import patches, resources
+from admission.base import names, patches
+from admission.kube import resources
 from tests.controllers.jobobjects import add_checked_queue
 from tests.controllers.world import World, cluster_queue, local_queue, ready_world
 

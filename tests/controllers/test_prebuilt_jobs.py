@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from admission.api import batch, views
-from admission.base import names
+from admission.base import names, patches
 from admission.controllers.writing.writes import Purpose
-from admission.kube import patches, resources
+from admission.kube import resources
 from admission.kube.api import Document
 from admission.owners import batch_job
 from tests.controllers.jobobjects import job

@@ -1,6 +1,7 @@
 """What is told of a preemption: on who gives way, and on who comes."""
 
-from admission.kube import patches, resources
+from admission.base import patches
+from admission.kube import resources
 from admission.kube.api import Document
 from tests.controllers.world import World, by_hand, ready_world
 

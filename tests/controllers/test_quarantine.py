@@ -7,11 +7,12 @@ import pytest
 from typing_extensions import override
 
 from admission.api import views
+from admission.base import patches
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers import core
 from admission.controllers.quarantine import Unreadable
 from admission.controllers.writing.writes import Purpose
-from admission.kube import decoding, patches, resources
+from admission.kube import decoding, resources
 from admission.kube.api import EventType
 from admission.kube.reflector import Replaced
 from admission.kube.resources import Resource

@@ -5,9 +5,10 @@ import threading
 import pytest
 
 from admission.api import views
+from admission.base import patches
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.controllers.queries import Query, Reader
-from admission.kube import patches, resources
+from admission.kube import resources
 from admission.state.pending import Line
 from tests.controllers.world import World, cluster_queue, flavor, local_queue, namespace
 

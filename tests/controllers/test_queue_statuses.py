@@ -8,12 +8,12 @@ from typing import Any, Final
 import pytest
 
 from admission.api import crds
-from admission.base import names, quantity
+from admission.base import names, patches, quantity
 from admission.controllers import core
 from admission.controllers.writing.writer import Sender
 from admission.controllers.writing.writes import Purpose
 from admission.engine import model
-from admission.kube import patches, resources
+from admission.kube import resources
 from admission.kube.store import Store
 from admission.settings import ControllerSettings
 from tests.clocks import FakeClock

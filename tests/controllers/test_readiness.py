@@ -3,8 +3,9 @@
 from typing import Any
 
 from admission.api import views
+from admission.base import patches
 from admission.engine.model import Config
-from admission.kube import patches, resources
+from admission.kube import resources
 from admission.settings import PodsReadySettings, WorkloadSettings
 from tests.controllers.jobobjects import job
 from tests.controllers.world import World, ready_world

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from admission.base import metrics, names
+from admission.base import metrics, names, patches
 from admission.controllers.writing.sparing import SparingEvents
-from admission.kube import patches, resources
+from admission.kube import resources
 from tests.clocks import FakeClock
 from tests.controllers.jobobjects import add_checked_queue
 from tests.controllers.world import World, by_hand, ready_world

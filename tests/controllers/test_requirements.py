@@ -3,8 +3,8 @@
 from typing import Any
 
 from admission.api import views
-from admission.base import names
-from admission.kube import patches, resources
+from admission.base import names, patches
+from admission.kube import resources
 from admission.kube.api import Document
 from tests.controllers import world
 from tests.controllers.jobobjects import job

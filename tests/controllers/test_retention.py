@@ -2,8 +2,8 @@
 
 import pytest
 
-from admission.base import names
-from admission.kube import patches, resources
+from admission.base import names, patches
+from admission.kube import resources
 from admission.settings import RetentionSettings, WorkloadSettings
 from tests.builders import condition
 from tests.controllers.jobobjects import job

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from admission.base import names
+from admission.base import names, patches
 from admission.controllers.devices import outside
 from admission.controllers.devices.fleet import Listed
-from admission.kube import patches, resources
+from admission.kube import resources
 from tests.controllers import test_claims, world
 from tests.controllers.test_capacity import add, condition, guarded, make_world, node
 from tests.controllers.test_one_currency import GPU, MEMORY, MIG, queue

@@ -3,9 +3,9 @@
 from typing import Any
 
 from admission.api import views
-from admission.base import names
+from admission.base import names, patches
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
-from admission.kube import errors, patches, resources
+from admission.kube import errors, resources
 from admission.kube.api import Document
 from tests.controllers.world import World, ready_world
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from admission.base import names
-from admission.kube import patches, resources
+from admission.base import names, patches
+from admission.kube import resources
 from tests.controllers.world import World, cluster_queue, ready_world
 
 QUEUES, FLAVORS = resources.CLUSTER_QUEUES, resources.RESOURCE_FLAVORS

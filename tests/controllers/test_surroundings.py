@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from admission.api import views
-from admission.base import names
+from admission.base import names, patches
 from admission.controllers import core, watched
 from admission.controllers.devices import claims
 from admission.controllers.writing.writes import Purpose
-from admission.kube import patches, resources
+from admission.kube import resources
 from admission.kube.reflector import Replaced
 from admission.objects import pods
 from tests.controllers.jobobjects import job

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from admission.base import names
-from admission.kube import patches, resources
+from admission.base import names, patches
+from admission.kube import resources
 from tests.controllers.jobobjects import add_checked_queue, job
 from tests.controllers.test_adoption import add_pod_in_doubt, world_with
 from tests.controllers.test_preemption_events import add, ordered_world

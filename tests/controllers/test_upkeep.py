@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from admission.api import views
-from admission.base import names
+from admission.base import names, patches
 from admission.controllers.workloads import evictions
-from admission.kube import patches, resources
+from admission.kube import resources
 from admission.objects import conditions
 from tests.controllers.world import (
     World,

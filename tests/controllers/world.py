@@ -7,7 +7,7 @@ from threading import Event
 from typing import Any
 
 from admission.api import crds, views
-from admission.base import names
+from admission.base import names, patches
 from admission.base.namespaces import MANAGED, ManagedNamespaces
 from admission.controllers import core, watched
 from admission.controllers.core import Core
@@ -17,7 +17,7 @@ from admission.controllers.writing.writer import Sender
 from admission.controllers.writing.writes import Outcome, Write
 from admission.engine import model
 from admission.engine.transformation import NO_RULES, Rules
-from admission.kube import patches, resources
+from admission.kube import resources
 from admission.kube.api import Document
 from admission.kube.reflector import Replaced
 from admission.kube.resources import Resource

@@ -19,9 +19,9 @@ import pytest
 from admission.api import batch, crds, views
 from admission.app import cabundles, manifests, rbac, scope, visibility_manifests
 from admission.app.connection import Target
-from admission.base import names
+from admission.base import names, patches
 from admission.controllers.pods import podconditions
-from admission.kube import apply, patches
+from admission.kube import apply
 from admission.owners import batch_job
 from admission.owners import pod as pod_owner
 from admission.owners.injection import Injection

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from admission.api import views
-from admission.kube import credentials, errors, patches, resources
+from admission.base import patches
+from admission.kube import credentials, errors, resources
 from admission.kube.client import Client
 from admission.kube.transport import Transport
 from tests.kube import faulty

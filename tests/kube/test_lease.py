@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from admission.base import patches
 from admission.base.errors import InvalidValueError
-from admission.kube import errors, patches, resources
+from admission.kube import errors, resources
 from admission.kube.lease import Election, Timing
 from admission.kube.store import Store
 from tests.clocks import FakeClock

@@ -12,8 +12,9 @@ import pytest
 from typing_extensions import override
 
 from admission.api import views
+from admission.base import patches
 from admission.base.clock import SystemClock
-from admission.kube import errors, patches, resources
+from admission.kube import errors, resources
 from admission.kube.api import Api, Undecodable
 from admission.kube.connectivity import Connectivity
 from admission.kube.reflector import Deleted, Reflector, Replaced, Upserted

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from admission.kube import errors, patches, resources
+from admission.base import patches
+from admission.kube import errors, resources
 from admission.kube.embedded.reviews import Operation, Reviewer
 from admission.kube.store import ADMIN, Store
 from tests.contract import objects

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.kube import errors, patches, resources
+from admission.base import patches
+from admission.kube import errors, resources
 from admission.kube.api import EventType
 from admission.kube.embedded import patching, pods, selection
 from admission.kube.store import Store

@@ -7,8 +7,7 @@ import pytest
 from typing_extensions import override
 
 from admission.api import views
-from admission.base import names
-from admission.kube import patches
+from admission.base import names, patches
 from admission.owners import lifecycle
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Kind, Outcome, Owner, Restores

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from admission.kube import errors, patches, resources
+from admission.base import patches
+from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 
 PodKey = tuple[str, str]

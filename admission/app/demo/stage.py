@@ -10,8 +10,9 @@ from admission.app.demo.kubelet import Kubelet
 from admission.app.demo.scenario import DemoEvent, DemoPod
 from admission.app.demo.sight import Sight, State
 from admission.app.sandbox import Sandbox
+from admission.base import patches
 from admission.base.clock import Clock
-from admission.kube import errors, patches, resources
+from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.kube.store import Store
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from admission.api import batch, views
-from admission.base import names
+from admission.base import names, patches
 from admission.base.names import WorkloadKey
 from admission.controllers.jobs import jobevents, jobwrites
 from admission.controllers.jobs.jobindex import JobIndex
@@ -21,7 +21,7 @@ from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
 from admission.controllers.writing.events import Events
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
-from admission.kube import patches, resources
+from admission.kube import resources
 from admission.objects import conditions
 from admission.owners import batch_job, prebuilt
 

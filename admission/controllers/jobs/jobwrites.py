@@ -4,11 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 from admission.api import batch, views
-from admission.base import names
+from admission.base import names, patches
 from admission.base.names import WorkloadKey
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose, Verb, Write
-from admission.kube import patches, resources
+from admission.kube import resources
 from admission.owners import batch_job
 from admission.owners.workload import gates_of
 

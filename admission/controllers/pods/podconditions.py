@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from admission.api import views
-from admission.base import clock, names
-from admission.kube import patches
+from admission.base import clock, names, patches
 from admission.objects import conditions
 
 

@@ -6,8 +6,8 @@ from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
 from admission.api import views
-from admission.base import names
-from admission.kube import errors, patches
+from admission.base import names, patches
+from admission.kube import errors
 from admission.kube.resources import CRDS, PODS, WORKLOADS, Resource
 
 

@@ -6,10 +6,10 @@ import jsonpatch
 import jsonpointer
 import msgspec
 
+from admission.base.patches import Patch, PatchType
 from admission.kube import errors
 from admission.kube.api import Document
 from admission.kube.embedded import refusals
-from admission.kube.patches import Patch, PatchType
 
 
 def check(patch: Patch) -> None:

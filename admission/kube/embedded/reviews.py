@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
-from admission.kube import errors, patches
+from admission.base import patches
+from admission.base.patches import Patch
+from admission.kube import errors
 from admission.kube.api import Document
 from admission.kube.embedded import patching
-from admission.kube.patches import Patch
 from admission.kube.resources import Resource
 
 _REVIEW: Final = "admission.k8s.io/v1"
