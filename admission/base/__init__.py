@@ -1,5 +1,6 @@
 """Values that every other package may use: quantities, amounts, selectors, clock, errors, threads.
 
-Also the names of labels, annotations, conditions and resources, which namespaces are managed, and
-what a pod requests, and patches as values. Nothing here knows of quota, HTTP or how objects are stored.
+Also the names of labels, annotations, conditions and resources, which namespaces are managed, what
+a pod requests, and patches, field errors and the syntax of names as values. Nothing here knows of
+quota, HTTP or how objects are stored.
 """

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from admission.base import names
-from admission.policy import syntax
-from admission.policy.fielderrors import ErrorType, FieldError, FieldPath
+from admission.base import names, syntax
+from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.policy.kinds import rules
 from admission.policy.kinds.rules import Finding, Row, Rule, Syntax
 

@@ -10,8 +10,8 @@ from admission.api import views
 from admission.base import names, quantity
 from admission.base.errors import InvalidValueError
 from admission.gpu import resources
+from admission.objects.reviewed_pod import Pod
 from admission.policy import requests
-from admission.policy.documents import Pod
 from admission.policy.knowledge import Context, Knowledge, QueueFacts
 from admission.policy.queueing import Placement, Standing
 

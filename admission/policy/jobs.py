@@ -15,11 +15,13 @@ import msgspec
 
 from admission.api import views
 from admission.api.views import View
-from admission.base import names
+from admission.base import fielderrors, names, syntax
+from admission.base.fielderrors import FieldError, FieldPath
+from admission.base.patches import Operation, PatchBuilder
 from admission.objects import limit_range
 from admission.objects.limit_range import LimitRange
+from admission.objects.reviewed_pod import Pod, PodSpec
 from admission.policy import (
-    fielderrors,
     hints,
     limiting,
     metadata_rules,
@@ -27,14 +29,10 @@ from admission.policy import (
     queueing,
     requests,
     rewriting,
-    syntax,
     topology,
     unserved,
 )
-from admission.policy.documents import Pod, PodSpec
-from admission.policy.fielderrors import FieldError, FieldPath
 from admission.policy.knowledge import Context, Knowledge, Rules
-from admission.policy.patches import Operation, PatchBuilder
 from admission.policy.pods import Outcome
 from admission.policy.queueing import Placement, Standing
 

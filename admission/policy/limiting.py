@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from admission.api.namespacequotas import NamespaceQuota
-from admission.base import pod_resources
+from admission.base import fielderrors, pod_resources
 from admission.base.errors import InvalidValueError
+from admission.base.fielderrors import FieldError, FieldPath
 from admission.gpu import equivalents, quantities
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.findings import Finding
@@ -19,9 +20,8 @@ from admission.gpu.offers import FlavorOffer
 from admission.gpu.quantities import Quantity
 from admission.objects import limit_range, pods, resource_quota
 from admission.objects.limit_range import LimitItem, LimitRange, VirtualLimits
-from admission.policy import fielderrors, originals
-from admission.policy.documents import Pod
-from admission.policy.fielderrors import FieldError, FieldPath
+from admission.objects.reviewed_pod import Pod
+from admission.policy import originals
 from admission.policy.originals import Stated
 from admission.policy.rewriting import Rewritten
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from admission.base import names
-from admission.policy import fielderrors, gates, syntax, topology
-from admission.policy.documents import Pod
-from admission.policy.fielderrors import ErrorType, FieldError, FieldPath
+from admission.base import fielderrors, names, syntax
+from admission.base.fielderrors import ErrorType, FieldError, FieldPath
+from admission.objects.reviewed_pod import Pod
+from admission.policy import gates, topology
 from admission.policy.kinds import rules
 from admission.policy.kinds.rules import Finding, Row, Rule, Syntax
 

@@ -14,7 +14,7 @@ from admission.api import views
 from admission.base import names, quantity, structs
 from admission.base.errors import InvalidValueError
 from admission.gpu import resources
-from admission.policy.documents import Container, Pod, Quantities
+from admission.objects.reviewed_pod import Container, Pod, Quantities
 
 Stated = views.ResourceRequirements
 _WHOLE: Final = frozenset({names.GPU_RESOURCE, names.GPU_SHARED_RESOURCE})

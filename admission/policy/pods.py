@@ -6,10 +6,12 @@ from typing import Final
 import msgspec
 
 from admission.api import views
-from admission.base import names
+from admission.base import fielderrors, names
+from admission.base.fielderrors import FieldError, FieldPath
+from admission.base.patches import Operation, PatchBuilder
 from admission.objects import limit_range
+from admission.objects.reviewed_pod import Pod, PodSpec
 from admission.policy import (
-    fielderrors,
     hints,
     limiting,
     metadata_rules,
@@ -19,10 +21,7 @@ from admission.policy import (
     role_hash,
     unserved,
 )
-from admission.policy.documents import Pod, PodSpec
-from admission.policy.fielderrors import FieldError, FieldPath
 from admission.policy.knowledge import Context, Knowledge, Rules
-from admission.policy.patches import Operation, PatchBuilder
 from admission.policy.queueing import Placement, Standing
 from admission.policy.rewriting import Rewritten
 

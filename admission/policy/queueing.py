@@ -10,8 +10,8 @@ from enum import Enum
 from typing import Final
 
 from admission.base import clock, names, namespaces
+from admission.objects.reviewed_pod import Pod
 from admission.policy import requests
-from admission.policy.documents import Pod
 from admission.policy.knowledge import Context, Knowledge, Rules
 
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"

@@ -6,14 +6,13 @@ Source: kubernetes pkg/apis/core/validation/validation.go (resource requirements
 from collections.abc import Iterable
 from typing import Final
 
-from admission.base import pod_resources, quantity
+from admission.base import fielderrors, pod_resources, quantity
 from admission.base.errors import InvalidValueError
+from admission.base.fielderrors import FieldError, FieldPath
 from admission.gpu import resources
 from admission.gpu.resources import ManagedResources
-from admission.objects import pods
-from admission.policy import documents, fielderrors
-from admission.policy.documents import Container, Pod, Quantities
-from admission.policy.fielderrors import FieldError, FieldPath
+from admission.objects import pods, reviewed_pod
+from admission.objects.reviewed_pod import Container, Pod, Quantities
 
 MAX_CONTAINERS: Final = 4096
 """Containers, and init containers, of one pod that is reviewed for quota.
@@ -55,7 +54,7 @@ def errors(pod: Pod, managed: ManagedResources) -> list[FieldError]:
     """Rules of GPU requests that the pod breaks, in the API server's own words."""
     found: list[FieldError] = []
     for member, index, container in pod.located_containers():
-        path = documents.container_path(member, index).child("resources")
+        path = reviewed_pod.container_path(member, index).child("resources")
         found += _container_errors(container, path, managed)
     return found
 

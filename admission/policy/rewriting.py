@@ -7,7 +7,9 @@ from typing import Final
 import msgspec
 
 from admission.api import views
-from admission.base import names, quantity
+from admission.base import fielderrors, names, patches, quantity
+from admission.base.fielderrors import FieldError, FieldPath
+from admission.base.patches import PatchBuilder
 from admission.gpu import resources, wishes
 from admission.gpu import rewrite as gpu_rewrite
 from admission.gpu.choosing import Reason
@@ -21,13 +23,11 @@ from admission.gpu.rewrite import (
     Rewrite,
     Wish,
 )
-from admission.objects import limit_range
+from admission.objects import limit_range, reviewed_pod
 from admission.objects.limit_range import LimitRange
-from admission.policy import documents, fielderrors, metadata_rules, originals, patches
-from admission.policy.documents import Container, Pod, Quantities
-from admission.policy.fielderrors import FieldError, FieldPath
+from admission.objects.reviewed_pod import Container, Pod, Quantities
+from admission.policy import metadata_rules, originals
 from admission.policy.knowledge import Context, Knowledge, Rules
-from admission.policy.patches import PatchBuilder
 
 _ANNOTATIONS: Final = FieldPath.of("metadata", "annotations")
 _WISHES: Final = (names.MIG_PROFILE, names.GPU_MEMORY)
@@ -188,7 +188,7 @@ def _without_returned(pod: Pod, limited: LimitedNames) -> tuple[Pod, tuple[Field
             continue
         back = originals.returned(container, records[container.name])
         if not limited.named.issuperset(back):
-            errors.append(_returned(documents.container_path(member, index), back))
+            errors.append(_returned(reviewed_pod.container_path(member, index), back))
         elif back:
             zero = dict.fromkeys(back, "0")
             changes[container.name] = views.ResourceRequirements(

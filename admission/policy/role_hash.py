@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from admission.api import views
-from admission.policy.documents import Container, PodSpec, Quantities
+from admission.objects.reviewed_pod import Container, PodSpec, Quantities
 
 _LENGTH: Final = 8
 _GO_ESCAPES: Final = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))

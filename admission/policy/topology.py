@@ -9,9 +9,8 @@ from typing import Final
 
 import msgspec
 
-from admission.base import names, structs
-from admission.policy import syntax
-from admission.policy.fielderrors import ErrorType, FieldError, FieldPath
+from admission.base import names, structs, syntax
+from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.policy.kinds import rules
 from admission.policy.kinds.rules import Finding, Row, Rule, Syntax
 

@@ -8,10 +8,10 @@ Jobs in a queue are looked at (ADR 0091).
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from admission.base import names
-from admission.policy import fielderrors, metadata_rules, topology
-from admission.policy.documents import Pod
-from admission.policy.fielderrors import FieldError
+from admission.base import fielderrors, names
+from admission.base.fielderrors import FieldError
+from admission.objects.reviewed_pod import Pod
+from admission.policy import metadata_rules, topology
 
 REFUSED_TOPOLOGY: Final = (
     topology.REQUIRED, topology.SLICE_REQUIRED, topology.SLICE_CONSTRAINTS,

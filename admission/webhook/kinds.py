@@ -9,8 +9,9 @@ import msgspec
 from admission.api import views
 from admission.base import names, structs
 from admission.base.clock import Clock
+from admission.base.fielderrors import FieldError
+from admission.base.patches import Operation
 from admission.obs import logs
-from admission.policy.fielderrors import FieldError
 from admission.policy.kinds import (
     clusterqueues,
     cohorts,
@@ -20,7 +21,6 @@ from admission.policy.kinds import (
     rules,
     workloads,
 )
-from admission.policy.patches import Operation
 from admission.webhook import decoding, responses
 from admission.webhook.decoding import GroupVersionKind, MalformedError, UserInfo
 from admission.webhook.metrics import WebhookMetrics

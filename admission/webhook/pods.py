@@ -5,8 +5,8 @@ from typing import Final
 from typing_extensions import override
 
 from admission.base import structs
+from admission.objects.reviewed_pod import Pod
 from admission.policy import pods
-from admission.policy.documents import Pod
 from admission.policy.pods import Outcome
 from admission.policy.queueing import Standing
 from admission.webhook.decoding import GroupVersionKind, Questions, Request, Review

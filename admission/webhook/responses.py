@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.policy.patches import Operation
+from admission.base.patches import Operation
 from admission.webhook import decoding
 
 WARNING_MAX: Final = 256

@@ -6,9 +6,9 @@ What is decided about a kind is told by a subclass, in a module of its own.
 from abc import ABC, abstractmethod
 from typing import Final, Generic
 
+from admission.base import fielderrors
 from admission.base.clock import Clock
 from admission.obs import logs
-from admission.policy import fielderrors
 from admission.policy.knowledge import Context, Knowledge, Rules
 from admission.policy.pods import Outcome
 from admission.webhook import decoding, responses

@@ -10,8 +10,9 @@ from admission.api import views
 from admission.api.namespacequotas import NamespaceQuota
 from admission.base.namespaces import ManagedNamespaces
 from admission.gpu import catalogue, resources
-from admission.policy import documents, offering, pods
-from admission.policy.documents import Pod
+from admission.objects import reviewed_pod
+from admission.objects.reviewed_pod import Pod
+from admission.policy import offering, pods
 from admission.policy.knowledge import Context, QueueFacts, Rules
 from admission.policy.pods import Outcome
 from admission.policy.reach import Reach
@@ -184,7 +185,7 @@ def make_pod(
 
 
 def read(document: Mapping[str, Any]) -> Pod:
-    return documents.from_dict(document)
+    return reviewed_pod.from_dict(document)
 
 
 def mutate(

@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from admission.policy import documents, jobs, pods, requests
+from admission.objects import reviewed_pod
+from admission.policy import jobs, pods, requests
 from admission.policy.jobs import Job
 from admission.policy.knowledge import Context
 from tests.policy import builders
@@ -177,7 +178,7 @@ def steps(work: Callable[[], object]) -> int:
 
 def reviews(document: dict[str, Any], cluster: Cluster) -> Callable[[], object]:
     """Both reviews of a creation."""
-    pod = documents.from_dict(document)
+    pod = reviewed_pod.from_dict(document)
 
     def work() -> None:
         pods.mutate(pod, CONTEXT, builders.RULES, cluster)
@@ -200,7 +201,7 @@ def test_the_work_of_a_review_is_linear_in_the_pod(
 def test_more_containers_than_the_most_are_refused(member: str):
     pod = containers(1)
     pod["spec"][member] = several(requests.MAX_CONTAINERS + 1, GPU)
-    outcome = pods.mutate(documents.from_dict(pod), CONTEXT, builders.RULES, plain())
+    outcome = pods.mutate(reviewed_pod.from_dict(pod), CONTEXT, builders.RULES, plain())
     text = f"spec.{member}: Too many: 4097: must have at most 4096 items"
     assert [error.text() for error in outcome.errors] == [text]
     template = {"spec": {"template": pod}}

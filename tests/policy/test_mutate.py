@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.base import names
+from admission.base import fielderrors, names
 from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Requirement
-from admission.policy import fielderrors, role_hash
+from admission.policy import role_hash
 from admission.policy.queueing import Standing
 from tests.policy import builders
 from tests.policy.builders import apply, make_cluster, make_pod, mutate

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from admission.api import views
-from admission.policy import fielderrors
+from admission.base import fielderrors
 from tests.policy.builders import (
     Cluster,
     apply,

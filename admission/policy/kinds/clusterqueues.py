@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.api import views
-from admission.policy.fielderrors import ErrorType, FieldError, FieldPath
+from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.policy.kinds import equality, marks, metadata, quotas, rules
 from admission.policy.kinds.documents import ClusterQueue
 from admission.policy.kinds.rules import Finding, Row, Rule, Syntax

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from admission.policy.fielderrors import FieldError
+from admission.base.fielderrors import FieldError
 from admission.policy.kinds import marks, quotas, rules
 from admission.policy.kinds.documents import Cohort
 from admission.policy.kinds.rules import Row, Syntax

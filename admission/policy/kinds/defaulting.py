@@ -7,9 +7,8 @@ kinds have none. Source: kueue pkg/webhooks.
 
 from typing import Final
 
-from admission.base import names
-from admission.policy import patches
-from admission.policy.patches import Operation, PatchBuilder
+from admission.base import names, patches
+from admission.base.patches import Operation, PatchBuilder
 
 _FINALIZERS: Final = patches.pointer("metadata", "finalizers")
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from admission.api import views
-from admission.policy import syntax
-from admission.policy.fielderrors import ErrorType, FieldError, FieldPath
+from admission.base import syntax
+from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.policy.kinds import marks, metadata, rules
 from admission.policy.kinds.documents import ResourceFlavor
 from admission.policy.kinds.rules import Finding, Row, Rule, Syntax

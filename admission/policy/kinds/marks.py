@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from admission.api import views
-from admission.base import names
+from admission.base import fielderrors, names
 from admission.base.errors import InvalidValueError
+from admission.base.fielderrors import FieldError, FieldPath
 from admission.gpu import names as profile_names
 from admission.gpu import offers
-from admission.policy import fielderrors
-from admission.policy.fielderrors import FieldError, FieldPath
 from admission.translate import flavors
 
 _METADATA: Final = FieldPath.of("metadata")

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Final
 
 from admission.api import views
-from admission.policy import fielderrors, syntax
-from admission.policy.fielderrors import FieldError, FieldPath
+from admission.base import fielderrors, syntax
+from admission.base.fielderrors import FieldError, FieldPath
 from admission.policy.kinds.documents import Condition
 
 LABEL_VALUE_MAX: Final = 63

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.api import views
-from admission.policy import syntax
-from admission.policy.fielderrors import ErrorType, FieldError, FieldPath
+from admission.base import syntax
+from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.policy.kinds import quantities, rules
 from admission.policy.kinds.rules import Finding, Row, Rule, Syntax
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from admission.policy.fielderrors import OMITTED, ErrorType, FieldError, FieldPath, Value
+from admission.base.fielderrors import OMITTED, ErrorType, FieldError, FieldPath, Value
 
 Subject = TypeVar("Subject")
 

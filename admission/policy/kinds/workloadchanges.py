@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from admission.base import names
+from admission.base.fielderrors import ErrorType, FieldError
 from admission.policy import gates
-from admission.policy.fielderrors import ErrorType, FieldError
 from admission.policy.kinds import equality, reviews
 from admission.policy.kinds.documents import CheckState, ReclaimablePod, Workload
 from admission.policy.kinds.reviews import Review

@@ -5,8 +5,8 @@ Errors are told sorted by field path, as everywhere where an answer collects sev
 
 from typing import Final
 
-from admission.policy import fielderrors
-from admission.policy.fielderrors import FieldError
+from admission.base import fielderrors
+from admission.base.fielderrors import FieldError
 from admission.policy.kinds import rules, workloadchanges, workloadspecs, workloadstatuses
 from admission.policy.kinds.documents import Workload
 from admission.policy.kinds.reviews import Review

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from admission.base import names
+from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.policy import gates
-from admission.policy.fielderrors import ErrorType, FieldError, FieldPath
 from admission.policy.kinds import metadata, quantities
 from admission.policy.kinds.documents import PodSet, Resources, TopologyRequest
 from admission.policy.kinds.reviews import Review

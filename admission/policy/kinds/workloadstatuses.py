@@ -9,7 +9,7 @@ from typing import Final
 
 from admission.base import quantity, structs
 from admission.base.errors import InvalidValueError
-from admission.policy.fielderrors import ErrorType, FieldError, FieldPath
+from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.policy.kinds import metadata, quantities, reviews
 from admission.policy.kinds.documents import Assignment, PodSetUpdate
 from admission.policy.kinds.reviews import Review

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.policy import fielderrors, gates
-from admission.policy.fielderrors import FieldPath
+from admission.base import fielderrors
+from admission.base.fielderrors import FieldPath
+from admission.policy import gates
 from admission.policy.kinds import (
     clusterqueues,
     cohorts,

@@ -7,8 +7,8 @@ import jsonpatch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.policy import patches
-from admission.policy.patches import PatchBuilder
+from admission.base import patches
+from admission.base.patches import PatchBuilder
 
 keys = st.text(alphabet="ab/~.-0", max_size=4)
 values = st.one_of(keys, st.integers(), st.none(), st.booleans())

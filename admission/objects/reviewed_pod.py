@@ -10,7 +10,7 @@ from typing import Any, Final
 from admission.api import views
 from admission.api.views import View
 from admission.base import structs
-from admission.policy.fielderrors import FieldPath
+from admission.base.fielderrors import FieldPath
 
 Quantities = Mapping[str, str | int]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from admission.policy import fielderrors
-from admission.policy.fielderrors import FieldPath
+from admission.base import fielderrors
+from admission.base.fielderrors import FieldPath
 
 LABELS = FieldPath.of("metadata", "labels")
 CONTAINERS = FieldPath.of("spec", "containers")

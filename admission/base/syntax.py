@@ -7,8 +7,8 @@ Source: k8s.io/apimachinery pkg/util/validation (validation.go), pkg/api/validat
 import re
 from typing import Final
 
-from admission.policy import fielderrors
-from admission.policy.fielderrors import FieldError, FieldPath
+from admission.base import fielderrors
+from admission.base.fielderrors import FieldError, FieldPath
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
