@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from admission.app import cabundles, manifests, visibility_manifests
 from admission.app.cabundles import Trusting
 from admission.base import clock as clocks
-from admission.base import metrics, patches
+from admission.base import events, metrics, patches
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.base.rounds import Rounds
@@ -31,8 +31,6 @@ from certs.rotation import Holding, Lifetimes
 
 SERVING: Final = "serving"
 AUTHORITY: Final = "authority"
-EXPIRING: Final = "CertificateExpiring"
-"""Reason of the event."""
 
 _LONGEST_ROUND_SECONDS: Final = 60.0
 _SHORTEST_ROUND_SECONDS: Final = 0.5
@@ -374,13 +372,9 @@ class Rotation:
         if self._reminded is not None and now < self._reminded + pause:
             return
         self._reminded = now
-        verb = "expires" if now < end else "has expired"
-        note = (
-            f"The webhook's certificate {verb} at {clocks.to_wire(end)}; after that no GPU pod "
-            f"can be created. It was not renewed: {problem}"
-        )
-        self._log.error("certificate expiring", note=note, expires=clocks.to_wire(end))
-        self._events.event(self._regarding(), "Warning", EXPIRING, note)
+        event = events.certificate_expiring(clocks.to_wire(end), problem, is_over=now >= end)
+        self._log.error("certificate expiring", note=event.note, expires=clocks.to_wire(end))
+        self._events.event(self._regarding(), event)
 
     @staticmethod
     def _regarding() -> dict[str, str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.app import rbac
-from admission.base import names
+from admission.base import conditions, names
 from admission.controllers.queues import finalizers
 from admission.kube import resources
 from admission.settings import Settings
@@ -26,7 +26,7 @@ _HELD: Final = sorted(one.plural for one in finalizers.RESOURCES.values())
 _GATES: Final = (names.ADMISSION_GATE, names.TOPOLOGY_GATE)
 _MAINTAINED: Final = ("generation", "managedFields", "resourceVersion")
 """Members of an object's metadata that the API server sets itself."""
-_CONDITIONS: Final = (names.POD_ADMITTED_CONDITION, names.TERMINATION_TARGET)
+_CONDITIONS: Final = (conditions.POD_ADMITTED, conditions.TERMINATION_TARGET)
 """Types of the conditions that the controller writes on pods."""
 
 

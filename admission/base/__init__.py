@@ -1,6 +1,6 @@
 """Values that every other package may use: quantities, amounts, selectors, clock, errors, threads.
 
-Also the names of labels, annotations, conditions and resources, which namespaces are managed, what
-a pod requests, and patches, field errors and the syntax of names as values. Nothing here knows of
-quota, HTTP or how objects are stored.
+Also names of labels, annotations and resources; metrics; reasons and texts of conditions and
+events; which namespaces are managed, what a pod requests, and patches, field errors and the syntax
+of names as values. Nothing here knows of quota, HTTP or how objects are stored.
 """

@@ -72,9 +72,6 @@ IS_GROUP_WORKLOAD: Final = "kueue.x-k8s.io/is-group-workload"
 JOB_MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
 JOB_SYNC_COMPLETIONS: Final = "kueue.x-k8s.io/job-completions-equal-parallelism"
 
-# Conditions of pods
-TERMINATION_TARGET: Final = "TerminationTarget"
-
 # Gates, finalizers, field managers
 ADMISSION_GATE: Final = "kueue.x-k8s.io/admission"
 TOPOLOGY_GATE: Final = "kueue.x-k8s.io/topology"
@@ -83,7 +80,6 @@ FIELD_MANAGER: Final = "gpu-admission"
 
 # This project's own keys
 OWN_DOMAIN: Final = "gpu-admission.dev"
-POD_ADMITTED_CONDITION: Final = "gpu-admission.dev/Admitted"
 HELD_WITH_PARENT: Final = "gpu-admission.dev/held-with-parent"  # on a Job of a Job
 TEMPLATE_DIGEST: Final = "gpu-admission.dev/template-digest"
 FOREIGN_TOPOLOGY_GATE: Final = "gpu-admission.dev/foreign-topology-gate"  # created with one

@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any, Final
 
 from admission.api import batch, views
-from admission.base import metrics, names
+from admission.base import events, metrics, names
 from admission.base.clock import Clock
+from admission.base.events import Events
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.base.namespaces import MANAGED, ManagedNamespaces
 from admission.controllers import watched
@@ -43,7 +44,6 @@ from admission.controllers.workloads.following import Following
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
 from admission.controllers.writing.backlog import Backlog
-from admission.controllers.writing.events import Events
 from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.pace import Pace
 from admission.controllers.writing.timers import Timers
@@ -82,8 +82,6 @@ _LEAVING_SECONDS: Final = 1.0
 """After an owner was deleted, until its Workload is looked at again."""
 _ODD_SECONDS: Final = 60.0
 """Between two looks at a Workload that cannot be dealt with."""
-_NOT_UNDERSTOOD: Final = "NotUnderstood"
-"""Reason of the event on an object that breaks a rule, though the API server stored it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +309,7 @@ class Core:
         """Says on an object that it is not taken as it is."""
         if self._leading:
             regarding = writes.reference(resource, view.metadata)
-            self._events.event(regarding, "Warning", _NOT_UNDERSTOOD, f"Left out: {problem}")
+            self._events.event(regarding, events.left_out(problem))
 
     def _lose_workload(self, view: views.Object) -> None:
         key = WorkloadKey(*mirrors.key_of(view))

@@ -4,17 +4,16 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from admission.api import views
-from admission.base import clock, metrics
+from admission.base import clock, events, metrics
 from admission.base.clock import Clock
+from admission.base.events import Event, Events
 from admission.base.names import WorkloadKey
 from admission.controllers.jobs.jobs import Jobs
 from admission.controllers.pods.podindex import PodIndex
 from admission.controllers.queues.accounting import Accounting
 from admission.controllers.trace import Trace
 from admission.controllers.workloads import repeats
-from admission.controllers.workloads.repeats import Told
 from admission.controllers.writing import writes
-from admission.controllers.writing.events import Events
 from admission.controllers.writing.sparing import SparingEvents
 from admission.controllers.writing.writes import Outcome, Purpose, Write
 from admission.engine.decisions import Evict
@@ -23,7 +22,7 @@ from admission.owners import pod as pod_owner
 
 
 class Effects:
-    """Knows whose writes they are; notes and reasons of events are Kueue's."""
+    """Knows whose writes they are."""
 
     def __init__(
         self, pods: PodIndex, jobs: Jobs, accounting: Accounting, events: Events, clock: Clock
@@ -57,8 +56,8 @@ class Effects:
             case Purpose.RELEASE_POD:
                 self._released(key, outcome.object)
             case Purpose.STOP_POD:
-                for note in outcome.write.notes:
-                    self._events.event(outcome.write.regarding, "Normal", "Stopped", note)
+                for event in outcome.write.events:
+                    self._events.event(outcome.write.regarding, event)
             case _:
                 pass
 
@@ -69,19 +68,19 @@ class Effects:
         elif job is not None:
             self._accounting.created("Job", job.metadata, now)
 
-    def _repeat(self, key: WorkloadKey, workload: views.Workload, told: Iterable[Told]) -> None:
+    def _repeat(self, key: WorkloadKey, workload: views.Workload, told: Iterable[Event]) -> None:
         """Says again on a Workload what it says; who has a pod reads the pod."""
         if self._pods.pod_of(key) is None:
-            for type_, reason, note in told:
-                self._sparing.event(writes.workload_reference(workload), type_, reason, note)
+            for event in told:
+                self._sparing.event(writes.workload_reference(workload), event)
 
     def _followed(self, key: WorkloadKey, write: Write) -> None:
         pod = self._pods.pod_of(key)
         if pod is None:
             return
         regarding = writes.reference(resources.PODS, pod.metadata)
-        for note in write.notes:
-            self._events.event(regarding, "Normal", "UpdatedWorkload", note)
+        for event in write.events:
+            self._events.event(regarding, event)
 
     def _released(self, key: WorkloadKey, pod: views.Pod) -> None:
         workload = self._pods.workloads.get(key)
@@ -91,9 +90,8 @@ class Effects:
         now, is_group = self._clock.now(), bool(pod_owner.group_name(pod))
         _count_release(pod, admission.cluster_queue, now)
         self._accounting.released(workload, is_group=is_group, now=now)
-        note = f"Admitted by clusterQueue {admission.cluster_queue}"
         regarding = writes.reference(resources.PODS, pod.metadata)
-        self._events.event(regarding, "Normal", "Started", note)
+        self._events.event(regarding, events.started(admission.cluster_queue))
 
 
 def _count_release(pod: views.Pod, cluster_queue: str, now: datetime) -> None:

@@ -5,24 +5,20 @@ was last read.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from admission.api import views
 from admission.api.held import HeldWorkload
+from admission.base import events
+from admission.base.events import Events
 from admission.base.names import WorkloadKey
 from admission.controllers.scheduling import Scheduling
 from admission.controllers.seeing.mirrors import Change
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
-from admission.controllers.writing.events import Events
 from admission.kube import decoding, errors
 from admission.kube.api import Undecodable
 from admission.kube.reflector import Replaced
-
-_REASON: Final = "Unreadable"
-_NOTE: Final = "The Workload cannot be read: {}. {} Correct it or delete it."
-_HOLDS: Final = "The quota it holds stays held."
-_IGNORED: Final = "It is left alone."
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +61,8 @@ class Quarantine:
         if known == found.resource_version:
             return
         holds = held is not None and held.status.admission is not None
-        self._events.event(
-            _reference(key, held),
-            "Warning",
-            _REASON,
-            _NOTE.format(found.error, _HOLDS if holds else _IGNORED),
-        )
+        unreadable = events.unreadable(str(found.error), holds=holds)
+        self._events.event(_reference(key, held), unreadable)
 
     def release(self, key: WorkloadKey) -> None:
         """The Workload could be read."""

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from admission.api import views
-from admission.base import metrics
+from admission.base import conditions, metrics
 from admission.base.clock import Clock
+from admission.base.events import Events
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers.devices.surroundings import Charges
 from admission.controllers.explaining import Explainer
@@ -13,11 +14,10 @@ from admission.controllers.queues.accounting import Accounting
 from admission.controllers.queues.prices import Prices
 from admission.controllers.workloads import evictions, statuses
 from admission.controllers.writing import writes
-from admission.controllers.writing.events import Events
 from admission.controllers.writing.pace import Pace
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.engine import decisions, model
-from admission.objects import conditions, facts
+from admission.objects import facts
 from admission.obs import logs
 from admission.state import overcommitment
 from admission.state.world import State
@@ -304,8 +304,8 @@ class Scheduling:
             self._accounting.preempted(evict.preemptor_cluster_queue, evict.preemption_reason)
             preemptor = self._state.workload(evict.preemptor)
             told = evictions.told(outcome.object, evict, preemptor)
-            for regarding, reason, note, cause in told:
-                self._events.event(regarding, "Normal", reason, note, cause=cause)
+            for regarding, event in told:
+                self._events.event(regarding, event)
         if was_written or not is_conflict:
             del self._evicts[key]
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
+from admission.base import conditions
 from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers.explaining import OF_BLOCKERS, Explainer
@@ -11,7 +12,6 @@ from admission.controllers.pods.podindex import PodIndex
 from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.pace import Pace
 from admission.engine.decisions import Reason, Wait
-from admission.objects import conditions
 from admission.state.world import State
 
 _PAUSE_SECONDS: Final = 0.2

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from admission.api import views
-from admission.base import names, quantity
+from admission.base import conditions, names, quantity
 from admission.base.errors import InvalidValueError
 from admission.base.names import WorkloadKey
 from admission.controllers.pods import podconditions
 from admission.controllers.writing.writes import Outcome, Purpose
 from admission.engine import decisions
-from admission.objects import conditions, facts
+from admission.objects import facts
 from admission.obs import logs
 
 _UNJUDGED: Final = decisions.Reason.PENDING_EVALUATION.value
@@ -91,8 +91,8 @@ class Trace:
             fields[field] = write.name
             if write.purpose is Purpose.ADOPT_POD:
                 fields["local_queue"] = outcome.object.metadata.label(names.QUEUE_LABEL)
-            if write.notes:
-                fields["message"] = "; ".join(write.notes)
+            if write.events:
+                fields["message"] = "; ".join(event.note for event in write.events)
             self._log.info(message, **fields)
 
     def _tell_eviction(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from admission.base import names
+from admission.base import conditions, names
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 
@@ -106,7 +106,7 @@ def _cluster_queue(api: Api, namespace: str, queue: str) -> str:
 
 
 def _without_workload(pod: Document, queue: str) -> Answer:
-    own = _condition(pod, names.POD_ADMITTED_CONDITION)
+    own = _condition(pod, conditions.POD_ADMITTED)
     return Answer(
         pod=_name(pod),
         state=State.NO_WORKLOAD,
@@ -122,7 +122,7 @@ def _without_workload(pod: Document, queue: str) -> Answer:
 def _from_workload(pod: Document, workload: Document, cluster_queue: str) -> Answer:
     state, condition = _state(workload)
     admission = workload.get("status", {}).get("admission") or {}
-    own = _condition(pod, names.POD_ADMITTED_CONDITION)
+    own = _condition(pod, conditions.POD_ADMITTED)
     detail = own if state is State.WAITING and own.get("status") == "False" else condition
     return Answer(
         pod=_name(pod),

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
+from typing_extensions import override
 
 from admission.base import clock as clocks
 from admission.base import patches
 from admission.base.clock import Clock
+from admission.base.events import Event, Events
 from admission.kube import errors, resources
 from admission.kube.api import Api
 from admission.obs import logs
@@ -37,7 +39,6 @@ class _Report:
     type: str
     reason: str
     cause: str
-    action: str
     note: str = field(compare=False)
 
 
@@ -64,7 +65,7 @@ class _Nothing(msgspec.Struct):
     """Answers are of no interest."""
 
 
-class EventRecorder:
+class EventRecorder(Events):
     """Reports events; `event` may be called from any thread and never blocks.
 
     The first of equal reports is written at once, the second as a series, further ones are
@@ -123,35 +124,21 @@ class EventRecorder:
             self._thread.join(timeout_seconds)
         self._stopping.set()
 
-    def event(
-        self,
-        regarding: Mapping[str, Any],
-        type_: str,
-        reason: str,
-        note: str,
-        *,
-        action: str = "",
-        cause: str = "",
-    ) -> None:
-        """Reports something that happened to an object.
+    @override
+    def event(self, regarding: Mapping[str, Any], event: Event) -> None:
+        """Reports something that happened to an object; its note is cut at 1 KiB.
 
         Args:
             regarding: reference to the object: apiVersion, kind, name, namespace, uid.
-            type_: ``Normal`` or ``Warning``.
-            reason: CamelCase word.
-            note: a sentence, cut at 1 KiB.
-            action: what was done; the reason by default.
-            cause: reports about the object that share type, reason, action and cause are one
-                series, which keeps the first note; the note by default.
+            event: what it says.
         """
         report = _Report(
             namespace=regarding.get("namespace") or _DEFAULT_NAMESPACE,
             regarding=msgspec.json.encode(regarding, order="deterministic"),
-            type=type_,
-            reason=reason,
-            cause=cause or note,
-            action=action or reason,
-            note=_cut(note),
+            type=event.type,
+            reason=event.reason,
+            cause=event.cause or event.note,
+            note=_cut(event.note),
         )
         try:
             self._queue.put_nowait(report)
@@ -232,7 +219,7 @@ class EventRecorder:
             "reportingInstance": self._instance,
             "type": report.type,
             "reason": report.reason,
-            "action": report.action,
+            "action": report.reason,
             "note": report.note,
             "regarding": regarding,
         }

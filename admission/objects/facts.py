@@ -1,8 +1,7 @@
 """What is plain to see of a Workload, whoever owns it."""
 
 from admission.api import views
-from admission.base import names
-from admission.objects import conditions
+from admission.base import conditions, names
 
 
 def key(workload: views.Workload) -> names.WorkloadKey:

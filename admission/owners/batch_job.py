@@ -14,10 +14,11 @@ import msgspec
 from typing_extensions import override
 
 from admission.api import batch, views
-from admission.base import names, patches
+from admission.base import conditions, names, patches
+from admission.base.conditions import Text
 from admission.objects import facts
 from admission.owners import injection, prebuilt
-from admission.owners.framework import Kind, Outcome, Owner, Reclaims, Resizes, Restores
+from admission.owners.framework import Kind, Owner, Reclaims, Resizes, Restores
 from admission.owners.injection import Injection
 from admission.owners.workload import (
     MissingPriorityClassError,
@@ -56,10 +57,6 @@ _OUR_LABELS: Final = (
     names.LOCAL_QUEUE_NAME_LABEL,
     names.CLUSTER_QUEUE_NAME_LABEL,
 )
-_OWNER_GONE: Final = Outcome("OwnerNotFound", "The workload's owner no longer exists")
-_MISSING: Final = Outcome(
-    "NoMatchingWorkload", "Missing Workload; unable to restore pod templates"
-)
 _TRUE: Final = frozenset(["1", "t", "T", "true", "TRUE", "True"])
 
 
@@ -87,17 +84,17 @@ class JobOwner(Owner, Reclaims, Restores, Resizes):
         return is_ready(self.view)
 
     @override
-    def finished(self) -> Outcome | None:
+    def finished(self) -> Text | None:
         if self.view.metadata.deletion_timestamp:
-            return _OWNER_GONE
+            return conditions.OWNER_NOT_FOUND
         ended = outcome(self.view)
         if ended is None:
             return None
-        return Outcome("Succeeded" if ended.type == "Complete" else "Failed", ended.message)
+        return conditions.owner_finished(ended.message, succeeded=ended.type == "Complete")
 
     @override
-    def missing_workload(self) -> Outcome:
-        return _MISSING
+    def missing_workload(self) -> Text:
+        return conditions.WORKLOAD_MISSING
 
     @override
     def start(self, of: views.Workload, given: Injection) -> patches.Patch:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from admission.api import views
+from admission.base.conditions import Text
 from admission.base.names import WorkloadKey
 from admission.base.patches import Patch
 from admission.owners import prebuilt, workload
@@ -77,14 +78,6 @@ class Kind:
         return self.api_version.rpartition("/")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How an owner has ended, with the reason and message of its Workload's condition."""
-
-    reason: str
-    message: str
-
-
 class Owner(Protocol):
     """One owner, as last seen."""
 
@@ -110,11 +103,11 @@ class Owner(Protocol):
         """Return whether all its pods are ready, or have succeeded."""
         ...
 
-    def finished(self) -> Outcome | None:
+    def finished(self) -> Text | None:
         """Return how it has ended, or None while it has not."""
         ...
 
-    def missing_workload(self) -> Outcome:
+    def missing_workload(self) -> Text:
         """Return why it is stopped when it runs and has no Workload."""
         ...
 

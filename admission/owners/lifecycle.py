@@ -13,10 +13,11 @@ from enum import Enum, auto
 from typing import Final
 
 from admission.api import views
-from admission.base import names
-from admission.objects import conditions, facts
+from admission.base import conditions, names
+from admission.base.conditions import Text
+from admission.objects import facts
 from admission.owners import prebuilt
-from admission.owners.framework import Kind, Outcome, Owner, Resizes, Restores
+from admission.owners.framework import Kind, Owner, Resizes, Restores
 from admission.owners.workload import differs
 
 
@@ -66,15 +67,11 @@ NOTHING: Final = Next(Step.NOTHING)
 _WAIT: Final = Next(Step.WAIT)
 _CLEAR: Final = Next(Step.CLEAR_RESERVATION)
 _FOLLOW: Final = Next(Step.FOLLOW)
-_DELETED: Final = Next(Step.STOP, "WorkloadDeleted", "Workload is deleted")
-_NOT_ADMITTED: Final = Next(Step.STOP, "NotAdmitted", "Not admitted by cluster queue")
-_NO_MATCH: Final = Next(
-    Step.STOP,
-    "NoMatchingWorkload",
-    "No matching Workload; restoring pod templates according to existent Workload",
-)
-_NONE_NAMED: Final = Next(Step.STOP, "NoMatchingWorkload", prebuilt.MISSING)
-_OUT_OF_SYNC: Final = Next(Step.FINISH, prebuilt.OUT_OF_SYNC, prebuilt.OUT_OF_SYNC_NOTE)
+_DELETED: Final = Next(Step.STOP, *conditions.WORKLOAD_DELETED)
+_NOT_ADMITTED: Final = Next(Step.STOP, *conditions.STOPPED_NOT_ADMITTED)
+_NO_MATCH: Final = Next(Step.STOP, *conditions.OTHER_COUNT)
+_NONE_NAMED: Final = Next(Step.STOP, *conditions.NAMED_WORKLOAD_MISSING)
+_OUT_OF_SYNC: Final = Next(Step.FINISH, *conditions.OUT_OF_SYNC)
 
 
 def next_step(
@@ -136,7 +133,7 @@ def _next_step(owner: Owner, workload: views.Workload | None) -> Next:
     return _of_live_owner(owner, workload)
 
 
-def _of_ended_owner(owner: Owner, workload: views.Workload, end: Outcome) -> Next:
+def _of_ended_owner(owner: Owner, workload: views.Workload, end: Text) -> Next:
     if workload.metadata.deletion_timestamp:
         return _remove_finalizer(owner.kind, workload)
     is_stopping = owner.kind.is_deleted_to_stop and bool(owner.view.metadata.deletion_timestamp)
@@ -178,7 +175,8 @@ def _of_live_owner(owner: Owner, workload: views.Workload) -> Next:
 def _of_running(owner: Owner, workload: views.Workload) -> Next:
     evicted = workload.status.condition(conditions.EVICTED)
     if evicted is not None and evicted.status == "True":
-        return Next(Step.STOP, f"WorkloadEvictedDueTo{evicted.reason}", evicted.message)
+        why = conditions.stopped_by_eviction(evicted.reason, evicted.message)
+        return Next(Step.STOP, *why)
     if not workload.status.is_true(conditions.ADMITTED):
         return _NOT_ADMITTED
     resizes, reclaims = owner.resizes(), owner.reclaims()

@@ -11,9 +11,10 @@ from typing import Any, Final
 from typing_extensions import override
 
 from admission.api import views
-from admission.base import names, patches
+from admission.base import conditions, names, patches
+from admission.base.conditions import Text
 from admission.owners import injection
-from admission.owners.framework import Kind, Outcome, Owner
+from admission.owners.framework import Kind, Owner
 from admission.owners.injection import Injection
 from admission.owners.workload import (
     annotations,
@@ -27,11 +28,6 @@ from admission.owners.workload import (
 
 KIND: Final = Kind(api_version="v1", name="Pod", holds_workload=False, is_deleted_to_stop=True)
 _READY: Final = "Ready"
-_OWNER_GONE: Final = Outcome("OwnerNotFound", "The workload's owner no longer exists")
-_DELETED: Final = Outcome("WorkloadDeleted", "Workload is deleted")
-_MISSING: Final = Outcome(
-    "NoMatchingWorkload", "Missing Workload; unable to restore pod templates"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +54,19 @@ class PodOwner(Owner):
         return is_ready(self.view)
 
     @override
-    def finished(self) -> Outcome | None:
+    def finished(self) -> Text | None:
         if self.view.metadata.deletion_timestamp:
-            return _OWNER_GONE
+            return conditions.OWNER_NOT_FOUND
         if not is_terminal(self.view):
             return None
-        reason = "Succeeded" if self.view.status.phase == "Succeeded" else "Failed"
-        return Outcome(reason, self.view.status.message)
+        status = self.view.status
+        return conditions.owner_finished(status.message, succeeded=status.phase == "Succeeded")
 
     @override
-    def missing_workload(self) -> Outcome:
-        was_admitted = self.view.metadata.annotation(names.WORKLOAD_ANNOTATION)
-        return _DELETED if was_admitted == KIND.key_of(self.view).name else _MISSING
+    def missing_workload(self) -> Text:
+        if self.view.metadata.annotation(names.WORKLOAD_ANNOTATION) == KIND.key_of(self.view).name:
+            return conditions.WORKLOAD_DELETED  # the pod was admitted by it
+        return conditions.WORKLOAD_MISSING
 
     @override
     def start(self, of: views.Workload, given: Injection) -> patches.Patch:

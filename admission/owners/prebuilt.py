@@ -10,13 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from admission.api import views
-from admission.base import names, quantity
+from admission.base import conditions, names, quantity
+from admission.base.conditions import Text
 from admission.base.names import WorkloadKey
-
-OUT_OF_SYNC: Final = "OutOfSync"
-OUT_OF_SYNC_NOTE: Final = "The prebuilt workload is out of sync with its user job"
-NOT_FOUND: Final = "PrebuiltWorkloadNotFound"
-MISSING: Final = "missing workload"
 
 _CONTAINERS: Final = ("containers", "initContainers")
 _AMOUNTS: Final = frozenset({"requests", "limits"})
@@ -77,18 +73,19 @@ def may_adopt(workload: views.Workload, owner: views.Object) -> bool:
     return is_free and not workload.metadata.deletion_timestamp
 
 
-def missing(key: WorkloadKey, found: views.Workload | None) -> str:
+def missing(key: WorkloadKey, found: views.Workload | None) -> Text:
     """Return why an owner has no Workload though it names one.
 
     Args:
         key: identity of the named one.
         found: what is there under that name.
     """
-    note = f'Prebuilt workload "{key.text()}" not found'
-    controller = None if found is None else found.metadata.controller()
+    if found is None:
+        return conditions.prebuilt_not_found(key.text())
+    controller = found.metadata.controller()
     if controller is None:
-        return note if found is None else f"{note}: it is being deleted"
-    return f"{note}: it is controlled by {controller.kind} {controller.name}"
+        return conditions.prebuilt_is_deleted(key.text())
+    return conditions.prebuilt_is_controlled(key.text(), controller.kind, controller.name)
 
 
 def adoption(

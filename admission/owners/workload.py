@@ -1,7 +1,7 @@
 """The Workload of an owner of any kind: its name, and what it takes over from its owner.
 
 Source: kueue pkg/controller/jobframework/workload_names.go and reconciler.go
-(UpdateAdmissionGatedBy, UpdateWorkloadPriority, QueueNameChange); notes are Kueue's.
+(UpdateAdmissionGatedBy, UpdateWorkloadPriority, QueueNameChange).
 """
 
 import hashlib
@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.api import views
-from admission.base import names
-from admission.objects import conditions, facts
+from admission.base import conditions, events, names
+from admission.base.events import Event
+from admission.objects import facts
 
 _MAX_NAME: Final = 253
 _HASH_LENGTH: Final = 5
@@ -201,7 +202,7 @@ def may_change_class(owner: views.Object, workload: views.Workload) -> bool:
 
 def changes_for(
     owner: views.Object, workload: views.Workload, classes: Mapping[str, int]
-) -> tuple[dict[str, Any], tuple[str, ...]]:
+) -> tuple[dict[str, Any], tuple[Event, ...]]:
     """Return what a Workload takes over from its owner now, and what events say about it.
 
     Args:
@@ -211,11 +212,11 @@ def changes_for(
     """
     changes: dict[str, Any] = {}
     spec: dict[str, Any] = {}
-    notes: list[str] = []
+    told: list[Event] = []
     label = owner.metadata.label(names.PRIORITY_CLASS_LABEL)
     if may_change_class(owner, workload) and label in classes:
         spec = _of_workload_class(label, classes[label])
-        notes.append(class_changed(workload))
+        told.append(class_changed(workload))
     if facts.is_pending(workload) and names_other_queue(owner, workload):
         spec["queueName"] = owner.metadata.label(names.QUEUE_LABEL)
     if spec:
@@ -223,18 +224,18 @@ def changes_for(
     if facts.is_pending(workload) and has_other_gates(owner, workload):
         gates = {names.ADMISSION_GATED_BY: gates_of(owner) or None}
         changes["metadata"] = {"annotations": gates}
-        notes.append(gates_changed(owner))
-    return changes, tuple(notes)
+        told.append(gates_changed(owner))
+    return changes, tuple(told)
 
 
-def class_changed(workload: views.Workload) -> str:
-    """Return what an event says: the Workload takes over another WorkloadPriorityClass."""
-    return f"Updated workload priority class: {facts.key(workload).text()}"
+def class_changed(workload: views.Workload) -> Event:
+    """Return the event: the Workload takes over another WorkloadPriorityClass."""
+    return events.updated_priority_class(facts.key(workload).text())
 
 
-def gates_changed(owner: views.Object) -> str:
-    """Return what an event says: the Workload takes over which admission gates are left."""
-    return f'Updated workload AdmissionGatedBy to "{gates_of(owner)}"'
+def gates_changed(owner: views.Object) -> Event:
+    """Return the event: the Workload takes over which admission gates are left."""
+    return events.updated_gates(gates_of(owner))
 
 
 def gates_of(owner: views.Object) -> str:

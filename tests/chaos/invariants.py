@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from admission.base import names, quantity
+from admission.base import conditions, names, quantity
 from admission.base.clock import SystemClock
 from tests.controlplane import waiting
 from tests.controlplane.rest import Rest
@@ -189,7 +189,7 @@ def _unsettled_pod(world: World, pod: Json) -> Iterator[str]:
         yield f"pod {_text(pod)} has no Workload"
         return
     admitted = has(workloads[0], "Admitted")
-    said = condition(pod, names.POD_ADMITTED_CONDITION)
+    said = condition(pod, conditions.POD_ADMITTED)
     if is_gated(pod) and admitted:
         yield f"pod {_text(pod)} is gated though its Workload is admitted"
     elif not is_gated(pod) and (not admitted or has(workloads[0], "Evicted")):

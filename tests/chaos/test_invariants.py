@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from admission.base import names
+from admission.base import conditions, names
 from tests.chaos import invariants
 from tests.chaos.invariants import Json, World
 
@@ -51,7 +51,7 @@ def workload(pod: str, gpus: int, *true: str, queue: str = "main") -> Json:
 
 
 def pod(name: str, *, gated: bool = False, waits: bool = False) -> Json:
-    said = {"type": names.POD_ADMITTED_CONDITION, "status": "False", "message": "short of 1"}
+    said = {"type": conditions.POD_ADMITTED, "status": "False", "message": "short of 1"}
     return {
         "metadata": {"namespace": "team", "name": name, "uid": name},
         "spec": {"schedulingGates": [{"name": names.ADMISSION_GATE}] if gated else []},

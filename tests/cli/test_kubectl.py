@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from admission.api import crds
-from admission.base import names
+from admission.base import conditions, names
 from admission.cli.kubectl import main
 from admission.kube import resources
 from admission.kube.rest import StoreServer
@@ -117,7 +117,7 @@ OURS = {names.MANAGED_LABEL: "true", names.QUEUE_LABEL: "lq"}
 
 
 def test_a_waiting_pod_is_told_what_its_own_condition_says(world: World) -> None:
-    own = condition(names.POD_ADMITTED_CONDITION, "False", "WaitingForQuota", "1 more GPU needed")
+    own = condition(conditions.POD_ADMITTED, "False", "WaitingForQuota", "1 more GPU needed")
     uid = world.add_pod("p", own, labels=OURS)
     world.add_workload("w", uid, condition("QuotaReserved", "False", "WaitingForQuota", "short"))
 

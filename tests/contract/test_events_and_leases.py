@@ -1,6 +1,7 @@
 """What recorder and election write is what a server takes."""
 
 from admission.base.clock import SystemClock
+from admission.base.events import Event
 from admission.kube import resources
 from admission.kube.api import Api
 from admission.kube.events import EventRecorder
@@ -20,7 +21,7 @@ def test_events_are_taken_and_repeats_become_a_series(api: Api, namespace: str):
     }
     recorder = EventRecorder(api, "gpu-admission", SystemClock())
     for note in ("Admitted by clusterQueue q", "Admitted by clusterQueue q", "ä" * 2000):
-        recorder.event(regarding, "Normal", "Started", note)
+        recorder.event(regarding, Event("Normal", "Started", note))
     recorder.drain()
     assert recorder.failed == 0
     events = {event["note"][:3]: event for event in api.list(resources.EVENTS, namespace).items}
@@ -32,7 +33,7 @@ def test_events_are_taken_and_repeats_become_a_series(api: Api, namespace: str):
 def test_events_of_cluster_scoped_objects_are_taken(api: Api, namespace: str):
     recorder = EventRecorder(api, "gpu-admission", SystemClock())
     queue = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "name": namespace}
-    recorder.event(queue, "Warning", "Stopped", "no flavor")
+    recorder.event(queue, Event("Warning", "Stopped", "no flavor"))
     recorder.drain()
     assert recorder.failed == 0
 

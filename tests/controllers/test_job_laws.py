@@ -6,10 +6,9 @@ import hypothesis
 from hypothesis import strategies as st
 
 from admission.api import batch
-from admission.base import names, patches
+from admission.base import conditions, names, patches
 from admission.kube import errors, resources
 from admission.kube.api import Document
-from admission.objects import conditions
 from admission.owners import batch_job
 from tests.controllers.jobobjects import job
 from tests.controllers.world import World, ready_world

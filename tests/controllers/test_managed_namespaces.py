@@ -3,13 +3,12 @@
 from typing import Any
 
 from admission.api import batch, views
-from admission.base import names, patches
+from admission.base import conditions, names, patches
 from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Requirement
 from admission.controllers import core
 from admission.kube import resources
 from admission.kube.reflector import Replaced
-from admission.objects import conditions
 from admission.owners import batch_job
 from tests.controllers.jobobjects import job
 from tests.controllers.test_adoption import add_pod_in_doubt

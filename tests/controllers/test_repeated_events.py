@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from admission.base import metrics, names, patches
+from admission.base.events import Event
 from admission.controllers.writing.sparing import SparingEvents
 from admission.kube import resources
 from tests.clocks import FakeClock
@@ -90,16 +91,8 @@ class Kept:
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    def event(
-        self,
-        regarding: Mapping[str, Any],
-        type_: str,
-        reason: str,
-        note: str,
-        *,
-        cause: str = "",
-    ) -> None:
-        self.notes.append(note)
+    def event(self, regarding: Mapping[str, Any], event: Event) -> None:
+        self.notes.append(event.note)
 
 
 def test_fifty_at_once_and_five_a_second_are_passed_on_and_the_others_counted() -> None:
@@ -108,7 +101,7 @@ def test_fifty_at_once_and_five_a_second_are_passed_on_and_the_others_counted() 
 
     def tell(times: int) -> None:
         for _ in range(times):
-            sparing.event({}, "Normal", "QuotaReserved", str(len(kept.notes)))
+            sparing.event({}, Event("Normal", "QuotaReserved", str(len(kept.notes))))
 
     left_out = metrics.EVENTS_LEFT_OUT._value.get()
     tell(60)

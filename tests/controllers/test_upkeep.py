@@ -8,7 +8,7 @@ from admission.api import views
 from admission.base import names, patches
 from admission.controllers.workloads import evictions
 from admission.kube import resources
-from admission.objects import conditions
+from admission.objects import condition_list
 from tests.controllers.world import (
     World,
     cluster_queue,
@@ -404,7 +404,7 @@ def say(world: World, kind: str, status: str, reason: str, name: str = "other") 
         last_transition_time="2026-01-01T00:00:00Z",
     )  # fmt: skip
     kept = [one for one in found if one.type != kind]
-    change = {"status": {"conditions": conditions.to_wire([*kept, made])}}
+    change = {"status": {"conditions": condition_list.to_wire([*kept, made])}}
     world.store.patch(resources.WORKLOADS, name, patches.merge(change), "ml", subresource="status")
 
 

@@ -1,13 +1,14 @@
 """A controller core on an embedded store, turned by hand: no threads, no waiting."""
 
+import threading
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
-from threading import Event
 from typing import Any
 
 from admission.api import crds, views
-from admission.base import names, patches
+from admission.base import conditions, names, patches
+from admission.base.events import Event
 from admission.base.namespaces import MANAGED, ManagedNamespaces
 from admission.controllers import core, watched
 from admission.controllers.core import Core
@@ -43,16 +44,8 @@ class RecordedEvents:
     def __init__(self) -> None:
         self.recorded: list[tuple[str, str, str]] = []
 
-    def event(
-        self,
-        regarding: Mapping[str, Any],
-        type_: str,
-        reason: str,
-        note: str,
-        *,
-        cause: str = "",
-    ) -> None:
-        self.recorded.append((regarding["name"], reason, note))
+    def event(self, regarding: Mapping[str, Any], event: Event) -> None:
+        self.recorded.append((regarding["name"], event.reason, event.note))
 
 
 class World:
@@ -81,7 +74,7 @@ class World:
         self.shown: dict[Resource, tuple[views.Object, ...]] = {}
         self.unlisted: set[Resource] = set()
         self._queue: deque[Write] = deque()
-        self._sender = Sender(self.store, self.clock, Event())
+        self._sender = Sender(self.store, self.clock, threading.Event())
         self.config = config
         self.state = State(config)
         self.core = Core(
@@ -208,9 +201,8 @@ class World:
 
     def condition(self, name: str) -> views.PodCondition | None:
         """Our condition on a pod."""
-        wanted = names.POD_ADMITTED_CONDITION
-        conditions = self.pod(name).status.conditions or ()
-        return next((c for c in conditions if c.type == wanted), None)
+        found = self.pod(name).status.conditions or ()
+        return next((c for c in found if c.type == conditions.POD_ADMITTED), None)
 
     def status_of(self, queue: str) -> dict[str, Any]:
         found = self.store.get(resources.CLUSTER_QUEUES, queue)

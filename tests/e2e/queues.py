@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from admission.base import names
+from admission.base import conditions, names
 from tests.controlplane import nodes
 from tests.e2e import objects
 from tests.e2e.pools import POOL_LABEL, Pool, condition
@@ -51,13 +51,13 @@ def waiting_pods(team: Pool) -> list[objects.Json]:
         pod
         for pod in team.pods("Pending")
         if pod["spec"].get("schedulingGates")
-        and condition(pod, names.POD_ADMITTED_CONDITION).get("status") == "False"
+        and condition(pod, conditions.POD_ADMITTED).get("status") == "False"
     ]
 
 
 def reasons(team: Pool) -> set[str]:
     """Why the waiting pods wait."""
-    return {condition(p, names.POD_ADMITTED_CONDITION)["reason"] for p in waiting_pods(team)}
+    return {condition(p, conditions.POD_ADMITTED)["reason"] for p in waiting_pods(team)}
 
 
 def usage(system: Installed, team: Pool) -> set[str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.base import names
+from admission.base import conditions, names
 from tests.controlplane import nodes, waiting
 from tests.e2e import objects
 from tests.e2e.pools import POOL_LABEL, Pool, condition
@@ -117,7 +117,7 @@ def test_a_wish_for_memory_becomes_a_slice_and_a_sick_gpu_shrinks_what_comes_nex
     assert "gpu-slices in flavor" in capacity(team)["message"]
     ask_for_memory(team, "second", "8Gi")
     (second,) = waiting.until(lambda: waiting_pods(team), what="the second pod says why it waits")
-    why = condition(second, names.POD_ADMITTED_CONDITION)["message"]
+    why = condition(second, conditions.POD_ADMITTED)["message"]
     assert f"{names.GPU_SLICES} in flavor {sliced}: asks 1, 0 free now, at most 1" in why
     assert "(2 more promised, do not exist)" in why
     assert [pod["metadata"]["name"] for pod in team.pods("Running")] == ["first"]

@@ -274,7 +274,7 @@ class Installed:
     def condition(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Our condition on a pod."""
         conditions = self.pod(namespace, name).get("status", {}).get("conditions", [])
-        return next((c for c in conditions if c["type"] == names.POD_ADMITTED_CONDITION), None)
+        return next((c for c in conditions if c["type"] == conditions.POD_ADMITTED), None)
 
     def wait_condition(self, namespace: str, name: str) -> dict[str, Any]:
         """Waits until a pod says why it waits; the condition."""

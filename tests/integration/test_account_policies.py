@@ -19,7 +19,7 @@ import pytest
 from admission.api import batch, crds, views
 from admission.app import cabundles, manifests, rbac, scope, visibility_manifests
 from admission.app.connection import Target
-from admission.base import names, patches
+from admission.base import conditions, names, patches
 from admission.controllers.pods import podconditions
 from admission.kube import apply
 from admission.owners import batch_job
@@ -199,7 +199,7 @@ def test_why_a_pod_waits_and_why_it_ends_is_written_into_its_status(guarded: Gua
     assert target is not None
     written = guarded.send(f"{path}/status", target)
     types = {one["type"] for one in written["status"]["conditions"]}
-    assert types >= {names.POD_ADMITTED_CONDITION, "TerminationTarget"}
+    assert types >= {conditions.POD_ADMITTED, "TerminationTarget"}
 
 
 def test_a_pod_of_ours_is_deleted(guarded: Guarded) -> None:
@@ -320,7 +320,7 @@ def test_a_running_pod_is_not_changed(guarded: Guarded) -> None:
 @pytest.mark.parametrize("namespace", ["kube-system", SYSTEM, DRIVERS])
 def test_pods_of_excluded_namespaces_are_not_touched(guarded: Guarded, namespace: str) -> None:
     path = guarded.pod(namespace)
-    condition = {"type": names.POD_ADMITTED_CONDITION, "status": "False"}
+    condition = {"type": conditions.POD_ADMITTED, "status": "False"}
     for at, body in (
         (path, {"spec": {"containers": IMAGE}}),
         (path, {"metadata": {"labels": {"a": "b"}}}),

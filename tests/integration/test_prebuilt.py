@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from admission.base import names
+from admission.base import conditions, names
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.integration import applied
@@ -45,7 +45,7 @@ class Named:
             return [
                 one["message"]
                 for one in self.get()["status"].get("conditions", [])
-                if one["type"] == names.POD_ADMITTED_CONDITION and one["status"] == "False"
+                if one["type"] == conditions.POD_ADMITTED and one["status"] == "False"
             ]
 
         return waiting.until(look, what="a condition of the pod")[0]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from admission.base.events import Event
 from admission.kube import errors, resources
 from admission.kube.events import EventRecorder
 from admission.kube.store import Store
@@ -52,7 +53,7 @@ class Reporting:
 
     def report(self, note: str = "started", times: int = 1) -> None:
         for _ in range(times):
-            self.recorder.event(POD, "Normal", "Started", note)
+            self.recorder.event(POD, Event("Normal", "Started", note))
             self.recorder.drain()
 
     def events(self) -> list[dict[str, Any]]:
@@ -115,7 +116,9 @@ def test_reports_of_one_cause_are_one_series_under_the_first_note():
     reporting = Reporting()
     for victim in ("a", "b", "c"):
         note = f"Preempted workload ml/{victim}"
-        reporting.recorder.event(POD, "Normal", "PreemptedWorkload", note, cause="preemption")
+        reporting.recorder.event(
+            POD, Event("Normal", "PreemptedWorkload", note, cause="preemption")
+        )
     reporting.recorder.drain()
     reporting.recorder.flush(everything=True)
     (event,) = reporting.events()
@@ -144,7 +147,7 @@ def test_an_event_that_the_server_forgot_is_written_anew():
 def test_reports_without_room_are_dropped_and_counted():
     reporting = Reporting(capacity=2)
     for number in range(5):
-        reporting.recorder.event(POD, "Normal", "Started", str(number))
+        reporting.recorder.event(POD, Event("Normal", "Started", str(number)))
     reporting.recorder.drain()
     assert len(reporting.events()) == 2
     assert reporting.recorder.dropped == 3
@@ -171,7 +174,7 @@ def test_a_note_is_cut_at_what_the_server_takes():
 def test_events_of_cluster_scoped_objects_are_in_the_default_namespace():
     reporting = Reporting()
     queue = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "name": "q"}
-    reporting.recorder.event(queue, "Warning", "Stopped", "no flavor")
+    reporting.recorder.event(queue, Event("Warning", "Stopped", "no flavor"))
     reporting.recorder.drain()
     assert reporting.events()[0]["regarding"] == queue
 
@@ -179,7 +182,7 @@ def test_events_of_cluster_scoped_objects_are_in_the_default_namespace():
 def test_stop_writes_what_is_waiting():
     reporting = Reporting()
     for number in range(20):
-        reporting.recorder.event(POD, "Normal", "Started", str(number))
+        reporting.recorder.event(POD, Event("Normal", "Started", str(number)))
     reporting.recorder.start()
     reporting.recorder.stop(10)
     assert len(reporting.events()) == 20

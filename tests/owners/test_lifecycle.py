@@ -8,9 +8,10 @@ from typing_extensions import override
 
 from admission.api import views
 from admission.base import names, patches
+from admission.base.conditions import Text
 from admission.owners import lifecycle
 from admission.owners import pod as pod_owner
-from admission.owners.framework import Kind, Outcome, Owner, Restores
+from admission.owners.framework import Kind, Owner, Restores
 from admission.owners.injection import Injection
 from admission.owners.lifecycle import Next, Step
 from tests.builders import condition, make_admission, make_pod, make_workload
@@ -152,7 +153,7 @@ class Set(Owner, Restores):
     held: bool = True
     active: bool = False
     injected: bool = False
-    ended: Outcome | None = None
+    ended: Text | None = None
 
     @property
     @override
@@ -172,12 +173,12 @@ class Set(Owner, Restores):
         return False
 
     @override
-    def finished(self) -> Outcome | None:
+    def finished(self) -> Text | None:
         return self.ended
 
     @override
-    def missing_workload(self) -> Outcome:
-        return Outcome("NoMatchingWorkload", "")
+    def missing_workload(self) -> Text:
+        return Text("NoMatchingWorkload", "")
 
     @override
     def start(self, of: views.Workload, given: Injection) -> patches.Patch:
@@ -237,7 +238,7 @@ OF_THIRD_KIND = {
         Set(OBJECT, injected=True), CLEARED, Step.RESTORE,
     ),
     "its Workload ends with it": (
-        Set(OBJECT, held=False, ended=Outcome("Succeeded", "")), ADMITTED, Step.FINISH,
+        Set(OBJECT, held=False, ended=Text("Succeeded", "")), ADMITTED, Step.FINISH,
     ),
     "its Workload is kept until it is suspended": (
         Set(OBJECT, held=False), LEAVING, Step.STOP,

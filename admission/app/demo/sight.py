@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from admission.base import names
+from admission.base import conditions, names
 from admission.kube import resources
 from admission.kube.api import Api, Document
 
@@ -113,6 +113,6 @@ def _given(spec: Mapping[str, Any]) -> str:
 
 def _why(pod: Document) -> str:
     for condition in pod.get("status", {}).get("conditions", []):
-        if condition["type"] == names.POD_ADMITTED_CONDITION:
+        if condition["type"] == conditions.POD_ADMITTED:
             return f"{condition['reason']}: {condition['message']}"
     return ""

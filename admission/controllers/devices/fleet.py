@@ -20,7 +20,7 @@ from admission.gpu.health import DeviceReading
 from admission.gpu.nodes import NodeFacts
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import conditions
+from admission.objects import condition_list
 from admission.translate import nodes, slices
 from admission.translate.claims import ObjectKey
 
@@ -150,7 +150,7 @@ class Fleet:
         flavors = dict.fromkeys(shortage.pair.flavor for shortage in found)
         texts += [text for flavor in flavors for text in self._of(flavor).reasons]
         texts += [text for pair in pairs if (text := self._in_pieces(*pair))]
-        return conditions.make(
+        return condition_list.make(
             names.CAPACITY_SUFFICIENT,
             status=not found,
             reason="QuotaExceedsCapacity" if found else "CapacitySufficient",

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from admission.api import batch, views
-from admission.base import names, patches
+from admission.base import conditions, events, names, patches
+from admission.base.events import Event, Events
 from admission.base.names import WorkloadKey
 from admission.controllers.jobs import jobevents, jobwrites
 from admission.controllers.jobs.jobindex import JobIndex
@@ -19,10 +20,8 @@ from admission.controllers.queues.configuration import Configuration
 from admission.controllers.seeing.observed import Observed
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
-from admission.controllers.writing.events import Events
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import resources
-from admission.objects import conditions
 from admission.owners import batch_job, prebuilt
 
 SELECTOR: Final = f"{names.HELD_WITH_PARENT},!{names.QUEUE_LABEL}"
@@ -30,7 +29,6 @@ _HELD: Final = "true"
 """Value of the label while the Job is suspended for its ancestor, not for its author."""
 _FREE: Final = "false"
 _MOST_LEVELS: Final = 10
-_SUSPENDED: Final = "Kueue managed child job suspended"
 
 
 class ChildJobs:
@@ -127,11 +125,11 @@ class ChildJobs:
         is_suspended = batch_job.is_suspended(job)
         is_held = is_suspended and job.metadata.label(names.HELD_WITH_PARENT) == _HELD
         if workload is None or not _is_running(workload):
-            told = (_SUSPENDED,)
-            hold = _patch(key, job, Purpose.HOLD_CHILD, _HELD, suspend=True, notes=told)
+            suspended = (events.suspended_child(),)
+            hold = _patch(key, job, Purpose.HOLD_CHILD, _HELD, suspend=True, told=suspended)
             return None if is_suspended else hold
-        notes = tuple(jobevents.started(workload))
-        start = _patch(key, job, Purpose.START_CHILD, _FREE, suspend=False, notes=notes)
+        told = tuple(jobevents.started(workload))
+        start = _patch(key, job, Purpose.START_CHILD, _FREE, suspend=False, told=told)
         return start if is_held else None
 
     def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
@@ -146,10 +144,10 @@ class ChildJobs:
                 self.see(outcome.object)  # it may be a child itself
         elif outcome.result is Result.GONE:
             self.lose(job)
-        elif outcome.result is Result.DONE and write.purpose in _TOLD:
+        elif outcome.result is Result.DONE:
             regarding = writes.reference(resources.JOBS, job.metadata)
-            for note in write.notes:
-                self._events.event(regarding, "Normal", _TOLD[write.purpose], note)
+            for event in write.events:
+                self._events.event(regarding, event)
 
     def _let_go(self, key: WorkloadKey, job: batch.Job) -> Write:
         held = job.metadata.label(names.HELD_WITH_PARENT) == _HELD
@@ -184,10 +182,6 @@ class ChildJobs:
         return named if named is not None and prebuilt.is_adopted(named, job) else None
 
 
-_TOLD: Final = {Purpose.HOLD_CHILD: "Suspended", Purpose.START_CHILD: "Started"}
-"""Reason of the event about a write."""
-
-
 def _is_running(workload: views.Workload) -> bool:
     status = workload.status
     return status.is_true(conditions.ADMITTED) and not status.is_true(conditions.FINISHED)
@@ -215,7 +209,7 @@ def _patch(
     label: str | None,
     *,
     suspend: bool | None,
-    notes: tuple[str, ...] = (),
+    told: tuple[Event, ...] = (),
 ) -> Write:
     """Change the label, and whether the Job is suspended unless that is None."""
     metadata = {
@@ -226,5 +220,5 @@ def _patch(
     changes: dict[str, Any] = {"metadata": metadata}
     if suspend is not None:
         changes["spec"] = {"suspend": suspend}
-    write = jobwrites.patch(key, job, purpose, patches.merge(changes), notes=notes)
+    write = jobwrites.patch(key, job, purpose, patches.merge(changes), events=told)
     return jobwrites.of_child(write)

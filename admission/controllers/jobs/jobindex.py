@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from admission.api import batch, views
-from admission.base import names
+from admission.base import conditions, names
 from admission.base.names import WorkloadKey
 from admission.controllers.seeing.observed import version
 from admission.controllers.workloads.workloadindex import WorkloadIndex
-from admission.objects import conditions
 from admission.owners import batch_job, prebuilt
 
 _REMEMBERED: Final = 10_000

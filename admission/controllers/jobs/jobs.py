@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from admission.api import batch, views
-from admission.base import names
+from admission.base import conditions, events, names
 from admission.base.clock import Clock
+from admission.base.events import Event, Events
 from admission.base.names import WorkloadKey
 from admission.controllers.jobs import jobevents, jobwrites
 from admission.controllers.jobs.childjobs import ChildJobs
@@ -20,11 +21,10 @@ from admission.controllers.seeing.mirrors import Mirror
 from admission.controllers.workloads import evictions, keeping, statuses
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
-from admission.controllers.writing.events import Events
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import conditions, facts
+from admission.objects import facts
 from admission.owners import batch_job, injection, lifecycle, prebuilt
 from admission.owners.lifecycle import Next, Step
 from admission.owners.workload import (
@@ -175,15 +175,15 @@ class Jobs:
     def _remove(self, workload: views.Workload) -> Write | None:
         """Deletes a second Workload once, and lets it go where our finalizer is on it."""
         if not workload.metadata.deletion_timestamp:
-            return self._delete(workload, (jobevents.deleted(workload),))
+            return self._delete(workload, (_deleted(workload),))
         held = names.RESOURCE_IN_USE in (workload.metadata.finalizers or ())
         return jobwrites.let_go(workload) if held else None
 
-    def _delete(self, workload: views.Workload, notes: tuple[str, ...]) -> Write | None:
+    def _delete(self, workload: views.Workload, told: tuple[Event, ...]) -> Write | None:
         """Deletes a Workload once; it stays until its finalizer is off."""
         if self._deleted.get(facts.key(workload)) == workload.metadata.uid:
             return None
-        return writes.delete_workload(workload, notes)
+        return writes.delete_workload(workload, told)
 
     def _follow_labels(
         self, key: WorkloadKey, job: batch.Job, workload: views.Workload
@@ -232,7 +232,7 @@ class Jobs:
             if workload is None:
                 copied = self._configuration.workloads.copied_labels
                 made = batch_job.build(document, classes, copied)
-                return writes.create_workload(key, made, (jobevents.created(key),))
+                return writes.create_workload(key, made, (events.created_workload(key.text()),))
             spec = batch_job.spec(document, classes)
         except MissingPriorityClassError as missing:
             self._miss(key, job, missing.name)
@@ -251,7 +251,7 @@ class Jobs:
         match step.step:
             case Step.DELETE_WORKLOAD:
                 is_over = workload.status.is_true(conditions.FINISHED)
-                return self._delete(workload, () if is_over else (jobevents.deleted(workload),))
+                return self._delete(workload, () if is_over else (_deleted(workload),))
             case Step.REMOVE_FINALIZER:
                 return jobwrites.let_go(workload)
             case Step.FINISH:
@@ -266,8 +266,8 @@ class Jobs:
 
     def _finish(self, workload: views.Workload, reason: str, message: str) -> Write:
         status = statuses.finish(workload, reason, message, self._clock.now())
-        notes = (jobevents.finished(facts.key(workload)),)
-        return writes.set_workload_status(workload, Purpose.FINISH_WORKLOAD, status, notes)
+        told = (events.finished_workload(facts.key(workload).text()),)
+        return writes.set_workload_status(workload, Purpose.FINISH_WORKLOAD, status, told)
 
     def _about_job(
         self, key: WorkloadKey, step: Next, job: batch.Job, workload: views.Workload | None
@@ -277,8 +277,8 @@ class Jobs:
                 return self._start(key, job, workload)
             case Step.STOP:
                 asked = None if workload is not None else self._ask_absence(key, job)
-                stop, notes = batch_job.stop(job), (step.message,)
-                return asked or jobwrites.patch(key, job, Purpose.STOP_JOB, stop, notes=notes)
+                stop, told = batch_job.stop(job), (events.stopped(step.message),)
+                return asked or jobwrites.patch(key, job, Purpose.STOP_JOB, stop, events=told)
             case Step.RESET:
                 reset = batch_job.reset(job)
                 return jobwrites.patch(key, job, Purpose.RESET_JOB, reset, "status")
@@ -305,9 +305,9 @@ class Jobs:
         except KeyError:
             return None  # the flavor was deleted after the decision; its return wakes the Job
         except injection.InjectionConflictError as conflict:
-            return self._finish(workload, injection.FAILED_TO_START, str(conflict))
-        notes = tuple(jobevents.started(workload))
-        return jobwrites.patch(key, job, Purpose.START_JOB, start, notes=notes)
+            return self._finish(workload, conditions.FAILED_TO_START, str(conflict))
+        told = tuple(jobevents.started(workload))
+        return jobwrites.patch(key, job, Purpose.START_JOB, start, events=told)
 
     # ----------------------------------------------------------------------------- settling
 
@@ -333,9 +333,13 @@ class Jobs:
             self.index.keep_named(key, found)
         if purpose is Purpose.ADOPT_WORKLOAD:
             self.index.keep_named(key, None)  # it has changed, by this write or another
-            self._events.lacks_workload(key, job, "")
+            self._events.lacks_workload(key, job, None)
         if _is_gone(job, outcome):
             self.index.lose(job)
+
+
+def _deleted(workload: views.Workload) -> Event:
+    return events.deleted_workload(facts.key(workload).text())
 
 
 def _is_gone(job: batch.Job, outcome: Outcome) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 from admission.api import batch, views
 from admission.base import names, patches
+from admission.base.events import Event
 from admission.base.names import WorkloadKey
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose, Verb, Write
@@ -24,7 +25,7 @@ def patch(
     purpose: Purpose,
     changes: patches.Patch,
     subresource: str = "",
-    notes: tuple[str, ...] = (),
+    events: tuple[Event, ...] = (),
 ) -> Write:
     """Changes a Job; the patch carries the precondition."""
     return Write(
@@ -37,7 +38,7 @@ def patch(
         patch=changes,
         subresource=subresource,
         into=batch.JobDocument,
-        notes=notes,
+        events=events,
     )
 
 
@@ -50,7 +51,7 @@ def follow(
     workload: views.Workload,
     document: batch.JobDocument,
     spec: dict[str, Any],
-    notes: tuple[str, ...],
+    events: tuple[Event, ...],
 ) -> Write:
     """Makes a Workload without quota ask for what its Job asks for."""
     absent = ("priorityClassRef", "maximumExecutionTimeSeconds")
@@ -62,7 +63,7 @@ def follow(
         "metadata": {"annotations": annotations},
         "spec": {**dict.fromkeys(absent), **spec},
     }
-    return writes.patch_workload(workload, Purpose.FOLLOW_JOB, changes, notes=notes)
+    return writes.patch_workload(workload, Purpose.FOLLOW_JOB, changes, events=events)
 
 
 def let_go(workload: views.Workload) -> Write:

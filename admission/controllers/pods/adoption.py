@@ -6,12 +6,12 @@ put on. Such a pod carries our label and no queue. It is given to the namespace'
 let go: at once if its claims are for other devices, else a second after its creation.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from admission.api import views
-from admission.base import clock, names
+from admission.base import clock, conditions, names
+from admission.base.conditions import Text
 from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.writing import writes
@@ -21,25 +21,8 @@ from admission.owners import prebuilt
 from admission.translate import nodes
 from admission.translate.claims import Sought
 
-MISSING_PRIORITY_CLASS: Final = "WorkloadPriorityClassNotFound"
-GROUPS_UNSUPPORTED: Final = "PodGroupsUnsupported"
-CLAIM_UNKNOWN: Final = "ResourceClaimUnknown"
 NOTHING_SOUGHT: Final = Sought(counted=False)
-QUEUE_REQUIRED: Final = "QueueRequired"
 _GRACE: Final = timedelta(seconds=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """A text for the pod that no Workload carries.
-
-    Attributes:
-        reason: CamelCase.
-        message: for people.
-    """
-
-    reason: str
-    message: str
 
 
 def is_in_doubt(pod: views.Pod) -> bool:
@@ -87,40 +70,24 @@ def settle(
 
 def hint_for(
     pod: views.Pod, configuration: Configuration, sought: Sought = NOTHING_SOUGHT
-) -> Hint | None:
+) -> Text | None:
     """Why no Workload can be made for a gated pod; None when one can."""
     if is_in_doubt(pod) and sought.problem:
-        return Hint(CLAIM_UNKNOWN, sought.problem)
+        return conditions.claim_unknown(sought.problem)
     if pod_owner.group_name(pod):
-        return Hint(
-            GROUPS_UNSUPPORTED,
-            f"pod groups ({names.POD_GROUP_NAME}) are not admitted by this version; "
-            "create the pods without the group, or as a Workload",
-        )
+        return conditions.groups_unsupported()
     namespace = pod.metadata.namespace
     if is_in_doubt(pod) and configuration.enforces(namespace):
-        return _queue_required(f"namespace {namespace}", names.ENFORCE_LABEL)
+        return conditions.queue_required_in_namespace(namespace)
     if is_in_doubt(pod) and configuration.managed.queue_required:
-        return _queue_required("this cluster", "manageJobsWithoutQueueName")
+        return conditions.queue_required_in_cluster()
     label = pod.metadata.label(names.PRIORITY_CLASS_LABEL)
     if label and label not in configuration.priority_classes:
-        return Hint(
-            MISSING_PRIORITY_CLASS,
-            f'WorkloadPriorityClass "{label}" not found; create it, or recreate the pod without '
-            f"the label {names.PRIORITY_CLASS_LABEL}",
-        )
+        return conditions.pod_priority_class_not_found(label)
     return None
 
 
-def hint_for_named(pod: views.Pod, found: views.Workload | None) -> Hint | None:
+def hint_for_named(pod: views.Pod, found: views.Workload | None) -> Text | None:
     """Why the Workload that a gated pod names is not its own; None where it names none."""
     named = pod_owner.KIND.prebuilt_key(pod)
-    return None if named is None else Hint(prebuilt.NOT_FOUND, prebuilt.missing(named, found))
-
-
-def _queue_required(who: str, by: str) -> Hint:
-    return Hint(
-        QUEUE_REQUIRED,
-        f"{who} admits GPU pods through a queue only ({by}); create a LocalQueue named "
-        f"{names.DEFAULT_LOCAL_QUEUE}, or give the pod the label {names.QUEUE_LABEL}",
-    )
+    return None if named is None else prebuilt.missing(named, found)

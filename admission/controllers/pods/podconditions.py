@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from admission.api import views
-from admission.base import clock, names, patches
-from admission.objects import conditions
+from admission.base import clock, conditions, patches
+from admission.objects import condition_list
 
 
 def current(pod: views.Pod) -> views.PodCondition | None:
     """Our condition on the pod, if any."""
-    return _find(pod, names.POD_ADMITTED_CONDITION)
+    return _find(pod, conditions.POD_ADMITTED)
 
 
 def _find(pod: views.Pod, kind: str) -> views.PodCondition | None:
@@ -25,12 +25,12 @@ def patch(
 ) -> patches.Patch | None:
     """JSON patch of ``pods/status`` for exactly this version; None where nothing would change."""
     status = "True" if admitted else "False"
-    text = conditions.cut(message)
+    text = condition_list.cut(message)
     found = current(pod)
     if found is not None and (found.status, found.reason, found.message) == (status, reason, text):
         return None
     condition = {
-        "type": names.POD_ADMITTED_CONDITION,
+        "type": conditions.POD_ADMITTED,
         "status": status,
         "reason": reason,
         "message": text,
@@ -58,12 +58,12 @@ def termination(pod: views.Pod, reason: str, message: str, now: datetime) -> pat
     The patch holds for any version of the pod, as its kubelet may write at any time. Source:
     kueue pkg/controller/jobs/pod/pod_controller.go (Stop).
     """
-    text = conditions.cut(message)
-    found = _find(pod, names.TERMINATION_TARGET)
+    text = condition_list.cut(message)
+    found = _find(pod, conditions.TERMINATION_TARGET)
     if found is not None and (found.status, found.reason, found.message) == ("True", reason, text):
         return None
     condition = {
-        "type": names.TERMINATION_TARGET,
+        "type": conditions.TERMINATION_TARGET,
         "status": "True",
         "reason": reason,
         "message": text,

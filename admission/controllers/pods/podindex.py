@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from admission.api import views
+from admission.base import conditions
 from admission.base.names import WorkloadKey
 from admission.controllers.seeing.observed import Observed
 from admission.controllers.workloads.workloadindex import WorkloadIndex
-from admission.objects import conditions, facts
+from admission.objects import facts
 from admission.owners import pod as pod_owner
 from admission.owners import prebuilt
 

@@ -6,17 +6,17 @@ from datetime import datetime
 from typing import Any
 
 from admission.api import views
-from admission.base import names
+from admission.base import conditions, events, names
+from admission.base.conditions import Text
 from admission.base.names import WorkloadKey
 from admission.controllers.pods import adoption, podconditions
-from admission.controllers.pods.adoption import Hint
 from admission.controllers.pods.podindex import PodIndex
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.workloads import evictions, keeping, statuses
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose, Write
 from admission.engine.decisions import Wait
-from admission.objects import conditions, facts
+from admission.objects import facts
 from admission.owners import injection, prebuilt
 from admission.owners import pod as pod_owner
 from admission.owners.lifecycle import Next, Step
@@ -68,7 +68,7 @@ def _stop(key: WorkloadKey, pod: views.Pod, step: Next, pods: PodIndex, now: dat
     """Return the write that deletes a pod, or the one before it that says why on the pod."""
     patch = podconditions.termination(pod, step.reason, step.message, now)
     if patch is None or pods.is_unmarkable(pod):
-        return writes.delete_pod(key, pod, step.message)
+        return writes.delete_pod(key, pod, events.stopped(step.message))
     return writes.patch_pod(key, pod, Purpose.MARK_POD, patch, subresource="status")
 
 
@@ -131,7 +131,7 @@ def _adopt(
     is_over = found.status.is_true(conditions.FINISHED)
     alike = prebuilt.asks_alike(asked, template_spec(spec), started=started)
     if not is_over and not alike:
-        status = statuses.finish(found, prebuilt.OUT_OF_SYNC, prebuilt.OUT_OF_SYNC_NOTE, now)
+        status = statuses.finish(found, *conditions.OUT_OF_SYNC, now)
         write = writes.set_workload_status(found, Purpose.FINISH_WORKLOAD, status)
     else:
         changes = prebuilt.adoption(document, pod_owner.KIND.reference(pod.metadata), {})
@@ -152,7 +152,7 @@ def _release(
     except KeyError:
         return None  # the flavor was deleted after the decision; its return wakes the pod
     except injection.InjectionConflictError as conflict:
-        status = statuses.finish(workload, injection.FAILED_TO_START, str(conflict), now)
+        status = statuses.finish(workload, conditions.FAILED_TO_START, str(conflict), now)
         return writes.set_workload_status(workload, Purpose.FINISH_WORKLOAD, status)
 
 
@@ -166,13 +166,13 @@ def explain(key: WorkloadKey, wait: Wait, pods: PodIndex, now: datetime) -> Writ
         return writes.set_workload_status(workload, Purpose.EXPLAIN_WORKLOAD, status)
     if pod is None or not pod_owner.is_gated(pod):
         return None
-    return explain_pod(key, pod, Hint(wait.reason, words.waiting(wait)), now)
+    return explain_pod(key, pod, Text(wait.reason, words.waiting(wait)), now)
 
 
-def explain_pod(key: WorkloadKey, pod: views.Pod, hint: Hint, now: datetime) -> Write | None:
+def explain_pod(key: WorkloadKey, pod: views.Pod, text: Text, now: datetime) -> Write | None:
     """Puts a reason on a pod that is not admitted."""
     patch = podconditions.patch(
-        pod, admitted=False, reason=hint.reason, message=hint.message, now=now
+        pod, admitted=False, reason=text.reason, message=text.message, now=now
     )
     if patch is None:
         return None
@@ -188,8 +188,10 @@ def acknowledge(key: WorkloadKey, pods: PodIndex, now: datetime) -> Write | None
     admitted = workload.status.is_true(conditions.ADMITTED) and workload.status.admission
     if found is None or found.status == "True" or not admitted or pod_owner.is_terminal(pod):
         return None
-    message = f"Admitted by ClusterQueue {admitted.cluster_queue}"
-    patch = podconditions.patch(pod, admitted=True, reason="Admitted", message=message, now=now)
+    text = conditions.pod_admitted(admitted.cluster_queue)
+    patch = podconditions.patch(
+        pod, admitted=True, reason=text.reason, message=text.message, now=now
+    )
     if patch is None:
         return None
     return writes.patch_pod(key, pod, Purpose.EXPLAIN_POD, patch, subresource="status")

@@ -9,14 +9,13 @@ from datetime import datetime
 from typing import Final
 
 from admission.api import views
-from admission.base import clock, metrics, names
+from admission.base import clock, conditions, metrics, names
 from admission.base.metrics import ByQueue
 from admission.base.names import WorkloadKey
 from admission.controllers.queues.census import Census
 from admission.controllers.workloads import times
 from admission.engine import messages
 from admission.engine.decisions import CycleResult
-from admission.objects import conditions
 
 _TOTALS: Final = {
     conditions.QUOTA_RESERVED: (

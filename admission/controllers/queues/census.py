@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from admission.api import views
+from admission.base import conditions
 from admission.base.names import LocalQueueKey, WorkloadKey
-from admission.objects import conditions
 
 
 class Unadmitted(NamedTuple):

@@ -13,7 +13,7 @@ from admission.engine import model
 from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import conditions
+from admission.objects import condition_list
 from admission.obs import logs
 from admission.translate import currency
 from admission.translate.currency import Pricing
@@ -42,7 +42,7 @@ class Prices:
         if found is None:
             return None
         doubts = found.doubts
-        return conditions.make(
+        return condition_list.make(
             names.COSTS_EXACT,
             status=not doubts,
             reason="CostsAssumed" if doubts else "CostsExact",

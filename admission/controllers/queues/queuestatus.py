@@ -12,11 +12,11 @@ from typing import Any, Final
 import msgspec
 
 from admission.api import views, viewstatuses
-from admission.base import clock, names, quantity
+from admission.base import clock, conditions, names, quantity
 from admission.base.names import FlavorResource
 from admission.engine.fairshare import Share
 from admission.engine.fairusage import Consumption
-from admission.objects import conditions
+from admission.objects import condition_list
 from admission.state.status import CohortStatus, QueueStatus
 
 _MOST_FLAVORS: Final = 64
@@ -122,7 +122,7 @@ def changed(
     known: dict[str, Any] = msgspec.to_builtins(found)
     conditions_now = getattr(found, "conditions", None)
     if conditions_now is not None:
-        known["conditions"] = conditions.to_wire(conditions_now)
+        known["conditions"] = condition_list.to_wire(conditions_now)
     share = known.get("fairSharing")
     if share is not None and share["admissionFairSharingStatus"] is None:
         del share["admissionFairSharingStatus"]
@@ -161,7 +161,7 @@ def _common(
     known = {one.type for one in changes}
     kept = [one for one in found.conditions or () if one.type not in _OWN or one.type in known]
     return {
-        "conditions": conditions.to_wire(conditions.merge(kept, *changes)),
+        "conditions": condition_list.to_wire(condition_list.merge(kept, *changes)),
         "pendingWorkloads": status.pending,
         "reservingWorkloads": status.reserving,
         "admittedWorkloads": status.admitted,
@@ -169,7 +169,7 @@ def _common(
 
 
 def _active(view: views.Object, status: QueueStatus, now: datetime) -> views.Condition:
-    return conditions.make(
+    return condition_list.make(
         conditions.ACTIVE,
         status=status.active,
         reason=status.reason,

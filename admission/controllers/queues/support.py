@@ -7,7 +7,7 @@ from typing import Final
 from admission.api import views
 from admission.base import names
 from admission.controllers.queues.configuration import Configuration
-from admission.objects import conditions
+from admission.objects import condition_list
 
 _REASON: Final = "FieldsWithoutEffect"
 _MOST_FLAVORS: Final = 5
@@ -24,7 +24,7 @@ class Support:
         found = list(self._without_effect(queue))
         if not found:
             return None
-        return conditions.make(
+        return condition_list.make(
             names.SPEC_SUPPORTED,
             status=False,
             reason=_REASON,

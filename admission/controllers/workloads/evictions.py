@@ -11,18 +11,17 @@ from typing import Any, Final
 import msgspec
 
 from admission.api import views
+from admission.base import conditions, events
+from admission.base.events import Event
 from admission.controllers.workloads import checks, times
 from admission.controllers.writing import writes
 from admission.engine import decisions, model
-from admission.objects import conditions
+from admission.objects import condition_list
 
 DEACTIVATED: Final = "Deactivated"
 _DUE_TO: Final = "DueTo"
 BY_PROGRAM: Final = f"{DEACTIVATED}{_DUE_TO}"
 """How the reason begins where no person has deactivated the Workload."""
-EVENT: Final = "EvictedDueTo"
-"""How the reason of the event begins."""
-_VICTIMS: Final = "PreemptedWorkload"
 _PLACES: Final = ("clusterName", "nominatedClusterNames", "unhealthyNodes")
 """Members of the status that tell of an admission that is over."""
 _RETRIED_AT_ONCE: Final = frozenset({"Preempted", "NodeFailures"})
@@ -30,7 +29,7 @@ _RETRIED_AT_ONCE: Final = frozenset({"Preempted", "NodeFailures"})
 
 def preempt(workload: views.Workload, evicted: decisions.Evict, now: datetime) -> dict[str, Any]:
     """Somebody else needs the quota; it is kept until the pods are gone."""
-    preempted = conditions.make(
+    preempted = condition_list.make(
         conditions.PREEMPTED,
         status=True,
         reason=evicted.preemption_reason,
@@ -42,37 +41,28 @@ def preempt(workload: views.Workload, evicted: decisions.Evict, now: datetime) -
 
 def told(
     workload: views.Workload, evicted: decisions.Evict, preemptor: model.Workload | None
-) -> Iterator[tuple[dict[str, str], str, str, str]]:
-    """What is said once `preempt` was written: regarding whom, reason, note and cause.
-
-    All victims of one preemptor are one series on it, as in Kueue, whose recorder ignores notes.
+) -> Iterator[tuple[dict[str, str], Event]]:
+    """What is told once `preempt` was written, and about which object.
 
     Args:
         workload: the victim.
         evicted: what was decided.
         preemptor: for whom; None for one that is gone.
     """
-    yield writes.workload_reference(workload), f"{EVENT}{evicted.reason}", evicted.message, ""
+    victim = writes.workload_reference(workload)
+    yield victim, events.evicted(evicted.reason, evicted.message)
     if preemptor is None:
         return
-    ranks = "".join(
-        f"; {role} effective priority: {value} (base: {value}, boost: 0)"
-        for role, value in (
-            ("preemptor", preemptor.priority),
-            ("preemptee", workload.spec.priority or 0),
-        )
-    )
-    yield writes.workload_reference(workload), "Preempted", f"{evicted.message}{ranks}", ""
-    metadata = workload.metadata
-    whom = f"{evicted.workload.text()} (UID: {metadata.uid})"
-    note = f"Preempted workload {whom} in ClusterQueue {evicted.cluster_queue}{ranks}"
+    priorities = preemptor.priority, workload.spec.priority or 0
+    yield victim, events.preempted(evicted.message, priorities)
     regarding = {
-        **writes.workload_reference(workload),
+        **victim,
         "namespace": preemptor.key.namespace,
         "name": preemptor.key.name,
         "uid": preemptor.uid,
     }
-    yield regarding, _VICTIMS, note, _VICTIMS
+    name, uid = evicted.workload.text(), workload.metadata.uid
+    yield regarding, events.preempted_workload(name, uid, evicted.cluster_queue, priorities)
 
 
 def tells(workload: views.Workload, evicted: decisions.Evict) -> bool:
@@ -102,7 +92,7 @@ def evict(
         without: a condition that ends with the eviction.
         cause: of what is counted, where the reason does not say it.
     """
-    evicted = conditions.make(
+    evicted = condition_list.make(
         conditions.EVICTED,
         status=True,
         reason=reason,
@@ -111,7 +101,7 @@ def evict(
         generation=workload.metadata.generation,
     )
     status: dict[str, Any] = {
-        "conditions": conditions.merged(workload, evicted, *changes, without=without),
+        "conditions": condition_list.merged(workload, evicted, *changes, without=without),
         "schedulingStats": {"evictions": _counted(workload, reason, cause)},
         **dict.fromkeys(_PLACES),
     }
@@ -147,7 +137,7 @@ def requeue(
     workload: views.Workload, *, again: bool, reason: str, message: str, now: datetime
 ) -> views.Condition:
     """The condition Requeued: whether the Workload may be tried again."""
-    return conditions.make(
+    return condition_list.make(
         conditions.REQUEUED,
         status=again,
         reason=reason,
@@ -183,11 +173,11 @@ def _without_quota(
     generation = workload.metadata.generation
     return {
         "admission": None,
-        "conditions": conditions.merged(
+        "conditions": condition_list.merged(
             workload,
             *changes,
-            conditions.not_reserved(reason, message, now, generation),
-            conditions.not_admitted(now, generation),
+            condition_list.not_reserved(reason, message, now, generation),
+            condition_list.not_admitted(now, generation),
         ),
         **time_admitted(workload, now),
     }

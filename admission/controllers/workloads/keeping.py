@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from admission.api import views
+from admission.base.events import Events
 from admission.controllers.workloads.rules import Change
 from admission.controllers.writing import writes
-from admission.controllers.writing.events import Events
 from admission.controllers.writing.writes import Purpose, Write
 from admission.kube import resources
 from admission.owners.workload import changes_for
@@ -40,7 +40,7 @@ def report(workload: views.Workload, change: Change, events: Events) -> None:
             "name": owner.name,
             "uid": owner.uid,
         }
-    events.event(regarding, *change.event)
+    events.event(regarding, change.event)
 
 
 def follow_owner(
@@ -54,5 +54,5 @@ def follow_owner(
         classes: values of the WorkloadPriorityClasses by name; one that is missing is waited for.
         purpose: of the write.
     """
-    changes, notes = changes_for(owner, workload, classes)
-    return writes.patch_workload(workload, purpose, changes, notes=notes) if changes else None
+    changes, told = changes_for(owner, workload, classes)
+    return writes.patch_workload(workload, purpose, changes, events=told) if changes else None

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from admission.api import views
-from admission.base import clock
+from admission.base import clock, conditions
 from admission.controllers.workloads import evictions, rules
 from admission.controllers.workloads.rules import Change, Surroundings
-from admission.objects import conditions
+from admission.objects import condition_list
 from admission.settings import PodsReadySettings
 
 _TIMEOUT: Final = "PodsReadyTimeout"
@@ -34,7 +34,7 @@ def tell(workload: views.Workload, around: Surroundings) -> Change | None:
     if around.settings.pods_ready is None or around.pods_ready is None:
         return None
     reason = _reason(workload, ready=around.pods_ready)
-    condition = conditions.make(
+    condition = condition_list.make(
         conditions.PODS_READY,
         status=reason in {_STARTED, _RECOVERED},
         reason=reason,
@@ -45,7 +45,7 @@ def tell(workload: views.Workload, around: Surroundings) -> Change | None:
     known = workload.status.condition(conditions.PODS_READY)
     if known is not None and (known.status, known.reason) == (condition.status, reason):
         return None
-    return Change(status={"conditions": conditions.merged(workload, condition)})
+    return Change(status={"conditions": condition_list.merged(workload, condition)})
 
 
 def limit(workload: views.Workload, around: Surroundings) -> Change | None:

@@ -1,25 +1,21 @@
 """The end of Workloads that have ended: when they, or their owners, are deleted.
 
 Source: kueue pkg/controller/core/workload_controller.go and
-pkg/controller/jobframework/reconciler.go; notes of events are Kueue's.
+pkg/controller/jobframework/reconciler.go.
 """
 
 from datetime import datetime, timedelta
 from typing import Final
 
 from admission.api import views
-from admission.base import clock, names
+from admission.base import clock, conditions, events, names
 from admission.controllers.workloads import evictions, rules, statuses
 from admission.controllers.workloads.rules import Change, Surroundings
 from admission.controllers.writing.writes import Purpose
-from admission.objects import conditions
 from admission.settings import RetentionSettings
 
-_FINISHED_NOTE: Final = "Deleted finished workload due to elapsed retention"
-_OWNER_NOTE: Final = "Deleted job: deactivation retention period expired"
 _OWNERS: Final = frozenset({("v1", "Pod"), ("batch/v1", "Job")})
 """Kinds whose objects we delete; others have controllers of their own."""
-_NOBODY: Final = "The workload's owner no longer exists"
 
 
 def end(workload: views.Workload, around: Surroundings) -> Change | None:
@@ -35,7 +31,7 @@ def end(workload: views.Workload, around: Surroundings) -> Change | None:
     if moment is None or moment > around.now:
         return None
     return _release(workload) or Change(
-        purpose=Purpose.DELETE_WORKLOAD, event=("Normal", "Deleted", _FINISHED_NOTE)
+        purpose=Purpose.DELETE_WORKLOAD, event=events.deleted_finished()
     )
 
 
@@ -43,7 +39,7 @@ def finish_orphan(workload: views.Workload, around: Surroundings) -> Change | No
     """A Workload that was made for a Job, but has no owner, is over."""
     if workload.metadata.owner_references or not workload.metadata.label(names.JOB_UID_LABEL):
         return None
-    status = statuses.finish(workload, "OwnerNotFound", _NOBODY, around.now)
+    status = statuses.finish(workload, *conditions.OWNER_NOT_FOUND, around.now)
     return Change(purpose=Purpose.FINISH_WORKLOAD, status=status)
 
 
@@ -52,7 +48,7 @@ def delete_owner(workload: views.Workload, around: Surroundings) -> Change | Non
     moment = _owner_end(workload, around.settings.retention)
     if moment is None or moment > around.now:
         return None
-    return Change(purpose=Purpose.DELETE_OWNER, event=("Normal", "Deleted", _OWNER_NOTE))
+    return Change(purpose=Purpose.DELETE_OWNER, event=events.deleted_owner())
 
 
 def due(workload: views.Workload, settings: RetentionSettings) -> datetime | None:

@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from admission.api import views
-from admission.controllers.workloads import evictions
+from admission.base import conditions, events
+from admission.base.events import Event
 from admission.controllers.writing.writes import Purpose
-from admission.objects import conditions
+from admission.objects import condition_list
 from admission.settings import WorkloadSettings
 
 
@@ -42,14 +43,14 @@ class Change:
         status: members of the status.
         spec: members of the spec.
         finalizers: the Workload's finalizers from now on.
-        event: type, reason and note of an event on the Workload, or on the owner it deletes.
+        event: an event on the Workload, or on the owner it deletes.
     """
 
     purpose: Purpose = Purpose.KEEP_UP
     status: dict[str, Any] | None = None
     spec: dict[str, Any] | None = None
     finalizers: tuple[str, ...] | None = None
-    event: tuple[str, str, str] | None = None
+    event: Event | None = None
 
 
 Rule = Callable[[views.Workload, Surroundings], Change | None]
@@ -74,10 +75,10 @@ def target(
     reason: str,
     message: str,
     now: datetime,
-    event: tuple[str, str, str] | None = None,
+    event: Event | None = None,
 ) -> Change:
     """The Workload is to be deactivated."""
-    condition = conditions.make(
+    condition = condition_list.make(
         conditions.DEACTIVATION_TARGET,
         status=True,
         reason=reason,
@@ -85,7 +86,7 @@ def target(
         now=now,
         generation=workload.metadata.generation,
     )
-    return Change(status={"conditions": conditions.merged(workload, condition)}, event=event)
+    return Change(status={"conditions": condition_list.merged(workload, condition)}, event=event)
 
 
 def eviction(
@@ -93,5 +94,5 @@ def eviction(
 ) -> Change:
     """An eviction; one of a Workload without quota is no news."""
     reserved = workload.status.is_true(conditions.QUOTA_RESERVED)
-    event = ("Normal", f"{evictions.EVENT}{reason}", message) if reserved else None
+    event = events.evicted(reason, message) if reserved else None
     return Change(purpose=Purpose.EVICT, status=status, event=event)

@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import Any
 
 from admission.api import views
-from admission.base import quantity
+from admission.base import conditions, quantity
 from admission.controllers.workloads import checks, evictions
 from admission.engine import decisions
-from admission.objects import conditions
+from admission.objects import condition_list
 from admission.translate import admission
 
 
@@ -20,7 +20,7 @@ def reserve(workload: views.Workload, admit: decisions.Admit, now: datetime) -> 
     """Quota is reserved; without an open admission check it is admitted in the same write."""
     generation = workload.metadata.generation
     is_open = not checks.all_ready(workload, admit.checks)
-    reserved = conditions.make(
+    reserved = condition_list.make(
         conditions.QUOTA_RESERVED,
         status=True,
         reason="QuotaReserved",
@@ -28,7 +28,7 @@ def reserve(workload: views.Workload, admit: decisions.Admit, now: datetime) -> 
         now=now,
         generation=generation,
     )
-    admitted = conditions.make(
+    admitted = condition_list.make(
         conditions.ADMITTED,
         status=not is_open,
         reason="UnsatisfiedAdmissionChecks" if is_open else "Admitted",
@@ -39,16 +39,16 @@ def reserve(workload: views.Workload, admit: decisions.Admit, now: datetime) -> 
     return {
         "admission": admission.to_wire(admit),
         "resourceRequests": None,
-        "conditions": conditions.merged(workload, reserved, admitted, *_over(workload, now)),
+        "conditions": condition_list.merged(workload, reserved, admitted, *_over(workload, now)),
     }
 
 
 def finish(workload: views.Workload, reason: str, message: str, now: datetime) -> dict[str, Any]:
     """The Workload has ended; its quota is free."""
     return {
-        "conditions": conditions.merged(
+        "conditions": condition_list.merged(
             workload,
-            conditions.make(
+            condition_list.make(
                 conditions.FINISHED,
                 status=True,
                 reason=reason,
@@ -65,14 +65,14 @@ def explain(
 ) -> dict[str, Any] | None:
     """Why the Workload has no quota; None where its conditions say so already."""
     generation = workload.metadata.generation
-    reserved = conditions.not_reserved(wait.reason, wait.message, now, generation)
-    if conditions.same_but_for_time(
+    reserved = condition_list.not_reserved(wait.reason, wait.message, now, generation)
+    if condition_list.same_but_for_time(
         workload.status.condition(conditions.QUOTA_RESERVED), reserved
     ):
         return None
     status: dict[str, Any] = {
-        "conditions": conditions.merged(
-            workload, reserved, conditions.not_admitted(now, generation)
+        "conditions": condition_list.merged(
+            workload, reserved, condition_list.not_admitted(now, generation)
         ),
         **evictions.time_admitted(workload, now),
     }
@@ -87,7 +87,7 @@ def explain(
 def _over(workload: views.Workload, now: datetime) -> tuple[views.Condition, ...]:
     """Evicted and Preempted, where True, end with a new reservation."""
     return tuple(
-        conditions.make(
+        condition_list.make(
             condition.type,
             status=False,
             reason="QuotaReserved",

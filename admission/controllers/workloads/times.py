@@ -3,8 +3,7 @@
 from datetime import datetime
 
 from admission.api import views
-from admission.base import clock
-from admission.objects import conditions
+from admission.base import clock, conditions
 
 
 def moment(workload: views.Workload, kind: str, *, status: str = "True") -> datetime | None:

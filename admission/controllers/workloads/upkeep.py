@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from admission.api import views
-from admission.base import clock, names
+from admission.base import clock, conditions, events, names
 from admission.controllers.workloads import checks, evictions, readiness, retention, times
 from admission.controllers.workloads.checks import State
 from admission.controllers.workloads.rules import (
@@ -22,13 +22,12 @@ from admission.controllers.workloads.rules import (
     target,
 )
 from admission.controllers.writing.writes import Purpose
-from admission.objects import conditions
+from admission.objects import condition_list
 
 _DRAIN: Final = "HoldAndDrain"
 _AFTER_BACKOFF: Final = frozenset({"AdmissionCheck", "PodsReadyTimeout"})
 _GATED: Final = "AdmissionGated"
 _PENDING: Final = "PendingEvaluation"
-_CLEARED_NOTE: Final = "Admission gate cleared, workload is now admissible"
 _GATE_GONE: Final = "AdmissionGatedBy cleared, waiting for quota reservation"
 
 
@@ -101,7 +100,7 @@ def _forget_backoff(workload: views.Workload) -> Change | None:
     found = workload.status
     if found.condition(conditions.DEACTIVATION_TARGET) is None and found.requeue_state is None:
         return None
-    kept = conditions.merged(workload, without=conditions.DEACTIVATION_TARGET)
+    kept = condition_list.merged(workload, without=conditions.DEACTIVATION_TARGET)
     return Change(status={"conditions": kept, "requeueState": None})
 
 
@@ -154,10 +153,10 @@ def _end_gate(workload: views.Workload, around: Surroundings) -> Change | None:
     if gated or found is None or found.status == "True" or found.reason != _GATED:
         return None
     generation = workload.metadata.generation
-    open_again = conditions.not_reserved(_PENDING, _GATE_GONE, around.now, generation)
+    open_again = condition_list.not_reserved(_PENDING, _GATE_GONE, around.now, generation)
     return Change(
-        status={"conditions": conditions.merged(workload, open_again)},
-        event=("Normal", "AdmissionGateCleared", _CLEARED_NOTE),
+        status={"conditions": condition_list.merged(workload, open_again)},
+        event=events.gates_cleared(),
     )
 
 
@@ -195,7 +194,7 @@ def _admit(workload: views.Workload, around: Surroundings) -> Change | None:
     queue = around.cluster_queue
     if not checks.all_ready(workload, checks.required(queue, workload) if queue else listed):
         return None
-    admitted = conditions.make(
+    admitted = condition_list.make(
         conditions.ADMITTED,
         status=True,
         reason="Admitted",
@@ -204,11 +203,9 @@ def _admit(workload: views.Workload, around: Surroundings) -> Change | None:
         generation=workload.metadata.generation,
     )
     waited = times.seconds_true(workload, conditions.QUOTA_RESERVED, around.now)
-    where = f"Admitted by ClusterQueue {admission.cluster_queue}"
-    note = f"{where}, wait time since reservation was {waited:.0f}s"
     return Change(
-        status={"conditions": conditions.merged(workload, admitted)},
-        event=("Normal", "Admitted", note),
+        status={"conditions": condition_list.merged(workload, admitted)},
+        event=events.admitted(admission.cluster_queue, waited),
     )
 
 
@@ -218,13 +215,12 @@ def _obey_rejection(workload: views.Workload, around: Surroundings) -> Change | 
     if not rejected or not is_settled(workload):
         return None
     message = checks.summary(rejected, State.REJECTED)
-    note = f"Deactivated due to {message}"
     return target(
         workload,
         "AdmissionCheck",
         message,
         around.now,
-        ("Warning", "AdmissionCheckRejected", note),
+        events.check_rejected(message),
     )
 
 
@@ -270,20 +266,18 @@ def _obey_queues(workload: views.Workload, around: Surroundings) -> Change | Non
 
 def _limit_execution(workload: views.Workload, around: Surroundings) -> Change | None:
     """A Workload that ran for its maximum time is deactivated."""
-    end = _execution_end(workload, around.now)
-    if end is None or end > around.now or not is_settled(workload):
+    seconds, end = (
+        workload.spec.maximum_execution_time_seconds,
+        _execution_end(workload, around.now),
+    )
+    if seconds is None or end is None or end > around.now or not is_settled(workload):
         return None
-    seconds = workload.spec.maximum_execution_time_seconds
     change = target(
         workload,
         "MaximumExecutionTimeExceeded",
         "exceeding the maximum execution time",
         around.now,
-        (
-            "Warning",
-            "MaximumExecutionTimeExceeded",
-            f"The maximum execution time ({seconds}s) exceeded",
-        ),
+        events.execution_time_exceeded(seconds),
     )
     status = change.status or {}
     return Change(
@@ -350,7 +344,7 @@ def _execution_end(workload: views.Workload, now: datetime) -> datetime | None:
 
 def _requeue(workload: views.Workload, reason: str, message: str, now: datetime) -> Change:
     condition = evictions.requeue(workload, again=True, reason=reason, message=message, now=now)
-    return Change(status={"conditions": conditions.merged(workload, condition)})
+    return Change(status={"conditions": condition_list.merged(workload, condition)})
 
 
 def _withdraw(workload: views.Workload, reason: str, message: str, now: datetime) -> Change:

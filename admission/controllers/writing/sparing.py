@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from admission.base import metrics
 from admission.base.clock import Clock
-from admission.controllers.writing.events import Events
+from admission.base.events import Event, Events
 
 _EACH_MS: Final = 200
 _AT_ONCE: Final = 50
@@ -22,15 +22,7 @@ class SparingEvents(Events):
         self._spent_until_ms = 0
 
     @override
-    def event(
-        self,
-        regarding: Mapping[str, Any],
-        type_: str,
-        reason: str,
-        note: str,
-        *,
-        cause: str = "",
-    ) -> None:
+    def event(self, regarding: Mapping[str, Any], event: Event) -> None:
         """Records one event, or leaves it out."""
         now_ms = int(self._clock.monotonic() * 1000)
         spent_until_ms = max(self._spent_until_ms, now_ms) + _EACH_MS
@@ -38,4 +30,4 @@ class SparingEvents(Events):
             metrics.EVENTS_LEFT_OUT.inc()
             return
         self._spent_until_ms = spent_until_ms
-        self._events.event(regarding, type_, reason, note, cause=cause)
+        self._events.event(regarding, event)

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from admission.api import views
 from admission.base import names, patches
+from admission.base.events import Event
 from admission.kube import errors
 from admission.kube.resources import CRDS, PODS, WORKLOADS, Resource
 
@@ -97,7 +98,7 @@ class Write:
         uid: of the object that it is about, as far as that is known; for DELETE the precondition.
         propagation: for DELETE, what becomes of dependents; empty for the kind's default.
         into: type that the answer, or the object as read after a conflict, is decoded to.
-        notes: what is said on the object, or on its owner, once it took effect.
+        events: what is told on the object, or on its owner, once it took effect.
     """
 
     lane: Lane
@@ -112,7 +113,7 @@ class Write:
     uid: str = ""
     propagation: str = ""
     into: type[Any] = dict
-    notes: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
 
     @property
     def regarding(self) -> dict[str, str]:
@@ -178,7 +179,7 @@ def workload_reference(workload: views.Workload) -> dict[str, str]:
 
 
 def create_workload(
-    lane: names.WorkloadKey, document: dict[str, Any], notes: tuple[str, ...] = ()
+    lane: names.WorkloadKey, document: dict[str, Any], events: tuple[Event, ...] = ()
 ) -> Write:
     """Creates a Workload; one that exists already is read instead."""
     return Write(
@@ -190,7 +191,7 @@ def create_workload(
         name=lane.name,
         document=document,
         into=WORKLOAD_VIEW,
-        notes=notes,
+        events=events,
     )
 
 
@@ -246,7 +247,7 @@ def set_workload_status(
     workload: views.Workload,
     purpose: Purpose,
     changes: dict[str, Any],
-    notes: tuple[str, ...] = (),
+    events: tuple[Event, ...] = (),
 ) -> Write:
     """Changes the status of exactly the version of the Workload that was decided on.
 
@@ -257,13 +258,13 @@ def set_workload_status(
         workload: as it was decided on.
         purpose: why.
         changes: members of the status as a merge patch has them.
-        notes: see `Write`.
+        events: see `Write`.
     """
     if not all(_is_given_anew(member, changes) for member in workload.status.members()):
-        return patch_workload(workload, purpose, {"status": changes}, "status", notes)
+        return patch_workload(workload, purpose, {"status": changes}, "status", events)
     document = _with_status(workload.metadata, changes)
     write = _on_workload(workload, purpose, Verb.REPLACE)
-    return replace(write, document=document, subresource="status", notes=notes)
+    return replace(write, document=document, subresource="status", events=events)
 
 
 def patch_workload_spec(workload: views.Workload, purpose: Purpose, spec: dict[str, Any]) -> Write:
@@ -282,12 +283,12 @@ def patch_workload(
     purpose: Purpose,
     changes: dict[str, Any],
     subresource: str = "",
-    notes: tuple[str, ...] = (),
+    events: tuple[Event, ...] = (),
 ) -> Write:
     """Changes members of exactly this version of the Workload."""
     patch = _patch_of(workload.metadata, changes)
     write = _on_workload(workload, purpose, Verb.PATCH)
-    return replace(write, patch=patch, subresource=subresource, notes=notes)
+    return replace(write, patch=patch, subresource=subresource, events=events)
 
 
 def delete_owner(
@@ -307,9 +308,9 @@ def delete_owner(
     )
 
 
-def delete_workload(workload: views.Workload, notes: tuple[str, ...] = ()) -> Write:
+def delete_workload(workload: views.Workload, events: tuple[Event, ...] = ()) -> Write:
     """Deletes exactly that Workload."""
-    return replace(_on_workload(workload, Purpose.DELETE_WORKLOAD, Verb.DELETE), notes=notes)
+    return replace(_on_workload(workload, Purpose.DELETE_WORKLOAD, Verb.DELETE), events=events)
 
 
 def patch_pod(
@@ -333,7 +334,7 @@ def patch_pod(
     )
 
 
-def delete_pod(lane: names.WorkloadKey, pod: views.Pod, why: str) -> Write:
+def delete_pod(lane: names.WorkloadKey, pod: views.Pod, event: Event) -> Write:
     """Deletes exactly that pod, with its own grace period, and says why."""
     return Write(
         lane=lane,
@@ -344,7 +345,7 @@ def delete_pod(lane: names.WorkloadKey, pod: views.Pod, why: str) -> Write:
         name=pod.metadata.name,
         uid=pod.metadata.uid,
         into=views.Pod,
-        notes=(why,),
+        events=(event,),
     )
 
 

@@ -1,4 +1,4 @@
-"""Conditions of stored objects: what changes when one is set.
+"""The conditions of a stored object: what changes when one is set.
 
 Source: k8s.io/apimachinery pkg/api/meta/conditions.go (SetStatusCondition); message limit of
 metav1.Condition.
@@ -9,17 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from admission.api import views
-from admission.base import clock
-
-QUOTA_RESERVED: Final = "QuotaReserved"
-ADMITTED: Final = "Admitted"
-EVICTED: Final = "Evicted"
-PREEMPTED: Final = "Preempted"
-REQUEUED: Final = "Requeued"
-FINISHED: Final = "Finished"
-PODS_READY: Final = "PodsReady"
-ACTIVE: Final = "Active"
-DEACTIVATION_TARGET: Final = "DeactivationTarget"
+from admission.base import clock, conditions
 
 MAX_MESSAGE_BYTES: Final = 32768
 _CUT: Final = " ..."
@@ -101,7 +91,7 @@ def merged(
 def not_reserved(reason: str, message: str, now: datetime, generation: int) -> views.Condition:
     """QuotaReserved=False."""
     return make(
-        QUOTA_RESERVED,
+        conditions.QUOTA_RESERVED,
         status=False,
         reason=reason,
         message=message,
@@ -113,7 +103,7 @@ def not_reserved(reason: str, message: str, now: datetime, generation: int) -> v
 def not_admitted(now: datetime, generation: int) -> views.Condition:
     """Admitted=False of a Workload without quota."""
     return make(
-        ADMITTED,
+        conditions.ADMITTED,
         status=False,
         reason="NoReservation",
         message="The workload has no reservation",

@@ -1,0 +1,232 @@
+"""Every event that this program writes: its type, reason and text.
+
+Who reports an event, and about which object, is elsewhere; `Events` takes it. Reasons and texts
+that Kueue has too are Kueue's. Source: kueue pkg/controller/jobframework/reconciler.go,
+pkg/controller/core/workload_controller.go, pkg/scheduler/scheduler.go and
+pkg/scheduler/preemption/preemption.go.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, Protocol
+
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
+
+
+class Event(NamedTuple):
+    """What an event says.
+
+    Attributes:
+        type: ``Normal`` or ``Warning``.
+        reason: CamelCase word.
+        note: a sentence.
+        cause: events about one object that share type, reason and cause are one series, under
+            the first note; if empty, those with the same note are.
+    """
+
+    type: str
+    reason: str
+    note: str
+    cause: str = ""
+
+
+class Events(Protocol):
+    """Takes events to be written to the API server; never blocks."""
+
+    def event(self, regarding: Mapping[str, Any], event: Event) -> None:
+        """Record one event.
+
+        Args:
+            regarding: reference to the object: apiVersion, kind, name, namespace, uid.
+            event: what it says.
+        """
+        ...
+
+
+# ------------------------------------------------------------------------------ on any object
+
+
+def left_out(problem: str) -> Event:
+    """Return the event on an object that breaks a rule, though the API server stored it."""
+    return Event(WARNING, "NotUnderstood", f"Left out: {problem}")
+
+
+def warning(reason: str, message: str) -> Event:
+    """Return the event that says what a condition says."""
+    return Event(WARNING, reason, message)
+
+
+# ------------------------------------------------------------------------------- on pods, Jobs
+
+ADMISSION_CHECKS: Final = "UpdatedAdmissionCheck"
+
+
+def created_workload(key: str) -> Event:
+    """Return the event on the owner for which a Workload was made."""
+    return Event(NORMAL, "CreatedWorkload", f"Created Workload: {key}")
+
+
+def updated_pod_sets(key: str) -> Event:
+    """Return the event on the owner whose Workload asks for what its owner asks for now."""
+    note = f"Updated not matching Workload for suspended job: {key}"
+    return Event(NORMAL, "UpdatedWorkload", note)
+
+
+def updated_priority_class(key: str) -> Event:
+    """Return the event on the owner whose Workload takes over another WorkloadPriorityClass."""
+    return Event(NORMAL, "UpdatedWorkload", f"Updated workload priority class: {key}")
+
+
+def updated_gates(gates: str) -> Event:
+    """Return the event on the owner whose Workload takes over which admission gates are left."""
+    return Event(NORMAL, "UpdatedWorkload", f'Updated workload AdmissionGatedBy to "{gates}"')
+
+
+def deleted_workload(key: str) -> Event:
+    """Return the event on the owner whose Workload held quota for something else, or a second."""
+    return Event(NORMAL, "DeletedWorkload", f"Deleted not matching Workload: {key}")
+
+
+def finished_workload(key: str) -> Event:
+    """Return the event on the owner whose Workload has ended."""
+    return Event(NORMAL, "FinishedWorkload", f"Workload '{key}' is declared finished")
+
+
+def started(cluster_queue: str) -> Event:
+    """Return the event on the owner that the admission of its Workload has started."""
+    return Event(NORMAL, "Started", f"Admitted by clusterQueue {cluster_queue}")
+
+
+def stopped(message: str) -> Event:
+    """Return the event on the owner that was deleted or suspended."""
+    return Event(NORMAL, "Stopped", message)
+
+
+def suspended_child() -> Event:
+    """Return the event on the Job that is suspended until the Job above it is admitted."""
+    return Event(NORMAL, "Suspended", "Kueue managed child job suspended")
+
+
+def admission_checks(text: str) -> Event:
+    """Return the event on the owner that waits for admission checks."""
+    return Event(NORMAL, ADMISSION_CHECKS, text)
+
+
+# --------------------------------------------------------------------------------- on Workloads
+
+
+def quota_reserved(cluster_queue: str, waited: float) -> Event:
+    """Return the event on a Workload that has quota after so many seconds in the queue."""
+    queued = f"wait time since queued was {waited:.0f}s"
+    note = f"Quota reserved in ClusterQueue {cluster_queue}, {queued}"
+    return Event(NORMAL, "QuotaReserved", note)
+
+
+def admitted(cluster_queue: str, waited: float) -> Event:
+    """Return the event on a Workload that is admitted so many seconds after its reservation."""
+    reserved = f"wait time since reservation was {waited:.0f}s"
+    note = f"Admitted by ClusterQueue {cluster_queue}, {reserved}"
+    return Event(NORMAL, "Admitted", note)
+
+
+def gated(gates: str) -> Event:
+    """Return the event on a Workload that an annotation keeps out of the queue."""
+    return Event(NORMAL, "AdmissionGated", f"Workload admission is gated by: {gates}")
+
+
+def gates_cleared() -> Event:
+    """Return the event on a Workload whose admission gates are gone."""
+    note = "Admission gate cleared, workload is now admissible"
+    return Event(NORMAL, "AdmissionGateCleared", note)
+
+
+def check_rejected(summary: str) -> Event:
+    """Return the event on a Workload that a rejected admission check deactivates."""
+    return Event(WARNING, "AdmissionCheckRejected", f"Deactivated due to {summary}")
+
+
+def execution_time_exceeded(seconds: int) -> Event:
+    """Return the event on a Workload that ran for its maximum time."""
+    note = f"The maximum execution time ({seconds}s) exceeded"
+    return Event(WARNING, "MaximumExecutionTimeExceeded", note)
+
+
+def evicted(reason: str, message: str) -> Event:
+    """Return the event on a Workload whose condition Evicted got this reason and message."""
+    return Event(NORMAL, f"EvictedDueTo{reason}", message)
+
+
+def preempted(message: str, priorities: tuple[int, int]) -> Event:
+    """Return the event on a victim.
+
+    Args:
+        message: of the condition Preempted.
+        priorities: of the preemptor and of the victim.
+    """
+    return Event(NORMAL, "Preempted", f"{message}{_ranks(*priorities)}")
+
+
+def preempted_workload(
+    victim: str, uid: str, cluster_queue: str, priorities: tuple[int, int]
+) -> Event:
+    """Return the event on the preemptor; all of its victims are one series.
+
+    Kueue's recorder ignores notes when it looks for a series.
+
+    Args:
+        victim: namespace and name.
+        uid: of the victim.
+        cluster_queue: of the victim.
+        priorities: of the preemptor and of the victim.
+    """
+    whom = f"Preempted workload {victim} (UID: {uid}) in ClusterQueue {cluster_queue}"
+    reason = "PreemptedWorkload"
+    return Event(NORMAL, reason, f"{whom}{_ranks(*priorities)}", cause=reason)
+
+
+def _ranks(preemptor: int, preemptee: int) -> str:
+    return "".join(
+        f"; {role} effective priority: {value} (base: {value}, boost: 0)"
+        for role, value in (("preemptor", preemptor), ("preemptee", preemptee))
+    )
+
+
+def deleted_finished() -> Event:
+    """Return the event on a Workload that is deleted some time after its end."""
+    return Event(NORMAL, "Deleted", "Deleted finished workload due to elapsed retention")
+
+
+def deleted_owner() -> Event:
+    """Return the event on the owner that is deleted some time after it was deactivated."""
+    return Event(NORMAL, "Deleted", "Deleted job: deactivation retention period expired")
+
+
+def unreadable(problem: str, *, holds: bool) -> Event:
+    """Return the event on a Workload that cannot be decoded.
+
+    Args:
+        problem: why.
+        holds: whether it holds quota.
+    """
+    kept = "The quota it holds stays held." if holds else "It is left alone."
+    note = f"The Workload cannot be read: {problem}. {kept} Correct it or delete it."
+    return Event(WARNING, "Unreadable", note)
+
+
+# -------------------------------------------------------------------- on webhook configurations
+
+
+def certificate_expiring(end: str, problem: str, *, is_over: bool) -> Event:
+    """Return the event that says that the serving certificate was not renewed in time.
+
+    Args:
+        end: of the certificate, as a time on the wire.
+        problem: why it was not renewed.
+        is_over: whether that moment has passed.
+    """
+    verb = "has expired" if is_over else "expires"
+    note = (
+        f"The webhook's certificate {verb} at {end}; after that no GPU pod can be created. "
+        f"It was not renewed: {problem}"
+    )
+    return Event(WARNING, "CertificateExpiring", note)
