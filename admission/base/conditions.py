@@ -1,9 +1,12 @@
 """Every condition that this program writes: its type, its reasons and its texts.
 
 Which of them applies is decided elsewhere. Types, reasons and texts that Kueue has too are
-Kueue's: clients and people search for them.
+Kueue's: clients and people search for them. Source: kueue apis/kueue/v1beta2 (types, reasons),
+pkg/scheduler, pkg/workload, pkg/cache/scheduler and pkg/controller (texts).
 """
 
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from admission.base import names
@@ -16,8 +19,9 @@ class Text(NamedTuple):
     message: str
 
 
-# --------------------------------------------------------------------------- types of Workloads
+# ------------------------------------------------------------------------------------- types
 
+# of Workloads
 QUOTA_RESERVED: Final = "QuotaReserved"
 ADMITTED: Final = "Admitted"
 EVICTED: Final = "Evicted"
@@ -26,15 +30,603 @@ REQUEUED: Final = "Requeued"
 FINISHED: Final = "Finished"
 PODS_READY: Final = "PodsReady"
 DEACTIVATION_TARGET: Final = "DeactivationTarget"
+WAITING_FOR_REPLACEMENT_PODS: Final = "WaitingForReplacementPods"  # written by others
 
-# ------------------------------------------------------------------- types of queues and cohorts
-
+# of ClusterQueues and LocalQueues
 ACTIVE: Final = "Active"
+CAPACITY_SUFFICIENT: Final = f"{names.OWN_DOMAIN}/CapacitySufficient"
+COSTS_EXACT: Final = f"{names.OWN_DOMAIN}/CostsExact"
+SPEC_SUPPORTED: Final = f"{names.OWN_DOMAIN}/SpecSupported"
 
-# -------------------------------------------------------------------------------- types of pods
-
+# of pods
 POD_ADMITTED: Final = f"{names.OWN_DOMAIN}/Admitted"
 TERMINATION_TARGET: Final = "TerminationTarget"
+
+
+# ------------------------------------------------------------------ Workloads: QuotaReserved=True
+
+
+def quota_reserved(cluster_queue: str) -> Text:
+    """Return what a Workload says that holds quota."""
+    return Text("QuotaReserved", f"Quota reserved in ClusterQueue {cluster_queue}")
+
+
+def over(message: str) -> Text:
+    """Return what Evicted and Preempted say once a Workload holds quota again.
+
+    Args:
+        message: of the condition until now.
+    """
+    return Text("QuotaReserved", f"Previously: {message}")
+
+
+# ----------------------------------------------------------------- Workloads: QuotaReserved=False
+
+
+class WaitReason(StrEnum):
+    """Reasons of the condition QuotaReserved=False; all but ADMISSION_PAUSED are Kueue's."""
+
+    WAITING_FOR_QUOTA = "WaitingForQuota"
+    EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
+    NO_MATCHING_FLAVOR = "NoMatchingFlavor"
+    WAITING_FOR_PREEMPTED = "WaitingForPreemptedWorkloads"
+    WAITING_FOR_PODS_READY = "WaitingForPodsReady"
+    MISCONFIGURED = "Misconfigured"
+    SUSPENDED = "Suspended"
+    PENDING_EVALUATION = "PendingEvaluation"
+    DEACTIVATED = "Deactivated"
+    ADMISSION_GATED = "AdmissionGated"
+    ADMISSION_PAUSED = "AdmissionPaused"
+
+
+ON_HOLD: Final = "OnHold"
+"""Reason of others: whoever set it keeps the Workload out of the queue."""
+
+NOT_JUDGED: Final = Text(
+    WaitReason.PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
+)
+FAILED_CHECKS: Final = Text(
+    WaitReason.PENDING_EVALUATION, "The workload has failed admission checks"
+)
+GATES_CLEARED: Final = Text(
+    WaitReason.PENDING_EVALUATION, "AdmissionGatedBy cleared, waiting for quota reservation"
+)
+RESERVED_TWICE: Final = Text(
+    WaitReason.PENDING_EVALUATION,
+    "Quota was reserved twice while the leader changed; this one had not started",
+)
+DEACTIVATED: Final = Text(WaitReason.DEACTIVATED, "The workload is deactivated")
+WRONG_NAMESPACE: Final = Text(
+    WaitReason.MISCONFIGURED, "workload namespace doesn't match ClusterQueue selector"
+)
+NOT_ALL_READY: Final = Text(
+    WaitReason.WAITING_FOR_PODS_READY,
+    "waiting for all admitted workloads to be in PodsReady condition",
+)
+PAUSED: Final = Text(
+    WaitReason.ADMISSION_PAUSED,
+    "Admission is paused by the administrator: no workload gets quota. This one keeps its place in"
+    " the queue and is considered when admission is resumed",
+)
+
+
+def evicted_before(message: str) -> Text:
+    """Return why a Workload has no quota that was just evicted.
+
+    Args:
+        message: of the condition Evicted.
+    """
+    return Text(WaitReason.PENDING_EVALUATION, message)
+
+
+def misconfigured(problem: str) -> Text:
+    """Return why a Workload that breaks a rule has no quota."""
+    return Text(WaitReason.MISCONFIGURED, problem)
+
+
+def no_namespace(name: str) -> Text:
+    """Return why a Workload has no quota whose namespace is not there."""
+    message = f'workload namespace "{name}" does not exist: Namespace "{name}" not found'
+    return misconfigured(message)
+
+
+def no_local_queue(name: str) -> Text:
+    """Return why a Workload has no quota that names no LocalQueue that exists."""
+    return misconfigured(f"LocalQueue {name} doesn't exist")
+
+
+def no_cluster_queue(name: str) -> Text:
+    """Return why a Workload has no quota whose LocalQueue names no ClusterQueue that exists."""
+    return misconfigured(f"ClusterQueue {name} doesn't exist")
+
+
+def inactive_local_queue(name: str) -> Text:
+    """Return why a Workload of a stopped LocalQueue has no quota."""
+    return Text(WaitReason.SUSPENDED, f"LocalQueue {name} is inactive")
+
+
+def inactive_cluster_queue(name: str) -> Text:
+    """Return why a Workload has no quota whose ClusterQueue admits nothing."""
+    return Text(WaitReason.SUSPENDED, f"ClusterQueue {name} is inactive")
+
+
+def queue_gone(kind: str, name: str) -> Text:
+    """Return why the reservation was withdrawn: a queue does not exist, or not for long."""
+    return misconfigured(f"{kind} {name} is terminating or missing")
+
+
+def queue_stopped(kind: str, name: str) -> Text:
+    """Return why the reservation was withdrawn: a queue was stopped."""
+    return Text(WaitReason.SUSPENDED, f"{kind} {name} is stopped")
+
+
+def gated(gates: str) -> Text:
+    """Return why a Workload has no quota that an annotation keeps out of the queue."""
+    return Text(WaitReason.ADMISSION_GATED, f"Admission is gated by: {gates}")
+
+
+# Messages of what a scheduling cycle decided; their reason is in the decision.
+
+NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"
+OVERLAPPING_TARGETS: Final = "Workload has overlapping preemption targets with another workload"
+DEFERRED: Final = f"{OVERLAPPING_TARGETS}, but will fit after these preemptions complete"
+
+
+def no_flavors(pod_sets: Iterable[tuple[str, Iterable[str]]]) -> str:
+    """Return why pod sets get no flavors.
+
+    Args:
+        pod_sets: names, each with the messages of all flavors that were looked at.
+    """
+    return "; ".join(
+        f"couldn't assign flavors to pod set {name}: {', '.join(sorted(messages))}"
+        for name, messages in pod_sets
+    )
+
+
+def pending_preemption(message: str, count: int) -> str:
+    """Return the message of a Workload whose victims were told to leave."""
+    return f"{message}. Pending the preemption of {count} workload(s)"
+
+
+def resource_unavailable(resource: str) -> str:
+    """Return why no flavor fits: the ClusterQueue has no quota for a resource."""
+    return f"resource {resource} unavailable in ClusterQueue"
+
+
+def flavor_not_found(flavor: str) -> str:
+    """Return why a flavor does not fit: it does not exist."""
+    return f"flavor {flavor} not found"
+
+
+def flavor_not_nominated(flavor: str, resource: str) -> str:
+    """Return why a flavor does not fit: the Workload keeps those that it was given before."""
+    return (
+        f"skipping flavor {flavor} as it is not found in the nomination mapping for "
+        f"resource {resource}"
+    )
+
+
+def untolerated_taint(flavor: str, key: str, value: str, effect: str) -> str:
+    """Return why a flavor does not fit: its taint is not tolerated."""
+    return f"untolerated taint {{{key} {value} {effect} <nil>}} in flavor {flavor}"
+
+
+def other_nodes(flavor: str) -> str:
+    """Return why a flavor does not fit: the pods select other nodes."""
+    return f"flavor {flavor} doesn't match node affinity"
+
+
+def insufficient_unused_quota(resource: str, flavor: str, more: str) -> str:
+    """Return why a flavor does not fit: too much of its quota is in use.
+
+    Args:
+        resource: that is short.
+        flavor: in which.
+        more: how much, for people.
+    """
+    return f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
+
+
+def insufficient_quota(resource: str, flavor: str, before: str, request: str, limit: str) -> str:
+    """Return why a flavor never fits: its quota is too small.
+
+    Args:
+        resource: that is short.
+        flavor: in which.
+        before: what earlier pod sets of the Workload take, for people.
+        request: what this pod set asks for, likewise.
+        limit: the most that the ClusterQueue could ever take, likewise.
+    """
+    return (
+        f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets "
+        f"requests ({before}) + current podset request ({request}) > maximum capacity ({limit})"
+    )
+
+
+# --------------------------------------------------------------------------- Workloads: Admitted
+
+IS_ADMITTED: Final = Text("Admitted", "The workload is admitted")
+CHECKS_OPEN: Final = Text("UnsatisfiedAdmissionChecks", "The workload has not all checks ready")
+NO_RESERVATION: Final = Text("NoReservation", "The workload has no reservation")
+
+
+# ------------------------------------------------------ Workloads: Evicted, Preempted, Requeued
+
+
+class EvictionReason(StrEnum):
+    """Reasons of the condition Evicted that others look at."""
+
+    PREEMPTED = "Preempted"
+    ADMISSION_CHECK = "AdmissionCheck"
+    PODS_READY_TIMEOUT = "PodsReadyTimeout"
+    NODE_FAILURES = "NodeFailures"
+    DEACTIVATED = "Deactivated"
+
+
+_DUE_TO: Final = "DueTo"
+DEACTIVATED_BY_PROGRAM: Final = f"{EvictionReason.DEACTIVATED}{_DUE_TO}"
+"""How the reason of Evicted begins where no person has deactivated the Workload."""
+
+
+def deactivated_due_to(target: Text) -> Text:
+    """Return why a Workload is evicted that the program deactivated.
+
+    Args:
+        target: what the condition DeactivationTarget says.
+    """
+    message = f"{DEACTIVATED.message} due to {target.message}"
+    return Text(f"{DEACTIVATED_BY_PROGRAM}{target.reason}", message)
+
+
+def eviction_cause(reason: str) -> tuple[str, str]:
+    """Return the reason of Evicted without its cause, and the cause, which may be empty."""
+    base, _, cause = reason.partition(_DUE_TO)
+    return base, cause
+
+
+def check_retries(summary: str) -> Text:
+    """Return why a Workload is evicted of which an admission check asks for a retry."""
+    return Text(EvictionReason.ADMISSION_CHECK, f"Evicted due to {summary}")
+
+
+def queue_drained(kind: str) -> Text:
+    """Return why a Workload is evicted whose queue was stopped and is drained."""
+    return Text(f"{kind}Stopped", f"The {kind} is stopped")
+
+
+def pods_ready_timeout(workload: str) -> Text:
+    """Return why a Workload is evicted whose pods were not ready in time."""
+    message = f"Exceeded the PodsReady timeout {workload}"
+    return Text(EvictionReason.PODS_READY_TIMEOUT, message)
+
+
+class PreemptionReason(StrEnum):
+    """Why a victim was chosen; reasons of the condition Preempted."""
+
+    IN_CLUSTER_QUEUE = "InClusterQueue"
+    IN_COHORT_RECLAMATION = "InCohortReclamation"
+    IN_COHORT_FAIR_SHARING = "InCohortFairSharing"
+    IN_COHORT_RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
+
+
+_PREEMPTED_FOR: Final = {
+    PreemptionReason.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
+    PreemptionReason.IN_COHORT_RECLAMATION: "reclamation within the cohort",
+    PreemptionReason.IN_COHORT_FAIR_SHARING: "Fair Sharing within the cohort",
+    PreemptionReason.IN_COHORT_RECLAIM_WHILE_BORROWING: (
+        "reclamation within the cohort while borrowing"
+    ),
+}
+
+
+def preempted(
+    reason: PreemptionReason, *, uid: str, job_uid: str, preemptor: str, preemptee: str
+) -> str:
+    """Return the message of Evicted and of Preempted of a victim.
+
+    Args:
+        reason: why it was chosen.
+        uid: of the Workload that gets its quota.
+        job_uid: of the owner of that.
+        preemptor: path of its ClusterQueue in the tree of cohorts.
+        preemptee: path of the victim's ClusterQueue.
+    """
+    return (
+        f"Preempted to accommodate a workload (UID: {uid or 'UNKNOWN'}, "
+        f"JobUID: {job_uid or 'UNKNOWN'}) due to {_PREEMPTED_FOR[reason]}; "
+        f"preemptor path: {preemptor}; preemptee path: {preemptee}"
+    )
+
+
+REACTIVATED: Final = Text("Reactivated", "The workload was reactivated")
+BACKOFF_FINISHED: Final = Text("BackoffFinished", "The workload backoff was finished")
+
+
+def queue_restarted(kind: str) -> Text:
+    """Return why a Workload may be tried again whose queue was drained."""
+    return Text(f"{kind}Restarted", f"The {kind} was restarted after being stopped")
+
+
+# ---------------------------------------------------------------- Workloads: DeactivationTarget
+
+EXECUTION_TIME_EXCEEDED: Final = Text(
+    "MaximumExecutionTimeExceeded", "exceeding the maximum execution time"
+)
+REQUEUING_LIMIT_EXCEEDED: Final = Text(
+    "RequeuingLimitExceeded", "exceeding the maximum number of re-queuing retries"
+)
+
+
+def check_rejected(summary: str) -> Text:
+    """Return why a Workload is to be deactivated that an admission check rejects."""
+    return Text("AdmissionCheck", summary)
+
+
+# ----------------------------------------------------------------------- Workloads: PodsReady
+
+
+class PodsReadyReason(StrEnum):
+    """Reasons of the condition PodsReady."""
+
+    WAIT_FOR_START = "WaitForStart"
+    WAIT_FOR_RECOVERY = "WaitForRecovery"
+    STARTED = "Started"
+    RECOVERED = "Recovered"
+
+
+_PODS_READY: Final = {
+    PodsReadyReason.WAIT_FOR_START: "Not all pods are ready or succeeded",
+    PodsReadyReason.WAIT_FOR_RECOVERY: "At least one pod has failed, waiting for recovery",
+    PodsReadyReason.STARTED: "All pods reached readiness and the workload is running",
+    PodsReadyReason.RECOVERED: "All pods reached readiness and the workload is running",
+}
+
+
+def pods_ready(reason: PodsReadyReason) -> Text:
+    """Return what PodsReady says."""
+    return Text(reason, _PODS_READY[reason])
+
+
+# ------------------------------------------------------------------------ Workloads: Finished
+
+OWNER_NOT_FOUND: Final = Text("OwnerNotFound", "The workload's owner no longer exists")
+OUT_OF_SYNC: Final = Text("OutOfSync", "The prebuilt workload is out of sync with its user job")
+FAILED_TO_START: Final = "FailedToStart"
+
+
+def owner_finished(message: str, *, succeeded: bool) -> Text:
+    """Return what the Workload of an owner says that has ended with a message."""
+    return Text("Succeeded" if succeeded else "Failed", message)
+
+
+# ----------------------------------------------------------- Workloads: states of admission checks
+
+
+def check_reset(state: str) -> str:
+    """Return the message of an admission check that was in a state and starts anew."""
+    return f"Reset to Pending after eviction. Previously: {state}"
+
+
+def checks_in_state(checks: Iterable[tuple[str, str]], state: str) -> str:
+    """Return ``AdmissionChecks in Retry state: "a" (why); "b"``.
+
+    Args:
+        checks: names and messages of those in the state.
+        state: of all of them.
+    """
+    parts = [f'"{name}" ({message})' if message else f'"{name}"' for name, message in checks]
+    plural = "s" if len(parts) > 1 else ""
+    return f"AdmissionCheck{plural} in {state} state: {'; '.join(parts)}"
+
+
+# ----------------------------------------------------------------------- ClusterQueues: Active
+
+CAN_ADMIT: Final = Text("Ready", "Can admit new workloads")
+
+# Why a ClusterQueue admits nothing: reason, and part of the message. Several may apply.
+QUEUE_TERMINATING: Final = Text("Terminating", "is terminating")
+QUEUE_STOPPED: Final = Text("Stopped", "is stopped")
+
+
+def admits_nothing(blockers: Sequence[Text]) -> Text:
+    """Return why a ClusterQueue admits nothing.
+
+    Args:
+        blockers: at least one, the first one first.
+    """
+    first = blockers[0]
+    if first == QUEUE_TERMINATING:
+        return Text(first.reason, "Can't admit new workloads; clusterQueue is terminating")
+    parts = ", ".join(part for _, part in blockers)
+    return Text(first.reason, f"Can't admit new workloads: {parts}.")
+
+
+def flavors_not_found(flavors: Iterable[str]) -> Text:
+    """Return what blocks a ClusterQueue whose flavors do not exist."""
+    return Text("FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(flavors)}")
+
+
+def checks_not_found(checks: Iterable[str]) -> Text:
+    """Return what blocks a ClusterQueue whose admission checks do not exist."""
+    message = f"references missing AdmissionCheck(s): {','.join(checks)}"
+    return Text("AdmissionCheckNotFound", message)
+
+
+def checks_inactive(checks: Iterable[str]) -> Text:
+    """Return what blocks a ClusterQueue whose admission checks nobody answers."""
+    message = f"references inactive AdmissionCheck(s): {','.join(checks)}"
+    return Text("AdmissionCheckInactive", message)
+
+
+def several_multi_kueue(checks: Iterable[str]) -> Text:
+    """Return what blocks a ClusterQueue with two admission checks of MultiKueue."""
+    found = ",".join(checks)
+    return Text(
+        "MultipleMultiKueueAdmissionChecks",
+        f"Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: {found}",
+    )
+
+
+def multi_kueue_per_flavor(checks: Iterable[str]) -> Text:
+    """Return what blocks a ClusterQueue with MultiKueue for some flavors only."""
+    message = f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {','.join(checks)}"
+    return Text("MultiKueueAdmissionCheckAppliedPerFlavor", message)
+
+
+def multi_kueue_with_provisioning(remote: Iterable[str], provisioned: Iterable[str]) -> Text:
+    """Return what blocks a ClusterQueue with MultiKueue and ProvisioningRequests.
+
+    Args:
+        remote: admission checks of MultiKueue.
+        provisioned: those of ProvisioningRequests.
+    """
+    return Text(
+        "MultiKueueWithProvisioningRequest",
+        "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, "
+        f"found: {','.join(remote)}, {','.join(provisioned)}",
+    )
+
+
+def topologies_not_found(missing: Iterable[tuple[str, str]]) -> Text:
+    """Return what blocks a ClusterQueue whose flavors name Topologies that do not exist.
+
+    Args:
+        missing: Topology and flavor.
+    """
+    parts = (
+        f'there is no Topology "{topology}" for TAS flavor "{flavor}"'
+        for topology, flavor in missing
+    )
+    return Text("TopologyNotFound", ", ".join(parts))
+
+
+# ------------------------------------------------------------------------- LocalQueues: Active
+
+CAN_SUBMIT: Final = Text("Ready", "Can submit new workloads to localQueue")
+LOCAL_QUEUE_STOPPED: Final = Text("Stopped", "LocalQueue is stopped")
+CLUSTER_QUEUE_MISSING: Final = Text(
+    "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"
+)
+CLUSTER_QUEUE_INACTIVE: Final = Text(
+    "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"
+)
+
+
+def spec_unreadable(problem: str) -> Text:
+    """Return why a queue admits nothing whose spec breaks a rule; Kueue has no name for it."""
+    return Text("Unknown", f"The spec cannot be read: {problem or 'it was not taken in'}")
+
+
+# ----------------------------------------------------- ClusterQueues: GPUs, fields without effect
+
+
+def capacity_sufficient(more: Iterable[str]) -> Text:
+    """Return what a ClusterQueue says that promises no more GPUs than exist.
+
+    Args:
+        more: further sentences about its GPUs.
+    """
+    parts = ("All GPUs that the nominal quota promises exist", *more)
+    return Text("CapacitySufficient", "; ".join(parts))
+
+
+def quota_exceeds_capacity(shortages: Iterable[str], more: Iterable[str]) -> Text:
+    """Return what a ClusterQueue says that promises more GPUs than exist.
+
+    Args:
+        shortages: as `shortage` gives them.
+        more: further sentences about its GPUs.
+    """
+    return Text("QuotaExceedsCapacity", "; ".join((*shortages, *more)))
+
+
+def shortage(
+    resource: str,
+    flavor: str,
+    *,
+    promised: str,
+    exist: str,
+    healthy: str,
+    sick: str,
+    outside: str,
+    others: str,
+) -> str:
+    """Return how many GPUs a quota promises, and why not as many exist; amounts for people.
+
+    Args:
+        resource: of the quota.
+        flavor: of the quota.
+        promised: nominal quota.
+        exist: what of it exists.
+        healthy: what is healthy.
+        sick: what is not; empty for nothing.
+        outside: what is held by pods without a queue, likewise.
+        others: what is promised to queues before this one, likewise.
+    """
+    parts = [
+        f"{value} {what}"
+        for value, what in (
+            (healthy, "healthy"),
+            (sick, "sick"),
+            (outside, "held by pods without a queue"),
+            (others, "promised to queues before this one"),
+        )
+        if value
+    ]
+    return (
+        f"{resource} in flavor {flavor}: quota promises {promised}, {exist} exist "
+        f"({', '.join(parts)})"
+    )
+
+
+AND_MORE_NODES: Final = "and more nodes"
+
+
+def fragmented(resource: str, flavor: str, text: str) -> str:
+    """Return in which pieces the free GPUs of a flavor are.
+
+    Args:
+        resource: of the quota.
+        flavor: of the quota.
+        text: the pieces.
+    """
+    return f"{resource} in flavor {flavor}: {text}"
+
+
+COSTS_ARE_EXACT: Final = Text("CostsExact", "The products of all flavors are known")
+
+
+def costs_assumed(doubts: Iterable[str]) -> Text:
+    """Return what a ClusterQueue says that counts GPUs of products that are not known."""
+    return Text("CostsAssumed", "; ".join(doubts))
+
+
+def fields_without_effect(fields: Iterable[str]) -> Text:
+    """Return what a ClusterQueue says with fields that Kueue serves and this program does not.
+
+    Args:
+        fields: each with what happens instead.
+    """
+    return Text(
+        "FieldsWithoutEffect",
+        f"Without effect: {'; '.join(fields)}. See docs/limits-of-support.md",
+    )
+
+
+CONCURRENT_ADMISSION: Final = "spec.concurrentAdmissionPolicy, flavors are tried in their order"
+
+
+def topology_without_effect(flavors: Iterable[str]) -> str:
+    """Return what happens instead of placement by topology.
+
+    Args:
+        flavors: that name a Topology.
+    """
+    return (
+        f"spec.topologyName of ResourceFlavor {', '.join(flavors)}, "
+        "quota is given without looking at racks or blocks"
+    )
 
 
 # -------------------------------------------------------------- pods: why one is not admitted
@@ -43,6 +635,53 @@ TERMINATION_TARGET: Final = "TerminationTarget"
 def pod_admitted(cluster_queue: str) -> Text:
     """Return what a pod says that waited and is admitted now."""
     return Text("Admitted", f"Admitted by ClusterQueue {cluster_queue}")
+
+
+def pod_waiting(message: str, cluster_queue: str, shortages: Sequence[str]) -> str:
+    """Return the message of a pod whose Workload waits: its message, then the numbers behind it.
+
+    ``couldn't assign ... 2 more needed. ClusterQueue team-a: nvidia.com/gpu in flavor a100: asks
+    4, 2 free now, at most 8; held by team-b (6), team-a (2).``
+
+    Args:
+        message: of the condition QuotaReserved.
+        cluster_queue: where it waits.
+        shortages: as `pod_shortage` gives them.
+    """
+    if not shortages:
+        return message
+    return f"{message.rstrip('.')}. ClusterQueue {cluster_queue}: {'; '.join(shortages)}."
+
+
+def pod_shortage(
+    resource: str,
+    flavor: str,
+    *,
+    asked: str,
+    free: str,
+    limit: str,
+    withheld: str,
+    holders: Iterable[tuple[str, str]],
+) -> str:
+    """Return what a waiting pod lacks in one flavor, and who holds it; amounts for people.
+
+    Args:
+        resource: that it lacks.
+        flavor: in which.
+        asked: how much it asks for.
+        free: what the ClusterQueue could still take now.
+        limit: the most that it could ever take.
+        withheld: what it is promised beyond that and does not exist; empty for nothing.
+        holders: ClusterQueues with what they use.
+    """
+    text = f"{resource} in flavor {flavor}: asks {asked}, {free} free now, at most {limit}"
+    if withheld:
+        text += f" ({withheld} more promised, do not exist)"
+    held = ", ".join(f"{queue} ({used})" for queue, used in holders)
+    return f"{text}; held by {held}" if held else text
+
+
+ANY_AMOUNT: Final = "any amount"
 
 
 def claim_unknown(problem: str) -> Text:
@@ -129,15 +768,3 @@ STOPPED_NOT_ADMITTED: Final = Text("NotAdmitted", "Not admitted by cluster queue
 def stopped_by_eviction(reason: str, message: str) -> Text:
     """Return why an owner is stopped whose Workload is evicted for this reason."""
     return Text(f"WorkloadEvictedDueTo{reason}", message)
-
-
-# -------------------------------------------------------------------------- Workloads: Finished
-
-OWNER_NOT_FOUND: Final = Text("OwnerNotFound", "The workload's owner no longer exists")
-OUT_OF_SYNC: Final = Text("OutOfSync", "The prebuilt workload is out of sync with its user job")
-FAILED_TO_START: Final = "FailedToStart"
-
-
-def owner_finished(message: str, *, succeeded: bool) -> Text:
-    """Return what the Workload of an owner says that has ended with a message."""
-    return Text("Succeeded" if succeeded else "Failed", message)

@@ -72,6 +72,10 @@ IS_GROUP_WORKLOAD: Final = "kueue.x-k8s.io/is-group-workload"
 JOB_MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
 JOB_SYNC_COMPLETIONS: Final = "kueue.x-k8s.io/job-completions-equal-parallelism"
 
+# Names of those who answer admission checks
+MULTI_KUEUE: Final = "kueue.x-k8s.io/multikueue"
+PROVISIONING: Final = "kueue.x-k8s.io/provisioning-request"
+
 # Gates, finalizers, field managers
 ADMISSION_GATE: Final = "kueue.x-k8s.io/admission"
 TOPOLOGY_GATE: Final = "kueue.x-k8s.io/topology"
@@ -95,9 +99,6 @@ CAPACITY_GUARD: Final = "gpu-admission.dev/capacity-guard"  # on a ClusterQueue
 CAPACITY_GUARD_ENFORCE: Final = "Enforce"
 CAPACITY_GUARD_OFF: Final = "Off"
 AWAITED_AT: Final = "gpu-admission.dev/awaited-at"  # on a CRD that is being deleted
-CAPACITY_SUFFICIENT: Final = "gpu-admission.dev/CapacitySufficient"  # condition
-COSTS_EXACT: Final = "gpu-admission.dev/CostsExact"  # condition
-SPEC_SUPPORTED: Final = "gpu-admission.dev/SpecSupported"  # condition
 
 # GPU resources and labels
 GPU_RESOURCE: Final = "nvidia.com/gpu"

@@ -8,17 +8,18 @@ import heapq
 from dataclasses import dataclass
 from typing import Final
 
+from admission.base.conditions import WaitReason
 from admission.base.names import WorkloadKey
-from admission.engine.decisions import Reason, Wait
+from admission.engine.decisions import Wait
 
 OF_BLOCKERS: Final = frozenset(
     {
-        Reason.MISCONFIGURED,
-        Reason.SUSPENDED,
-        Reason.DEACTIVATED,
-        Reason.ADMISSION_GATED,
-        Reason.ADMISSION_PAUSED,
-        Reason.WAITING_FOR_PODS_READY,
+        WaitReason.MISCONFIGURED,
+        WaitReason.SUSPENDED,
+        WaitReason.DEACTIVATED,
+        WaitReason.ADMISSION_GATED,
+        WaitReason.ADMISSION_PAUSED,
+        WaitReason.WAITING_FOR_PODS_READY,
     }
 )
 """Reasons that are over as soon as nothing blocks, even before a cycle has judged."""

@@ -6,6 +6,7 @@ from typing import Final
 from admission.api import views
 from admission.base import conditions, metrics
 from admission.base.clock import Clock
+from admission.base.conditions import WaitReason
 from admission.base.events import Events
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers.devices.surroundings import Charges
@@ -29,8 +30,6 @@ _PAUSE_PER_CYCLE: Final = 3.0
 """Cycles take at most a quarter of the time: writes and watches need the rest."""
 _LONGEST_HOLD_SECONDS: Final = 1.0
 """So long at most the next cycle waits for open decisions to be written."""
-_WAITING: Final = "PendingEvaluation"
-_TAKEN_BACK: Final = "Quota was reserved twice while the leader changed; this one had not started"
 
 
 class Scheduling:
@@ -250,7 +249,7 @@ class Scheduling:
         """The write of an open decision about a Workload."""
         key, now = facts.key(workload), self._clock.now()
         if key in self._take_backs and not facts.is_pending(workload):
-            status = evictions.withdraw(workload, _WAITING, _TAKEN_BACK, now)
+            status = evictions.withdraw(workload, conditions.RESERVED_TWICE, now)
             return writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
         evict = self._open_eviction(key, workload)
         if evict is not None:
@@ -330,6 +329,6 @@ def _misconfigured(key: WorkloadKey, message: str) -> decisions.Wait:
     return decisions.Wait(
         workload=key,
         cluster_queue=ClusterQueueName(""),
-        reason=decisions.Reason.MISCONFIGURED,
+        reason=WaitReason.MISCONFIGURED,
         message=message,
     )

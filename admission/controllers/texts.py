@@ -11,12 +11,11 @@ from admission.controllers.pods import podwrites
 from admission.controllers.pods.podindex import PodIndex
 from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.pace import Pace
-from admission.engine.decisions import Reason, Wait
+from admission.engine.decisions import Wait
 from admission.state.world import State
 
 _PAUSE_SECONDS: Final = 0.2
 """Between two texts while decisions are being written; longer while answers are slow."""
-_PENDING_MESSAGE: Final = "Workload is pending evaluation in the scheduling queue"
 
 
 class Texts:
@@ -107,7 +106,7 @@ class Texts:
         bypassed = self._state.bypassed(key)
         if bypassed is not None:
             return bypassed
-        return self._as_said(key, wait) if wait.message == _PENDING_MESSAGE else wait
+        return self._as_said(key, wait) if wait.message == conditions.NOT_JUDGED.message else wait
 
     def _as_said(self, key: WorkloadKey, wait: Wait) -> Wait:
         """That nobody has judged yet, in the words that tell why it is so, where there are any.
@@ -126,6 +125,6 @@ def _unjudged(key: WorkloadKey) -> Wait:
     return Wait(
         workload=key,
         cluster_queue=ClusterQueueName(""),
-        reason=Reason.PENDING_EVALUATION,
-        message=_PENDING_MESSAGE,
+        reason=conditions.NOT_JUDGED.reason,
+        message=conditions.NOT_JUDGED.message,
     )

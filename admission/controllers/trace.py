@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from admission.api import views
 from admission.base import conditions, names, quantity
+from admission.base.conditions import EvictionReason, WaitReason
 from admission.base.errors import InvalidValueError
 from admission.base.names import WorkloadKey
 from admission.controllers.pods import podconditions
@@ -17,7 +18,6 @@ from admission.engine import decisions
 from admission.objects import facts
 from admission.obs import logs
 
-_UNJUDGED: Final = decisions.Reason.PENDING_EVALUATION.value
 _OWNERS: Final = {"Pod": "pod", "Job": "job"}
 _WRITTEN: Final[Mapping[Purpose, tuple[str, str]]] = {
     Purpose.ADOPT_POD: ("pod adopted", "pod"),
@@ -100,7 +100,8 @@ class Trace:
     ) -> None:
         found = new.status.condition(conditions.EVICTED)
         by: dict[str, str] = {}
-        if preemption is not None and found is not None and found.reason == decisions.PREEMPTED:
+        is_preempted = found is not None and found.reason == EvictionReason.PREEMPTED
+        if preemption is not None and is_preempted:
             by = {
                 "preempted_by": preemption.preemptor.text(),
                 "preempted_by_cluster_queue": preemption.preemptor_cluster_queue,
@@ -185,7 +186,7 @@ def _became_true(old: views.Workload, new: views.Workload, kind: str) -> bool:
 def _waits_otherwise(old: views.Workload, new: views.Workload) -> bool:
     """Whether the Workload waits for another reason than before."""
     now = new.status.condition(conditions.QUOTA_RESERVED)
-    if now is None or not facts.is_pending(new) or now.reason == _UNJUDGED:
+    if now is None or not facts.is_pending(new) or now.reason == WaitReason.PENDING_EVALUATION:
         return False
     before = old.status.condition(conditions.QUOTA_RESERVED)
     return before is None or before.reason != now.reason

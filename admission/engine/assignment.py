@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from admission.base import conditions
+from admission.base.conditions import WaitReason
 from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
-from admission.engine.decisions import Mode, Reason, Shortage
+from admission.engine.decisions import Mode, Shortage
 from admission.engine.model import PodSetAssignment
 from admission.engine.podsets import Demand
 
@@ -45,9 +47,9 @@ class Grade(NamedTuple):
 
 
 SEVERITY: Final[Mapping[str, int]] = {
-    Reason.WAITING_FOR_QUOTA: 1,
-    Reason.EXCEEDS_MAX_QUOTA: 2,
-    Reason.NO_MATCHING_FLAVOR: 3,
+    WaitReason.WAITING_FOR_QUOTA: 1,
+    WaitReason.EXCEEDS_MAX_QUOTA: 2,
+    WaitReason.NO_MATCHING_FLAVOR: 3,
 }
 """Reasons by how hopeless they are."""
 
@@ -121,7 +123,7 @@ class Assignment:
     pod_sets: list[PodSetResult] = field(default_factory=list)
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     tried: dict[tuple[PodSetName, ResourceName], int] = field(default_factory=dict)
-    refusal: Reason | None = None
+    refusal: WaitReason | None = None
     shortages: list[Shortage] = field(default_factory=list)
 
     @property
@@ -130,11 +132,11 @@ class Assignment:
         return min((one.mode for one in self.pod_sets), default=Mode.NO_FIT)
 
     @property
-    def reason(self) -> Reason:
+    def reason(self) -> WaitReason:
         """Of a NO_FIT; a resource that no flavor offers matches no flavor."""
-        return self.refusal or Reason.NO_MATCHING_FLAVOR
+        return self.refusal or WaitReason.NO_MATCHING_FLAVOR
 
-    def note_reason(self, reason: Reason | None) -> None:
+    def note_reason(self, reason: WaitReason | None) -> None:
         """Remembers the reason of a resource group; the most hopeless one counts."""
         if reason is not None and (
             self.refusal is None or SEVERITY[reason] > SEVERITY[self.refusal]
@@ -172,12 +174,8 @@ class Assignment:
 
     def message(self) -> str:
         """Why it does not fit, all pod sets together; empty when it fits."""
-        return "; ".join(
-            f"couldn't assign flavors to pod set {one.demand.pod_set.name}: "
-            + ", ".join(sorted(one.messages))
-            for one in self.pod_sets
-            if one.messages
-        )
+        refused = [one for one in self.pod_sets if one.messages]
+        return conditions.no_flavors((one.demand.pod_set.name, one.messages) for one in refused)
 
     def to_pod_sets(self) -> tuple[PodSetAssignment, ...]:
         """The assignment as the workload's status keeps it."""

@@ -6,10 +6,12 @@ Source: kueue pkg/scheduler/scheduler.go.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from admission.base import conditions
+from admission.base.conditions import WaitReason
 from admission.base.names import FlavorResource, WorkloadKey
-from admission.engine import explain, messages, ordering, quota
+from admission.engine import explain, ordering, quota
 from admission.engine.assignment import ScanMemory
-from admission.engine.decisions import Admit, Evict, Mode, Reason, Recomputation, Requeue, Wait
+from admission.engine.decisions import Admit, Evict, Mode, Recomputation, Requeue, Wait
 from admission.engine.heads import Head, Verdict
 from admission.engine.hierarchy import QueueNode
 from admission.engine.model import PreemptionPolicy
@@ -72,9 +74,9 @@ class _Cycle:
             case Mode.DEFERRED_FIT:
                 verdict = self._deferred(nominee)
             case _ if self._overlaps(nominee):
-                verdict = self._skipped(nominee, messages.OVERLAPPING_TARGETS)
+                verdict = self._skipped(nominee, conditions.OVERLAPPING_TARGETS)
             case _ if not self._fits(nominee):
-                verdict = self._skipped(nominee, messages.NO_LONGER_FITS)
+                verdict = self._skipped(nominee, conditions.NO_LONGER_FITS)
             case Mode.PREEMPT:
                 verdict = self._preempt(nominee)
             case _ if self.snapshot.config.one_at_a_time and self.snapshot.unready:
@@ -107,7 +109,7 @@ class _Cycle:
 
     def _no_candidates(self, nominee: Nominee) -> Verdict:
         self.snapshot.hold_back(nominee.queue, held_back(nominee))
-        reason = Reason.WAITING_FOR_QUOTA
+        reason = WaitReason.WAITING_FOR_QUOTA
         return _wait(self.snapshot, nominee, reason, Requeue.PREEMPTION_NO_CANDIDATES)
 
     def _deferred(self, nominee: Nominee) -> Verdict:
@@ -115,16 +117,16 @@ class _Cycle:
         return _wait(
             self.snapshot,
             nominee,
-            Reason.WAITING_FOR_PREEMPTED,
+            WaitReason.WAITING_FOR_PREEMPTED,
             Requeue.PENDING_PREEMPTION,
-            message=messages.DEFERRED,
+            message=conditions.DEFERRED,
         )
 
     def _skipped(self, nominee: Nominee, message: str) -> Verdict:
         return _wait(
             self.snapshot,
             nominee,
-            Reason.WAITING_FOR_QUOTA,
+            WaitReason.WAITING_FOR_QUOTA,
             Requeue.FAILED_AFTER_NOMINATION,
             message=message,
         )
@@ -133,9 +135,9 @@ class _Cycle:
         return _wait(
             self.snapshot,
             nominee,
-            Reason.WAITING_FOR_PODS_READY,
+            WaitReason.WAITING_FOR_PODS_READY,
             Requeue.FAILED_AFTER_NOMINATION,
-            message=messages.NOT_ALL_READY,
+            message=conditions.NOT_ALL_READY.message,
         )
 
     def _preempt(self, nominee: Nominee) -> Verdict:
@@ -145,9 +147,9 @@ class _Cycle:
         return _wait(
             self.snapshot,
             nominee,
-            Reason.WAITING_FOR_PREEMPTED,
+            WaitReason.WAITING_FOR_PREEMPTED,
             Requeue.PENDING_PREEMPTION,
-            message=messages.pending_preemption(text, len(nominee.targets)),
+            message=conditions.pending_preemption(text, len(nominee.targets)),
             evictions=_evictions(self.snapshot, nominee),
         )
 
@@ -207,11 +209,12 @@ def _evictions(snapshot: Snapshot, nominee: Nominee) -> tuple[Evict, ...]:
             workload=target.holding.key,
             preemptor=nominee.head.key,
             preemption_reason=target.reason,
-            message=messages.preempted(
-                nominee.head.workload,
+            message=conditions.preempted(
                 target.reason,
-                nominee.queue,
-                snapshot.queue(target.holding.cluster_queue),
+                uid=nominee.head.workload.uid,
+                job_uid=nominee.head.workload.job_uid,
+                preemptor=nominee.queue.path(),
+                preemptee=snapshot.queue(target.holding.cluster_queue).path(),
             ),
             cluster_queue=target.holding.cluster_queue,
             preemptor_cluster_queue=nominee.queue.name,
@@ -227,7 +230,7 @@ _FORGETFUL = (Requeue.PENDING_PREEMPTION,)
 def _wait(
     snapshot: Snapshot,
     nominee: Nominee,
-    reason: Reason,
+    reason: WaitReason,
     requeue: Requeue,
     *,
     message: str = "",

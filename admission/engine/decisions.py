@@ -6,8 +6,8 @@ Source: kueue pkg/scheduler (requeue reasons), pkg/workload (condition reasons a
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum, StrEnum
-from typing import Final
 
+from admission.base.conditions import EvictionReason, PreemptionReason
 from admission.base.names import (
     ClusterQueueName,
     FlavorName,
@@ -23,8 +23,6 @@ __all__ = [
     "Evict",
     "Mode",
     "PodSetAssignment",
-    "PreemptionReason",
-    "Reason",
     "Recomputation",
     "Requeue",
     "Shortage",
@@ -39,31 +37,6 @@ class Mode(IntEnum):
     PREEMPT = 1
     DEFERRED_FIT = 2
     FIT = 3
-
-
-class Reason(StrEnum):
-    """Reasons of the condition QuotaReserved=False; all but ADMISSION_PAUSED are Kueue's."""
-
-    WAITING_FOR_QUOTA = "WaitingForQuota"
-    EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
-    NO_MATCHING_FLAVOR = "NoMatchingFlavor"
-    WAITING_FOR_PREEMPTED = "WaitingForPreemptedWorkloads"
-    WAITING_FOR_PODS_READY = "WaitingForPodsReady"
-    MISCONFIGURED = "Misconfigured"
-    SUSPENDED = "Suspended"
-    PENDING_EVALUATION = "PendingEvaluation"
-    DEACTIVATED = "Deactivated"
-    ADMISSION_GATED = "AdmissionGated"
-    ADMISSION_PAUSED = "AdmissionPaused"
-
-
-class PreemptionReason(StrEnum):
-    """Why a victim was chosen; reasons of the condition Preempted."""
-
-    IN_CLUSTER_QUEUE = "InClusterQueue"
-    IN_COHORT_RECLAMATION = "InCohortReclamation"
-    IN_COHORT_FAIR_SHARING = "InCohortFairSharing"
-    IN_COHORT_RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
 
 
 class Requeue(Enum):
@@ -83,10 +56,6 @@ class Recomputation(StrEnum):
     NEW_TARGETS = "new_targets"
     DEFERRED_FIT = "deferred_fit"
     SKIPPED = "skipped"
-
-
-PREEMPTED: Final = "Preempted"
-"""Reason of the condition Evicted of a victim."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +89,7 @@ class Evict:
 
     workload: WorkloadKey
     preemptor: WorkloadKey
-    reason: str = PREEMPTED
+    reason: str = EvictionReason.PREEMPTED
     preemption_reason: PreemptionReason
     message: str
     cluster_queue: ClusterQueueName

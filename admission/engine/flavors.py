@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from admission.base import amount, quantity
+from admission.base import amount, conditions, quantity
+from admission.base.conditions import WaitReason
 from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
 from admission.engine import placement, podsets, quota
 from admission.engine.assignment import (
@@ -19,7 +20,7 @@ from admission.engine.assignment import (
     PodSetResult,
     ScanMemory,
 )
-from admission.engine.decisions import Reason, Shortage
+from admission.engine.decisions import Shortage
 from admission.engine.hierarchy import QueueNode
 from admission.engine.model import (
     FlavorFungibility,
@@ -45,7 +46,7 @@ class _Fit:
 
     grade: Grade
     message: str = ""
-    reason: Reason | None = None
+    reason: WaitReason | None = None
     shortage: Shortage | None = None
 
 
@@ -64,9 +65,9 @@ class _Scan:
     stopped: int = -1
     messages: list[str] = field(default_factory=list)
     shortages: list[Shortage] = field(default_factory=list)
-    reason: Reason | None = None
+    reason: WaitReason | None = None
 
-    def note_refusal(self, reason: Reason) -> None:
+    def note_refusal(self, reason: WaitReason) -> None:
         """Remembers why a flavor cannot be used; the least hopeless one counts."""
         if self.reason is None or SEVERITY[reason] < SEVERITY[self.reason]:
             self.reason = reason
@@ -138,8 +139,7 @@ class Assigner:
         covering = self._queue.group_of.get(resource)
         if covering is not None:
             return self._scan(covering, group, resource, assumed)
-        message = f"resource {resource} unavailable in ClusterQueue"
-        return _Scan(messages=[message])
+        return _Scan(messages=[conditions.resource_unavailable(resource)])
 
     def _is_free(self, resource: ResourceName, group: tuple[Demand, ...]) -> bool:
         """Whether a resource is not listed by the queue, and may be used without quota."""
@@ -185,7 +185,7 @@ class Assigner:
             refusal = self._refusal(flavor, resource, group)
             if refusal:
                 found.messages.append(refusal)
-                found.note_refusal(Reason.NO_MATCHING_FLAVOR)
+                found.note_refusal(WaitReason.NO_MATCHING_FLAVOR)
                 continue
             fits = {r: self._fit(flavor, r, group, assumed) for r in wanted}
             grade = _collect(found, fits.values(), policy)
@@ -213,13 +213,10 @@ class Assigner:
         """Why the pod sets cannot run in a flavor whatever the quota; empty when they can."""
         for one in group:
             if self._pins is not None and self._pins.get((one.pod_set.name, resource)) != flavor:
-                return (
-                    f"skipping flavor {flavor} as it is not found in the nomination mapping for "
-                    f"resource {resource}"
-                )
+                return conditions.flavor_not_nominated(flavor, resource)
         known = self._snapshot.flavors.get(flavor)
         if known is None:
-            return f"flavor {flavor} not found"
+            return conditions.flavor_not_found(flavor)
         for one in group:
             if why := placement.misfit(one.pod_set, known):
                 return why
@@ -256,16 +253,14 @@ class Assigner:
         )
         if value > limit:
             message = _over_maximum(fr, before, request, limit)
-            return _Fit(_WORST, message, Reason.EXCEEDS_MAX_QUOTA, shortage)
+            return _Fit(_WORST, message, WaitReason.EXCEEDS_MAX_QUOTA, shortage)
         more = quantity.in_words(resource, amount.subtract(value, available))
-        message = (
-            f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
-        )
+        message = conditions.insufficient_unused_quota(resource, flavor, more)
         borrow, may_reclaim = quota.borrow_height(queue, fr, value)
         if nominal >= value or may_reclaim or self._preempts_while_borrowing():
             grade = self._after_preemption(fr, value, borrow)
             return _Fit(grade, message, None, shortage)
-        return _Fit(Grade(Chance.NO_FIT, borrow), message, Reason.WAITING_FOR_QUOTA, shortage)
+        return _Fit(Grade(Chance.NO_FIT, borrow), message, WaitReason.WAITING_FOR_QUOTA, shortage)
 
     def _preempts_while_borrowing(self) -> bool:
         policies = self._queue.spec.preemption
@@ -297,17 +292,13 @@ class Assigner:
 
 def _over_maximum(fr: FlavorResource, before: int, request: int, limit: int) -> str:
     shown = [quantity.in_words(fr.resource, value) for value in (before, request, limit)]
-    return (
-        f"insufficient quota for {fr.resource} in flavor {fr.flavor}, previously considered "
-        f"podsets requests ({shown[0]}) + current podset request ({shown[1]}) > maximum capacity "
-        f"({shown[2]})"
-    )
+    return conditions.insufficient_quota(fr.resource, fr.flavor, *shown)
 
 
 def _collect(found: _Scan, fits: Iterable[_Fit], policy: FlavorFungibility) -> Grade:
     """The least preferred grade of a flavor's resources; notes their messages and reasons."""
     grade = Grade(Chance.FIT, 0)
-    refusal: Reason | None = None
+    refusal: WaitReason | None = None
     for fit in fits:
         if is_preferred(grade, fit.grade, policy):
             grade = fit.grade

@@ -6,10 +6,12 @@ Source: kueue pkg/scheduler/scheduler.go (nominate, getAssignments, recompute).
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from admission.base import conditions
+from admission.base.conditions import Text
 from admission.base.names import FlavorName, PodSetName, ResourceName
-from admission.engine import messages, podsets
+from admission.engine import podsets
 from admission.engine.assignment import Assignment, ScanMemory
-from admission.engine.decisions import Mode, Reason, Requeue, Wait
+from admission.engine.decisions import Mode, Requeue, Wait
 from admission.engine.flavors import Assigner, Pins
 from admission.engine.heads import Head, Verdict
 from admission.engine.hierarchy import QueueNode
@@ -169,24 +171,23 @@ def _valid_memory(snapshot: Snapshot, queue: QueueNode, head: Head) -> ScanMemor
 def _refuse(queue: QueueNode, head: Head) -> Verdict | None:
     """Why a head is not nominated, first reason first."""
     if head.workload.failed_checks:
-        return _refusal(head, Reason.PENDING_EVALUATION, messages.FAILED_CHECKS)
+        return _refusal(head, conditions.FAILED_CHECKS)
     if not queue.active:
-        return _refusal(head, Reason.SUSPENDED, messages.inactive(queue.name))
+        return _refusal(head, conditions.inactive_cluster_queue(queue.name))
     if not head.namespace_exists:
-        message = messages.no_namespace(head.key.namespace)
-        return _refusal(head, Reason.MISCONFIGURED, message)
+        return _refusal(head, conditions.no_namespace(head.key.namespace))
     if not head.namespace_matches:
-        requeue = Requeue.NAMESPACE_MISMATCH
-        return _refusal(head, Reason.MISCONFIGURED, messages.WRONG_NAMESPACE, requeue)
+        return _refusal(head, conditions.WRONG_NAMESPACE, Requeue.NAMESPACE_MISMATCH)
     if head.misconfigured:
-        return _refusal(head, Reason.MISCONFIGURED, head.misconfigured)
+        return _refusal(head, conditions.misconfigured(head.misconfigured))
     return None
 
 
-def _refusal(
-    head: Head, reason: Reason, message: str, requeue: Requeue = Requeue.GENERIC
-) -> Verdict:
+def _refusal(head: Head, text: Text, requeue: Requeue = Requeue.GENERIC) -> Verdict:
     decision = Wait(
-        workload=head.key, cluster_queue=head.cluster_queue, reason=reason, message=message
+        workload=head.key,
+        cluster_queue=head.cluster_queue,
+        reason=text.reason,
+        message=text.message,
     )
     return Verdict(head=head, decision=decision, requeue=requeue, memory=head.memory)

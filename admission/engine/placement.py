@@ -7,6 +7,7 @@ scheduling/corev1/nodeaffinity, k8s.io/api core/v1 toleration.go.
 from collections.abc import Iterable
 from typing import Final
 
+from admission.base import conditions
 from admission.base.selectors import Requirement
 from admission.engine.model import PodSet, ResourceFlavor, Taint, Toleration
 
@@ -19,10 +20,9 @@ def misfit(pod_set: PodSet, flavor: ResourceFlavor) -> str:
         return pod_set.unsuited[flavor.name]
     taint = _untolerated(flavor.node_taints, (*pod_set.tolerations, *flavor.tolerations))
     if taint is not None:
-        shown = f"{{{taint.key} {taint.value} {taint.effect} <nil>}}"
-        return f"untolerated taint {shown} in flavor {flavor.name}"
+        return conditions.untolerated_taint(flavor.name, taint.key, taint.value, taint.effect)
     if not _selected(pod_set, flavor):
-        return f"flavor {flavor.name} doesn't match node affinity"
+        return conditions.other_nodes(flavor.name)
     return ""
 
 

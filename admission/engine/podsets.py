@@ -9,14 +9,12 @@ from functools import lru_cache
 from typing import Final
 
 from admission.base import amount
+from admission.base.conditions import EvictionReason
 from admission.base.names import FlavorName, ResourceName
 from admission.engine.model import PodSet, Workload
 
 PODS: Final = ResourceName("pods")
 """The resource that counts pods; never requested by a pod itself."""
-
-PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"
-ADMISSION_CHECK: Final = "AdmissionCheck"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +121,8 @@ def queue_timestamp(workload: Workload, *, by_eviction: bool = True) -> int:
     """
     eviction = workload.eviction
     if eviction is not None and (
-        eviction.reason == ADMISSION_CHECK
-        or (by_eviction and eviction.reason == PODS_READY_TIMEOUT)
+        eviction.reason == EvictionReason.ADMISSION_CHECK
+        or (by_eviction and eviction.reason == EvictionReason.PODS_READY_TIMEOUT)
     ):
         return eviction.since_us
     return workload.created_us

@@ -143,20 +143,20 @@ def _from_workload(pod: Document, workload: Document, cluster_queue: str) -> Ans
 
 def _state(workload: Document) -> tuple[State, Mapping[str, Any]]:
     for kind, state in (
-        ("Finished", State.FINISHED),
-        ("Evicted", State.EVICTED),
-        ("Admitted", State.ADMITTED),
-        ("QuotaReserved", State.RESERVED),
+        (conditions.FINISHED, State.FINISHED),
+        (conditions.EVICTED, State.EVICTED),
+        (conditions.ADMITTED, State.ADMITTED),
+        (conditions.QUOTA_RESERVED, State.RESERVED),
     ):
         condition = _condition(workload, kind)
         if condition.get("status") == "True":
             return state, condition
-    return State.WAITING, _condition(workload, "QuotaReserved")
+    return State.WAITING, _condition(workload, conditions.QUOTA_RESERVED)
 
 
 def _condition(document: Document, kind: str) -> Mapping[str, Any]:
-    conditions = document.get("status", {}).get("conditions", [])
-    return next((condition for condition in conditions if condition["type"] == kind), {})
+    found = document.get("status", {}).get("conditions", [])
+    return next((condition for condition in found if condition["type"] == kind), {})
 
 
 def _name(pod: Document) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from admission.api import views
 from admission.base import clock, conditions
+from admission.base.conditions import Text
 
 MAX_MESSAGE_BYTES: Final = 32768
 _CUT: Final = " ..."
@@ -24,14 +25,14 @@ def cut(message: str, limit: int = MAX_MESSAGE_BYTES) -> str:
 
 
 def make(
-    kind: str, *, status: bool, reason: str, message: str, now: datetime, generation: int = 0
+    kind: str, text: Text, *, status: bool, now: datetime, generation: int = 0
 ) -> views.Condition:
     """A condition as of now."""
     return views.Condition(
         type=kind,
         status="True" if status else "False",
-        reason=reason,
-        message=cut(message),
+        reason=text.reason,
+        message=cut(text.message),
         last_transition_time=clock.to_wire(now),
         observed_generation=generation,
     )
@@ -88,28 +89,15 @@ def merged(
     return to_wire(merge(kept, *changes))
 
 
-def not_reserved(reason: str, message: str, now: datetime, generation: int) -> views.Condition:
+def not_reserved(text: Text, now: datetime, generation: int) -> views.Condition:
     """QuotaReserved=False."""
-    return make(
-        conditions.QUOTA_RESERVED,
-        status=False,
-        reason=reason,
-        message=message,
-        now=now,
-        generation=generation,
-    )
+    return make(conditions.QUOTA_RESERVED, text, status=False, now=now, generation=generation)
 
 
 def not_admitted(now: datetime, generation: int) -> views.Condition:
     """Admitted=False of a Workload without quota."""
-    return make(
-        conditions.ADMITTED,
-        status=False,
-        reason="NoReservation",
-        message="The workload has no reservation",
-        now=now,
-        generation=generation,
-    )
+    text = conditions.NO_RESERVATION
+    return make(conditions.ADMITTED, text, status=False, now=now, generation=generation)
 
 
 def _at(condition: views.Condition, moment: str) -> views.Condition:

@@ -4,16 +4,15 @@ Source: kueue pkg/cache/scheduler/clusterqueue.go (updateQueueStatus, inactiveRe
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from admission.base import conditions, names
+from admission.base.conditions import Text
 from admission.base.names import FlavorName
 from admission.engine.model import AdmissionCheckRule, ClusterQueue, ResourceFlavor, StopPolicy
 
-MULTI_KUEUE: Final = "kueue.x-k8s.io/multikueue"
-PROVISIONING: Final = "kueue.x-k8s.io/provisioning-request"
-
-Blockers = tuple[tuple[str, str], ...]
-"""Why a ClusterQueue admits nothing: pairs of reason and part of the message."""
+Blockers = tuple[Text, ...]
+"""Why a ClusterQueue admits nothing: reasons, each with a part of the message."""
 
 
 class Check(NamedTuple):
@@ -44,65 +43,50 @@ class Supplies:
 
     def blockers(self, queue: ClusterQueue) -> Blockers:
         """Why a ClusterQueue admits nothing, the first one first; none if it does."""
-        found = (
-            ("Terminating", "is terminating" if queue.terminating else ""),
-            ("Stopped", "is stopped" if queue.stop_policy != StopPolicy.NONE else ""),
-            ("FlavorNotFound", self._missing_flavors(queue)),
-            *self._about_checks(queue),
-            ("TopologyNotFound", self._missing_topologies(queue)),
-        )
-        return tuple((reason, part) for reason, part in found if part)
+        return tuple(self._blockers(queue))
 
-    def _missing_flavors(self, queue: ClusterQueue) -> str:
+    def _blockers(self, queue: ClusterQueue) -> Iterator[Text]:
+        if queue.terminating:
+            yield conditions.QUEUE_TERMINATING
+        if queue.stop_policy != StopPolicy.NONE:
+            yield conditions.QUEUE_STOPPED
         missing = [name for name in _flavors(queue) if name not in self.flavors]
-        return _listed("references missing ResourceFlavor(s): ", missing)
+        if missing:
+            yield conditions.flavors_not_found(missing)
+        if queue.admission_checks:
+            yield from self._about_checks(queue)
+        topologies = self._missing_topologies(queue)
+        if topologies:
+            yield conditions.topologies_not_found(topologies)
 
-    def _about_checks(self, queue: ClusterQueue) -> Iterator[tuple[str, str]]:
-        if not queue.admission_checks:
-            return
+    def _about_checks(self, queue: ClusterQueue) -> Iterator[Text]:
         required = sorted({rule.name for rule in queue.admission_checks})
         missing = [name for name in required if name not in self.checks]
-        yield (
-            "AdmissionCheckNotFound",
-            _listed("references missing AdmissionCheck(s): ", missing),
-        )
+        if missing:
+            yield conditions.checks_not_found(missing)
         idle = [name for name in required if name in self.checks and not self.checks[name].active]
-        yield "AdmissionCheckInactive", _listed("references inactive AdmissionCheck(s): ", idle)
-        remote = self._run_by(MULTI_KUEUE, required)
-        yield (
-            "MultipleMultiKueueAdmissionChecks",
-            _listed(
-                "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: ",
-                remote if len(remote) > 1 else (),
-            ),
-        )
-        yield (
-            "MultiKueueAdmissionCheckAppliedPerFlavor",
-            _listed(
-                "Cannot specify MultiKueue AdmissionCheck per flavor, found: ",
-                [name for name in remote if _is_per_flavor(name, queue)],
-            ),
-        )
-        provisioned = self._run_by(PROVISIONING, required)
-        yield (
-            "MultiKueueWithProvisioningRequest",
-            _listed(
-                "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, "
-                f"found: {','.join(remote)}, ",
-                provisioned if remote else (),
-            ),
-        )
+        if idle:
+            yield conditions.checks_inactive(idle)
+        remote = self._run_by(names.MULTI_KUEUE, required)
+        if len(remote) > 1:
+            yield conditions.several_multi_kueue(remote)
+        per_flavor = [name for name in remote if _is_per_flavor(name, queue)]
+        if per_flavor:
+            yield conditions.multi_kueue_per_flavor(per_flavor)
+        provisioned = self._run_by(names.PROVISIONING, required)
+        if remote and provisioned:
+            yield conditions.multi_kueue_with_provisioning(remote, provisioned)
 
-    def _missing_topologies(self, queue: ClusterQueue) -> str:
-        """Parts of the message; another cluster places the pods where MultiKueue is asked."""
-        if self._run_by(MULTI_KUEUE, sorted({rule.name for rule in queue.admission_checks})):
-            return ""
+    def _missing_topologies(self, queue: ClusterQueue) -> list[tuple[str, str]]:
+        """Topology and flavor; another cluster places the pods where MultiKueue is asked."""
+        if self._run_by(names.MULTI_KUEUE, sorted({rule.name for rule in queue.admission_checks})):
+            return []
         present = (self.flavors[name] for name in _flavors(queue) if name in self.flavors)
-        return ", ".join(
-            f'there is no Topology "{flavor.topology}" for TAS flavor "{flavor.name}"'
+        return [
+            (flavor.topology, flavor.name)
             for flavor in present
             if flavor.topology and flavor.topology not in self.topologies
-        )
+        ]
 
     def _run_by(self, controller: str, checks: Iterable[str]) -> list[str]:
         known = ((name, self.checks.get(name)) for name in checks)
@@ -119,9 +103,3 @@ def _is_per_flavor(name: str, queue: ClusterQueue) -> bool:
     rules: Iterable[AdmissionCheckRule] = queue.admission_checks
     flavors = set(_flavors(queue))
     return any(r.name == name and r.on_flavors and not flavors <= r.on_flavors for r in rules)
-
-
-def _listed(text: str, found: Iterable[str]) -> str:
-    """The text with the names; empty without any."""
-    names = ",".join(found)
-    return text + names if names else ""

@@ -5,9 +5,10 @@ Source: kueue pkg/controller/core/workload_controller.go, for the condition Quot
 
 from collections.abc import Mapping
 
+from admission.base import conditions
+from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName
-from admission.engine import messages
-from admission.engine.decisions import Reason, Wait
+from admission.engine.decisions import Wait
 from admission.engine.hierarchy import QueueNode
 from admission.engine.model import LocalQueue, StopPolicy, Workload
 
@@ -33,13 +34,15 @@ def find(
     """
     found = _first(workload, local, node, labels)
     if found is None and paused and workload.wants_quota:
-        found = Reason.ADMISSION_PAUSED, messages.PAUSED
+        found = conditions.PAUSED
     if found is None and unready and workload.wants_quota:
-        found = Reason.WAITING_FOR_PODS_READY, messages.NOT_ALL_READY
+        found = conditions.NOT_ALL_READY
     if found is None:
         return None
     name = ClusterQueueName("") if local is None else local.cluster_queue
-    return Wait(workload=workload.key, cluster_queue=name, reason=found[0], message=found[1])
+    return Wait(
+        workload=workload.key, cluster_queue=name, reason=found.reason, message=found.message
+    )
 
 
 def _first(
@@ -47,40 +50,40 @@ def _first(
     local: LocalQueue | None,
     node: QueueNode | None,
     labels: Mapping[str, str] | None,
-) -> tuple[Reason, str] | None:
+) -> Text | None:
     if not workload.active:
-        return Reason.DEACTIVATED, "The workload is deactivated"
+        return conditions.DEACTIVATED
     if workload.on_hold:
         return None
     found = _of_queues(workload, local, node)
     if found is not None or node is None:
         return found
-    message = _misconfigured(workload, node, labels)
-    if message:
-        return Reason.MISCONFIGURED, message
-    if workload.gates:
-        return Reason.ADMISSION_GATED, messages.gated(workload.gates)
-    return None
+    found = _misconfigured(workload, node, labels)
+    if found is None and workload.gates:
+        return conditions.gated(workload.gates)
+    return found
 
 
 def _of_queues(
     workload: Workload, local: LocalQueue | None, node: QueueNode | None
-) -> tuple[Reason, str] | None:
+) -> Text | None:
     if local is None:
-        return Reason.MISCONFIGURED, f"LocalQueue {workload.queue.name} doesn't exist"
+        return conditions.no_local_queue(workload.queue.name)
     if local.stop_policy != StopPolicy.NONE:
-        return Reason.SUSPENDED, f"LocalQueue {local.key.name} is inactive"
+        return conditions.inactive_local_queue(local.key.name)
     if node is None:
-        return Reason.MISCONFIGURED, f"ClusterQueue {local.cluster_queue} doesn't exist"
+        return conditions.no_cluster_queue(local.cluster_queue)
     if not node.active:
-        return Reason.SUSPENDED, messages.inactive(node.name)
+        return conditions.inactive_cluster_queue(node.name)
     return None
 
 
-def _misconfigured(workload: Workload, node: QueueNode, labels: Mapping[str, str] | None) -> str:
+def _misconfigured(
+    workload: Workload, node: QueueNode, labels: Mapping[str, str] | None
+) -> Text | None:
     if labels is None:
-        return messages.no_namespace(workload.key.namespace)
+        return conditions.no_namespace(workload.key.namespace)
     selector = node.spec.namespace_selector
     if selector is None or not selector(labels):
-        return messages.WRONG_NAMESPACE
-    return workload.invalid
+        return conditions.WRONG_NAMESPACE
+    return conditions.misconfigured(workload.invalid) if workload.invalid else None

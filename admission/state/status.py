@@ -6,6 +6,8 @@ Source: kueue pkg/cache/scheduler (clusterqueue.go, cache.go), pkg/controller/co
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from admission.base import conditions
+from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName, FlavorResource, ResourceName
 from admission.engine import fairshare, quota
 from admission.engine.fairshare import Share
@@ -81,14 +83,14 @@ def of_cluster_queue(
     node: QueueNode, tally: Tally, *, line: PendingQueue, blocked: Blockers, fair: bool
 ) -> QueueStatus:
     """Status of a ClusterQueue; ``blocked`` as `Supplies` gave it."""
-    active, reason, message = _active(blocked)
+    text = conditions.admits_nothing(blocked) if blocked else conditions.CAN_ADMIT
     active_classes, parked_classes = line.count_classes()
     reservation = _laid_out(node, tally.reservation)
     usage = _laid_out(node, tally.usage)
     return QueueStatus(
-        active=active,
-        reason=reason,
-        message=message,
+        active=not blocked,
+        reason=text.reason,
+        message=text.message,
         pending=len(line),
         parked=line.parked_count,
         active_classes=active_classes,
@@ -104,27 +106,19 @@ def of_cluster_queue(
     )
 
 
-def _active(blocked: Blockers) -> tuple[bool, str, str]:
-    if not blocked:
-        return True, "Ready", "Can admit new workloads"
-    reason = blocked[0][0]
-    if reason == "Terminating":
-        return False, reason, "Can't admit new workloads; clusterQueue is terminating"
-    return False, reason, f"Can't admit new workloads: {', '.join(part for _, part in blocked)}."
-
-
 def of_local_queue(
     local: LocalQueue, node: QueueNode | None, tally: Tally, *, pending: int, blocked: bool
 ) -> QueueStatus:
     """Status of a LocalQueue over its ClusterQueue, which may be missing or ``blocked``."""
     stopped = local.stop_policy != StopPolicy.NONE
-    active, reason, message = _local_active(stopped=stopped, missing=node is None, blocked=blocked)
+    text = _of_local(stopped=stopped, missing=node is None, blocked=blocked)
+    active = text is conditions.CAN_SUBMIT
     if node is None:
-        return QueueStatus(active=active, reason=reason, message=message)
+        return QueueStatus(active=active, reason=text.reason, message=text.message)
     return QueueStatus(
         active=active,
-        reason=reason,
-        message=message,
+        reason=text.reason,
+        message=text.message,
         pending=0 if stopped else pending,
         reserving=tally.reserving,
         admitted=tally.admitted,
@@ -133,14 +127,12 @@ def of_local_queue(
     )
 
 
-def _local_active(*, stopped: bool, missing: bool, blocked: bool) -> tuple[bool, str, str]:
+def _of_local(*, stopped: bool, missing: bool, blocked: bool) -> Text:
     if stopped:
-        return False, "Stopped", "LocalQueue is stopped"
+        return conditions.LOCAL_QUEUE_STOPPED
     if missing:
-        return False, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"
-    if blocked:
-        return False, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"
-    return True, "Ready", "Can submit new workloads to localQueue"
+        return conditions.CLUSTER_QUEUE_MISSING
+    return conditions.CLUSTER_QUEUE_INACTIVE if blocked else conditions.CAN_SUBMIT
 
 
 def _requested(node: QueueNode, line: PendingQueue) -> Mapping[ResourceName, int]:

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from admission.api import views
-from admission.base import names, pod_resources
+from admission.base import conditions, names, pod_resources
 from admission.base.errors import InvalidValueError
 from admission.base.names import (
     ClusterQueueName,
@@ -69,7 +69,7 @@ def workload(
     meta, spec, status = view.metadata, view.spec, view.status
     asked = _asked(view, around) if known is None or _is_newer(meta, known) else _said(known)
     requeue = status.requeue_state
-    requeued = status.condition("Requeued")
+    requeued = status.condition(conditions.REQUEUED)
     return model.Workload(
         key=WorkloadKey(meta.namespace, meta.name),
         uid=Uid(meta.uid),
@@ -78,7 +78,7 @@ def workload(
         created_us=times.parse(meta.creation_timestamp, "metadata.creationTimestamp") or 0,
         pod_sets=_reclaimed(asked.pod_sets, status.reclaimable_pods or ()),
         active=spec.active is not False,
-        finished=status.is_true("Finished"),
+        finished=status.is_true(conditions.FINISHED),
         held=_is_held(view),
         on_hold=_is_on_hold(view.status),
         gates=meta.annotation(names.ADMISSION_GATED_BY),
@@ -91,7 +91,7 @@ def workload(
         job_uid=meta.label(names.JOB_UID_LABEL),
         failed_checks=any(one.state in _FAILED for one in status.admission_checks or ()),
         invalid=asked.invalid,
-        pods_ready=status.is_true("PodsReady"),
+        pods_ready=status.is_true(conditions.PODS_READY),
         generation=meta.generation,
     )
 
@@ -116,7 +116,7 @@ def holder(view: views.Workload, *, stays: bool) -> model.Workload | None:
         priority=spec.priority or 0,
         created_us=times.parse(meta.creation_timestamp, "metadata.creationTimestamp") or 0,
         active=spec.active is not False,
-        finished=status.is_true("Finished"),
+        finished=status.is_true(conditions.FINISHED),
         reservation=_reservation(status),
         eviction=_eviction(status),
         stays=stays,
@@ -253,19 +253,19 @@ def _is_held(view: views.Workload) -> bool:
     """
     status = view.status
     gates = view.metadata.annotation(names.ADMISSION_GATED_BY)
-    stale = status.admission is not None and not status.is_true("QuotaReserved")
-    missing_pods = status.is_true("WaitingForReplacementPods")
+    stale = status.admission is not None and not status.is_true(conditions.QUOTA_RESERVED)
+    missing_pods = status.is_true(conditions.WAITING_FOR_REPLACEMENT_PODS)
     return bool(gates) or missing_pods or _is_on_hold(status) or stale
 
 
 def _is_on_hold(status: views.WorkloadStatus) -> bool:
-    found = status.condition("QuotaReserved")
-    return found is not None and found.status != "True" and found.reason == "OnHold"
+    found = status.condition(conditions.QUOTA_RESERVED)
+    return found is not None and found.status != "True" and found.reason == conditions.ON_HOLD
 
 
 def _reservation(status: views.WorkloadStatus) -> model.Reservation | None:
     admission = status.admission
-    reserved = status.condition("QuotaReserved")
+    reserved = status.condition(conditions.QUOTA_RESERVED)
     if admission is None or reserved is None or reserved.status != "True":
         return None
     field = "status.conditions[QuotaReserved].lastTransitionTime"
@@ -273,7 +273,7 @@ def _reservation(status: views.WorkloadStatus) -> model.Reservation | None:
         cluster_queue=ClusterQueueName(admission.cluster_queue),
         pod_sets=tuple(_assigned(one) for one in admission.pod_set_assignments or ()),
         reserved_us=times.parse(reserved.last_transition_time, field) or 0,
-        admitted=status.is_true("Admitted"),
+        admitted=status.is_true(conditions.ADMITTED),
     )
 
 
@@ -289,7 +289,7 @@ def _assigned(view: views.PodSetAssignment) -> model.PodSetAssignment:
 
 
 def _eviction(status: views.WorkloadStatus) -> model.Eviction | None:
-    found = status.condition("Evicted")
+    found = status.condition(conditions.EVICTED)
     if found is None or found.status != "True":
         return None
     field = "status.conditions[Evicted].lastTransitionTime"

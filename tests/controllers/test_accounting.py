@@ -8,10 +8,11 @@ import msgspec
 from prometheus_client import REGISTRY
 
 from admission.api import views
-from admission.base import patches
+from admission.base import conditions, patches
+from admission.base.conditions import WaitReason
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers.queues.accounting import Accounting
-from admission.engine import decisions, messages, model
+from admission.engine import decisions, model
 from admission.kube import resources
 from tests.controllers.world import World, cluster_queue, cohort, flavor, local_queue, namespace
 
@@ -393,8 +394,8 @@ def test_victims_chosen_anew_and_those_passed_over_are_counted_by_cycle() -> Non
     wait = decisions.Wait(
         workload=WorkloadKey("ml", "late"),
         cluster_queue=queue,
-        reason=decisions.Reason.WAITING_FOR_QUOTA,
-        message=messages.OVERLAPPING_TARGETS,
+        reason=WaitReason.WAITING_FOR_QUOTA,
+        message=conditions.OVERLAPPING_TARGETS,
     )
     again = ((queue, decisions.Recomputation.SKIPPED),)
     accounting = Accounting()

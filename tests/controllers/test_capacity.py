@@ -7,7 +7,7 @@ from prometheus_client import REGISTRY
 from typing_extensions import override
 
 from admission.api import koordinator, views
-from admission.base import names, patches
+from admission.base import conditions, names, patches
 from admission.controllers import core
 from admission.controllers.devices import outside
 from admission.controllers.devices.fleet import Listed
@@ -79,7 +79,7 @@ def condition(made: World, name: str = "gpus") -> tuple[str, str]:
     """Status and text of the condition about capacity; empty where there is none."""
     made.pass_time(2)
     found = made.status_of(name).get("conditions", [])
-    kind = names.CAPACITY_SUFFICIENT
+    kind = conditions.CAPACITY_SUFFICIENT
     return next(((c["status"], c["message"]) for c in found if c["type"] == kind), ("", ""))
 
 

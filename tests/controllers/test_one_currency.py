@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission.base import names, patches
+from admission.base import conditions, names, patches
 from admission.kube import resources
 from tests.controllers import world
 from tests.controllers.world import World
@@ -219,7 +219,8 @@ def costs(made: World, name: str) -> tuple[str, str]:
     made.pass_time(2)
     found = made.status_of(name).get("conditions", [])
     return next(
-        ((c["status"], c["message"]) for c in found if c["type"] == names.COSTS_EXACT), ("", "")
+        ((c["status"], c["message"]) for c in found if c["type"] == conditions.COSTS_EXACT),
+        ("", ""),
     )
 
 

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from admission.base import patches
-from admission.engine import messages
+from admission.base import conditions, patches
 from admission.kube import resources
 from admission.translate import engine_settings
 from tests.controllers.world import World, ready_world
@@ -43,7 +42,7 @@ def test_nothing_is_admitted_and_whoever_waits_says_why() -> None:
     reserved = world.workloads()["train"].status.condition("QuotaReserved")
     assert reserved is not None
     assert (reserved.status, reserved.reason) == ("False", "AdmissionPaused")
-    assert reserved.message == messages.PAUSED
+    assert reserved.message == conditions.PAUSED.message
 
 
 def test_the_queue_stays_active_and_counts_who_waits() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from admission.base import names, patches
+from admission.base import conditions, patches
 from admission.kube import resources
 from tests.controllers.world import World, cluster_queue, ready_world
 
@@ -10,8 +10,8 @@ QUEUES, FLAVORS = resources.CLUSTER_QUEUES, resources.RESOURCE_FLAVORS
 
 
 def said(world: World) -> dict[str, Any] | None:
-    conditions = world.status_of("gpus")["conditions"]
-    return next((one for one in conditions if one["type"] == names.SPEC_SUPPORTED), None)
+    found = world.status_of("gpus")["conditions"]
+    return next((one for one in found if one["type"] == conditions.SPEC_SUPPORTED), None)
 
 
 def test_a_queue_of_fields_that_are_served_says_nothing() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from admission.api import views
 from admission.base import names, patches
+from admission.base.conditions import Text
 from admission.controllers.workloads import evictions
 from admission.kube import resources
 from admission.objects import condition_list
@@ -267,7 +268,7 @@ def test_an_admission_that_never_was_takes_no_time() -> None:
     world.add(foreign())
     world.settle()
 
-    written = evictions.withdraw(workload(world), "Suspended", "m", world.clock.now())
+    written = evictions.withdraw(workload(world), Text("Suspended", "m"), world.clock.now())
     assert "accumulatedPastExecutionTimeSeconds" not in written
 
 

@@ -85,7 +85,7 @@ def told_used(team: Pool, flavor: str) -> dict[str, str]:
 
 def capacity(team: Pool) -> dict[str, Any]:
     queue = team.cluster.api.get(f"{KUEUE}/clusterqueues/{team.name}")
-    return condition(queue, names.CAPACITY_SUFFICIENT)
+    return condition(queue, conditions.CAPACITY_SUFFICIENT)
 
 
 def test_a_wish_for_memory_becomes_a_slice_and_a_sick_gpu_shrinks_what_comes_next(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.base import names
+from admission.base import conditions, names
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.integration.installed import KUEUE, Installed, installed
@@ -206,8 +206,8 @@ def test_req_28_published_devices_are_the_capacity_of_a_node(system: Installed) 
 
     def told() -> str:
         found = system.api.get(f"{KUEUE}/clusterqueues/{team}").get("status", {})
-        conditions = {c["type"]: c["message"] for c in found.get("conditions", [])}
-        return str(conditions.get(names.CAPACITY_SUFFICIENT, ""))
+        said = {c["type"]: c["message"] for c in found.get("conditions", [])}
+        return str(said.get(conditions.CAPACITY_SUFFICIENT, ""))
 
     said = f"{GPU} in flavor {team}: quota promises 4, 2 exist (2 healthy)"
     waiting.until(lambda: said in told(), what="two published GPUs in the condition")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.base import names
+from admission.base import conditions, names
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
@@ -94,7 +94,7 @@ def test_claims_while_nothing_of_ours_answers(system: Installed) -> None:
 
     def told() -> str:
         found = system.api.get(f"{KUEUE}/clusterqueues/{team}").get("status", {})
-        conditions = {c["type"]: c["message"] for c in found.get("conditions", [])}
-        return str(conditions.get(names.CAPACITY_SUFFICIENT, ""))
+        said = {c["type"]: c["message"] for c in found.get("conditions", [])}
+        return str(said.get(conditions.CAPACITY_SUFFICIENT, ""))
 
     waiting.until(lambda: "1 held by pods without a queue" in told(), what=told())

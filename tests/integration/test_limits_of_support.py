@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from admission.base import names
+from admission.base import conditions, names
 from admission.gpu import foreign
 from admission.policy import topology
 from tests.controlplane import waiting
@@ -191,7 +191,7 @@ def test_fields_of_queues_and_flavors_without_effect_are_told(system: System) ->
     status, reason, message = queued.await_condition(
         system,
         queued.path("clusterqueues", name),
-        names.SPEC_SUPPORTED,
+        conditions.SPEC_SUPPORTED,
         lambda told: "concurrentAdmissionPolicy" in told[2] and name in told[2],
     )
     assert (status, reason) == ("False", "FieldsWithoutEffect")

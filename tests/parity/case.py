@@ -13,12 +13,13 @@ import msgspec
 
 from admission.api import views
 from admission.base import clock
+from admission.base.conditions import WaitReason
 from admission.base.names import (
     FlavorResource,
     WorkloadKey,
 )
 from admission.engine import fairshare, model, quota
-from admission.engine.decisions import Admit, CycleResult, Evict, PodSetAssignment, Reason
+from admission.engine.decisions import Admit, CycleResult, Evict, PodSetAssignment
 from admission.engine.hierarchy import Node
 from admission.state.world import State
 from admission.translate import queues, times, workloads
@@ -110,7 +111,7 @@ class Run:
         message = self._evicted_why.get(
             name, ""
         )  # none where this engine departed from the record
-        self.pending[name] = {"reason": Reason.PENDING_EVALUATION, "message": message}
+        self.pending[name] = {"reason": WaitReason.PENDING_EVALUATION, "message": message}
         self._change(name, now_us, lambda one: replace(one, reservation=None))
 
     def _change(

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from admission.base.conditions import WaitReason
 from admission.base.names import (
     ClusterQueueName,
     CohortName,
@@ -14,7 +15,6 @@ from admission.base.names import (
 )
 from admission.base.selectors import Requirement
 from admission.engine import model
-from admission.engine.decisions import Reason
 from tests.engine.worlds import (
     NOW_US,
     SECOND_US,
@@ -301,7 +301,7 @@ def test_a_wrong_namespace_parks_even_in_a_strict_queue():
     found = waits(made.cycle())["new"]
 
     assert (found.reason, found.message) == (
-        Reason.MISCONFIGURED,
+        WaitReason.MISCONFIGURED,
         "workload namespace doesn't match ClusterQueue selector",
     )
     assert made.active("solo") == []
@@ -367,11 +367,11 @@ def test_trees_take_turns_when_a_cycle_is_limited():
 @pytest.mark.parametrize(
     ("stop", "reason", "message"),
     [
-        ("LocalQueue", Reason.SUSPENDED, "LocalQueue solo is inactive"),
-        ("ClusterQueue", Reason.SUSPENDED, "ClusterQueue solo is inactive"),
-        ("no LocalQueue", Reason.MISCONFIGURED, "LocalQueue solo doesn't exist"),
-        ("no ClusterQueue", Reason.MISCONFIGURED, "ClusterQueue solo doesn't exist"),
-        ("inactive", Reason.DEACTIVATED, "The workload is deactivated"),
+        ("LocalQueue", WaitReason.SUSPENDED, "LocalQueue solo is inactive"),
+        ("ClusterQueue", WaitReason.SUSPENDED, "ClusterQueue solo is inactive"),
+        ("no LocalQueue", WaitReason.MISCONFIGURED, "LocalQueue solo doesn't exist"),
+        ("no ClusterQueue", WaitReason.MISCONFIGURED, "ClusterQueue solo doesn't exist"),
+        ("inactive", WaitReason.DEACTIVATED, "The workload is deactivated"),
     ],
 )
 def test_why_a_workload_is_not_even_tried(stop, reason, message):

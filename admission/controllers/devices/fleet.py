@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from admission.api import devices, koordinator, views
-from admission.base import names
+from admission.base import conditions
 from admission.base.clock import Clock
 from admission.controllers.devices import capacitymetrics
 from admission.controllers.devices.capacity import Amounts, Capacities
@@ -26,7 +26,6 @@ from admission.translate.claims import ObjectKey
 
 _PUBLISH_SECONDS: Final = 5.0
 _REASONS: Final = 3
-_SUFFICIENT: Final = "All GPUs that the nominal quota promises exist"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +144,17 @@ class Fleet:
         found = self._guard.shortages(queue.metadata.name)
         if found is None:
             return None
-        texts = [shortage.text for shortage in found] or [_SUFFICIENT]
         pairs = self._guard.promised(queue.metadata.name)
         flavors = dict.fromkeys(shortage.pair.flavor for shortage in found)
-        texts += [text for flavor in flavors for text in self._of(flavor).reasons]
-        texts += [text for pair in pairs if (text := self._in_pieces(*pair))]
+        more = [text for flavor in flavors for text in self._of(flavor).reasons]
+        more += [text for pair in pairs if (text := self._in_pieces(*pair))]
+        shortages = [shortage.text for shortage in found]
         return condition_list.make(
-            names.CAPACITY_SUFFICIENT,
+            conditions.CAPACITY_SUFFICIENT,
+            conditions.quota_exceeds_capacity(shortages, more)
+            if shortages
+            else conditions.capacity_sufficient(more),
             status=not found,
-            reason="QuotaExceedsCapacity" if found else "CapacitySufficient",
-            message="; ".join(texts),
             now=now,
             generation=queue.metadata.generation,
         )
@@ -165,7 +165,7 @@ class Fleet:
     def _in_pieces(self, flavor: str, resource: str) -> str:
         found = self._of(flavor).pieces.get(resource)
         is_told = found is not None and not found.is_whole
-        return f"{resource} in flavor {flavor}: {found.text}" if found and is_told else ""
+        return conditions.fragmented(resource, flavor, found.text) if found and is_told else ""
 
     def _publish(self) -> None:
         """Looks at every node of each flavor, so not with every change."""
@@ -183,7 +183,7 @@ class Fleet:
     def _look_at(self, flavor: str) -> _Seen:
         reasons = list(islice(self._capacities.reasons(flavor), _REASONS + 1))
         if len(reasons) > _REASONS:
-            reasons[_REASONS:] = ["and more nodes"]
+            reasons[_REASONS:] = [conditions.AND_MORE_NODES]
         return _Seen(self._capacities.fragmentation(flavor), tuple(reasons))
 
     def _publishes_in(self) -> float | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
 from admission.api import views
-from admission.base import amount, names, quantity
+from admission.base import amount, conditions, names, quantity
 from admission.base.names import ClusterQueueName, CohortName, FlavorResource
 from admission.controllers.devices.capacity import Amounts, Capacities, Stock, is_gpu
 from admission.engine import model
@@ -58,20 +58,17 @@ class Shortage:
     def text(self) -> str:
         """One sentence with the numbers."""
         flavor, resource = self.pair
-        shown = {
-            "healthy": self.stock.healthy.get(resource, 0),
-            "sick": self.stock.sick.get(resource, 0),
-            "held by pods without a queue": self.stock.outside.get(resource, 0),
-            "promised to queues before this one": self.real - self.share,
-        }
-        parts = [
-            f"{_text(resource, value)} {what}"
-            for what, value in shown.items()
-            if value or what == "healthy"
-        ]
-        return (
-            f"{resource} in flavor {flavor}: quota promises {_text(resource, self.promised)}, "
-            f"{_text(resource, self.share)} exist ({', '.join(parts)})"
+        sick, outside = self.stock.sick.get(resource, 0), self.stock.outside.get(resource, 0)
+        others = self.real - self.share
+        return conditions.shortage(
+            resource,
+            flavor,
+            promised=_text(resource, self.promised),
+            exist=_text(resource, self.share),
+            healthy=_text(resource, self.stock.healthy.get(resource, 0)),
+            sick=_text(resource, sick) if sick else "",
+            outside=_text(resource, outside) if outside else "",
+            others=_text(resource, others) if others else "",
         )
 
 

@@ -10,11 +10,11 @@ from typing import Final
 
 from admission.api import views
 from admission.base import clock, conditions, metrics, names
+from admission.base.conditions import PodsReadyReason
 from admission.base.metrics import ByQueue
 from admission.base.names import WorkloadKey
 from admission.controllers.queues.census import Census
 from admission.controllers.workloads import times
-from admission.engine import messages
 from admission.engine.decisions import CycleResult
 
 _TOTALS: Final = {
@@ -154,7 +154,7 @@ class Accounting:
     def _count_ready(self, workload: views.Workload) -> None:
         """Pods that became ready again are not counted."""
         ready = workload.status.condition(conditions.PODS_READY)
-        if ready is None or ready.reason != "Started":
+        if ready is None or ready.reason != PodsReadyReason.STARTED:
             return
         self._observe(
             metrics.READY_WAIT_TIME_SECONDS,
@@ -218,7 +218,7 @@ class Accounting:
             metrics.PREEMPTION_TARGET_RECOMPUTATIONS.labels(queue, outcome, self.role).inc()
         skips = dict.fromkeys(self._skipped, 0)
         for wait in result.waiting:
-            if wait.message == messages.OVERLAPPING_TARGETS:
+            if wait.message == conditions.OVERLAPPING_TARGETS:
                 skips[wait.cluster_queue] = skips.get(wait.cluster_queue, 0) + 1
         for name, count in skips.items():
             metrics.ADMISSION_CYCLE_PREEMPTION_SKIPS.labels(name, self.role).set(count)
@@ -267,8 +267,7 @@ def _eviction(old: views.Workload, new: views.Workload) -> tuple[str, str, bool]
         if one.count > before.get(kind, 0):
             return *kind, kind not in before
     evicted = new.status.condition(conditions.EVICTED)
-    reason, _, cause = (evicted.reason if evicted else "").partition("DueTo")
-    return reason, cause, False
+    return *conditions.eviction_cause(evicted.reason if evicted else ""), False
 
 
 def _evictions(workload: views.Workload) -> Iterable[views.EvictionCount]:

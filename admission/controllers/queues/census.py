@@ -33,7 +33,9 @@ class Count(NamedTuple):
 
 _Entry = tuple[LocalQueueKey, Unadmitted]
 _FINISHED: Final = Unadmitted("", "finished")
-_NEW: Final = Unadmitted("NoReservation", "PendingEvaluation")
+_NEW: Final = Unadmitted(
+    conditions.NO_RESERVATION.reason, conditions.WaitReason.PENDING_EVALUATION
+)
 
 
 class Census:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from admission.api import views
-from admission.base import names
+from admission.base import conditions
 from admission.base.names import LocalQueueKey
 from admission.controllers.devices.guard import Present
 from admission.controllers.queues.configuration import Configuration
@@ -43,10 +43,9 @@ class Prices:
             return None
         doubts = found.doubts
         return condition_list.make(
-            names.COSTS_EXACT,
+            conditions.COSTS_EXACT,
+            conditions.costs_assumed(doubts) if doubts else conditions.COSTS_ARE_EXACT,
             status=not doubts,
-            reason="CostsAssumed" if doubts else "CostsExact",
-            message="; ".join(doubts) or "The products of all flavors are known",
             now=now,
             generation=queue.metadata.generation,
         )

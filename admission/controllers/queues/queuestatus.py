@@ -13,6 +13,7 @@ import msgspec
 
 from admission.api import views, viewstatuses
 from admission.base import clock, conditions, names, quantity
+from admission.base.conditions import Text
 from admission.base.names import FlavorResource
 from admission.engine.fairshare import Share
 from admission.engine.fairusage import Consumption
@@ -22,10 +23,8 @@ from admission.state.status import CohortStatus, QueueStatus
 _MOST_FLAVORS: Final = 64
 """What the schema of the status allows; a spec may list more."""
 _SECOND_US: Final = 1_000_000
-_UNREADABLE: Final = "Unknown"
-"""Reason of a queue that admits nothing for no reason that Kueue has a name for."""
 
-_OWN: Final = (names.CAPACITY_SUFFICIENT, names.COSTS_EXACT, names.SPEC_SUPPORTED)
+_OWN: Final = (conditions.CAPACITY_SUFFICIENT, conditions.COSTS_EXACT, conditions.SPEC_SUPPORTED)
 """Conditions of ours; one that nothing is to be said about is taken away."""
 
 
@@ -104,12 +103,12 @@ def unreadable(known: QueueStatus | None, problem: str) -> QueueStatus:
 
     Args:
         known: status by the last spec that could; None when there was none.
-        problem: what is wrong with it.
+        problem: what is wrong with it; empty where that is not known.
     """
-    message = f"The spec cannot be read: {problem}"
+    reason, message = conditions.spec_unreadable(problem)
     if known is None:
-        return QueueStatus(active=False, reason=_UNREADABLE, message=message)
-    return replace(known, active=False, reason=_UNREADABLE, message=message)
+        return QueueStatus(active=False, reason=reason, message=message)
+    return replace(known, active=False, reason=reason, message=message)
 
 
 def changed(
@@ -171,9 +170,8 @@ def _common(
 def _active(view: views.Object, status: QueueStatus, now: datetime) -> views.Condition:
     return condition_list.make(
         conditions.ACTIVE,
+        Text(status.reason, status.message),
         status=status.active,
-        reason=status.reason,
-        message=status.message,
         now=now,
         generation=view.metadata.generation,
     )

@@ -198,7 +198,7 @@ class QueueStatuses:
         known = ClusterQueueName(name) in self._state.forest.queues
         found = self._state.cluster_queue_status(ClusterQueueName(name)) if known else None
         if found is None or problem is not None:
-            found = queuestatus.unreadable(found, problem or "it was not taken in")
+            found = queuestatus.unreadable(found, problem or "")
         above = self._state.cohorts_of(name)
         around = queuemetrics.Surroundings(
             role=self._accounting.role,

@@ -5,11 +5,10 @@ from datetime import datetime
 from typing import Final
 
 from admission.api import views
-from admission.base import names
+from admission.base import conditions
 from admission.controllers.queues.configuration import Configuration
 from admission.objects import condition_list
 
-_REASON: Final = "FieldsWithoutEffect"
 _MOST_FLAVORS: Final = 5
 
 
@@ -25,17 +24,16 @@ class Support:
         if not found:
             return None
         return condition_list.make(
-            names.SPEC_SUPPORTED,
+            conditions.SPEC_SUPPORTED,
+            conditions.fields_without_effect(found),
             status=False,
-            reason=_REASON,
-            message=f"Without effect: {'; '.join(found)}. See docs/limits-of-support.md",
             now=now,
             generation=queue.metadata.generation,
         )
 
     def _without_effect(self, queue: views.ClusterQueue) -> Iterator[str]:
         if queue.spec.concurrent_admission_policy is not None:
-            yield "spec.concurrentAdmissionPolicy, flavors are tried in their order"
+            yield conditions.CONCURRENT_ADMISSION
         flavors = [
             quotas.name
             for group in queue.spec.resource_groups or ()
@@ -44,8 +42,5 @@ class Support:
             and known.spec.topology_name
         ]
         if flavors:
-            more = ", ..." if len(flavors) > _MOST_FLAVORS else ""
-            yield (
-                f"spec.topologyName of ResourceFlavor {', '.join(flavors[:_MOST_FLAVORS])}{more},"
-                " quota is given without looking at racks or blocks"
-            )
+            more = ["..."] if len(flavors) > _MOST_FLAVORS else []
+            yield conditions.topology_without_effect([*flavors[:_MOST_FLAVORS], *more])

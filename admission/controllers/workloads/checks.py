@@ -1,22 +1,17 @@
 """Admission checks of a Workload: which it needs, how they stand, what follows.
 
-Source: kueue pkg/workload/admissionchecks.go and pkg/controller/core/workload_controller.go;
-messages are Kueue's.
+Source: kueue pkg/workload/admissionchecks.go and pkg/controller/core/workload_controller.go.
 """
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from admission.api import views
-from admission.base import clock
-
-OPEN_MESSAGE: Final = "The workload has not all checks ready"
-ADMITTED_MESSAGE: Final = "The workload is admitted"
-_RESET: Final = "Reset to Pending after eviction. Previously: {state}"
+from admission.base import clock, conditions
 
 
 class State(StrEnum):
@@ -79,10 +74,8 @@ def in_state(workload: views.Workload, state: State) -> tuple[views.AdmissionChe
 
 
 def summary(found: Iterable[views.AdmissionCheckState], state: State) -> str:
-    """``AdmissionChecks in Retry state: "a" (why); "b"``."""
-    parts = [f'"{c.name}" ({c.message})' if c.message else f'"{c.name}"' for c in found]
-    plural = "s" if len(parts) > 1 else ""
-    return f"AdmissionCheck{plural} in {state} state: {'; '.join(parts)}"
+    """What messages say of checks in a state."""
+    return conditions.checks_in_state(((one.name, one.message) for one in found), state)
 
 
 def retry_at(found: Iterable[views.AdmissionCheckState]) -> datetime | None:
@@ -123,7 +116,7 @@ def _reset(check: views.AdmissionCheckState, now: datetime) -> dict[str, Any]:
         document["retryCount"] = (check.retry_count or 0) + 1
     return document | {
         "state": State.PENDING,
-        "message": _RESET.format(state=check.state),
+        "message": conditions.check_reset(check.state),
         "lastTransitionTime": clock.to_wire(now),
     }
 

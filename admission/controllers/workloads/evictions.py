@@ -12,31 +12,27 @@ import msgspec
 
 from admission.api import views
 from admission.base import conditions, events
+from admission.base.conditions import EvictionReason, Text
 from admission.base.events import Event
 from admission.controllers.workloads import checks, times
 from admission.controllers.writing import writes
 from admission.engine import decisions, model
 from admission.objects import condition_list
 
-DEACTIVATED: Final = "Deactivated"
-_DUE_TO: Final = "DueTo"
-BY_PROGRAM: Final = f"{DEACTIVATED}{_DUE_TO}"
-"""How the reason begins where no person has deactivated the Workload."""
 _PLACES: Final = ("clusterName", "nominatedClusterNames", "unhealthyNodes")
 """Members of the status that tell of an admission that is over."""
-_RETRIED_AT_ONCE: Final = frozenset({"Preempted", "NodeFailures"})
+_RETRIED_AT_ONCE: Final = frozenset({EvictionReason.PREEMPTED, EvictionReason.NODE_FAILURES})
 
 
 def preempt(workload: views.Workload, evicted: decisions.Evict, now: datetime) -> dict[str, Any]:
     """Somebody else needs the quota; it is kept until the pods are gone."""
     preempted = condition_list.make(
         conditions.PREEMPTED,
+        Text(evicted.preemption_reason, evicted.message),
         status=True,
-        reason=evicted.preemption_reason,
-        message=evicted.message,
         now=now,
     )
-    return evict(workload, evicted.reason, evicted.message, now, preempted)
+    return evict(workload, Text(evicted.reason, evicted.message), now, preempted)
 
 
 def told(
@@ -74,8 +70,7 @@ def tells(workload: views.Workload, evicted: decisions.Evict) -> bool:
 
 def evict(
     workload: views.Workload,
-    reason: str,
-    message: str,
+    text: Text,
     now: datetime,
     *changes: views.Condition,
     without: str = "",
@@ -85,8 +80,7 @@ def evict(
 
     Args:
         workload: as it is.
-        reason: of the condition Evicted; ``Deactivated`` may carry ``DueTo<cause>``.
-        message: of the condition Evicted.
+        text: of the condition Evicted.
         now: the present.
         changes: further conditions.
         without: a condition that ends with the eviction.
@@ -94,15 +88,14 @@ def evict(
     """
     evicted = condition_list.make(
         conditions.EVICTED,
+        text,
         status=True,
-        reason=reason,
-        message=message,
         now=now,
         generation=workload.metadata.generation,
     )
     status: dict[str, Any] = {
         "conditions": condition_list.merged(workload, evicted, *changes, without=without),
-        "schedulingStats": {"evictions": _counted(workload, reason, cause)},
+        "schedulingStats": {"evictions": _counted(workload, text.reason, cause)},
         **dict.fromkeys(_PLACES),
     }
     states = checks.reset(workload, now)
@@ -122,26 +115,25 @@ def clear(workload: views.Workload, now: datetime, *, stays: bool = True) -> dic
             (SkipReassignmentForPodOwnedWorkloads).
     """
     evicted = workload.status.condition(conditions.EVICTED)
-    reason, message = (evicted.reason, evicted.message) if evicted else ("", "")
-    again = stays and reason in _RETRIED_AT_ONCE
-    requeued = requeue(workload, again=again, reason=reason, message=message, now=now)
-    return _without_quota(workload, "PendingEvaluation", message, now, requeued)
+    text = Text(evicted.reason, evicted.message) if evicted else Text("", "")
+    again = stays and text.reason in _RETRIED_AT_ONCE
+    requeued = requeue(workload, text, again=again, now=now)
+    return _without_quota(workload, conditions.evicted_before(text.message), now, requeued)
 
 
-def withdraw(workload: views.Workload, reason: str, message: str, now: datetime) -> dict[str, Any]:
+def withdraw(workload: views.Workload, text: Text, now: datetime) -> dict[str, Any]:
     """A reservation that may not stand is taken back; nothing of the Workload has run."""
-    return _without_quota(workload, reason, message, now)
+    return _without_quota(workload, text, now)
 
 
 def requeue(
-    workload: views.Workload, *, again: bool, reason: str, message: str, now: datetime
+    workload: views.Workload, text: Text, *, again: bool, now: datetime
 ) -> views.Condition:
     """The condition Requeued: whether the Workload may be tried again."""
     return condition_list.make(
         conditions.REQUEUED,
+        text,
         status=again,
-        reason=reason,
-        message=message,
         now=now,
         generation=workload.metadata.generation,
     )
@@ -165,8 +157,7 @@ def time_admitted(workload: views.Workload, now: datetime) -> dict[str, int]:
 
 def _without_quota(
     workload: views.Workload,
-    reason: str,
-    message: str,
+    text: Text,
     now: datetime,
     *changes: views.Condition,
 ) -> dict[str, Any]:
@@ -176,7 +167,7 @@ def _without_quota(
         "conditions": condition_list.merged(
             workload,
             *changes,
-            condition_list.not_reserved(reason, message, now, generation),
+            condition_list.not_reserved(text, now, generation),
             condition_list.not_admitted(now, generation),
         ),
         **time_admitted(workload, now),
@@ -186,8 +177,8 @@ def _without_quota(
 def _counted(workload: views.Workload, reason: str, cause: str) -> list[dict[str, Any]]:
     """Evictions so far with this one; ``DeactivatedDueToX`` is Deactivated with the cause X."""
     base = reason
-    if reason.startswith(DEACTIVATED):
-        base, _, cause = reason.partition(_DUE_TO)
+    if reason.startswith(EvictionReason.DEACTIVATED):
+        base, cause = conditions.eviction_cause(reason)
     stats = workload.status.scheduling_stats
     past = (stats.evictions if stats else None) or ()
     found = {(one.reason, one.underlying_cause): one for one in past}

@@ -1,7 +1,7 @@
 """Pods that have to become ready in time: the condition PodsReady, and what follows without it.
 
 Source: kueue pkg/controller/jobframework/reconciler.go (generatePodsReadyCondition) and
-pkg/controller/core/workload_controller.go (reconcileNotReadyTimeout); messages are Kueue's.
+pkg/controller/core/workload_controller.go (reconcileNotReadyTimeout).
 """
 
 from datetime import datetime, timedelta
@@ -9,22 +9,12 @@ from typing import Final
 
 from admission.api import views
 from admission.base import clock, conditions
+from admission.base.conditions import PodsReadyReason
 from admission.controllers.workloads import evictions, rules
 from admission.controllers.workloads.rules import Change, Surroundings
-from admission.objects import condition_list
+from admission.objects import condition_list, facts
 from admission.settings import PodsReadySettings
 
-_TIMEOUT: Final = "PodsReadyTimeout"
-_TO_START: Final = "WaitForStart"
-_TO_RECOVER: Final = "WaitForRecovery"
-_STARTED: Final = "Started"
-_RECOVERED: Final = "Recovered"
-_TEXTS: Final = {
-    _TO_START: "Not all pods are ready or succeeded",
-    _TO_RECOVER: "At least one pod has failed, waiting for recovery",
-    _STARTED: "All pods reached readiness and the workload is running",
-    _RECOVERED: "All pods reached readiness and the workload is running",
-}
 _MOST_DOUBLINGS: Final = 31
 """After so many the wait is beyond any limit."""
 
@@ -36,9 +26,8 @@ def tell(workload: views.Workload, around: Surroundings) -> Change | None:
     reason = _reason(workload, ready=around.pods_ready)
     condition = condition_list.make(
         conditions.PODS_READY,
-        status=reason in {_STARTED, _RECOVERED},
-        reason=reason,
-        message=_TEXTS[reason],
+        conditions.pods_ready(reason),
+        status=reason in {PodsReadyReason.STARTED, PodsReadyReason.RECOVERED},
         now=around.now,
         generation=workload.metadata.generation,
     )
@@ -56,22 +45,16 @@ def limit(workload: views.Workload, around: Surroundings) -> Change | None:
     state = workload.status.requeue_state
     count = (state.count or 0 if state else 0) + 1
     if settings.backoff_limit is not None and count > settings.backoff_limit:
-        return rules.target(
-            workload,
-            "RequeuingLimitExceeded",
-            "exceeding the maximum number of re-queuing retries",
-            around.now,
-        )
-    found = workload.metadata
-    message = f"Exceeded the PodsReady timeout {found.namespace}/{found.name}"
+        return rules.target(workload, conditions.REQUEUING_LIMIT_EXCEEDED, around.now)
+    text = conditions.pods_ready_timeout(facts.key(workload).text())
     known = workload.status.condition(conditions.PODS_READY)
-    cause = known.reason if known is not None else _TO_START
+    cause = known.reason if known is not None else PodsReadyReason.WAIT_FOR_START
     moments = [around.now + timedelta(seconds=_wait(settings, count))]
     if state is not None and state.requeue_at:
         moments.append(clock.from_wire(state.requeue_at))
-    status = evictions.evict(workload, _TIMEOUT, message, around.now, cause=cause)
+    status = evictions.evict(workload, text, around.now, cause=cause)
     status["requeueState"] = {"count": count, "requeueAt": clock.to_wire(max(moments))}
-    return rules.eviction(workload, status, _TIMEOUT, message)
+    return rules.eviction(workload, status, text)
 
 
 def due(workload: views.Workload, settings: PodsReadySettings | None) -> datetime | None:
@@ -85,21 +68,23 @@ def due(workload: views.Workload, settings: PodsReadySettings | None) -> datetim
     since, bound = admitted.last_transition_time, settings.timeout_us
     if known is not None and known.status == "True":
         return None
-    if known is not None and known.reason == _TO_RECOVER:
+    if known is not None and known.reason == PodsReadyReason.WAIT_FOR_RECOVERY:
         if settings.recovery_us == 0:
             return None
         since, bound = known.last_transition_time, settings.recovery_us
     return clock.from_wire(since) + timedelta(microseconds=bound) if since else None
 
 
-def _reason(workload: views.Workload, *, ready: bool) -> str:
+def _reason(workload: views.Workload, *, ready: bool) -> PodsReadyReason:
     known = workload.status.condition(conditions.PODS_READY)
-    before = known.reason if known is not None else _TO_START
+    before = known.reason if known is not None else PodsReadyReason.WAIT_FOR_START
     if not workload.status.is_true(conditions.ADMITTED):
-        return _TO_START
+        return PodsReadyReason.WAIT_FOR_START
     if ready:
-        return _RECOVERED if before in {_TO_RECOVER, _RECOVERED} else _STARTED
-    return _TO_START if before == _TO_START else _TO_RECOVER
+        was_ready = before in {PodsReadyReason.WAIT_FOR_RECOVERY, PodsReadyReason.RECOVERED}
+        return PodsReadyReason.RECOVERED if was_ready else PodsReadyReason.STARTED
+    is_first = before == PodsReadyReason.WAIT_FOR_START
+    return PodsReadyReason.WAIT_FOR_START if is_first else PodsReadyReason.WAIT_FOR_RECOVERY
 
 
 def _wait(settings: PodsReadySettings, count: int) -> int:

@@ -5,16 +5,13 @@ what a Workload waits for is told when it is written down, not after each attemp
 """
 
 from collections.abc import Iterator
-from typing import Final
 
 from admission.api import views
 from admission.base import conditions, events
+from admission.base.conditions import WaitReason
 from admission.base.events import Event
 from admission.controllers.workloads import times
 from admission.owners.workload import gates_of
-
-_GATED: Final = "AdmissionGated"
-_UNJUDGED: Final = "PendingEvaluation"
 
 
 def of_reservation(workload: views.Workload) -> Iterator[Event]:
@@ -32,9 +29,9 @@ def of_reservation(workload: views.Workload) -> Iterator[Event]:
 def of_wait(workload: views.Workload) -> Iterator[Event]:
     """The reason was just written for which a Workload has no quota."""
     found = workload.status.condition(conditions.QUOTA_RESERVED)
-    if found is None or found.status == "True" or found.reason == _UNJUDGED:
+    if found is None or found.status == "True" or found.reason == WaitReason.PENDING_EVALUATION:
         return
-    if found.reason == _GATED:
+    if found.reason == WaitReason.ADMISSION_GATED:
         yield events.gated(gates_of(workload))
     else:
         yield events.warning(found.reason, found.message)

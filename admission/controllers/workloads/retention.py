@@ -9,7 +9,7 @@ from typing import Final
 
 from admission.api import views
 from admission.base import clock, conditions, events, names
-from admission.controllers.workloads import evictions, rules, statuses
+from admission.controllers.workloads import rules, statuses
 from admission.controllers.workloads.rules import Change, Surroundings
 from admission.controllers.writing.writes import Purpose
 from admission.settings import RetentionSettings
@@ -71,7 +71,7 @@ def _owner_end(workload: views.Workload, settings: RetentionSettings) -> datetim
     owner = workload.metadata.controller()
     if owner is None or (owner.api_version, owner.kind) not in _OWNERS:
         return None
-    if not found.reason.startswith(evictions.BY_PROGRAM):
+    if not found.reason.startswith(conditions.DEACTIVATED_BY_PROGRAM):
         return None
     return _after(found, settings.after_deactivated_us)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from admission.api import views
 from admission.base import conditions, events
+from admission.base.conditions import Text
 from admission.base.events import Event
 from admission.controllers.writing.writes import Purpose
 from admission.objects import condition_list
@@ -72,27 +73,23 @@ def is_settled(workload: views.Workload) -> bool:
 
 def target(
     workload: views.Workload,
-    reason: str,
-    message: str,
+    text: Text,
     now: datetime,
     event: Event | None = None,
 ) -> Change:
     """The Workload is to be deactivated."""
     condition = condition_list.make(
         conditions.DEACTIVATION_TARGET,
+        text,
         status=True,
-        reason=reason,
-        message=message,
         now=now,
         generation=workload.metadata.generation,
     )
     return Change(status={"conditions": condition_list.merged(workload, condition)}, event=event)
 
 
-def eviction(
-    workload: views.Workload, status: dict[str, Any], reason: str, message: str
-) -> Change:
+def eviction(workload: views.Workload, status: dict[str, Any], text: Text) -> Change:
     """An eviction; one of a Workload without quota is no news."""
     reserved = workload.status.is_true(conditions.QUOTA_RESERVED)
-    event = events.evicted(reason, message) if reserved else None
+    event = events.evicted(*text) if reserved else None
     return Change(purpose=Purpose.EVICT, status=status, event=event)

@@ -1,7 +1,7 @@
 """What is written into the status of a Workload at each turn of its life.
 
 Every function returns the ``status`` member of a merge patch; lists in it are whole. Source:
-kueue pkg/workload/workload.go and pkg/workload/evict; reasons and messages are Kueue's.
+kueue pkg/workload/workload.go and pkg/workload/evict.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from typing import Any
 
 from admission.api import views
 from admission.base import conditions, quantity
+from admission.base.conditions import Text
 from admission.controllers.workloads import checks, evictions
 from admission.engine import decisions
 from admission.objects import condition_list
@@ -22,17 +23,15 @@ def reserve(workload: views.Workload, admit: decisions.Admit, now: datetime) -> 
     is_open = not checks.all_ready(workload, admit.checks)
     reserved = condition_list.make(
         conditions.QUOTA_RESERVED,
+        conditions.quota_reserved(admit.cluster_queue),
         status=True,
-        reason="QuotaReserved",
-        message=f"Quota reserved in ClusterQueue {admit.cluster_queue}",
         now=now,
         generation=generation,
     )
     admitted = condition_list.make(
         conditions.ADMITTED,
+        conditions.CHECKS_OPEN if is_open else conditions.IS_ADMITTED,
         status=not is_open,
-        reason="UnsatisfiedAdmissionChecks" if is_open else "Admitted",
-        message=checks.OPEN_MESSAGE if is_open else checks.ADMITTED_MESSAGE,
         now=now,
         generation=generation,
     )
@@ -50,9 +49,8 @@ def finish(workload: views.Workload, reason: str, message: str, now: datetime) -
             workload,
             condition_list.make(
                 conditions.FINISHED,
+                Text(reason, message),
                 status=True,
-                reason=reason,
-                message=message,
                 now=now,
                 generation=workload.metadata.generation,
             ),
@@ -65,7 +63,7 @@ def explain(
 ) -> dict[str, Any] | None:
     """Why the Workload has no quota; None where its conditions say so already."""
     generation = workload.metadata.generation
-    reserved = condition_list.not_reserved(wait.reason, wait.message, now, generation)
+    reserved = condition_list.not_reserved(Text(wait.reason, wait.message), now, generation)
     if condition_list.same_but_for_time(
         workload.status.condition(conditions.QUOTA_RESERVED), reserved
     ):
@@ -89,9 +87,8 @@ def _over(workload: views.Workload, now: datetime) -> tuple[views.Condition, ...
     return tuple(
         condition_list.make(
             condition.type,
+            conditions.over(condition.message),
             status=False,
-            reason="QuotaReserved",
-            message=f"Previously: {condition.message}",
             now=now,
             generation=workload.metadata.generation,
         )

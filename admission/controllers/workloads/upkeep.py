@@ -2,7 +2,7 @@
 
 Each rule looks at the Workload and its queues as they are now and says what is to be written, if
 anything; the next look finds the next rule. Source: kueue
-pkg/controller/core/workload_controller.go, in its order, reasons and messages Kueue's.
+pkg/controller/core/workload_controller.go, in its order.
 """
 
 from datetime import datetime, timedelta
@@ -10,6 +10,7 @@ from typing import Final
 
 from admission.api import views
 from admission.base import clock, conditions, events, names
+from admission.base.conditions import EvictionReason, Text, WaitReason
 from admission.controllers.workloads import checks, evictions, readiness, retention, times
 from admission.controllers.workloads.checks import State
 from admission.controllers.workloads.rules import (
@@ -25,10 +26,9 @@ from admission.controllers.writing.writes import Purpose
 from admission.objects import condition_list
 
 _DRAIN: Final = "HoldAndDrain"
-_AFTER_BACKOFF: Final = frozenset({"AdmissionCheck", "PodsReadyTimeout"})
-_GATED: Final = "AdmissionGated"
-_PENDING: Final = "PendingEvaluation"
-_GATE_GONE: Final = "AdmissionGatedBy cleared, waiting for quota reservation"
+_AFTER_BACKOFF: Final = frozenset(
+    {EvictionReason.ADMISSION_CHECK, EvictionReason.PODS_READY_TIMEOUT}
+)
 
 
 def next_change(workload: views.Workload, around: Surroundings) -> Change | None:
@@ -77,22 +77,17 @@ def _evict_inactive(workload: views.Workload, around: Surroundings) -> Change | 
         return None
     if _is_evicted(workload):
         return _forget_backoff(workload)
-    reason, message = evictions.DEACTIVATED, "The workload is deactivated"
+    text = conditions.DEACTIVATED
     cause = workload.status.condition(conditions.DEACTIVATION_TARGET)
     if cause is not None and cause.status == "True":
-        reason = f"{evictions.BY_PROGRAM}{cause.reason}"
-        message = f"{message} due to {cause.message}"
+        text = conditions.deactivated_due_to(Text(cause.reason, cause.message))
     extra = []
     if not _is_reserved(workload):
-        extra = [
-            evictions.requeue(
-                workload, again=False, reason=reason, message=message, now=around.now
-            )
-        ]
+        extra = [evictions.requeue(workload, text, again=False, now=around.now)]
     status = evictions.evict(
-        workload, reason, message, around.now, *extra, without=conditions.DEACTIVATION_TARGET
+        workload, text, around.now, *extra, without=conditions.DEACTIVATION_TARGET
     )
-    return eviction(workload, status | {"requeueState": None}, reason, message)
+    return eviction(workload, status | {"requeueState": None}, text)
 
 
 def _forget_backoff(workload: views.Workload) -> Change | None:
@@ -112,9 +107,9 @@ def _reactivate(workload: views.Workload, around: Surroundings) -> Change | None
     held = _held_back(workload)
     if held is None or not is_active(workload):
         return None
-    if not held.reason.startswith(evictions.DEACTIVATED):
+    if not held.reason.startswith(EvictionReason.DEACTIVATED):
         return None
-    return _requeue(workload, "Reactivated", "The workload was reactivated", around.now)
+    return _requeue(workload, conditions.REACTIVATED, around.now)
 
 
 def _end_backoff(workload: views.Workload, around: Surroundings) -> Change | None:
@@ -125,7 +120,7 @@ def _end_backoff(workload: views.Workload, around: Surroundings) -> Change | Non
     end = _backoff_end(workload)
     if end is not None and end > around.now:
         return None
-    change = _requeue(workload, "BackoffFinished", "The workload backoff was finished", around.now)
+    change = _requeue(workload, conditions.BACKOFF_FINISHED, around.now)
     status = change.status or {}
     return Change(status=status | {"requeueState": {"requeueAt": None}})
 
@@ -140,9 +135,8 @@ def _restart(workload: views.Workload, around: Surroundings) -> Change | None:
         ("ClusterQueue", around.cluster_queue),
     ):
         running = queue is not None and queue.spec.stop_policy == "None"
-        if held.reason == f"{kind}Stopped" and running:
-            message = f"The {kind} was restarted after being stopped"
-            return _requeue(workload, f"{kind}Restarted", message, around.now)
+        if held.reason == conditions.queue_drained(kind).reason and running:
+            return _requeue(workload, conditions.queue_restarted(kind), around.now)
     return None
 
 
@@ -150,10 +144,15 @@ def _end_gate(workload: views.Workload, around: Surroundings) -> Change | None:
     """A Workload whose admission gates are gone says that it waits for quota only."""
     found = workload.status.condition(conditions.QUOTA_RESERVED)
     gated = workload.metadata.annotation(names.ADMISSION_GATED_BY)
-    if gated or found is None or found.status == "True" or found.reason != _GATED:
+    if (
+        gated
+        or found is None
+        or found.status == "True"
+        or found.reason != WaitReason.ADMISSION_GATED
+    ):
         return None
     generation = workload.metadata.generation
-    open_again = condition_list.not_reserved(_PENDING, _GATE_GONE, around.now, generation)
+    open_again = condition_list.not_reserved(conditions.GATES_CLEARED, around.now, generation)
     return Change(
         status={"conditions": condition_list.merged(workload, open_again)},
         event=events.gates_cleared(),
@@ -196,9 +195,8 @@ def _admit(workload: views.Workload, around: Surroundings) -> Change | None:
         return None
     admitted = condition_list.make(
         conditions.ADMITTED,
+        conditions.IS_ADMITTED,
         status=True,
-        reason="Admitted",
-        message=checks.ADMITTED_MESSAGE,
         now=around.now,
         generation=workload.metadata.generation,
     )
@@ -214,13 +212,12 @@ def _obey_rejection(workload: views.Workload, around: Surroundings) -> Change | 
     rejected = checks.in_state(workload, State.REJECTED)
     if not rejected or not is_settled(workload):
         return None
-    message = checks.summary(rejected, State.REJECTED)
+    found = checks.summary(rejected, State.REJECTED)
     return target(
         workload,
-        "AdmissionCheck",
-        message,
+        conditions.check_rejected(found),
         around.now,
-        events.check_rejected(message),
+        events.check_rejected(found),
     )
 
 
@@ -229,14 +226,14 @@ def _obey_retry(workload: views.Workload, around: Surroundings) -> Change | None
     retrying = checks.in_state(workload, State.RETRY)
     if not retrying or not is_settled(workload):
         return None
-    message = f"Evicted due to {checks.summary(retrying, State.RETRY)}"
-    status = evictions.evict(workload, "AdmissionCheck", message, around.now)
+    text = conditions.check_retries(checks.summary(retrying, State.RETRY))
+    status = evictions.evict(workload, text, around.now)
     moment, state = checks.retry_at(retrying), workload.status.requeue_state
     if moment is not None:
         if state is not None and state.requeue_at:
             moment = max(moment, clock.from_wire(state.requeue_at))
         status["requeueState"] = {"requeueAt": clock.to_wire(moment)}
-    return eviction(workload, status, "AdmissionCheck", message)
+    return eviction(workload, status, text)
 
 
 def _obey_queues(workload: views.Workload, around: Surroundings) -> Change | None:
@@ -252,15 +249,13 @@ def _obey_queues(workload: views.Workload, around: Surroundings) -> Change | Non
         gone = queue is None or bool(queue.metadata.deletion_timestamp)
         policy = "None" if queue is None else queue.spec.stop_policy
         if not admitted and gone:
-            return _withdraw(
-                workload, "Misconfigured", f"{kind} {name} is terminating or missing", around.now
-            )
+            return _withdraw(workload, conditions.queue_gone(kind, name), around.now)
         if not admitted and policy != "None":
-            return _withdraw(workload, "Suspended", f"{kind} {name} is stopped", around.now)
+            return _withdraw(workload, conditions.queue_stopped(kind, name), around.now)
         if admitted and policy == _DRAIN:
-            reason, message = f"{kind}Stopped", f"The {kind} is stopped"
-            status = evictions.evict(workload, reason, message, around.now)
-            return eviction(workload, status, reason, message)
+            text = conditions.queue_drained(kind)
+            status = evictions.evict(workload, text, around.now)
+            return eviction(workload, status, text)
     return None
 
 
@@ -274,8 +269,7 @@ def _limit_execution(workload: views.Workload, around: Surroundings) -> Change |
         return None
     change = target(
         workload,
-        "MaximumExecutionTimeExceeded",
-        "exceeding the maximum execution time",
+        conditions.EXECUTION_TIME_EXCEEDED,
         around.now,
         events.execution_time_exceeded(seconds),
     )
@@ -342,13 +336,13 @@ def _execution_end(workload: views.Workload, now: datetime) -> datetime | None:
     return now + timedelta(seconds=limit - past - ran)
 
 
-def _requeue(workload: views.Workload, reason: str, message: str, now: datetime) -> Change:
-    condition = evictions.requeue(workload, again=True, reason=reason, message=message, now=now)
+def _requeue(workload: views.Workload, text: Text, now: datetime) -> Change:
+    condition = evictions.requeue(workload, text, again=True, now=now)
     return Change(status={"conditions": condition_list.merged(workload, condition)})
 
 
-def _withdraw(workload: views.Workload, reason: str, message: str, now: datetime) -> Change:
+def _withdraw(workload: views.Workload, text: Text, now: datetime) -> Change:
     return Change(
         purpose=Purpose.CLEAR_RESERVATION,
-        status=evictions.withdraw(workload, reason, message, now),
+        status=evictions.withdraw(workload, text, now),
     )

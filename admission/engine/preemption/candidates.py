@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
+from admission.base.conditions import PreemptionReason
 from admission.base.names import (
     ClusterQueueName,
     FlavorResource,
@@ -17,7 +18,6 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.engine import quota
-from admission.engine.decisions import PreemptionReason
 from admission.engine.hierarchy import QueueNode
 from admission.engine.holding import Holding
 from admission.engine.model import PreemptionPolicy

@@ -6,9 +6,9 @@ Source: kueue pkg/scheduler/preemption/classical.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from admission.base.conditions import PreemptionReason
 from admission.base.names import FlavorResource
 from admission.engine import hierarchy, quota
-from admission.engine.decisions import PreemptionReason
 from admission.engine.hierarchy import CohortNode, Node, QueueNode
 from admission.engine.holding import Holding
 from admission.engine.model import PreemptionPolicy

@@ -7,9 +7,9 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from admission.base.conditions import PreemptionReason
 from admission.base.names import ClusterQueueName
 from admission.engine import fairshare, hierarchy, quota
-from admission.engine.decisions import PreemptionReason
 from admission.engine.fairshare import Order, Share
 from admission.engine.hierarchy import CohortNode, Node, QueueNode
 from admission.engine.holding import Holding
