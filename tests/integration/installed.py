@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from admission.base import names
+from admission.base import conditions, names
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.processes import free_port
@@ -273,8 +273,8 @@ class Installed:
 
     def condition(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Our condition on a pod."""
-        conditions = self.pod(namespace, name).get("status", {}).get("conditions", [])
-        return next((c for c in conditions if c["type"] == conditions.POD_ADMITTED), None)
+        found = self.pod(namespace, name).get("status", {}).get("conditions", [])
+        return next((c for c in found if c["type"] == conditions.POD_ADMITTED), None)
 
     def wait_condition(self, namespace: str, name: str) -> dict[str, Any]:
         """Waits until a pod says why it waits; the condition."""

@@ -4,10 +4,8 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.base import names, structs
+from admission.base import conditions, names, structs
 from admission.policy.kinds.documents import Admission, Assignment, PodSet, Workload
-
-QUOTA_RESERVED: Final = "QuotaReserved"
 
 _POD_SETS: Final[msgspec.json.Decoder[tuple[PodSet, ...] | None]] = structs.decoder(
     tuple[PodSet, ...] | None
@@ -43,8 +41,8 @@ class Review:
         self.old = old
         self.pod_sets: tuple[PodSet, ...] = _POD_SETS.decode(new.spec.pod_sets) or ()
         self.admission: Admission | None = _ADMISSION.decode(new.status.admission)
-        self.is_reserved = new.status.is_true(QUOTA_RESERVED)
-        self.was_reserved = old is not None and old.status.is_true(QUOTA_RESERVED)
+        self.is_reserved = new.status.is_true(conditions.QUOTA_RESERVED)
+        self.was_reserved = old is not None and old.status.is_true(conditions.QUOTA_RESERVED)
         self.is_elastic = new.metadata.annotation(names.ELASTIC_JOB) == "true"
 
     def pod_set(self, name: str) -> PodSet | None:
