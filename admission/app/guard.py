@@ -9,12 +9,12 @@ One more policy refuses namespace labels of ours with a value that means nothing
 
 The rules are those of ``admission.gpu.bypass`` that surely reach GPUs, in CEL. The expressions
 use what Kubernetes 1.30 has, and guard every optional field, because one that fails counts as
-broken.
+broken. A pod with more members in a list or map than they look at is objected to as a whole.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from admission.app import rbac
@@ -24,7 +24,7 @@ from admission.gpu import bypass, resources
 from admission.policy import queueing
 from admission.settings import Settings
 from admission.webhook import configuration
-from admission.webhook.configuration import quote
+from admission.webhook.configuration import MOST, quote
 
 Document = dict[str, Any]
 
@@ -50,12 +50,15 @@ _API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _NODES: Final = "system:nodes"
 _RUNNING: Final = ("containers", "initContainers")
 _DEBUGGING: Final = ("ephemeralContainers",)
+_GATES: Final = "spec.schedulingGates"
 _CLAIM_TEXT: Final = (
     "spec.resourceClaims: the pod must be held until it is known whether its claims are for GPUs,"
     f" because the namespace has the label {names.ENFORCE_LABEL}=true, and gpu-admission did not"
     " answer: create the pod again in a minute"
 )
 _SHOWS: Final = "shows GPUs to containers that ask for none"
+_OF_CONTAINER: Final = ("env", "volumeMounts", "resources.limits", "resources.requests")
+"""Lists and maps of a container that rules look through."""
 
 
 def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
@@ -76,10 +79,60 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
     by_others = _not_by(trusted)
     debugged, resized = "pods/ephemeralcontainers", "pods/resize"
     policies = (
-        _policy(CREATE_POLICY, "CREATE", "pods", namespaces, _on_create(cel), _not_by_node()),
-        _policy(UPDATE_POLICY, "UPDATE", "pods", namespaces, _on_update(), by_others),
-        _policy(DEBUG_POLICY, "UPDATE", debugged, namespaces, _on_debug(cel)),
-        _policy(RESIZE_POLICY, "UPDATE", resized, namespaces, _on_resize(cel)),
+        _policy(
+            CREATE_POLICY,
+            "CREATE",
+            "pods",
+            namespaces,
+            _on_create(cel),
+            _not_by_node(),
+            variables=[
+                _many(
+                    _many_members("object.metadata.annotations", "object.spec.volumes"),
+                    *(_many_of_containers(f"object.spec.{one}") for one in _RUNNING),
+                ),
+                _devices(),
+            ],
+        ),
+        _policy(
+            UPDATE_POLICY,
+            "UPDATE",
+            "pods",
+            namespaces,
+            _on_update(),
+            by_others,
+            variables=[_many(*map(_many_changed, ("metadata.annotations", _GATES)))],
+        ),
+        _policy(
+            DEBUG_POLICY,
+            "UPDATE",
+            debugged,
+            namespaces,
+            _on_debug(cel),
+            variables=[
+                _many(
+                    _many_members("oldObject.spec.ephemeralContainers", "object.spec.volumes"),
+                    *(_many_of_containers(f"object.spec.{one}") for one in _DEBUGGING),
+                ),
+                _devices(),
+            ],
+        ),
+        _policy(
+            RESIZE_POLICY,
+            "UPDATE",
+            resized,
+            namespaces,
+            _on_resize(cel),
+            variables=[
+                _many(
+                    *(
+                        _many_of_containers(f"{one}.spec.{member}", variable)
+                        for one, variable in (("object", "c"), ("oldObject", "o"))
+                        for member in _RUNNING
+                    )
+                )
+            ],
+        ),
     )
     about_pods = [
         document for policy in policies for document in (policy, *_bindings(policy["metadata"]))
@@ -132,6 +185,14 @@ class _Cel:
         return f"({self.managed} && string(c.resources.{kind}[r]) != '0')"
 
 
+_TOO_MANY: Final = _Rule(
+    offenders="variables.many",
+    before="too many to look through:",
+    text=f"at most {MOST} members of a list or map are looked through for ways to reach GPUs"
+    " outside of any request; use fewer",
+)
+
+
 def _on_create(cel: _Cel) -> list[_Rule]:
     asking = _names(_RUNNING, cel.asks("c"))
     has_node = "(has(object.spec.nodeName) && object.spec.nodeName != '')"
@@ -149,7 +210,7 @@ def _on_create(cel: _Cel) -> list[_Rule]:
 
 
 def _on_update() -> list[_Rule]:
-    gone = f"{_gated('oldObject')} && !{_gated('object')}"
+    gone = f"{_differs(_GATES)} && {_gated('oldObject')} && !{_gated('object')}"
     own = " || ".join(
         f"k == {quote(key)} || k.startsWith({quote(key + '.')})" for key in bypass.OWN_KEYS
     )
@@ -209,9 +270,7 @@ def _showing(cel: _Cel, members: Iterable[str], also: str = "true") -> _Rule:
 
 
 def _device_paths(members: Iterable[str], also: str = "true") -> _Rule:
-    path = _any_path(bypass.DEVICE_PATHS, "")
-    devices = f"has(v.hostPath) && v.hostPath.path.matches({quote(path)})"
-    mounted = _exists("object.spec.volumes", "v", f"v.name == m.name && {devices}")
+    mounted = "m.name in variables.devices"
     return _Rule(
         offenders=_names(members, f"{also} && {_exists('c.volumeMounts', 'm', mounted)}"),
         before="a host path below /dev in container",
@@ -237,6 +296,54 @@ def _cdi(new: str = "object", old: str = "") -> _Rule:
         before="metadata.annotations:",
         text=f"injects GPUs into a container outside of any request; {bypass.ASK}",
     )
+
+
+# ---------------------------------------------------------------------------------- variables
+
+
+def _many(*lists: str) -> Document:
+    """What has more members than rules look at; nothing is looked for in such a pod."""
+    return {"name": "many", "expression": " + ".join(lists)}
+
+
+def _many_members(*paths: str) -> str:
+    return " + ".join(
+        f"(has({path}) && size({path}) > {MOST} ? [{quote(path.partition('.')[2])}] : [])"
+        for path in paths
+    )
+
+
+def _many_of_containers(path: str, variable: str = "c") -> str:
+    """The list of containers itself, or those of its containers that have too much of something.
+
+    Args:
+        path: of a list of containers.
+        variable: that stands for a container.
+    """
+    found = " || ".join(
+        f"({f'has({variable}.resources) && ' if '.' in member else ''}"
+        f"has({variable}.{member}) && size({variable}.{member}) > {MOST})"
+        for member in _OF_CONTAINER
+    )
+    names_of = f"{path}.filter({variable}, {found}).map(c, 'container ' + c.name)"
+    return f"{_many_members(path)} + (has({path}) && size({path}) <= {MOST} ? {names_of} : [])"
+
+
+def _many_changed(path: str) -> str:
+    new, old = f"object.{path}", f"oldObject.{path}"
+    large = " || ".join(f"(has({one}) && size({one}) > {MOST})" for one in (new, old))
+    return f"({_differs(path)} && ({large}) ? [{quote(path)}] : [])"
+
+
+def _devices() -> Document:
+    """Names of the volumes that are GPU devices of the node."""
+    path, volumes = quote(_any_path(bypass.DEVICE_PATHS, "")), "object.spec.volumes"
+    found = f"{volumes}.filter(v, has(v.hostPath) && v.hostPath.path.matches({path}))"
+    return {
+        "name": "devices",
+        "expression": f"(size(variables.many) == 0 && has({volumes}) ?"
+        f" {found}.map(v, v.name) : [])",
+    }
 
 
 # ---------------------------------------------------------------------------------------- CEL
@@ -265,14 +372,22 @@ def _has_key(variable: str) -> str:
 def _changed_keys(new: str, old: str, condition: str) -> str:
     """Annotations ``k`` of ``new`` that meet the condition and are not the same in ``old``."""
     path = f"{new}.metadata.annotations"
+    is_there = f"has({path})"
     if old:
         before = f"{old}.metadata.annotations[k]"
         condition = f"({condition}) && !({_has_key(old)} && {before} == {path}[k])"
-    return f"(has({path}) ? {path}.filter(k, {condition}) : [])"
+        is_there += f" && {_differs('metadata.annotations')}"
+    return f"({is_there} ? {path}.filter(k, {condition}) : [])"
+
+
+def _differs(path: str) -> str:
+    """A list or map, which may be absent, is not as it was: told without a look at members."""
+    new, old = f"object.{path}", f"oldObject.{path}"
+    return f"(has({new}) != has({old}) || (has({new}) && {new} != {old}))"
 
 
 def _gated(variable: str) -> str:
-    gates = f"{variable}.spec.schedulingGates"
+    gates = f"{variable}.{_GATES}"
     return _exists(gates, "g", f"g.name == {quote(names.ADMISSION_GATE)}")
 
 
@@ -328,8 +443,10 @@ def _policy(
     namespaces: ManagedNamespaces,
     rules: Iterable[_Rule],
     *conditions: Document,
+    variables: Iterable[Document] = (),
 ) -> Document:
     required = [one.document() for one in namespaces.requirements]
+    defined = list(variables)
     matched = {
         "apiGroups": [""],
         "apiVersions": ["v1"],
@@ -350,9 +467,20 @@ def _policy(
                 "resourceRules": [matched],
             },
             "matchConditions": [_not_in(namespaces.unmanaged), *conditions],
-            "validations": [_validation(rule) for rule in rules],
+            **({"variables": defined} if defined else {}),
+            "validations": [_validation(_TOO_MANY), *map(_in_few, rules)],
         },
     }
+
+
+def _in_few(rule: _Rule) -> Document:
+    """The validation of a rule, for pods that all rules look through.
+
+    The API server evaluates the message also where there is nothing to say.
+    """
+    return _validation(
+        replace(rule, offenders=f"(size(variables.many) > 0 ? [] : {rule.offenders})")
+    )
 
 
 def _about_claims(namespaces: ManagedNamespaces) -> Iterable[Document]:
@@ -367,7 +495,12 @@ def _about_claims(namespaces: ManagedNamespaces) -> Iterable[Document]:
         {"name": "not-of-an-admitted-job", "expression": _is_not_of_admitted_job()},
     )  # fmt: skip
     policy["spec"]["validations"] = [
-        {"expression": _gated("object"), "message": _CLAIM_TEXT, "reason": "Forbidden"}
+        {
+            "expression": f"has(object.{_GATES}) && size(object.{_GATES}) <= {MOST} && "
+            f"{_gated('object')}",
+            "message": _CLAIM_TEXT,
+            "reason": "Forbidden",
+        }
     ]
     yield policy
     yield {

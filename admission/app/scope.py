@@ -7,6 +7,8 @@ of the excluded namespaces. See docs/adr/0083-the-controllers-account-changes-fe
 
 The policies apply to the controller's service account only: every other request is compared with
 one name. Expressions treat objects as ``dyn``, so that they hold for fields of later versions.
+
+Lists and maps of a user's are looked through up to `configuration.MOST` members (ADR 0113).
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,12 +20,14 @@ from admission.base import conditions, names
 from admission.controllers.queues import finalizers
 from admission.kube import resources
 from admission.settings import Settings
-from admission.webhook.configuration import KEY_PREFIXES, quote
+from admission.webhook.configuration import KEY_PREFIXES, MOST, quote
 
 _API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _NAME: Final = rbac.CONTROLLER_ACCOUNT
 _HELD: Final = sorted(one.plural for one in finalizers.RESOURCES.values())
 _GATES: Final = (names.ADMISSION_GATE, names.TOPOLOGY_GATE)
+_OF_HELD: Final = (names.MANAGED_LABEL, names.QUEUE_LABEL)
+"""Labels of every pod that a review has held."""
 _MAINTAINED: Final = ("generation", "managedFields", "resourceVersion")
 """Members of an object's metadata that the API server sets itself."""
 _CONDITIONS: Final = (conditions.POD_ADMITTED, conditions.TERMINATION_TARGET)
@@ -99,9 +103,11 @@ def _pods(unmanaged: Iterable[str]) -> Iterable[_Policy]:
     namespace = _Check(
         expression=excluded, message="the controller may change no pod of an excluded namespace"
     )
-    # They stay in order, so each is looked at once: the cost of an expression is limited.
-    of_others = f"filter(g, !(g.name in [{_listed(_GATES)}]))"
-    kept = f"{_gates('object')}.{of_others} == {_gates('oldObject')}.{of_others}"
+    # Gates can only be taken off, so it is enough to count them: there may be thousands.
+    ours = (
+        f"({_has_gate('oldObject', one)} && !{_has_gate('object', one)} ? 1 : 0)" for one in _GATES
+    )
+    kept = f"size({_gates('oldObject')}) - size({_gates('object')}) == {' + '.join(ours)}"
     yield _Policy(
         suffix="-pods",
         group="",
@@ -267,8 +273,11 @@ def _metadata() -> Iterable[_Check]:
     for member in ("annotations", "labels"):
         new, old = f"object.metadata.{member}", f"oldObject.metadata.{member}"
         kept = f"(has({new}) && k in {new} && {new}[k] == {old}[k])"
+        # An object with more was made so by a user; the controller cannot get there.
+        few = f"(!has({new}) || size({new}) <= {MOST})"
+        every = f"{old}.all(k, {_is_our_key('k')} || {kept})"
         yield _Check(
-            expression=f"!has({old}) || {old}.all(k, {_is_our_key('k')} || {kept})",
+            expression=f"!has({old}) || size({old}) > {MOST} || ({few} && {every})",
             message=f"the controller may not change {member} of others",
         )
 
@@ -319,8 +328,11 @@ def _conditions(variable: str) -> str:
 
 
 def _is_gated(variable: str) -> str:
-    gates = f"{variable}.spec.schedulingGates"
-    return f"(has({gates}) && {gates}.exists(g, g.name == {quote(names.ADMISSION_GATE)}))"
+    return _has_gate(variable, names.ADMISSION_GATE)
+
+
+def _has_gate(variable: str, gate: str) -> str:
+    return f"(dyn({{'name': {quote(gate)}}}) in dyn({_gates(variable)}))"
 
 
 def _gates(variable: str) -> str:
@@ -330,7 +342,9 @@ def _gates(variable: str) -> str:
 
 def _has_our_key(member: str) -> str:
     path = f"oldObject.metadata.{member}"
-    return f"(has({path}) && {path}.exists(k, {_is_our_key('k')}))"
+    one = f"{path}.exists(k, {_is_our_key('k')})"
+    held = f"[{_listed(_OF_HELD)}].exists(k, k in {path})"
+    return f"(has({path}) && (size({path}) > {MOST} ? {held} : {one}))"
 
 
 def _is_our_key(variable: str) -> str:

@@ -4,7 +4,8 @@ They are ValidatingAdmissionPolicies with the action Warn: kubectl prints their 
 object is stored all the same. They cost no request to the webhook, work while it is down, and
 one that fails is ignored. The sentence says first what holds, then what to do (ADR 0092).
 
-The expressions use what Kubernetes 1.30 has.
+The expressions use what Kubernetes 1.30 has. They look through lists and maps of a user's up to
+`configuration.MOST` members, and say nothing about larger ones.
 """
 
 import re
@@ -18,7 +19,7 @@ from admission.gpu import foreign, resources
 from admission.gpu.foreign import Foreign
 from admission.settings import Settings
 from admission.webhook import configuration
-from admission.webhook.configuration import quote
+from admission.webhook.configuration import MOST, quote
 
 Document = dict[str, Any]
 
@@ -167,7 +168,8 @@ def _not_owned(versions: Sequence[str] = ()) -> Document:
     """
     owners = "object.metadata.ownerReferences"
     of = f" && o.apiVersion in [{', '.join(map(quote, versions))}]" if versions else ""
-    owned = f"has({owners}) && {owners}.exists(o, has(o.controller) && o.controller{of})"
+    is_owner = f"{owners}.exists(o, has(o.controller) && o.controller{of})"
+    owned = f"has({owners}) && (size({owners}) > {MOST} || {is_owner})"
     return {"name": "not-made-by-a-controller", "expression": f"!({owned})"}
 
 
@@ -214,16 +216,17 @@ def _variables(pod: str) -> list[Document]:
     Args:
         pod: path of the pod, or of the template of pods.
     """
-    init, annotations = f"{pod}.spec.initContainers", f"{pod}.metadata.annotations"
+    annotations = f"{pod}.metadata.annotations"
+    containers = [f"{pod}.spec.{member}" for member in ("containers", "initContainers")]
     queued = " || ".join(
         f"(has({one}.metadata) && has({one}.metadata.labels) && {_QUEUE} in {one}.metadata.labels)"
         for one in dict.fromkeys([pod, "object"])
     )
-    has_annotations = f"has({pod}.metadata) && has({annotations})"
+    has_annotations = f"has({pod}.metadata) && {_has_few(annotations)}"
     return [
         {
             "name": "containers",
-            "expression": f"{pod}.spec.containers + (has({init}) ? {init} : [])",
+            "expression": " + ".join(f"({_has_few(one)} ? {one} : [])" for one in containers),
         },
         {
             "name": "annotations",
@@ -238,10 +241,11 @@ def _asks_elsewhere(pod: str, is_managed: str) -> Document:
     named = [row.pattern for row in foreign.TABLE if not row.is_annotation]
     keys = [row.pattern for row in foreign.TABLE if row.is_annotation]
     asks = f"c, {_has_limits()} && c.resources.limits.exists(r, {_foreign(named, is_managed)})"
-    annotations, init = f"{pod}.metadata.annotations", f"{pod}.spec.initContainers"
-    expression = (
-        f"{pod}.spec.containers.exists({asks}) || (has({init}) && {init}.exists({asks}))"
-        f" || (has({pod}.metadata) && has({annotations})"
+    annotations = f"{pod}.metadata.annotations"
+    containers = [f"{pod}.spec.{member}" for member in ("containers", "initContainers")]
+    expression = " || ".join(f"({_has_few(one)} && {one}.exists({asks}))" for one in containers)
+    expression += (
+        f" || (has({pod}.metadata) && {_has_few(annotations)}"
         f" && {annotations}.exists(k, {_matches('k', keys)}))"
     )
     return {"name": "asks-in-other-words", "expression": expression}
@@ -256,7 +260,11 @@ def _foreign(patterns: Iterable[str], is_managed: str) -> str:
 
 
 def _has_limits() -> str:
-    return "has(c.resources) && has(c.resources.limits)"
+    return f"has(c.resources) && {_has_few('c.resources.limits')}"
+
+
+def _has_few(collection: str) -> str:
+    return f"has({collection}) && size({collection}) <= {MOST}"
 
 
 def _matches(variable: str, patterns: Iterable[str]) -> str:

@@ -6,11 +6,12 @@ controller's code composes, not a copy of it.
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from admission.owners import batch_job
 from admission.owners import pod as pod_owner
 from admission.owners.injection import Injection
 from admission.settings import GpuSettings, Settings
+from admission.webhook import configuration
 from certs import rotation
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
@@ -62,13 +64,22 @@ class Guarded:
         return Target(str(self._kubeconfig))
 
     def pod(
-        self, namespace: str, *, gates: tuple[str, ...] = (), managed: bool = True, **spec: Any
+        self,
+        namespace: str,
+        *,
+        gates: tuple[str, ...] = (),
+        managed: bool = True,
+        labels: Mapping[str, str] = MappingProxyType({}),
+        **spec: Any,
     ) -> str:
         """Creates a pod; its path."""
         self._made += 1
         name = f"pod-{self._made}"
-        labels = {"team": "a", **(OURS if managed else {})}
-        metadata = {"name": name, "labels": labels, "annotations": {"team": "a"}}
+        metadata = {
+            "name": name,
+            "labels": {"team": "a", **(OURS if managed else {}), **labels},
+            "annotations": {"team": "a"},
+        }
         container = {"name": "main", "image": "train"}
         whole = {
             "containers": [container],
@@ -173,6 +184,17 @@ def test_a_pod_with_very_many_gates_of_others_is_released(guarded: Guarded) -> N
     path = guarded.pod(guarded.team, gates=(*others[:1000], names.ADMISSION_GATE, *others[1000:]))
     released = guarded.send(path, pod_owner.release(guarded.view(path), GIVEN))
     assert tuple(gate["name"] for gate in released["spec"]["schedulingGates"]) == others
+
+
+MANY = {f"example.com/{number}": "" for number in range(configuration.MOST + 1)}
+
+
+def test_a_pod_with_very_many_labels_is_released_and_deleted(guarded: Guarded) -> None:
+    path = guarded.pod(guarded.team, gates=(names.ADMISSION_GATE,), labels=MANY)
+    released = guarded.send(path, pod_owner.release(guarded.view(path), GIVEN))
+    assert released["metadata"]["labels"].keys() > MANY.keys()
+    guarded.account.delete(path, {"gracePeriodSeconds": 0})
+    assert guarded.admin.lacks(path)
 
 
 def test_a_pod_that_is_not_ours_after_all_is_let_go(guarded: Guarded) -> None:
@@ -310,6 +332,11 @@ def test_a_pod_keeps_what_is_not_the_controllers(guarded: Guarded, change: str) 
     guarded.admin.patch(path, {"metadata": {"labels": {"by": "administrator"}}})
 
 
+def test_the_controller_cannot_reach_more_labels_than_are_compared(guarded: Guarded) -> None:
+    path = guarded.gated()
+    assert "labels of others" in guarded.refuses(path, {"metadata": {"labels": MANY}})
+
+
 def test_a_running_pod_is_not_changed(guarded: Guarded) -> None:
     toleration = {"key": "a", "operator": "Exists", "effect": "NoExecute"}
     for body in ({"spec": {"tolerations": [toleration]}}, {"metadata": {"labels": {"a": "b"}}}):
@@ -351,6 +378,10 @@ def test_conditions_of_others_are_not_removed(guarded: Guarded) -> None:
     condition = {"type": "example.com/Any", "status": "True"}
     guarded.admin.patch(f"{path}/status", {"status": {"conditions": [condition]}})
     assert "nothing else" in guarded.refuses(f"{path}/status", {"status": {"conditions": []}})
+
+
+def test_pods_of_others_with_very_many_labels_are_not_deleted(guarded: Guarded) -> None:
+    guarded.refuses_deletion(guarded.pod(guarded.team, managed=False, labels=MANY))
 
 
 def test_pods_of_others_are_not_deleted(guarded: Guarded) -> None:

@@ -18,6 +18,7 @@ from admission.base.clock import SystemClock
 from admission.gpu import bypass, resources
 from admission.gpu.bypass import Severity
 from admission.settings import Settings
+from admission.webhook import configuration
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
@@ -351,6 +352,43 @@ def test_the_namespace_chooses(guarded: Guarded, choice: str, status: int, warne
     for case in ("a plain pod", "a GPU pod", "a node", "no devices"):
         plain = guarded.create(CREATED[case], choice)
         assert (plain.status, plain.warnings) == (201, [])
+
+
+def many(name: str = "example.com/n") -> list[dict[str, Any]]:
+    return [{"name": f"{name}{index}"} for index in range(configuration.MOST + 1)]
+
+
+LARGE: dict[str, dict[str, Any]] = {
+    "metadata.annotations": make_pod(annotations={one["name"]: "" for one in many()}),
+    "spec.initContainers": make_pod(initContainers=[{**c, "image": "x"} for c in many("c")]),
+    "spec.volumes": make_pod(volumes=[{**v, "emptyDir": {}} for v in many("v")]),
+    "container main": make_pod({"env": many("E")}),
+}
+
+
+@pytest.mark.parametrize("what", LARGE)
+def test_a_pod_with_more_of_anything_than_is_looked_through_is_objected_to_as_a_whole(
+    guarded: Guarded, what: str
+) -> None:
+    pod = LARGE[what]
+    refused, warned = guarded.create(pod, "deny"), guarded.create(pod, "warn")
+    assert refused.status == 403
+    assert f"too many to look through: {what}: at most 500" in refused.body["message"]
+    assert warned.status == 201
+    assert [f"too many to look through: {what}: " in text for text in warned.warnings] == [True]
+
+
+def test_an_update_of_a_large_pod_is_objected_to_only_where_it_changes_annotations(
+    guarded: Guarded,
+) -> None:
+    large = copy.deepcopy(LARGE["metadata.annotations"])
+    large["metadata"]["name"] = "large"
+    guarded.create(large, "unsaid", dry=False)
+    label = {"metadata": {"labels": {"a": "b"}}}
+    annotation = {"metadata": {"annotations": {"a": "b"}}}
+    assert guarded.change("large", label, "unsaid").warnings == []
+    (warning,) = guarded.change("large", annotation, "unsaid").warnings
+    assert "too many to look through: metadata.annotations" in warning
 
 
 @pytest.mark.parametrize(

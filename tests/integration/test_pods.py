@@ -60,6 +60,16 @@ def create(system: Reviewed, namespace: str, pod: Document, *, dry: bool = False
     return system.api.post(f"{pods(namespace)}{query}", body)
 
 
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_a_pod_with_very_many_annotations_is_held_if_it_asks_for_gpus(
+    system: Reviewed, gpus: int
+) -> None:
+    annotations = {f"example.com/{number}": "" for number in range(5000)}
+    created = create(system, QUEUED, make_pod(gpus=gpus, annotations=annotations), dry=True)
+    assert (GATE in created["spec"].get("schedulingGates", [])) == (gpus > 0)
+    assert annotations.keys() <= created["metadata"]["annotations"].keys()
+
+
 def attempt(system: Reviewed, case: Case) -> None:
     """Does what the case says.
 

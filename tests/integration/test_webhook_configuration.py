@@ -217,6 +217,52 @@ def test_any_other_pod_is_not_reviewed(
     assert recorder.take() == []
 
 
+FEW = {f"example.com/{n}": "" for n in range(configuration.MOST)}
+MANY = {**FEW, "example.com/more": ""}
+CONTAINERS = [{"name": f"c{n}", "image": "example/x"} for n in range(configuration.MOST + 1)]
+
+
+@pytest.mark.parametrize("member", ["labels", "annotations"])
+def test_keys_are_looked_at_up_to_a_number_and_more_of_them_are_reviewed(
+    cluster: Cluster, recorder: Recorder, namespace: str, member: str
+) -> None:
+    create(cluster.api, make_pod(**{member: FEW}), namespace)
+    assert recorder.take() == []
+    create(cluster.api, make_pod(**{member: MANY}), namespace)
+    assert recorder.take() == [MUTATE, VALIDATE]
+    thousands = {f"example.com/{n}": "" for n in range(5000)}
+    create(cluster.api, make_pod(**{member: {**thousands, QUEUE: "q"}}), namespace)
+    assert recorder.take() == [MUTATE, VALIDATE]
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        make_pod(containers=CONTAINERS),
+        make_pod(initContainers=CONTAINERS),
+        make_pod(dict.fromkeys(MANY, "1")),
+    ],
+    ids=["containers", "initContainers", "limits"],
+)
+def test_a_pod_with_more_of_anything_than_is_looked_at_is_reviewed(
+    cluster: Cluster, recorder: Recorder, namespace: str, pod: dict[str, Any]
+) -> None:
+    create(cluster.api, pod, namespace)
+    assert recorder.take() == [MUTATE, VALIDATE]
+
+
+def test_an_update_of_many_annotations_is_reviewed_if_it_changes_one(
+    cluster: Cluster, recorder: Recorder, namespace: str
+) -> None:
+    created = create(cluster.api, make_pod(annotations=MANY), namespace)
+    recorder.take()
+    path = f"/api/v1/namespaces/{namespace}/pods/{created['metadata']['name']}"
+    cluster.api.patch(path, {"metadata": {"labels": {"app": "x"}}})
+    assert recorder.take() == []
+    cluster.api.patch(path, {"metadata": {"annotations": {"example.com/1": "other"}}})
+    assert recorder.take() == [VALIDATE]
+
+
 @pytest.mark.parametrize("excluded", ["kube-system", "gpu-operator", "gpu-admission-system"])
 def test_excluded_namespaces_are_not_reviewed(
     cluster: Cluster, recorder: Recorder, excluded: str
