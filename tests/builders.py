@@ -86,9 +86,11 @@ def make_workload(
 ) -> views.Workload:
     """The Workload of a pod, with conditions."""
     from admission.owners import pod as pod_owner  # noqa: PLC0415 - builders serve lower layers too
+    from admission.owners.workload import PriorityClasses  # noqa: PLC0415 - likewise
 
-    spec = msgspec.to_builtins(pod.spec)
-    document = pod_owner.build(pod, spec, {})
+    whole = views.PodDocument(metadata=pod.metadata, spec=msgspec.to_builtins(pod.spec))
+    classes = PriorityClasses(workload={}, pod={})
+    document = pod_owner.build(pod, whole, classes)
     document["metadata"] |= {"uid": f"wl-{pod.metadata.uid}", "resourceVersion": version,
                              "creationTimestamp": CREATED}  # fmt: skip
     if deleting:

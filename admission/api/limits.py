@@ -68,7 +68,7 @@ def _type_line(path: str, wanted: str, found: str) -> str:
     )
 
 
-def _type_of(value: Any) -> str:  # noqa: PLR0911  # one line per JSON type
+def _type_of(value: Any) -> str:  # one line per JSON type
     match value:
         case None:
             return "null"

@@ -5,13 +5,13 @@ runs at most one scheduling cycle, and sends for every Workload at most one writ
 that its present state asks for. A test can turn the loop by hand: `receive`, then `step`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from admission.api import batch, views
-from admission.base import events, metrics, names
+from admission.api import views
+from admission.base import events, metrics
 from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
@@ -24,9 +24,10 @@ from admission.controllers.devices.guard import Guard
 from admission.controllers.devices.surroundings import Charges
 from admission.controllers.effects import Effects
 from admission.controllers.explaining import Explainer
-from admission.controllers.jobs import jobs
-from admission.controllers.pods import adoption, podwrites
-from admission.controllers.pods.podindex import PodIndex
+from admission.controllers.owners.index import Subject
+from admission.controllers.owners.jobs import Jobs
+from admission.controllers.owners.owners import Owners
+from admission.controllers.owners.pods import Pods
 from admission.controllers.quarantine import Quarantine, Unreadable
 from admission.controllers.queries import Query
 from admission.controllers.queues import concerns
@@ -57,9 +58,9 @@ from admission.kube import errors, resources
 from admission.kube.resources import Resource
 from admission.objects import facts
 from admission.obs import logs
-from admission.owners import lifecycle
+from admission.owners import batch_job, integrations
 from admission.owners import pod as pod_owner
-from admission.owners.lifecycle import Step
+from admission.owners.framework import Kind
 from admission.settings import ControllerSettings
 from admission.state.pending import Line
 from admission.state.world import State
@@ -69,12 +70,7 @@ _GATHERING_SECONDS: Final = 0.01
 message and for many (ADR 0070)."""
 _ROOM_SECONDS: Final = 1.0
 """After as much was written as may be, until queue statuses follow each change again."""
-_ENDS: Final = lifecycle.ENDS | {Step.CLEAR_RESERVATION}
-"""Steps of a pod that no decision and no upkeep may delay."""
-_WITHOUT_WORKLOAD: Final = frozenset(
-    {Step.CREATE_WORKLOAD, Step.ADOPT_WORKLOAD, Step.AWAIT_WORKLOAD}
-)
-_FROM_CLASS: Final = frozenset({Purpose.CREATE_WORKLOAD, Purpose.FOLLOW_JOB, Purpose.FOLLOW_POD})
+_FROM_CLASS: Final = frozenset({Purpose.CREATE_WORKLOAD, Purpose.FOLLOW_OWNER})
 """Writes that name a WorkloadPriorityClass with its value."""
 _UNINSTALLED_SECONDS: Final = 30.0
 """Between two looks whether Workloads exist as a kind again."""
@@ -128,9 +124,7 @@ class Core:
             refresh_seconds=settings.waiting_refresh_seconds,
         )
         self._workloads = WorkloadIndex()
-        self._pods = PodIndex(self._workloads)
         self._pace = Pace(settings.writers, self._lanes, clock)
-        self._texts = Texts(state, self._pods, self._explainer, self._lanes, self._pace, clock)
         products = products or catalogue.load()
         capacities = Capacities(products, health or HealthPolicy(), awaits_list=lists_others)
         guard = Guard(state, capacities)
@@ -155,25 +149,40 @@ class Core:
         self._timers = Timers(clock)
         self._accounting = accounting
         self._room_at = clock.monotonic()
-        self._hinted: set[WorkloadKey] = set()
         self._backlog, self._following = Backlog(), Following()
-        self._jobs = jobs.Jobs(
-            self._workloads, self._configuration, events, clock, self._backlog.add_all
+        self._make_owners()
+        self._texts = Texts(
+            state, self._workloads, self._pods, self._explainer, self._lanes, self._pace, clock
         )
-        self._effects = Effects(self._pods, self._jobs, accounting, events, clock)
+        self._effects = Effects(self._subject, self._workloads, accounting, events, clock)
         self._mirrors = self._make_mirrors()
+
+    def _make_owners(self) -> None:
+        """Prepare the owners of each kind that is served."""
+        common = (self._workloads, self._configuration, self._events, self._clock)
+        look_at = self._backlog.add_all
+        self._pods = Pods(*common, look_at, self._fleet, self._claims, self._timers)
+        self._jobs = Jobs(*common, look_at)
+        special: dict[Kind, Owners[Any, Any]] = {
+            batch_job.KIND: self._jobs,
+            pod_owner.KIND: self._pods,
+        }
+        self._owners = tuple(
+            special.get(one.kind) or Owners(one, *common, look_at)
+            for one in integrations.INTEGRATIONS
+        )
 
     def _make_mirrors(self) -> dict[Resource, Mirror[Any]]:
         """Who takes what is watched, by resource."""
         made: dict[Resource, Mirror[Any]] = {
             **self._configuration.mirrors,
             **self._fleet.mirrors,
-            **self._jobs.mirrors,
             **self._charges.mirrors,
             **self._claims.mirrors,
             resources.WORKLOADS: Mirror("Workload", self._see_workload, self._lose_workload),
-            resources.PODS: Mirror("Pod", self._see_pod, self._lose_pod),
         }
+        for owners in self._owners:
+            made |= owners.mirrors
         for resource, mirror in made.items():
             mirror.on_left_out = partial(self._tell_left_out, resource)
         return made
@@ -251,8 +260,7 @@ class Core:
     def _recharge(self) -> None:
         """Counts Workloads anew that are charged for other things than before."""
         if self._claims.take_changed():
-            self._backlog.add_all(self._hinted)
-            self._hinted.clear()
+            self._look_at_stuck()
         is_stale, keys = self._charges.take_stale(), self._claims.take_stale()
         if is_stale is None and not keys:
             return
@@ -291,13 +299,13 @@ class Core:
         key = self._workloads.see(view)
         if key is None:
             return
-        self._pods.see_workload(view)
         self._quarantine.release(key)
         self._accounting.observe(known, view)
         if self._leading:
             self._effects.changed(known, view, self._scheduling.preemption_of(key))
         self._backlog.add(key)
-        self._backlog.add_all((*self._jobs.naming(view), *self._pods.naming(key)))
+        for owners in self._owners:
+            self._backlog.add_all(owners.naming(view))
         if self._scheduling.is_foreign_reservation(view):
             self._foreign.add(key)
         self._claims.see_workload(view)
@@ -322,39 +330,21 @@ class Core:
             self._scheduling.lose(key)
             self._claims.lose_workload(key)
             self._backlog.add(key)
-            self._backlog.add_all((*self._jobs.naming(view), *self._pods.naming(key)))
+            for owners in self._owners:
+                self._backlog.add_all(owners.naming(view))
 
-    def _see_pod(self, document: views.PodDocument) -> None:
-        self._see_pod_view(document.view(), document.spec)
+    def _subject(self, key: WorkloadKey) -> tuple[Owners[Any, Any], Subject] | None:
+        """Return whose business a Workload key is and what there is; None for nobody's."""
+        for owners in self._owners:
+            subject = owners.index.subject(key)
+            if subject is not None:
+                return owners, subject
+        return None
 
-    def _see_pod_view(self, pod: views.Pod, spec: Mapping[str, Any] | None) -> None:
-        """Takes a sight of a pod; one that does not carry our label any more is not ours."""
-        if pod.metadata.label(names.MANAGED_LABEL) != names.MANAGED_VALUE:
-            self._fleet.lose_pod(pod.metadata.uid)
-            self._backlog.add(self._pods.lose_pod(pod))
-            self._look_at_named(pod)
-            return
-        known = self._pods.pods.get((pod.metadata.namespace, pod.metadata.name))
-        if known is not None:
-            self._look_at_named(known)
-        key = self._pods.see_pod(pod, spec)
-        if key is not None:
-            self._backlog.add(key)
-            self._look_at_named(pod)
-            self._fleet.see_pod(pod)
-
-    def _look_at_named(self, pod: views.Pod) -> None:
-        named = pod_owner.KIND.prebuilt_key(pod)
-        if named is not None:
-            self._backlog.add(named)
-
-    def _lose_pod(self, view: views.Object) -> None:
-        self._fleet.lose_pod(view.metadata.uid)
-        pod = views.Pod(metadata=view.metadata)
-        key = self._pods.lose_pod(pod)
-        self._hinted.discard(key)
-        self._backlog.add(key)
-        self._look_at_named(pod)
+    def _look_at_stuck(self) -> None:
+        """Look again at owners that lacked what may be there now."""
+        for owners in self._owners:
+            self._backlog.add_all(owners.take_stuck())
 
     def _configuration_changed(self, resource: Resource, view: views.Object) -> None:
         """Looks again at every Workload that may be concerned, and at why others wait."""
@@ -372,10 +362,10 @@ class Core:
                 self._backlog.add(key)
                 if resource is resources.WORKLOAD_PRIORITY_CLASSES:
                     self._following.add([key])
-        self._backlog.add_all(self._hinted | self._jobs.take_stuck())
-        self._hinted.clear()
+        self._look_at_stuck()
         if resource is resources.NAMESPACES and self._configuration.managed.requirements:
-            self._backlog.add_all(self._jobs.index.of_namespace(view.metadata.name))
+            for owners in self._owners:
+                self._backlog.add_all(owners.index.of_namespace(view.metadata.name))
 
     def _take_back(self) -> None:
         """Takes back what two leaders gave away twice; a new leader looks at every Workload once.
@@ -405,9 +395,9 @@ class Core:
     def _is_not_started(self, key: WorkloadKey) -> bool:
         if key in self._quarantine:
             return False  # nothing can be written about it
-        pod = self._pods.pod_of(key)
-        gated = pod is not None and pod_owner.is_gated(pod)
-        return gated or self._jobs.index.is_not_started(key)
+        found = self._subject(key)
+        owner = None if found is None else found[1].owner
+        return owner is not None and owner.is_held() and not owner.is_active()
 
     # ------------------------------------------------------------------------------ writing
 
@@ -429,7 +419,8 @@ class Core:
             self._statuses.settle(lane, outcome)
             return
         self._scheduling.settle(lane, outcome)
-        self._jobs.settle(lane, outcome)
+        for owners in self._owners:
+            owners.settle(lane, outcome)
         if outcome.result is Result.DONE:
             self._effects.done(lane, outcome)
         self._see_answer(lane, outcome)
@@ -463,8 +454,6 @@ class Core:
             self._log.error("write refused", **fields)
 
     def _take_refusal(self, write: writes.Write) -> None:
-        if write.purpose is Purpose.MARK_POD and isinstance(write.lane, WorkloadKey):
-            self._pods.refuse_mark(write.lane)
         if write.purpose is Purpose.FIND_WRITER and isinstance(write.lane, WorkloadKey):
             self._foreign.attribute(write.lane, None)
 
@@ -474,18 +463,10 @@ class Core:
             self._foreign.attribute(key, found)
         elif outcome.write.purpose is Purpose.FIND_KIND:
             self._see_kind(key, found)
-        elif outcome.write.purpose is Purpose.READ_WORKLOAD and isinstance(found, dict):
-            self._pods.keep_named(key, found)
-        elif isinstance(found, views.Workload | batch.JobDocument):
+        elif isinstance(found, views.Object):
             self._mirrors[resource].see(found)
-        elif isinstance(found, views.Pod):
-            self._see_pod_view(found, None)
-        elif isinstance(found, dict):
-            self._pods.keep_spec(key, found)
-        elif resource is resources.WORKLOADS:
+        elif found is None and resource is resources.WORKLOADS:
             self._see_absence(key, outcome)
-        else:
-            self._see_pod_absence(key, outcome)
 
     def _see_absence(self, key: WorkloadKey, outcome: Outcome) -> None:
         write = outcome.write
@@ -507,15 +488,6 @@ class Core:
         self._workloads.note_kind(key, exists=False)
         self._lanes.rest(key, _UNINSTALLED_SECONDS)
 
-    def _see_pod_absence(self, key: WorkloadKey, outcome: Outcome) -> None:
-        pod = self._pods.pod_of(key)
-        if pod is None:
-            return
-        if outcome.result is Result.GONE:
-            self._lose_pod(pod)
-        elif outcome.write.verb is Verb.DELETE and outcome.result is Result.DONE:
-            self._pods.confirm_stopped(pod)
-
     def _advance(self, key: WorkloadKey) -> None:
         """Sends the next write of a Workload, if there is one and its lane is free."""
         if self._lanes.is_busy(key) or key in self._quarantine:
@@ -528,40 +500,20 @@ class Core:
             return
         if write is not None:
             self._lanes.submit(write)
-        elif self._pods.is_unknown(key) and self._jobs.index.subject(key) is None:
+        elif self._workloads.get(key) is None and self._subject(key) is None:
             self._lanes.forget(key)
 
     def _next_write(self, key: WorkloadKey) -> writes.Write | None:
         workload = self._workloads.get(key)
         if workload is not None and self._foreign.is_unattributed(key):
             return writes.find_writer(workload)
-        subject = self._jobs.index.subject(key)
-        if subject is not None:
-            return self._jobs.next_write(subject, self._due_write)
-        return self._next_write_of_pod(key, workload) or self._jobs.children.next_write(key)
-
-    def _next_write_of_pod(
-        self, key: WorkloadKey, workload: views.Workload | None
-    ) -> writes.Write | None:
-        now = self._clock.now()
-        pod = self._pods.pod_of(key)
-        if pod is None:
-            step = lifecycle.without_owner(pod_owner.KIND, workload)
-        else:
-            owner, named = pod_owner.PodOwner(pod), self._pods.named_by(pod)
-            step = lifecycle.next_step(owner, workload, named)
-        if workload is not None and step.step not in _ENDS:
-            decided = self._due_write(key, workload)
-            if decided is not None:
-                return decided
-        write = podwrites.write_for(step, key, self._pods, self._configuration, now)
-        if write is not None or step.step is Step.WAIT:
-            return write
-        if step.step in _WITHOUT_WORKLOAD and pod is not None:
-            return self._without_workload(key, pod)
-        if step.step is Step.FOLLOW:
-            self._hinted.add(key)  # until the class that it names is there
-        return podwrites.acknowledge(key, self._pods, now)
+        found, write = self._subject(key), None
+        if found is not None:
+            owners, subject = found
+            write = owners.next_write(subject, self._due_write)
+        elif workload is not None:
+            write = self._due_write(key, workload)
+        return write or self._jobs.children.next_write(key)
 
     def _due_write(self, key: WorkloadKey, workload: views.Workload) -> writes.Write | None:
         """The write of an open decision about a Workload, else of its upkeep."""
@@ -570,8 +522,8 @@ class Core:
     def _keep_up(self, key: WorkloadKey, workload: views.Workload) -> writes.Write | None:
         ready = None
         if self._settings.workloads.pods_ready is not None:
-            job = self._jobs.index.job_of(key)
-            ready = (self._pods if job is None else self._jobs.index).are_ready(key)
+            found = self._subject(key)
+            ready = None if found is None else found[0].are_ready(found[1])
         now = self._clock.now()
         around = concerns.around(
             workload, self._configuration, self._following, now, pods_ready=ready
@@ -582,25 +534,6 @@ class Core:
             return None
         keeping.report(workload, change, self._events)
         return keeping.write_for(workload, change)
-
-    def _without_workload(self, key: WorkloadKey, pod: views.Pod) -> writes.Write | None:
-        """A gated pod for which no Workload can be made: adopted, let go, or told why."""
-        now = self._clock.now()
-        sought = self._claims.sought(pod)
-        if adoption.is_in_doubt(pod):
-            due = adoption.decided_at(pod, now)
-            write = adoption.settle(key, pod, self._configuration, sought, due=now >= due)
-            if write is not None:
-                return write
-            if now < due:
-                self._timers.set(key, due, now)
-                return None
-        hint = adoption.hint_for(pod, self._configuration, sought)
-        hint = hint or adoption.hint_for_named(pod, self._pods.named_by(pod))
-        if hint is None:
-            return None
-        self._hinted.add(key)
-        return podwrites.explain_pod(key, pod, hint, now)
 
     # ------------------------------------------------------------------------------- timing
 

@@ -1,37 +1,44 @@
 """What is counted, told and logged of a write about a Workload or its owner that took effect."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
+from typing import Any
 
 from admission.api import views
-from admission.base import clock, events, metrics
+from admission.base import clock, metrics
 from admission.base.clock import Clock
 from admission.base.events import Event, Events
 from admission.base.names import WorkloadKey
-from admission.controllers.jobs.jobs import Jobs
-from admission.controllers.pods.podindex import PodIndex
+from admission.controllers.owners.index import Subject
+from admission.controllers.owners.owners import Owners
 from admission.controllers.queues.accounting import Accounting
 from admission.controllers.trace import Trace
 from admission.controllers.workloads import repeats
+from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
 from admission.controllers.writing.sparing import SparingEvents
-from admission.controllers.writing.writes import Outcome, Purpose, Write
+from admission.controllers.writing.writes import Outcome, Purpose
 from admission.engine.decisions import Evict
 from admission.kube import resources
 from admission.owners import pod as pod_owner
+from admission.owners.framework import Owner
 
 
 class Effects:
     """Knows whose writes they are."""
 
     def __init__(
-        self, pods: PodIndex, jobs: Jobs, accounting: Accounting, events: Events, clock: Clock
+        self,
+        subject: Callable[[WorkloadKey], tuple[Owners[Any, Any], Subject] | None],
+        workloads: WorkloadIndex,
+        accounting: Accounting,
+        events: Events,
+        clock: Clock,
     ) -> None:
-        self._pods = pods
+        self._subject = subject
+        self._workloads = workloads
         self._trace = Trace()
-        self._jobs = jobs
         self._accounting = accounting
-        self._events = events
         self._sparing = SparingEvents(events, clock)
         self._clock = clock
 
@@ -43,7 +50,7 @@ class Effects:
 
     def done(self, key: WorkloadKey, outcome: Outcome) -> None:
         """Takes a write that took effect; call before what it changed is seen."""
-        self._trace.written(key, outcome, self._pods.workloads.get(key))
+        self._trace.written(key, outcome, self._workloads.get(key))
         match outcome.write.purpose:
             case Purpose.CREATE_WORKLOAD:
                 self._created(key)
@@ -51,47 +58,36 @@ class Effects:
                 self._repeat(key, outcome.object, repeats.of_reservation(outcome.object))
             case Purpose.EXPLAIN_WORKLOAD:
                 self._repeat(key, outcome.object, repeats.of_wait(outcome.object))
-            case Purpose.FOLLOW_POD:
-                self._followed(key, outcome.write)
-            case Purpose.RELEASE_POD:
+            case Purpose.START_OWNER if outcome.write.resource is resources.PODS:
                 self._released(key, outcome.object)
-            case Purpose.STOP_POD:
-                for event in outcome.write.events:
-                    self._events.event(outcome.write.regarding, event)
             case _:
                 pass
 
+    def _owner(self, key: WorkloadKey) -> Owner | None:
+        found = self._subject(key)
+        return None if found is None else found[1].owner
+
     def _created(self, key: WorkloadKey) -> None:
-        pod, job, now = self._pods.pod_of(key), self._jobs.index.job_of(key), self._clock.now()
-        if pod is not None:
-            self._accounting.created("Pod", pod.metadata, now)
-        elif job is not None:
-            self._accounting.created("Job", job.metadata, now)
+        owner = self._owner(key)
+        if owner is not None:
+            now = self._clock.now()
+            self._accounting.created(owner.kind.name, owner.view.metadata, now)
 
     def _repeat(self, key: WorkloadKey, workload: views.Workload, told: Iterable[Event]) -> None:
-        """Says again on a Workload what it says; who has a pod reads the pod."""
-        if self._pods.pod_of(key) is None:
+        """Says again on a Workload what it says, unless its owner has a condition that does."""
+        owner = self._owner(key)
+        if owner is None or not owner.kind.has_condition:
             for event in told:
                 self._sparing.event(writes.workload_reference(workload), event)
 
-    def _followed(self, key: WorkloadKey, write: Write) -> None:
-        pod = self._pods.pod_of(key)
-        if pod is None:
-            return
-        regarding = writes.reference(resources.PODS, pod.metadata)
-        for event in write.events:
-            self._events.event(regarding, event)
-
     def _released(self, key: WorkloadKey, pod: views.Pod) -> None:
-        workload = self._pods.workloads.get(key)
+        workload = self._workloads.get(key)
         admission = workload.status.admission if workload else None
         if workload is None or admission is None:
             return
         now, is_group = self._clock.now(), bool(pod_owner.group_name(pod))
         _count_release(pod, admission.cluster_queue, now)
         self._accounting.released(workload, is_group=is_group, now=now)
-        regarding = writes.reference(resources.PODS, pod.metadata)
-        self._events.event(regarding, events.started(admission.cluster_queue))
 
 
 def _count_release(pod: views.Pod, cluster_queue: str, now: datetime) -> None:

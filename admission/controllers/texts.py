@@ -7,11 +7,15 @@ from admission.base import conditions
 from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers.explaining import OF_BLOCKERS, Explainer
-from admission.controllers.pods import podwrites
-from admission.controllers.pods.podindex import PodIndex
+from admission.controllers.owners.pods import Pods
+from admission.controllers.workloads import statuses
+from admission.controllers.workloads.workloadindex import WorkloadIndex
+from admission.controllers.writing import writes
 from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.pace import Pace
+from admission.controllers.writing.writes import Purpose, Write
 from admission.engine.decisions import Wait
+from admission.objects import facts
 from admission.state.world import State
 
 _PAUSE_SECONDS: Final = 0.2
@@ -24,7 +28,8 @@ class Texts:
     def __init__(
         self,
         state: State,
-        index: PodIndex,
+        workloads: WorkloadIndex,
+        pods: Pods,
         explainer: Explainer,
         lanes: Lanes,
         pace: Pace,
@@ -34,14 +39,16 @@ class Texts:
 
         Args:
             state: knows what keeps a Workload from competing.
-            index: where all Workloads and pods are.
+            workloads: all Workloads.
+            pods: have a condition that says why they wait.
             explainer: says which reason is due.
             lanes: where writes go.
             pace: says when there is room for texts.
             clock: the present.
         """
         self._state = state
-        self._index = index
+        self._workloads = workloads
+        self._pods = pods
         self._explainer = explainer
         self._lanes = lanes
         self._pace = pace
@@ -82,7 +89,7 @@ class Texts:
             if self._lanes.is_busy(key):
                 continue
             wait = self._latest(key)
-            write = wait and podwrites.explain(key, wait, self._index, self._clock.now())
+            write = wait and self._explain(key, wait)
             if write:
                 self._lanes.submit(write)
                 self._not_before = now + _PAUSE_SECONDS * self._pace.slowness
@@ -97,6 +104,16 @@ class Texts:
         if not self._is_held_back:
             return due
         return self._not_before if due is None else min(due, self._not_before)
+
+    def _explain(self, key: WorkloadKey, wait: Wait) -> Write | None:
+        """Return the next write that tells why a Workload waits: on itself, then on its pod."""
+        workload = self._workloads.get(key)
+        if workload is None or not facts.is_pending(workload):
+            return None
+        status = statuses.explain(workload, wait, self._clock.now())
+        if status is not None:
+            return writes.set_workload_status(workload, Purpose.EXPLAIN_WORKLOAD, status)
+        return self._pods.explain(key, wait)
 
     def _latest(self, key: WorkloadKey) -> Wait | None:
         """The latest reason; of one that is parked with an equal one, what was said of that."""
@@ -114,7 +131,7 @@ class Texts:
         Whoever took the quota back said why, and the Workload may wait long to be tried again.
         Source: kueue pkg/controller/core/workload_controller.go.
         """
-        workload = self._index.workloads.get(key)
+        workload = self._workloads.get(key)
         said = workload.status.condition(conditions.QUOTA_RESERVED) if workload else None
         if said is None or said.reason != wait.reason:
             return wait

@@ -12,23 +12,25 @@ from admission.base import conditions, names, quantity
 from admission.base.conditions import EvictionReason, WaitReason
 from admission.base.errors import InvalidValueError
 from admission.base.names import WorkloadKey
-from admission.controllers.pods import podconditions
-from admission.controllers.writing.writes import Outcome, Purpose
+from admission.controllers.writing.writes import Outcome, Purpose, Write
 from admission.engine import decisions
+from admission.kube import resources
 from admission.objects import facts
 from admission.obs import logs
+from admission.owners import pod as pod_owner
 
 _OWNERS: Final = {"Pod": "pod", "Job": "job"}
 _WRITTEN: Final[Mapping[Purpose, tuple[str, str]]] = {
     Purpose.ADOPT_POD: ("pod adopted", "pod"),
     Purpose.LET_GO: ("pod let go", "pod"),
-    Purpose.RELEASE_POD: ("pod released", "pod"),
-    Purpose.STOP_POD: ("pod stopped", "pod"),
-    Purpose.START_JOB: ("job started", "job"),
-    Purpose.STOP_JOB: ("job stopped", "job"),
     Purpose.DELETE_OWNER: ("owner deleted", "owner"),
 }
 """Message of the line about a write, and the field that names what was written."""
+_OF_OWNERS: Final[Mapping[Purpose, str]] = {
+    Purpose.START_OWNER: "started",
+    Purpose.STOP_OWNER: "stopped",
+}
+"""What is said of an owner, after its kind."""
 
 
 class Trace:
@@ -83,8 +85,8 @@ class Trace:
             self._tell_held_pod(outcome.object)
         elif write.purpose is Purpose.ADOPT_WORKLOAD:
             self._log.info("workload adopted", **_names(outcome.object))
-        elif write.purpose in _WRITTEN:
-            message, field = _WRITTEN[write.purpose]
+        elif write.purpose in _WRITTEN or write.purpose in _OF_OWNERS:
+            message, field = _line(write)
             fields: dict[str, Any] = {"namespace": write.namespace, "workload": key.name}
             if workload is not None:
                 fields = {**_names(workload), **_holding(workload)}
@@ -127,7 +129,7 @@ class Trace:
         self._log.info(message, **fields, **more)
 
     def _tell_held_pod(self, pod: views.Pod) -> None:
-        found = podconditions.current(pod)
+        found = pod_owner.admitted_condition(pod)
         if found is not None and found.status != "True":
             self._log.info(
                 "pod held",
@@ -136,6 +138,17 @@ class Trace:
                 reason=found.reason,
                 message=found.message,
             )
+
+
+def _line(write: Write) -> tuple[str, str]:
+    """Return the message of the line about a write, and the field that names what was written."""
+    if write.purpose in _WRITTEN:
+        return _WRITTEN[write.purpose]
+    kind = write.resource.kind
+    field = _OWNERS.get(kind, kind.lower())
+    if write.resource is resources.PODS and write.purpose is Purpose.START_OWNER:
+        return "pod released", field  # its gate is gone; the scheduler starts it
+    return f"{field} {_OF_OWNERS[write.purpose]}", field
 
 
 def _names(workload: views.Workload) -> dict[str, Any]:

@@ -3,12 +3,21 @@
 from collections.abc import Mapping
 from typing import Final
 
-from admission.api import devices, koordinator, views
-from admission.base import names
+from admission.api import batch, devices, koordinator, views
 from admission.controllers.devices import claims
-from admission.controllers.jobs import childjobs, jobs
+from admission.controllers.owners import child_jobs
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.owners.framework import Kind
+from admission.owners.integrations import INTEGRATIONS
+
+
+def _resource(kind: Kind) -> Resource:
+    found = resources.of_kind(kind.api_version, kind.name)
+    if found is None:
+        raise LookupError(f"{kind.api_version} {kind.name} is not in kube.resources")
+    return found
+
 
 WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.NAMESPACES: views.Namespace,
@@ -21,9 +30,10 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.ADMISSION_CHECKS: views.AdmissionCheck,
     resources.TOPOLOGIES: views.Topology,
     resources.WORKLOADS: views.Workload,
-    resources.PODS: views.PodDocument,
     resources.NODES: views.Node,
-    **jobs.WATCHED,
+    resources.PRIORITY_CLASSES: views.PriorityClass,
+    resources.CHILD_JOBS: batch.JobDocument,
+    **{_resource(one.kind): one.document for one in INTEGRATIONS},
 }
 """What the core must be told about, and as what."""
 
@@ -39,8 +49,7 @@ AWAITED: Final = (*WATCHED, resources.RUNTIME_CLASSES, *claims.WATCHED)
 """What must be listed, or said not to be served, before anything is decided."""
 
 SELECTORS: Final[Mapping[Resource, str]] = {
-    resources.PODS: f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}",
-    resources.JOBS: jobs.SELECTOR,
-    resources.CHILD_JOBS: childjobs.SELECTOR,
+    resources.CHILD_JOBS: child_jobs.SELECTOR,
+    **{_resource(one.kind): one.kind.selector for one in INTEGRATIONS},
 }
 """Label selectors of what is not watched whole."""

@@ -16,9 +16,15 @@ from typing_extensions import override
 from admission.api import batch, views
 from admission.base import conditions, names, patches
 from admission.base.conditions import Text
-from admission.objects import facts
 from admission.owners import injection, prebuilt
-from admission.owners.framework import Kind, Owner, Reclaims, Resizes, Restores
+from admission.owners.framework import (
+    Integration,
+    Kind,
+    Owner,
+    Reclaims,
+    Resizes,
+    Restores,
+)
 from admission.owners.injection import Injection
 from admission.owners.workload import (
     MissingPriorityClassError,
@@ -27,6 +33,7 @@ from admission.owners.workload import (
     has_other_gates,
     labelled_priority,
     max_execution_seconds,
+    names_other_class,
     pod_priority,
     template_spec,
     time_limit,
@@ -34,7 +41,12 @@ from admission.owners.workload import (
 from admission.owners.workload import document as workload_document
 
 KIND: Final = Kind(
-    api_version="batch/v1", name="Job", holds_workload=True, is_deleted_to_stop=False
+    api_version="batch/v1",
+    name="Job",
+    label=names.QUEUE_LABEL,
+    holds_workload=True,
+    is_deleted_to_stop=False,
+    has_condition=False,
 )
 POD_SET: Final = names.DEFAULT_PODSET
 
@@ -71,6 +83,11 @@ class JobOwner(Owner, Reclaims, Restores, Resizes):
     def kind(self) -> Kind:
         return KIND
 
+    @property
+    @override
+    def pod_sets(self) -> tuple[str, ...]:
+        return (POD_SET,)
+
     @override
     def is_held(self) -> bool:
         return is_suspended(self.view)
@@ -97,8 +114,8 @@ class JobOwner(Owner, Reclaims, Restores, Resizes):
         return conditions.WORKLOAD_MISSING
 
     @override
-    def start(self, of: views.Workload, given: Injection) -> patches.Patch:
-        return start(self.view, of, given)
+    def start(self, of: views.Workload, given: Mapping[str, Injection]) -> patches.Patch:
+        return start(self.view, of, given[POD_SET])
 
     @override
     def stands_for(self, of: views.Workload) -> bool:
@@ -123,8 +140,8 @@ class JobOwner(Owner, Reclaims, Restores, Resizes):
         return self
 
     @override
-    def reclaimable(self, of: views.Workload) -> int:
-        return reclaimable(self.view, of)
+    def reclaimable(self, of: views.Workload) -> Mapping[str, int]:
+        return {POD_SET: reclaimable(self.view, of)}
 
     @override
     def is_injected(self) -> bool:
@@ -147,6 +164,10 @@ class JobOwner(Owner, Reclaims, Restores, Resizes):
         return restore(self.view, of)
 
     @override
+    def has_other_pods(self, of: views.Workload) -> bool:
+        return has_other_pods(self.view, of)
+
+    @override
     def has_other_count(self, of: views.Workload) -> bool:
         return has_other_count(self.view, of)
 
@@ -157,11 +178,6 @@ class JobOwner(Owner, Reclaims, Restores, Resizes):
     @override
     def waits_otherwise(self, of: views.Workload) -> bool:
         return waits_otherwise(self.view, of)
-
-
-def is_beside(workload: views.Workload, job: batch.Job) -> bool:
-    """Return whether the Workload is a second one of the Job that controls it."""
-    return facts.key(workload) not in {KIND.key_of(job), KIND.prebuilt_key(job)}
 
 
 # ------------------------------------------------------------------------------ what a Job says
@@ -301,23 +317,35 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
+def read(found: batch.JobDocument) -> batch.Job:
+    """Return the parts of a Job that decisions depend on, with the digest of its pod template.
+
+    Raises:
+        msgspec.ValidationError: the spec is not a Job's.
+    """
+    return found.view(digest(found.template))
+
+
 def build(
-    found: batch.JobDocument, classes: PriorityClasses, copied: Iterable[str] = ()
+    job: batch.Job,
+    found: batch.JobDocument,
+    classes: PriorityClasses,
+    copied: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Return the document of the Job's Workload.
 
     Args:
-        found: the Job.
+        job: the Job.
+        found: the same, whole.
         classes: where its priority may come from.
         copied: keys of labels that the Workload takes over.
 
     Raises:
         MissingPriorityClassError: the Job names a class that does not exist.
     """
-    job = found.view()
     metadata = job.metadata
+    asked = _spec(job, found, classes)
     key = KIND.key_of(job)
-    asked = spec(found, classes)
     made = workload_document(key, metadata, KIND.reference(metadata), copied, asked)
     digested = {names.TEMPLATE_DIGEST: digest(found.template)}
     made["metadata"]["annotations"] = {**annotations(metadata), **digested}
@@ -325,13 +353,8 @@ def build(
     return made
 
 
-def spec(found: batch.JobDocument, classes: PriorityClasses) -> dict[str, Any]:
-    """Return the spec of the Job's Workload; members that the Job says nothing about are absent.
-
-    Raises:
-        MissingPriorityClassError: the Job names a class that does not exist.
-    """
-    job = found.view()
+def _spec(job: batch.Job, found: batch.JobDocument, classes: PriorityClasses) -> dict[str, Any]:
+    """Return the spec of its Workload; members that the Job says nothing about are absent."""
     content = _template(found.template)
     template: dict[str, Any] = {"spec": template_spec(content["spec"])}
     metadata = {field: content[field] for field in ("labels", "annotations") if field in content}
@@ -414,14 +437,6 @@ def has_other_pods(job: batch.Job, workload: views.Workload) -> bool:
     )
 
 
-def names_other_class(job: batch.Job, workload: views.Workload) -> bool:
-    """Return whether a Workload has another WorkloadPriorityClass than its Job names."""
-    reference = workload.spec.priority_class_ref
-    ours = reference is not None and reference.group == names.KUEUE_GROUP
-    named = reference.name if reference is not None and ours else ""
-    return named != job.metadata.label(names.PRIORITY_CLASS_LABEL)
-
-
 def asks_otherwise(job: batch.Job, workload: views.Workload) -> bool:
     """Return whether a Workload asks for other pods than its Job, or in another queue."""
     if pod_set(workload) is None:
@@ -440,8 +455,8 @@ def waits_otherwise(job: batch.Job, workload: views.Workload) -> bool:
     )
 
 
-def adoption(
-    job: batch.Job, document: batch.JobDocument, workload: dict[str, Any]
+def adopt(
+    job: batch.Job, document: batch.JobDocument, workload: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the changes with which a Workload becomes the Job's.
 
@@ -548,3 +563,14 @@ def _patch(job: batch.Job, changes: dict[str, Any]) -> patches.Patch:
     metadata = job.metadata
     precondition = {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
     return patches.merge({"metadata": precondition, **changes})
+
+
+INTEGRATION: Final = Integration(
+    kind=KIND,
+    document=batch.JobDocument,
+    answer=batch.JobDocument,
+    view=read,
+    owner=JobOwner,
+    build=build,
+    adopt=adopt,
+)

@@ -1,12 +1,15 @@
 """What the controller knows of an owner: the kind it is of, and what every owner can do.
 
-An owner is an object that asks for pods: a pod, a batch/v1 Job. What only some kinds can do is an
-optional ability: a Protocol of its own, which the owner returns itself for, or None.
+An owner is an object that asks for pods: a pod, a batch/v1 Job. `Integration` has all that the
+controller needs for one kind of them. What only some owners can do is an optional ability: a
+Protocol of its own, which the owner returns itself for, or None.
 Source: kueue pkg/controller/jobframework/interface.go.
 """
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar
 
 from admission.api import views
 from admission.base.conditions import Text
@@ -14,6 +17,10 @@ from admission.base.names import WorkloadKey
 from admission.base.patches import Patch
 from admission.owners import prebuilt, workload
 from admission.owners.injection import Injection
+from admission.owners.workload import PriorityClasses
+
+View = TypeVar("View", bound=views.Object)
+Document = TypeVar("Document", bound=views.Object)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,16 +30,33 @@ class Kind:
     Attributes:
         api_version: of its objects, such as ``batch/v1``.
         name: of the kind, such as ``Job``.
+        label: without this label an object is not ours.
+        label_value: the value that the label must have; empty for any.
         holds_workload: our finalizer holds the Workload until the owner is stopped and restored.
             Without it the Workload of an owner that is gone is deleted at once.
         is_deleted_to_stop: an eviction deletes the owner, so its quota is given back once it is
             on its way. Else an eviction suspends it.
+        has_condition: a condition of ours on the owner says what its Workload waits for. Else
+            events on the owner tell of its Workload.
     """
 
     api_version: str
     name: str
+    label: str
+    label_value: str = ""
     holds_workload: bool
     is_deleted_to_stop: bool
+    has_condition: bool
+
+    @property
+    def selector(self) -> str:
+        """The label selector of the objects that are ours."""
+        return f"{self.label}={self.label_value}" if self.label_value else self.label
+
+    def includes(self, metadata: views.ObjectMeta) -> bool:
+        """Return whether an object of this kind is ours."""
+        value = metadata.label(self.label)
+        return value == self.label_value if self.label_value else bool(value)
 
     def key_of(self, owner: views.Object) -> WorkloadKey:
         """Return the identity that a Workload of ours has, or would have, for an owner."""
@@ -55,6 +79,14 @@ class Kind:
             return None
         name = workload.name_for(self.name, self._group, by.name, by.uid)
         return WorkloadKey(of.metadata.namespace, name)
+
+    def has_beside(self, found: views.Workload, owner: views.Object) -> bool:
+        """Return whether a Workload that an owner controls is a second one.
+
+        Somebody made it in the owner's name. It stands for no pods, and would hold quota for them.
+        """
+        key = WorkloadKey(found.metadata.namespace, found.metadata.name)
+        return self.holds_workload and key not in {self.key_of(owner), self.prebuilt_key(owner)}
 
     def owns(self, found: views.Workload) -> bool:
         """Return whether a Workload was made for its owner of this kind, or adopted by it."""
@@ -91,6 +123,11 @@ class Owner(Protocol):
         """The object itself."""
         ...
 
+    @property
+    def pod_sets(self) -> tuple[str, ...]:
+        """Names of its pod sets."""
+        ...
+
     def is_held(self) -> bool:
         """Return whether it is kept from running: gated or suspended."""
         ...
@@ -111,8 +148,12 @@ class Owner(Protocol):
         """Return why it is stopped when it runs and has no Workload."""
         ...
 
-    def start(self, of: views.Workload, given: Injection) -> Patch:
+    def start(self, of: views.Workload, given: Mapping[str, Injection]) -> Patch:
         """Return the patch that lets it run with what its admission gives its pods.
+
+        Args:
+            of: its Workload.
+            given: what the pods of each pod set get, by its name.
 
         Raises:
             InjectionConflictError: it contradicts what is given.
@@ -122,6 +163,10 @@ class Owner(Protocol):
     def stands_for(self, of: views.Workload) -> bool:
         """Return whether a Workload that it has adopted has its pod sets and time limit."""
         ...
+
+    def terminates(self) -> "Terminates | None":
+        """Return it as an owner that is deleted to stop it, or None."""
+        return None
 
     def reclaims(self) -> "Reclaims | None":
         """Return it as an owner with pods that never run again, or None."""
@@ -136,11 +181,19 @@ class Owner(Protocol):
         return None
 
 
+class Terminates(Protocol):
+    """An owner that is deleted to stop it, and says why before."""
+
+    def termination(self, text: Text, now: datetime) -> Patch | None:
+        """Return the patch of its status that says why it is deleted, or None if it says so."""
+        ...
+
+
 class Reclaims(Protocol):
     """An owner with pods that will never run again, while others run."""
 
-    def reclaimable(self, of: views.Workload) -> int:
-        """Return how many pods of its one pod set will never run again."""
+    def reclaimable(self, of: views.Workload) -> Mapping[str, int]:
+        """Return how many pods of each pod set will never run again, by its name."""
         ...
 
 
@@ -171,6 +224,10 @@ class Restores(Protocol):
 class Resizes(Protocol):
     """An owner whose pod sets may change while it is held, or differ from those it asked for."""
 
+    def has_other_pods(self, of: views.Workload) -> bool:
+        """Return whether the Workload asks for other pods, or another number."""
+        ...
+
     def has_other_count(self, of: views.Workload) -> bool:
         """Return whether it runs with another number of pods than it may (partial admission)."""
         ...
@@ -182,3 +239,31 @@ class Resizes(Protocol):
     def waits_otherwise(self, of: views.Workload) -> bool:
         """Return whether class, time limit or admission gates differ from the Workload's."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integration(Generic[View, Document]):
+    """One kind of owner: how it is read, and what its Workload is made from.
+
+    Attributes:
+        kind: the kind.
+        document: type of an object as watched; whole, so that a Workload can be made from it.
+        answer: type of an object as the answer to a write; may be less than whole.
+        view: returns the parts of a document or answer that decisions depend on. Raises
+            ``msgspec.ValidationError`` where the object is not one of its kind.
+        owner: returns an object as an owner.
+        build: returns the document of its Workload from the object, the same whole, the priority
+            classes and the keys of the labels that the Workload takes over. Raises
+            ``MissingPriorityClassError``.
+        adopt: returns the changes with which a Workload becomes that of an owner that names it,
+            from the owner, the same whole, and the Workload whole. None if the Workload asks for
+            something else.
+    """
+
+    kind: Kind
+    document: type[Document]
+    answer: type[views.Object]
+    view: Callable[[Any], View]
+    owner: Callable[[View], Owner]
+    build: Callable[[View, Document, PriorityClasses, Iterable[str]], dict[str, Any]]
+    adopt: Callable[[View, Document, Mapping[str, Any]], dict[str, Any] | None]

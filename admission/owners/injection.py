@@ -61,6 +61,20 @@ class Injection:
     annotations: Mapping[str, str]
 
 
+def injections(
+    workload: views.Workload,
+    pod_sets: Iterable[str],
+    flavors: Mapping[str, views.ResourceFlavor],
+) -> dict[str, Injection]:
+    """Return what the Workload's admission gives the pods of each pod set, by its name.
+
+    Raises:
+        KeyError: an assigned flavor is not among the flavors.
+        InjectionConflictError: an admission check contradicts a flavor or another check.
+    """
+    return {name: injection(workload, name, flavors) for name in pod_sets}
+
+
 def injection(
     workload: views.Workload, pod_set: str, flavors: Mapping[str, views.ResourceFlavor]
 ) -> Injection:

@@ -17,7 +17,7 @@ from admission.base import conditions, names
 from admission.base.conditions import Text
 from admission.objects import facts
 from admission.owners import prebuilt
-from admission.owners.framework import Kind, Owner, Resizes, Restores
+from admission.owners.framework import Kind, Owner, Reclaims, Resizes, Restores
 from admission.owners.workload import differs
 
 
@@ -49,7 +49,13 @@ class Step(Enum):
 
 
 ENDS: Final = frozenset(
-    {Step.CREATE_WORKLOAD, Step.DELETE_WORKLOAD, Step.REMOVE_FINALIZER, Step.FINISH}
+    {
+        Step.CREATE_WORKLOAD,
+        Step.DELETE_WORKLOAD,
+        Step.REMOVE_FINALIZER,
+        Step.FINISH,
+        Step.CLEAR_RESERVATION,
+    }
 )
 """Steps that no decision and no upkeep may delay."""
 
@@ -124,7 +130,7 @@ def _next_step(owner: Owner, workload: views.Workload | None) -> Next:
     if workload is None:
         return _without_workload(owner)
     if workload.status.is_true(conditions.FINISHED):
-        return _remove_finalizer(owner.kind, workload)
+        return remove_finalizer(owner.kind, workload)
     end = owner.finished()
     if end is not None:
         return _of_ended_owner(owner, workload, end)
@@ -135,7 +141,7 @@ def _next_step(owner: Owner, workload: views.Workload | None) -> Next:
 
 def _of_ended_owner(owner: Owner, workload: views.Workload, end: Text) -> Next:
     if workload.metadata.deletion_timestamp:
-        return _remove_finalizer(owner.kind, workload)
+        return remove_finalizer(owner.kind, workload)
     is_stopping = owner.kind.is_deleted_to_stop and bool(owner.view.metadata.deletion_timestamp)
     if is_stopping and owes_reservation(workload):
         return _CLEAR
@@ -159,7 +165,7 @@ def _of_leaving_workload(owner: Owner, workload: views.Workload) -> Next:
         return _DELETED
     if owner.is_active():
         return NOTHING
-    return _restoring(owner.restores()) or _remove_finalizer(owner.kind, workload)
+    return _restoring(owner.restores()) or remove_finalizer(owner.kind, workload)
 
 
 def _of_live_owner(owner: Owner, workload: views.Workload) -> Next:
@@ -184,7 +190,7 @@ def _of_running(owner: Owner, workload: views.Workload) -> Next:
         return _FOLLOW if differs(owner.view, workload) else NOTHING
     if resizes.has_other_count(workload):
         return _NO_MATCH
-    more = reclaims is not None and reclaims.reclaimable(workload) > _reclaimed(workload)
+    more = reclaims is not None and _reclaimable(reclaims, workload) > _reclaimed(workload)
     return Next(Step.RECLAIM) if more else NOTHING
 
 
@@ -224,7 +230,7 @@ def _of_matching(owner: Owner, workload: views.Workload) -> Next:
     if not facts.is_pending(workload):
         return NOTHING
     reclaims = owner.reclaims()
-    if reclaims is not None and reclaims.reclaimable(workload) != _reclaimed(workload):
+    if reclaims is not None and _reclaimable(reclaims, workload) != _reclaimed(workload):
         return Next(Step.RECLAIM)
     return _WAIT
 
@@ -236,13 +242,18 @@ def _restoring(owner: Restores | None) -> Next | None:
     return Next(Step.RESET if owner.has_start_time() else Step.RESTORE)
 
 
-def _remove_finalizer(kind: Kind, workload: views.Workload) -> Next:
+def remove_finalizer(kind: Kind, workload: views.Workload) -> Next:
+    """Return the step that takes our finalizer off a Workload, if it is on it."""
     return Next(Step.REMOVE_FINALIZER) if _is_held(kind, workload) else NOTHING
 
 
 def _is_held(kind: Kind, workload: views.Workload) -> bool:
     finalizers = workload.metadata.finalizers or ()
     return kind.holds_workload and names.RESOURCE_IN_USE in finalizers
+
+
+def _reclaimable(owner: Reclaims, workload: views.Workload) -> int:
+    return sum(owner.reclaimable(workload).values())
 
 
 def _reclaimed(workload: views.Workload) -> int:

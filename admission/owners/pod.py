@@ -6,17 +6,20 @@ Source: kueue pkg/controller/jobs/pod. Differs: no finalizer on a Workload that 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from typing_extensions import override
 
 from admission.api import views
-from admission.base import conditions, names, patches
+from admission.base import clock, conditions, names, patches
 from admission.base.conditions import Text
-from admission.owners import injection
-from admission.owners.framework import Kind, Owner
+from admission.objects import condition_list
+from admission.owners import injection, prebuilt
+from admission.owners.framework import Integration, Kind, Owner, Terminates
 from admission.owners.injection import Injection
 from admission.owners.workload import (
+    PriorityClasses,
     annotations,
     document,
     labelled_priority,
@@ -26,12 +29,20 @@ from admission.owners.workload import (
     time_limit,
 )
 
-KIND: Final = Kind(api_version="v1", name="Pod", holds_workload=False, is_deleted_to_stop=True)
+KIND: Final = Kind(
+    api_version="v1",
+    name="Pod",
+    label=names.MANAGED_LABEL,
+    label_value=names.MANAGED_VALUE,
+    holds_workload=False,
+    is_deleted_to_stop=True,
+    has_condition=True,
+)
 _READY: Final = "Ready"
 
 
 @dataclass(frozen=True, slots=True)
-class PodOwner(Owner):
+class PodOwner(Owner, Terminates):
     """A single pod."""
 
     view: views.Pod
@@ -40,6 +51,11 @@ class PodOwner(Owner):
     @override
     def kind(self) -> Kind:
         return KIND
+
+    @property
+    @override
+    def pod_sets(self) -> tuple[str, ...]:
+        return (names.DEFAULT_PODSET,)
 
     @override
     def is_held(self) -> bool:
@@ -69,8 +85,8 @@ class PodOwner(Owner):
         return conditions.WORKLOAD_MISSING
 
     @override
-    def start(self, of: views.Workload, given: Injection) -> patches.Patch:
-        return release(self.view, given)
+    def start(self, of: views.Workload, given: Mapping[str, Injection]) -> patches.Patch:
+        return release(self.view, given[names.DEFAULT_PODSET])
 
     @override
     def stands_for(self, of: views.Workload) -> bool:
@@ -78,6 +94,14 @@ class PodOwner(Owner):
         limit = of.spec.maximum_execution_time_seconds
         seconds = max_execution_seconds(self.view.metadata)
         return asked == [(names.DEFAULT_PODSET, 1, None)] and limit == seconds
+
+    @override
+    def terminates(self) -> Terminates:
+        return self
+
+    @override
+    def termination(self, text: Text, now: datetime) -> patches.Patch | None:
+        return termination(self.view, text, now)
 
 
 def group_name(pod: views.Pod) -> str:
@@ -104,29 +128,38 @@ def is_ready(pod: views.Pod) -> bool:
     return any(one.type == _READY and one.status == "True" for one in pod.status.conditions or ())
 
 
+def read(found: views.PodDocument | views.Pod) -> views.Pod:
+    """Return the parts of a pod that decisions depend on.
+
+    Raises:
+        msgspec.ValidationError: the spec is not a pod's.
+    """
+    return found.view() if isinstance(found, views.PodDocument) else found
+
+
 def build(
     pod: views.Pod,
-    spec: Mapping[str, Any],
-    priority_classes: Mapping[str, int],
+    found: views.PodDocument,
+    classes: PriorityClasses,
     copied: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Return the document of the pod's Workload.
 
     Args:
         pod: the pod.
-        spec: its whole spec as stored, which becomes the template of the one pod set.
-        priority_classes: values of the WorkloadPriorityClasses by name.
+        found: the same, whole; its spec becomes the template of the one pod set.
+        classes: where its priority may come from.
         copied: keys of labels that the Workload takes over.
 
     Raises:
         MissingPriorityClassError: the pod names a class that is not among them.
     """
     metadata = pod.metadata
-    template = {"spec": template_spec(spec)}
+    template = {"spec": template_spec(found.spec)}
     asked = {
         "queueName": metadata.label(names.QUEUE_LABEL),
         "podSets": [{"name": names.DEFAULT_PODSET, "count": 1, "template": template}],
-        **_priority(pod, priority_classes),
+        **_priority(pod, classes.workload),
         **time_limit(metadata),
     }
     made = document(KIND.key_of(pod), metadata, KIND.reference(metadata), copied, asked)
@@ -144,6 +177,30 @@ def _priority(pod: views.Pod, classes: Mapping[str, int]) -> dict[str, Any]:
     value = pod.spec.priority or 0
     name = pod.spec.priority_class_name
     return pod_priority(name, value) if name else {"priority": value}
+
+
+def adopt(
+    pod: views.Pod, found: views.PodDocument, workload: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return the changes with which a Workload becomes the pod's, or None if it differs.
+
+    One that has ended is taken whatever it asks for.
+
+    Args:
+        pod: the pod.
+        found: the same, whole.
+        workload: the Workload, whole.
+    """
+    sets = workload["spec"].get("podSets") or [{}]
+    asked = (sets[0].get("template") or {}).get("spec") or {}
+    has_ended = any(
+        one["type"] == conditions.FINISHED and one["status"] == "True"
+        for one in (workload.get("status") or {}).get("conditions") or ()
+    )
+    alike = prebuilt.asks_alike(asked, template_spec(found.spec), started=not is_gated(pod))
+    if not alike and not has_ended:
+        return None
+    return prebuilt.adoption(workload, KIND.reference(pod.metadata), {})
 
 
 def release(pod: views.Pod, given: Injection) -> patches.Patch:
@@ -171,11 +228,84 @@ def let_go(pod: views.Pod) -> patches.Patch:
     )
 
 
-def adopt(pod: views.Pod, queue: str) -> patches.Patch:
+def put_in_queue(pod: views.Pod, queue: str) -> patches.Patch:
     """Return the merge patch that gives exactly this version of the pod a queue."""
     return patches.merge(
         {"metadata": {**_precondition(pod), "labels": {names.QUEUE_LABEL: queue}}}
     )
+
+
+def termination(pod: views.Pod, text: Text, now: datetime) -> patches.Patch | None:
+    """Return the patch of ``pods/status`` that says why the pod is deleted, or None if it is said.
+
+    The patch holds for any version of the pod, as its kubelet may write at any time. Source:
+    kueue pkg/controller/jobs/pod/pod_controller.go (Stop).
+    """
+    condition = _condition(pod, conditions.TERMINATION_TARGET, text, now, is_true=True)
+    if condition is None:
+        return None
+    return patches.strategic(
+        {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
+    )
+
+
+def admitted_condition(pod: views.Pod) -> views.PodCondition | None:
+    """Return our condition on the pod, if any."""
+    return _find(pod, conditions.POD_ADMITTED)
+
+
+def tell(pod: views.Pod, text: Text, now: datetime, *, admitted: bool) -> patches.Patch | None:
+    """Return the patch of ``pods/status`` with our condition, or None if it says so already.
+
+    Only the one condition of exactly this version of the pod is changed, so that conditions of
+    others are never touched.
+    """
+    condition = _condition(pod, conditions.POD_ADMITTED, text, now, is_true=admitted)
+    if condition is None:
+        return None
+    metadata = pod.metadata
+    return patches.json_patch(
+        [
+            patches.test(patches.pointer("metadata", "uid"), metadata.uid),
+            patches.test(
+                patches.pointer("metadata", "resourceVersion"), metadata.resource_version
+            ),
+            _operation(pod, condition),
+        ]
+    )
+
+
+def _condition(
+    pod: views.Pod, kind: str, text: Text, now: datetime, *, is_true: bool
+) -> dict[str, Any] | None:
+    """Return a condition of the pod, or None if the pod has it already."""
+    status, message = "True" if is_true else "False", condition_list.cut(text.message)
+    found, wanted = _find(pod, kind), (status, text.reason, message)
+    if found is not None and (found.status, found.reason, found.message) == wanted:
+        return None
+    since = found.last_transition_time if found is not None and found.status == status else ""
+    return {
+        "type": kind,
+        "status": status,
+        "reason": text.reason,
+        "message": message,
+        "lastTransitionTime": since or clock.to_wire(now),
+    }
+
+
+def _find(pod: views.Pod, kind: str) -> views.PodCondition | None:
+    return next((one for one in pod.status.conditions or () if one.type == kind), None)
+
+
+def _operation(pod: views.Pod, condition: dict[str, Any]) -> dict[str, Any]:
+    path = patches.pointer("status", "conditions")
+    present = pod.status.conditions
+    if not present:
+        return {"op": "add", "path": path, "value": [condition]}
+    for index, existing in enumerate(present):
+        if existing.type == condition["type"]:
+            return {"op": "replace", "path": f"{path}/{index}", "value": condition}
+    return {"op": "add", "path": f"{path}/-", "value": condition}
 
 
 def _precondition(pod: views.Pod) -> dict[str, str]:
@@ -193,3 +323,14 @@ def _foreign_gates(pod: views.Pod) -> list[dict[str, str]]:
         ours.add(names.TOPOLOGY_GATE)
     gates = pod.spec.scheduling_gates or ()
     return [{"name": gate.name} for gate in gates if gate.name not in ours]
+
+
+INTEGRATION: Final = Integration(
+    kind=KIND,
+    document=views.PodDocument,
+    answer=views.Pod,
+    view=read,
+    owner=PodOwner,
+    build=build,
+    adopt=adopt,
+)

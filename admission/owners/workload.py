@@ -183,6 +183,14 @@ def has_other_gates(owner: views.Object, workload: views.Workload) -> bool:
     return gates[0] != gates[1]
 
 
+def names_other_class(owner: views.Object, workload: views.Workload) -> bool:
+    """Return whether a Workload has another WorkloadPriorityClass than its owner names."""
+    reference = workload.spec.priority_class_ref
+    ours = reference is not None and reference.group == names.KUEUE_GROUP
+    named = reference.name if reference is not None and ours else ""
+    return named != owner.metadata.label(names.PRIORITY_CLASS_LABEL)
+
+
 def may_change_class(owner: views.Object, workload: views.Workload) -> bool:
     """Return whether a Workload is to take over the WorkloadPriorityClass of its owner.
 

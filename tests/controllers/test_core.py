@@ -17,7 +17,7 @@ from tests.controllers.world import (
     ready_world,
 )
 
-STEPS = (Purpose.CREATE_WORKLOAD, Purpose.RESERVE_QUOTA, Purpose.RELEASE_POD)
+STEPS = (Purpose.CREATE_WORKLOAD, Purpose.RESERVE_QUOTA, Purpose.START_OWNER)
 
 
 def purposes(world: World) -> list[Purpose]:

@@ -120,7 +120,7 @@ def test_an_answer_that_nothing_was_found_is_not_about_what_was_made_since() -> 
 def test_a_job_of_the_same_name_stays_known_when_the_news_of_the_old_ones_end_comes_late() -> None:
     world = ready_world()
     world.add(job())
-    write = until(world, Purpose.START_JOB)
+    write = until(world, Purpose.START_OWNER)
     old = world.store.get(resources.JOBS, "train", "ml", into=batch.JobDocument)
     world.store.delete(resources.JOBS, "train", "ml")
     world.add(job())
@@ -140,7 +140,7 @@ def test_a_job_of_the_same_name_stays_known_when_the_news_of_the_old_ones_end_co
 def test_a_late_answer_does_not_bring_a_deleted_job_back() -> None:
     world = ready_world()
     world.add(job())
-    write = until(world, Purpose.START_JOB)
+    write = until(world, Purpose.START_OWNER)
     before = world.store.get(resources.JOBS, "train", "ml", into=batch.JobDocument)
     world.store.patch(
         resources.JOBS, "train", patches.merge({"metadata": {"labels": {"a": "b"}}}), "ml"
@@ -155,7 +155,7 @@ def test_a_late_answer_does_not_bring_a_deleted_job_back() -> None:
     assert isinstance(key, WorkloadKey)
 
     assert found.metadata.resource_version != before.metadata.resource_version
-    assert world.core._jobs.index.job_of(key) is None
+    assert world.core._jobs.index.get(key) is None
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def test_a_late_answer_does_not_count_the_gpus_of_a_deleted_pod(running: World) 
     held = world.core._fleet._capacities
     assert held.has_pod(pod.metadata.uid, "n0")
     tell(world, resources.PODS, Deleted(document))
-    world.core._see_pod_view(pod, None)
+    world.core._pods.see(pod)
 
     assert not held.has_pod(pod.metadata.uid, "n0")
 
@@ -254,13 +254,13 @@ def test_nothing_is_left_of_pods_that_are_gone(monkeypatch: pytest.MonkeyPatch) 
     world.add_pod("grouped", labels={names.POD_GROUP_NAME: "group"})
     world.pass_time(5)
     assert world.core._lanes._refusals
-    assert world.core._hinted
+    assert world.core._pods._stuck
     world.delete_pod("refused")
     world.delete_pod("grouped")
     world.pass_time(90)
 
     assert not world.core._lanes._refusals
-    assert not world.core._hinted
+    assert not world.core._pods._stuck
 
 
 def test_nothing_is_left_of_queues_whose_workloads_are_gone() -> None:

@@ -10,8 +10,8 @@ from admission.kube.api import Document
 from tests.controllers.world import World, ready_world
 
 ENDS = (
-    Purpose.MARK_POD,
-    Purpose.STOP_POD,
+    Purpose.MARK_OWNER,
+    Purpose.STOP_OWNER,
     Purpose.CLEAR_RESERVATION,
     Purpose.FINISH_WORKLOAD,
     Purpose.DELETE_WORKLOAD,
@@ -70,7 +70,7 @@ def test_a_stopped_pod_says_why_before_it_is_deleted() -> None:
     assert (found.status, found.reason) == ("True", "WorkloadEvictedDueToPreempted")
     assert found.message == "by a test"
     assert world.pod("train").metadata.deletion_timestamp
-    assert ends(world)[:2] == [Purpose.MARK_POD, Purpose.STOP_POD]
+    assert ends(world)[:2] == [Purpose.MARK_OWNER, Purpose.STOP_OWNER]
 
 
 def test_a_stop_costs_one_write_more_than_its_deletion() -> None:
@@ -79,7 +79,7 @@ def test_a_stop_costs_one_write_more_than_its_deletion() -> None:
     name = world.workloads()["train"].metadata.name
     world.store.delete(resources.WORKLOADS, name, "ml")
     world.settle()
-    assert ends(world) == [Purpose.MARK_POD, Purpose.STOP_POD]
+    assert ends(world) == [Purpose.MARK_OWNER, Purpose.STOP_OWNER]
 
 
 def test_conditions_that_others_wrote_meanwhile_stay() -> None:
@@ -88,7 +88,7 @@ def test_conditions_that_others_wrote_meanwhile_stay() -> None:
     evict(world)
     world.observe()
     world.core.step()
-    (mark,) = [write for write in world.queued if write.purpose is Purpose.MARK_POD]
+    (mark,) = [write for write in world.queued if write.purpose is Purpose.MARK_OWNER]
     ready = {"conditions": [{"type": "Ready", "status": "True"}], "message": "by the kubelet"}
     change = patches.merge({"status": ready})
     world.store.patch(resources.PODS, "train", change, "ml", subresource="status")
@@ -106,15 +106,15 @@ def test_a_pod_on_which_nothing_can_be_written_is_deleted_all_the_same() -> None
 
     class Forbidding:
         def send(self, write: Write) -> Any:
-            if write.purpose is not Purpose.MARK_POD:
+            if write.purpose is not Purpose.MARK_OWNER:
                 return sender.send(write)
             return refused(write)
 
     world._sender = Forbidding()  # type: ignore[assignment]
     world.settle()
     world.pass_time(5)
-    assert Purpose.STOP_POD in ends(world)
-    assert ends(world).count(Purpose.MARK_POD) == 1
+    assert Purpose.STOP_OWNER in ends(world)
+    assert ends(world).count(Purpose.MARK_OWNER) == 1
 
 
 def refused(write: Write) -> Any:

@@ -37,7 +37,7 @@ def test_who_has_quota_is_released_before_new_ones_are_begun() -> None:
     order = [(write.purpose, write.lane) for write in world.sent]
     for reserved in [lane for purpose, lane in order if purpose is Purpose.RESERVE_QUOTA]:
         first = order.index((Purpose.RESERVE_QUOTA, reserved))
-        last = order.index((Purpose.RELEASE_POD, reserved))
+        last = order.index((Purpose.START_OWNER, reserved))
         begun = [p for p, _ in order[first:last] if p is Purpose.CREATE_WORKLOAD]
         assert len(begun) <= _HANDED_OVER
 

@@ -21,7 +21,7 @@ from admission.api import batch, crds, views
 from admission.app import cabundles, manifests, rbac, scope, visibility_manifests
 from admission.app.connection import Target
 from admission.base import conditions, names, patches
-from admission.controllers.pods import podconditions
+from admission.base.conditions import Text
 from admission.kube import apply
 from admission.owners import batch_job
 from admission.owners import pod as pod_owner
@@ -212,12 +212,10 @@ def test_a_pod_that_waits_in_a_namespace_excluded_later_is_released(guarded: Gua
 def test_why_a_pod_waits_and_why_it_ends_is_written_into_its_status(guarded: Guarded) -> None:
     path = guarded.gated()
     for admitted, text in ((False, "no quota"), (False, "less quota"), (True, "")):
-        patch = podconditions.patch(
-            guarded.view(path), admitted=admitted, reason="Any", message=text, now=NOW
-        )
+        patch = pod_owner.tell(guarded.view(path), Text("Any", text), NOW, admitted=admitted)
         assert patch is not None
         guarded.send(f"{path}/status", patch)
-    target = podconditions.termination(guarded.view(path), "NotAdmitted", "Any", NOW)
+    target = pod_owner.termination(guarded.view(path), Text("NotAdmitted", "Any"), NOW)
     assert target is not None
     written = guarded.send(f"{path}/status", target)
     types = {one["type"] for one in written["status"]["conditions"]}

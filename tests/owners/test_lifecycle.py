@@ -1,5 +1,6 @@
 """The next step of a pod and its Workload follows from what both look like now."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -140,8 +141,10 @@ def test_a_workload_made_by_hand_is_never_deleted_for_want_of_a_pod() -> None:
 SETS = Kind(
     api_version="jobset.x-k8s.io/v1alpha2",
     name="JobSet",
+    label=names.QUEUE_LABEL,
     holds_workload=True,
     is_deleted_to_stop=False,
+    has_condition=False,
 )
 
 
@@ -159,6 +162,11 @@ class Set(Owner, Restores):
     @override
     def kind(self) -> Kind:
         return SETS
+
+    @property
+    @override
+    def pod_sets(self) -> tuple[str, ...]:
+        return ("workers",)
 
     @override
     def is_held(self) -> bool:
@@ -181,7 +189,7 @@ class Set(Owner, Restores):
         return Text("NoMatchingWorkload", "")
 
     @override
-    def start(self, of: views.Workload, given: Injection) -> patches.Patch:
+    def start(self, of: views.Workload, given: Mapping[str, Injection]) -> patches.Patch:
         raise NotImplementedError
 
     @override

@@ -33,6 +33,7 @@ class Configuration:
         checks: AdmissionChecks by name.
         topologies: Topologies by name.
         priority_classes: values of WorkloadPriorityClasses by name.
+        pod_priority_classes: PriorityClasses by name.
         namespaces: labels of the namespaces by name.
         unreadable: what is wrong with a queue that cannot be taken in as it is written now; by
             resource, namespace and name.
@@ -72,6 +73,7 @@ class Configuration:
         self.checks: dict[str, views.AdmissionCheck] = {}
         self.topologies: dict[str, views.Topology] = {}
         self.priority_classes: dict[str, int] = {}
+        self.pod_priority_classes: dict[str, views.PriorityClass] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.unreadable: dict[tuple[Resource, str, str], str] = {}
         self._touched: dict[tuple[Resource, str, str], None] = {}
@@ -93,6 +95,7 @@ class Configuration:
                 (resources.CLUSTER_QUEUES, self._see_cluster_queue, self._lose_cluster_queue),
                 (resources.LOCAL_QUEUES, self._see_local_queue, self._lose_local_queue),
                 (resources.WORKLOAD_PRIORITY_CLASSES, self._see_priority, self._lose_priority),
+                (resources.PRIORITY_CLASSES, self._see_pod_priority, self._lose_pod_priority),
                 (resources.ADMISSION_CHECKS, self._see_check, self._lose_check),
                 (resources.TOPOLOGIES, self._see_topology, self._lose_topology),
             )
@@ -272,6 +275,17 @@ class Configuration:
 
     def _lose_priority(self, view: views.Object) -> None:
         self.priority_classes.pop(view.metadata.name, None)
+
+    def _see_pod_priority(self, view: views.PriorityClass) -> bool:
+        known = self.pod_priority_classes.get(view.metadata.name)
+        self.pod_priority_classes[view.metadata.name] = view
+        return known is not None and (known.value, known.global_default) == (
+            view.value,
+            view.global_default,
+        )
+
+    def _lose_pod_priority(self, view: views.Object) -> None:
+        self.pod_priority_classes.pop(view.metadata.name, None)
 
     def _see_check(self, view: views.AdmissionCheck) -> bool:
         name = view.metadata.name

@@ -44,7 +44,7 @@ def report(workload: views.Workload, change: Change, events: Events) -> None:
 
 
 def follow_owner(
-    owner: views.Object, workload: views.Workload, classes: Mapping[str, int], purpose: Purpose
+    owner: views.Object, workload: views.Workload, classes: Mapping[str, int]
 ) -> Write | None:
     """Return the write after which a Workload says what its owner says now, or None for none.
 
@@ -52,7 +52,8 @@ def follow_owner(
         owner: the owner.
         workload: its Workload, which has not ended.
         classes: values of the WorkloadPriorityClasses by name; one that is missing is waited for.
-        purpose: of the write.
     """
     changes, told = changes_for(owner, workload, classes)
-    return writes.patch_workload(workload, purpose, changes, events=told) if changes else None
+    if not changes:
+        return None
+    return writes.patch_workload(workload, Purpose.FOLLOW_OWNER, changes, events=told)

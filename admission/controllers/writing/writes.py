@@ -9,7 +9,7 @@ from admission.api import views
 from admission.base import names, patches
 from admission.base.events import Event
 from admission.kube import errors
-from admission.kube.resources import CRDS, PODS, WORKLOADS, Resource
+from admission.kube.resources import CRDS, WORKLOADS, Resource
 
 
 class QueueLane(NamedTuple):
@@ -35,15 +35,15 @@ class Purpose(Enum):
     FIND_WORKLOAD = "find_workload"
     FIND_KIND = "find_kind"
     FIND_WRITER = "find_writer"
-    READ_POD = "read_pod"
+    READ_OWNER = "read_owner"
     RESERVE_QUOTA = "reserve_quota"
     EVICT = "evict"
     CLEAR_RESERVATION = "clear_reservation"
     KEEP_UP = "keep_up"
-    RELEASE_POD = "release_pod"
-    MARK_POD = "mark_pod"
-    """Say on a pod why it is about to be deleted."""
-    STOP_POD = "stop_pod"
+    START_OWNER = "start_owner"
+    MARK_OWNER = "mark_owner"
+    """Say on an owner why it is about to be deleted."""
+    STOP_OWNER = "stop_owner"
     FINISH_WORKLOAD = "finish_workload"
     DELETE_WORKLOAD = "delete_workload"
     DELETE_OWNER = "delete_owner"
@@ -51,13 +51,9 @@ class Purpose(Enum):
     EXPLAIN_POD = "explain_pod"
     QUEUE_STATUS = "queue_status"
     HOLD_OR_RELEASE = "hold_or_release"
-    READ_JOB = "read_job"
-    START_JOB = "start_job"
-    STOP_JOB = "stop_job"
-    RESET_JOB = "reset_job"
-    RESTORE_JOB = "restore_job"
-    FOLLOW_POD = "follow_pod"
-    FOLLOW_JOB = "follow_job"
+    RESET_OWNER = "reset_owner"
+    RESTORE_OWNER = "restore_owner"
+    FOLLOW_OWNER = "follow_owner"
     RECLAIM_PODS = "reclaim_pods"
     FIND_PARENT = "find_parent"
     HOLD_CHILD = "hold_child"
@@ -238,11 +234,6 @@ def find_kind(lane: names.WorkloadKey) -> Write:
     return read(lane, Purpose.FIND_KIND, CRDS, sought, views.Object)
 
 
-def read_pod(lane: names.WorkloadKey, pod: views.Pod) -> Write:
-    """Reads a pod whole, to make its Workload from."""
-    return read(lane, Purpose.READ_POD, PODS, pod.metadata)
-
-
 def set_workload_status(
     workload: views.Workload,
     purpose: Purpose,
@@ -311,42 +302,6 @@ def delete_owner(
 def delete_workload(workload: views.Workload, events: tuple[Event, ...] = ()) -> Write:
     """Deletes exactly that Workload."""
     return replace(_on_workload(workload, Purpose.DELETE_WORKLOAD, Verb.DELETE), events=events)
-
-
-def patch_pod(
-    lane: names.WorkloadKey,
-    pod: views.Pod,
-    purpose: Purpose,
-    patch: patches.Patch,
-    subresource: str = "",
-) -> Write:
-    """Changes a pod; the patch carries the precondition."""
-    return Write(
-        lane=lane,
-        purpose=purpose,
-        verb=Verb.PATCH,
-        resource=PODS,
-        namespace=pod.metadata.namespace,
-        name=pod.metadata.name,
-        patch=patch,
-        subresource=subresource,
-        into=views.Pod,
-    )
-
-
-def delete_pod(lane: names.WorkloadKey, pod: views.Pod, event: Event) -> Write:
-    """Deletes exactly that pod, with its own grace period, and says why."""
-    return Write(
-        lane=lane,
-        purpose=Purpose.STOP_POD,
-        verb=Verb.DELETE,
-        resource=PODS,
-        namespace=pod.metadata.namespace,
-        name=pod.metadata.name,
-        uid=pod.metadata.uid,
-        into=views.Pod,
-        events=(event,),
-    )
 
 
 def replace_queue_status(

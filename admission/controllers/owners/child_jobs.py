@@ -14,8 +14,8 @@ from admission.api import batch, views
 from admission.base import conditions, events, names, patches
 from admission.base.events import Event, Events
 from admission.base.names import WorkloadKey
-from admission.controllers.jobs import jobevents, jobwrites
-from admission.controllers.jobs.jobindex import JobIndex
+from admission.controllers.owners import owner_events, requests
+from admission.controllers.owners.index import OwnerIndex
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.seeing.observed import Observed
 from admission.controllers.workloads.workloadindex import WorkloadIndex
@@ -36,7 +36,7 @@ class ChildJobs:
 
     def __init__(
         self,
-        index: JobIndex,
+        index: OwnerIndex[batch.Job, batch.JobDocument],
         workloads: WorkloadIndex,
         configuration: Configuration,
         events: Events,
@@ -128,7 +128,7 @@ class ChildJobs:
             suspended = (events.suspended_child(),)
             hold = _patch(key, job, Purpose.HOLD_CHILD, _HELD, suspend=True, told=suspended)
             return None if is_suspended else hold
-        told = tuple(jobevents.started(workload))
+        told = tuple(owner_events.started(workload))
         start = _patch(key, job, Purpose.START_CHILD, _FREE, suspend=False, told=told)
         return start if is_held else None
 
@@ -172,7 +172,7 @@ class ChildJobs:
         """Return the very Job that an owner reference means; its key does not tell uids apart."""
         metadata = views.ObjectMeta(namespace=namespace, name=owner.name, uid=owner.uid)
         key = batch_job.KIND.key_of(views.Object(metadata=metadata))
-        found = self._index.job(key) or self._jobs.get(key)
+        found = self._index.get(key) or self._jobs.get(key)
         return found if found is not None and found.metadata.uid == owner.uid else None
 
     def _workload_of(self, job: batch.Job) -> views.Workload | None:
@@ -220,5 +220,7 @@ def _patch(
     changes: dict[str, Any] = {"metadata": metadata}
     if suspend is not None:
         changes["spec"] = {"suspend": suspend}
-    write = jobwrites.patch(key, job, purpose, patches.merge(changes), events=told)
-    return jobwrites.of_child(write)
+    return requests.patch(
+        key, resources.CHILD_JOBS, job, purpose, patches.merge(changes),
+        into=batch.JobDocument, events=told,
+    )  # fmt: skip

@@ -12,10 +12,10 @@ from typing import Final
 from admission.api import views
 from admission.base import clock, conditions, names
 from admission.base.conditions import Text
-from admission.base.names import LocalQueueKey, WorkloadKey
+from admission.base.names import LocalQueueKey
+from admission.base.patches import Patch
 from admission.controllers.queues.configuration import Configuration
-from admission.controllers.writing import writes
-from admission.controllers.writing.writes import Purpose, Write
+from admission.controllers.writing.writes import Purpose
 from admission.owners import pod as pod_owner
 from admission.owners import prebuilt
 from admission.translate import nodes
@@ -40,12 +40,11 @@ def decided_at(pod: views.Pod, now: datetime) -> datetime:
 
 
 def settle(
-    key: WorkloadKey, pod: views.Pod, configuration: Configuration, sought: Sought, *, due: bool
-) -> Write | None:
-    """Gives a pod in doubt its queue, or lets it go; None where it must wait for either.
+    pod: views.Pod, configuration: Configuration, sought: Sought, *, due: bool
+) -> tuple[Purpose, Patch] | None:
+    """Return the change that gives a pod in doubt its queue, or lets it go; None to wait.
 
     Args:
-        key: of its Workload.
         pod: the pod.
         configuration: queues and namespaces.
         sought: whether it asks for anything by claim that is counted.
@@ -56,16 +55,16 @@ def settle(
     if by_claim_only and sought.problem:
         return None
     if by_claim_only and not sought.counted:
-        return writes.patch_pod(key, pod, Purpose.LET_GO, pod_owner.let_go(pod))
+        return Purpose.LET_GO, pod_owner.let_go(pod)
     managed = not configuration.leaves_out(namespace)
     default = LocalQueueKey(namespace, names.DEFAULT_LOCAL_QUEUE)
     if managed and default in configuration.local_queues:
-        change = pod_owner.adopt(pod, names.DEFAULT_LOCAL_QUEUE)
-        return writes.patch_pod(key, pod, Purpose.ADOPT_POD, change)
+        change = pod_owner.put_in_queue(pod, names.DEFAULT_LOCAL_QUEUE)
+        return Purpose.ADOPT_POD, change
     required = configuration.managed.queue_required or configuration.enforces(namespace)
     if not due or (managed and required):
         return None
-    return writes.patch_pod(key, pod, Purpose.LET_GO, pod_owner.let_go(pod))
+    return Purpose.LET_GO, pod_owner.let_go(pod)
 
 
 def hint_for(

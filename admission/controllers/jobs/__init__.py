@@ -1,1 +1,0 @@
-"""batch/v1 Jobs and the Workloads that stand for them."""

@@ -1,0 +1,61 @@
+"""What only batch/v1 Jobs have: Jobs that they control."""
+
+from collections.abc import Callable, Iterable
+
+from typing_extensions import override
+
+from admission.api import batch, views
+from admission.base.clock import Clock
+from admission.base.events import Events
+from admission.base.names import WorkloadKey
+from admission.controllers.owners.child_jobs import ChildJobs
+from admission.controllers.owners.owners import Owners
+from admission.controllers.queues.configuration import Configuration
+from admission.controllers.seeing.mirrors import Mirror
+from admission.controllers.workloads.workloadindex import WorkloadIndex
+from admission.controllers.writing.writes import Outcome
+from admission.kube import resources
+from admission.owners import batch_job
+
+
+class Jobs(Owners[batch.Job, batch.JobDocument]):
+    """Jobs with a queue.
+
+    Attributes:
+        children: Jobs without a queue that Jobs control.
+    """
+
+    def __init__(
+        self,
+        workloads: WorkloadIndex,
+        configuration: Configuration,
+        events: Events,
+        clock: Clock,
+        look_at: Callable[[Iterable[WorkloadKey]], None],
+    ) -> None:
+        """Prepare an empty index; see `Owners`."""
+        super().__init__(batch_job.INTEGRATION, workloads, configuration, events, clock, look_at)
+        self.children = ChildJobs(self.index, workloads, configuration, events, look_at)
+        children = Mirror("Job", self.children.see, self.children.lose)
+        self.mirrors = {**self.mirrors, resources.CHILD_JOBS: children}
+
+    @override
+    def see(self, found: views.Object) -> None:
+        super().see(found)
+        self._look_at(self.children.below(found.metadata.uid))
+
+    @override
+    def lose(self, gone: views.Object, *, for_good: bool = False) -> None:
+        super().lose(gone, for_good=for_good)
+        self._look_at(self.children.below(gone.metadata.uid))
+
+    @override
+    def naming(self, workload: views.Object) -> tuple[WorkloadKey, ...]:
+        owner = workload.metadata.controller()
+        below = () if owner is None else self.children.below(owner.uid)
+        return (*super().naming(workload), *below)
+
+    @override
+    def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
+        self.children.settle(key, outcome)
+        super().settle(key, outcome)

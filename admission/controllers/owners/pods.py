@@ -1,0 +1,158 @@
+"""What only pods have: those in doubt, and a condition that says what they wait for.
+
+Source: kueue pkg/controller/jobs/pod.
+"""
+
+from collections.abc import Callable, Iterable
+
+from typing_extensions import override
+
+from admission.api import views
+from admission.base import conditions
+from admission.base.clock import Clock
+from admission.base.conditions import Text
+from admission.base.events import Events
+from admission.base.names import WorkloadKey
+from admission.controllers.devices.claims import Claims
+from admission.controllers.devices.fleet import Fleet
+from admission.controllers.owners import pods_without_workload, requests
+from admission.controllers.owners.index import Subject
+from admission.controllers.owners.owners import Decide, Owners
+from admission.controllers.queues.configuration import Configuration
+from admission.controllers.workloads.workloadindex import WorkloadIndex
+from admission.controllers.writing.timers import Timers
+from admission.controllers.writing.writes import Purpose, Write
+from admission.engine.decisions import Wait
+from admission.owners import pod as pod_owner
+from admission.owners.framework import Owner
+from admission.owners.lifecycle import Next
+from admission.translate import words
+
+
+class Pods(Owners[views.Pod, views.PodDocument]):
+    """Single pods."""
+
+    def __init__(
+        self,
+        workloads: WorkloadIndex,
+        configuration: Configuration,
+        events: Events,
+        clock: Clock,
+        look_at: Callable[[Iterable[WorkloadKey]], None],
+        fleet: Fleet,
+        claims: Claims,
+        timers: Timers,
+    ) -> None:
+        """Prepare an empty index.
+
+        Args:
+            workloads: all Workloads.
+            configuration: queues, flavors and classes as last seen.
+            events: takes events about the pods.
+            clock: source of time.
+            look_at: is told which Workloads to look at again.
+            fleet: is told which GPUs the pods hold.
+            claims: tells what pods ask for by claim.
+            timers: when to look at a Workload again.
+        """
+        super().__init__(pod_owner.INTEGRATION, workloads, configuration, events, clock, look_at)
+        self._fleet = fleet
+        self._claims = claims
+        self._timers = timers
+
+    @override
+    def see(self, found: views.Object) -> None:
+        pod = self.index.see(found)
+        if pod is not None:
+            self._fleet.see_pod(pod)
+        elif not self._kind.includes(found.metadata):
+            self._fleet.lose_pod(found.metadata.uid)
+
+    @override
+    def lose(self, gone: views.Object, *, for_good: bool = False) -> None:
+        self._fleet.lose_pod(gone.metadata.uid)
+        super().lose(gone, for_good=for_good)
+
+    @override
+    def _is_left_alone(self, subject: Subject) -> bool:
+        """A pod with our label was gated by us; it would wait for ever."""
+        return False
+
+    @override
+    def next_write(self, subject: Subject, decide: Decide) -> Write | None:
+        return super().next_write(subject, decide) or self._acknowledge(subject)
+
+    @override
+    def _lacks_workload(self, key: WorkloadKey, owner: Owner, why: Text) -> None:
+        """The condition says so."""
+
+    @override
+    def _lacks_class(self, key: WorkloadKey, owner: views.Object, name: str) -> None:
+        """The condition says so."""
+        self._stuck.add(key)
+
+    @override
+    def _without_workload(self, key: WorkloadKey, owner: Owner, step: Next) -> Write | None:
+        """Make or adopt the Workload of a gated pod; else give the pod a queue, or say why not."""
+        pod = self.index.get(key)
+        if pod is None:
+            return None
+        now, configuration = self._clock.now(), self._configuration
+        is_in_doubt = pods_without_workload.is_in_doubt(pod)
+        if not is_in_doubt and pods_without_workload.hint_for(pod, configuration) is None:
+            write = super()._without_workload(key, owner, step)
+            if write is not None:
+                return write
+        sought = self._claims.sought(pod)
+        if is_in_doubt:
+            due = pods_without_workload.decided_at(pod, now)
+            settled = pods_without_workload.settle(pod, configuration, sought, due=now >= due)
+            if settled is not None:
+                return self._patch(key, owner, *settled)
+            if now < due:
+                self._timers.set(key, due, now)
+                return None
+        hint = pods_without_workload.hint_for(pod, configuration, sought)
+        hint = hint or pods_without_workload.hint_for_named(pod, self.index.named_by(pod))
+        if hint is None:
+            return None
+        self._stuck.add(key)
+        return self._tell(key, pod, hint, admitted=False)
+
+    # ---------------------------------------------------------------------------- conditions
+
+    def explain(self, key: WorkloadKey, wait: Wait) -> Write | None:
+        """Return the write that says on the pod of a Workload why it waits, or None for none."""
+        subject = self.index.subject(key)
+        owner = None if subject is None else subject.owner
+        pod = None if owner is None else self.index.get(self._kind.key_of(owner.view))
+        if pod is None or not pod_owner.is_gated(pod):
+            return None
+        return self._tell(key, pod, Text(wait.reason, words.waiting(wait)), admitted=False)
+
+    def _acknowledge(self, subject: Subject) -> Write | None:
+        """Turn the condition True once the pod is released; only where there was one."""
+        key, workload = subject.key, subject.workload
+        if subject.owner is None or workload is None or subject.owner.is_held():
+            return None
+        pod = self.index.get(self._kind.key_of(subject.owner.view))
+        admitted = workload.status.is_true(conditions.ADMITTED) and workload.status.admission
+        if pod is None or not admitted or pod_owner.is_terminal(pod):
+            return None
+        found = pod_owner.admitted_condition(pod)
+        if found is None or found.status == "True":
+            return None
+        text = conditions.pod_admitted(admitted.cluster_queue)
+        return self._tell(key, pod, text, admitted=True)
+
+    def _tell(
+        self, key: WorkloadKey, pod: views.Pod, text: Text, *, admitted: bool
+    ) -> Write | None:
+        changes = pod_owner.tell(pod, text, self._clock.now(), admitted=admitted)
+        if changes is None:
+            return None
+        is_made = self._workloads.get(key) is not None
+        into = self.integration.answer if is_made else self.integration.document
+        return requests.patch(
+            key, self.resource, pod, Purpose.EXPLAIN_POD, changes, into=into, subresource="status"
+        )

@@ -1,1 +1,0 @@
-"""Pods and the Workloads that stand for them."""
