@@ -73,7 +73,7 @@ def test_codes_of_success_are_one_kind():
 
 def test_the_controllers_writes_come_by_purpose_with_their_time():
     name = "gpu_admission_write_duration_seconds"
-    labels = '{purpose="release_pod",result="done"}'
+    labels = '{purpose="start_owner",result="done"}'
     before = f"{name}_count{labels} 1\n{name}_sum{labels} 0.5\n"
     after = f"{name}_count{labels} 5\n{name}_sum{labels} 2.5\n"
-    assert list(metrics.purposes(before, after)) == [("release_pod/done", 4, 2.0)]
+    assert list(metrics.purposes(before, after)) == [("start_owner/done", 4, 2.0)]

@@ -180,6 +180,25 @@ def test_a_late_answer_does_not_count_the_gpus_of_a_deleted_pod(running: World) 
     assert not held.has_pod(pod.metadata.uid, "n0")
 
 
+def test_a_pod_that_gets_its_label_back_is_looked_after_again(running: World) -> None:
+    world = running
+    held = world.core._fleet._capacities
+    document = world.store.get(resources.PODS, "train", "ml", into=views.PodDocument)
+    version = int(document.metadata.resource_version)
+    without, again = (
+        msgspec.structs.replace(
+            document,
+            metadata=msgspec.structs.replace(document.metadata, resource_version=str(number)),
+        )
+        for number in (version + 1, version + 2)
+    )
+    tell(world, resources.PODS, Deleted(without))
+    assert not held.has_pod(document.metadata.uid, "n0")
+    tell(world, resources.PODS, Upserted(again))
+
+    assert held.has_pod(document.metadata.uid, "n0")
+
+
 def test_a_pod_that_was_replaced_while_nobody_looked_holds_no_gpus(running: World) -> None:
     world = running
     first = world.pod("train").metadata.uid
