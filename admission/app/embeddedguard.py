@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from admission.app import guard
+from admission.base import names
 from admission.gpu import bypass, resources
 from admission.gpu.bypass import Bypass, Severity
 from admission.kube import errors
@@ -40,7 +41,7 @@ def reviewer(api: Api, settings: Settings) -> Reviewer:
         labels = _labels(api, request["namespace"])
         if namespaces.leave_out(request["namespace"], labels):
             found = []
-        choice = labels.get(guard.LABEL, guard.WARN)
+        choice = labels.get(names.BYPASS_LABEL, guard.WARN)
         return {"response": _response(request["uid"], choice, found)}
 
     return Reviewer(

@@ -28,7 +28,6 @@ from admission.webhook.configuration import MOST, quote
 
 Document = dict[str, Any]
 
-LABEL: Final = f"{names.OWN_DOMAIN}/bypass"
 DENY: Final = "deny"
 WARN: Final = "warn"
 AUDIT: Final = "audit"
@@ -41,7 +40,7 @@ CLAIMS_POLICY: Final = "gpu-admission-claims"
 LABELS_POLICY: Final = "gpu-admission-bypass-labels"
 
 LABEL_VALUES: Final[Mapping[str, Sequence[str]]] = {
-    LABEL: (DENY, WARN, AUDIT),
+    names.BYPASS_LABEL: (DENY, WARN, AUDIT),
     names.ENFORCE_LABEL: ("true", "false"),
 }
 """Labels of a namespace that mean something here, and their values."""
@@ -612,7 +611,9 @@ def _bindings(policy: Document) -> Iterable[Document]:
                 "validationActions": actions,
                 "matchResources": {
                     "matchPolicy": "Equivalent",
-                    "namespaceSelector": {"matchExpressions": [{"key": LABEL, **expression}]},
+                    "namespaceSelector": {
+                        "matchExpressions": [{"key": names.BYPASS_LABEL, **expression}]
+                    },
                     "objectSelector": {},
                 },
             },

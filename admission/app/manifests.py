@@ -21,6 +21,7 @@ from admission.app import (
     visibility_manifests,
     warnpolicies,
 )
+from admission.base import names
 from admission.base.namespaces import NAME_LABEL
 from admission.settings import (
     DEFAULT_VISIBILITY_ADDRESS,
@@ -45,7 +46,6 @@ METRICS_LABEL: Final = {"metrics": "enabled"}
 
 _NAME_LABEL: Final = "app.kubernetes.io/name"
 _COMPONENT_LABEL: Final = "app.kubernetes.io/component"
-_CONFIG_HASH: Final = "gpu-admission.dev/config-hash"
 _CONFIG_FOLDER: Final = "/etc/gpu-admission/config"
 _CONFIG_FILE: Final = "config.yaml"
 _TLS_FOLDER: Final = "/etc/gpu-admission/tls"
@@ -378,7 +378,7 @@ def _deployment(
             "selector": {"matchLabels": labels},
             "template": {
                 # Another configuration makes other pods.
-                "metadata": {"labels": labels, "annotations": {_CONFIG_HASH: digest}},
+                "metadata": {"labels": labels, "annotations": {names.CONFIG_HASH: digest}},
                 "spec": pod,
             },
         },

@@ -26,7 +26,6 @@ _FOLLOW: Final = ("list", "watch")
 _EDIT: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 _KUEUE: Final = names.KUEUE_GROUP
 _WORKLOADS: Final = f"workloads.{_KUEUE}"
-_ROLE_LABEL: Final = "rbac.kueue.x-k8s.io/role"
 
 
 class _Rule(NamedTuple):
@@ -137,8 +136,8 @@ _PENDING: Final = (
 # a = batch-admin, u = batch-user, k = Kubernetes' own view, edit and admin roles, m = Kubernetes'
 # admin role only.
 _AGGREGATE: Final = {
-    "a": ("rbac.kueue.x-k8s.io/batch-admin",),
-    "u": ("rbac.kueue.x-k8s.io/batch-user",),
+    "a": (f"{names.AGGREGATION_PREFIX}batch-admin",),
+    "u": (f"{names.AGGREGATION_PREFIX}batch-user",),
     "m": (f"{_RBAC}/aggregate-to-admin",),
     "k": tuple(f"{_RBAC}/aggregate-to-{role}" for role in ("view", "edit", "admin")),
 }
@@ -238,7 +237,9 @@ def _people() -> Iterable[dict[str, Any]]:
             "kind": "ClusterRole",
             "metadata": {"name": f"gpu-admission-{role}-role"},
             "aggregationRule": {
-                "clusterRoleSelectors": [{"matchLabels": {f"rbac.kueue.x-k8s.io/{role}": "true"}}]
+                "clusterRoleSelectors": [
+                    {"matchLabels": {f"{names.AGGREGATION_PREFIX}{role}": "true"}}
+                ]
             },
         }
     for kind in _PEOPLE:
@@ -257,7 +258,7 @@ def _people() -> Iterable[dict[str, Any]]:
 
 def _role_of_people(name: str, groups: str, rules: Iterable[_Rule]) -> dict[str, Any]:
     labels = {label: "true" for group in groups for label in _AGGREGATE[group]}
-    return _cluster_role(f"gpu-admission-{name}-role", {_ROLE_LABEL: name, **labels}, rules)
+    return _cluster_role(f"gpu-admission-{name}-role", {names.ROLE_LABEL: name, **labels}, rules)
 
 
 def _cluster_role(name: str, labels: dict[str, str], rules: Iterable[_Rule]) -> dict[str, Any]:

@@ -44,6 +44,9 @@ DEFAULT_LOCAL_QUEUE: Final = "default"
 
 KUEUE_GROUP: Final = "kueue.x-k8s.io"
 VISIBILITY_GROUP: Final = "visibility.kueue.x-k8s.io"
+KUEUE_CONFIG_GROUP: Final = "config.kueue.x-k8s.io"
+OWN_DOMAIN: Final = "gpu-admission.dev"
+CONFIG_API_VERSION: Final = "config.gpu-admission.dev/v1alpha1"
 
 # Labels
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
@@ -71,6 +74,18 @@ WORKLOAD_ANNOTATION: Final = "kueue.x-k8s.io/workload"
 IS_GROUP_WORKLOAD: Final = "kueue.x-k8s.io/is-group-workload"
 JOB_MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
 JOB_SYNC_COMPLETIONS: Final = "kueue.x-k8s.io/job-completions-equal-parallelism"
+SLICE_REPLACEMENT: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
+REQUIRED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-required-topology"
+PREFERRED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-preferred-topology"
+UNCONSTRAINED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-unconstrained-topology"
+SLICE_REQUIRED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-slice-required-topology"
+PODSET_SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
+PODSET_SLICE_CONSTRAINTS: Final = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
+PODSET_GROUP_NAME: Final = "kueue.x-k8s.io/podset-group-name"
+
+# Labels of roles, by which the roles of people are put together
+ROLE_LABEL: Final = "rbac.kueue.x-k8s.io/role"
+AGGREGATION_PREFIX: Final = "rbac.kueue.x-k8s.io/"
 
 # Names of those who answer admission checks
 MULTI_KUEUE: Final = "kueue.x-k8s.io/multikueue"
@@ -83,7 +98,6 @@ RESOURCE_IN_USE: Final = "kueue.x-k8s.io/resource-in-use"
 FIELD_MANAGER: Final = "gpu-admission"
 
 # This project's own keys
-OWN_DOMAIN: Final = "gpu-admission.dev"
 HELD_WITH_PARENT: Final = "gpu-admission.dev/held-with-parent"  # on a Job of a Job
 TEMPLATE_DIGEST: Final = "gpu-admission.dev/template-digest"
 FOREIGN_TOPOLOGY_GATE: Final = "gpu-admission.dev/foreign-topology-gate"  # created with one
@@ -94,22 +108,39 @@ GPU_SLICES: Final = "gpu-admission.dev/gpu-slices"
 FLAVOR_PRODUCT: Final = "gpu-admission.dev/product"
 FLAVOR_SHARING: Final = "gpu-admission.dev/sharing"
 FLAVOR_REPLICAS: Final = "gpu-admission.dev/replicas"
+FAIL_ABOVE_ONE: Final = "gpu-admission.dev/fail-requests-greater-than-one"  # on a ResourceFlavor
+MIN_GPU_MEMORY: Final = "gpu-admission.dev/min-gpu-memory"  # resource of a LimitRange
 ENFORCE_LABEL: Final = "gpu-admission.dev/enforce"
+BYPASS_LABEL: Final = "gpu-admission.dev/bypass"  # on a namespace
 CAPACITY_GUARD: Final = "gpu-admission.dev/capacity-guard"  # on a ClusterQueue
 CAPACITY_GUARD_ENFORCE: Final = "Enforce"
 CAPACITY_GUARD_OFF: Final = "Off"
+CONFIG_HASH: Final = "gpu-admission.dev/config-hash"  # on our pods
+DEMO_ORDER: Final = "demo.gpu-admission.dev/order"  # number of a pod in the demo's scenario
+RELEASED_TERM: Final = "gpu-admission.dev/released-term"  # on the Lease
 AWAITED_AT: Final = "gpu-admission.dev/awaited-at"  # on a CRD that is being deleted
 
 # GPU resources and labels
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 GPU_SHARED_RESOURCE: Final = "nvidia.com/gpu.shared"
 MIG_RESOURCE_PREFIX: Final = "nvidia.com/mig-"
+DRA_DRIVER: Final = "gpu.nvidia.com"
+GPU_CLASS: Final = "gpu.nvidia.com"
+MIG_CLASS: Final = "mig.nvidia.com"
+VFIO_CLASS: Final = "vfio.gpu.nvidia.com"
 IMPLICIT_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 IMPLICIT_GPU_CLASSES: Final = tuple(
-    IMPLICIT_CLASS_PREFIX + name
-    for name in ("gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com")
+    IMPLICIT_CLASS_PREFIX + name for name in (GPU_CLASS, MIG_CLASS, VFIO_CLASS)
 )
 GPU_PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
+GPU_MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
+GPU_COUNT_LABEL: Final = "nvidia.com/gpu.count"
+MIG_STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
+MIG_CONFIG_STATE_LABEL: Final = "nvidia.com/mig.config.state"
+GKE_SHARING_LABEL: Final = "cloud.google.com/gke-gpu-sharing-strategy"
+GKE_REPLICAS_LABEL: Final = "cloud.google.com/gke-max-shared-clients-per-gpu"
+KOORDINATOR_MEMORY: Final = "koordinator.sh/gpu-memory"
+KOORDINATOR_MODEL_LABEL: Final = "node.koordinator.sh/gpu-model"
 GPU_TAINT_KEY: Final = "nvidia.com/gpu"
 
 # Names of what an installation creates

@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from admission.app import configuration, connection, installation
+from admission.base import names
 from admission.base.clock import SystemClock
 from admission.cli import options, output
 from admission.kube.apply import Applied, Effect
@@ -60,13 +61,13 @@ Examples:
     default=True,
     show_default=True,
     help="Policies in the API server against ways to GPUs around quota; namespaces choose by the "
-    "label gpu-admission.dev/bypass: deny, warn (default) or audit.",
+    f"label {names.BYPASS_LABEL}: deny, warn (default) or audit.",
 )
 @click.option(
     "--visibility/--no-visibility",
     default=False,
     show_default=True,
-    help="Serve who waits in a queue as visibility.kueue.x-k8s.io through the API server, as "
+    help=f"Serve who waits in a queue as {names.VISIBILITY_GROUP} through the API server, as "
     "kueuectl expects. While the controller cannot be reached, no namespace can be deleted. With "
     "--webhook-url the controller is expected on the same host, at the file's "
     "visibilityServer.bindPort (8082).",

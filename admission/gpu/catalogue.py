@@ -132,7 +132,7 @@ class Catalogue:
             return None
         reading = read_label(label)
         found = self.find(label)
-        mib = labels.get("nvidia.com/gpu.memory", "")
+        mib = labels.get(names.GPU_MEMORY_LABEL, "")
         if found is not None or not mib.isdecimal() or int(mib) == 0 or reading.profile:
             return found
         gib = -(-int(mib) // _MIB_PER_GIB)

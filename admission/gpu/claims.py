@@ -18,11 +18,6 @@ from admission.base.errors import InvalidValueError
 from admission.gpu import names as profiles
 from admission.gpu import resources
 
-DRIVER: Final = "gpu.nvidia.com"
-GPU_CLASS: Final = "gpu.nvidia.com"
-MIG_CLASS: Final = "mig.nvidia.com"
-VFIO_CLASS: Final = "vfio.gpu.nvidia.com"
-
 _QUOTED: Final = r"\s*==\s*(['\"])(?P<value>[^'\"]*)\1"
 _OF_DRIVER: Final = re.compile(rf"device\.driver{_QUOTED}")
 _PROFILE: Final = re.compile(rf"(?:\.|\[\s*['\"])profile(?:['\"]\s*\])?{_QUOTED}")
@@ -52,9 +47,9 @@ class DeviceClass:
 
 
 BUILT_IN: Final = {
-    GPU_CLASS: DeviceClass(name=GPU_CLASS),
-    MIG_CLASS: DeviceClass(name=MIG_CLASS, is_sliced=True),
-    VFIO_CLASS: DeviceClass(name=VFIO_CLASS),
+    names.GPU_CLASS: DeviceClass(name=names.GPU_CLASS),
+    names.MIG_CLASS: DeviceClass(name=names.MIG_CLASS, is_sliced=True),
+    names.VFIO_CLASS: DeviceClass(name=names.VFIO_CLASS),
 }
 """The classes that NVIDIA's driver installs."""
 
@@ -89,7 +84,9 @@ def device_class(
     known, expressions = BUILT_IN.get(name), tuple(selectors)
     answers = extended_resource if resources.is_device(extended_resource) else ""
     of_driver = any(
-        found["value"] == DRIVER for text in expressions for found in _OF_DRIVER.finditer(text)
+        found["value"] == names.DRA_DRIVER
+        for text in expressions
+        for found in _OF_DRIVER.finditer(text)
     )
     if known is None and not answers and not of_driver:
         return None
@@ -194,7 +191,7 @@ def profile_of(expressions: Iterable[str]) -> str:
     if len(found) != 1 or any(_UNCERTAIN.search(text) for text in named):
         rule = (
             "a selector for a MIG profile must be one comparison such as"
-            f" device.attributes['{DRIVER}'].profile == '1g.10gb', with && only"
+            f" device.attributes['{names.DRA_DRIVER}'].profile == '1g.10gb', with && only"
         )
         raise InvalidValueError(named[0], rule)
     return found.pop()

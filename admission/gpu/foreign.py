@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from admission.base import names
+
 
 class Mend(Enum):
     """What an administrator can do about a name; the value is the sentence."""
@@ -27,7 +29,7 @@ class Mend(Enum):
     )
     REQUEST = (
         "no quota can count it: ask for nvidia.com/gpu with the annotation"
-        " gpu-admission.dev/gpu-memory or gpu-admission.dev/mig-profile instead"
+        f" {names.GPU_MEMORY} or {names.MIG_PROFILE} instead"
     )
 
 

@@ -17,11 +17,7 @@ from admission.gpu.health import DeviceReading
 from admission.gpu.products import Product
 from admission.gpu.published import Published
 
-STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
-CONFIG_STATE_LABEL: Final = "nvidia.com/mig.config.state"
 _CONFIG_DONE: Final = "success"
-_GKE_SHARING_LABEL: Final = "cloud.google.com/gke-gpu-sharing-strategy"
-_GKE_REPLICAS_LABEL: Final = "cloud.google.com/gke-max-shared-clients-per-gpu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +84,7 @@ def layout(node: NodeFacts, catalogue: Catalogue) -> Layout:
     replicas = _replicas(labels)
     return Layout(
         product=None if ambiguous else product,
-        strategy=labels.get(STRATEGY_LABEL, "single" if reading.profile else "none"),
+        strategy=labels.get(names.MIG_STRATEGY_LABEL, "single" if reading.profile else "none"),
         profile=_canonical(product, reading.profile),
         sharing=_sharing(labels, replicas),
         replicas=replicas,
@@ -129,9 +125,9 @@ def _invalid(labels: Mapping[str, str], *, is_invalid: bool) -> str:
     """A layout that offers nothing, or is being changed; 0 replicas are normal under MIG."""
     if is_invalid:
         return f"label {names.GPU_PRODUCT_LABEL} says {labels[names.GPU_PRODUCT_LABEL]}"
-    state = labels.get(CONFIG_STATE_LABEL, _CONFIG_DONE)
+    state = labels.get(names.MIG_CONFIG_STATE_LABEL, _CONFIG_DONE)
     if state != _CONFIG_DONE:
-        return f"label {CONFIG_STATE_LABEL} is {state}"
+        return f"label {names.MIG_CONFIG_STATE_LABEL} is {state}"
     if labels.get(names.GPU_RESOURCE + ".count") == "0":
         return f"label {names.GPU_RESOURCE}.count is 0"
     return ""
@@ -144,14 +140,14 @@ def _replicas(labels: Mapping[str, str]) -> dict[str, int]:
         resource = key.removesuffix(".replicas")
         if resource != key and resources.is_device(resource) and value.isdecimal():
             found[resource] = max(int(value), 1)
-    gke = labels.get(_GKE_REPLICAS_LABEL, "")
+    gke = labels.get(names.GKE_REPLICAS_LABEL, "")
     if gke.isdecimal() and names.GPU_RESOURCE not in found:
         found[names.GPU_RESOURCE] = max(int(gke), 1)
     return found
 
 
 def _sharing(labels: Mapping[str, str], replicas: Mapping[str, int]) -> str:
-    said = [labels.get(_GKE_SHARING_LABEL, "")]
+    said = [labels.get(names.GKE_SHARING_LABEL, "")]
     said += [
         value
         for key, value in sorted(labels.items())

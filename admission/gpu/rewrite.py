@@ -387,7 +387,7 @@ def _floored(answer: Chosen, limited: LimitedNames) -> Reason | None:
     text = (
         f"cannot be rewritten to {answer.resource}: the namespace's LimitRange sets"
         f" {limited.floors[name]} for {name}; put the bound into its annotation"
-        f" {names.OWN_DOMAIN}/min-gpu-memory instead"
+        f" {names.MIN_GPU_MEMORY} instead"
     )
     return Reason(code=Code.NEVER_FITS, field=answer.ask.field, text=text)
 

@@ -27,7 +27,6 @@ _JITTER: Final = 0.2
 _UNANSWERED_SECONDS: Final = 0.5
 """Longest time between attempts, without jitter, while the API server does not answer."""
 _SHORTEST_WAIT_SECONDS: Final = 0.01
-_RELEASED_TERM: Final = f"{names.OWN_DOMAIN}/released-term"
 """Annotation of a Lease that was released by a leader without an open request: the number of
 ``leaseTransitions`` that it led under. It says nothing about any later term."""
 
@@ -226,7 +225,7 @@ class Election:
         )
         term = str(spec.lease_transitions) if is_drained else None
         try:
-            self._write(spec, self._seen.metadata.resource_version, {_RELEASED_TERM: term})
+            self._write(spec, self._seen.metadata.resource_version, {names.RELEASED_TERM: term})
         except errors.KubeError as error:
             self._log.warning("lease not released", error=str(error))
         else:
@@ -347,5 +346,5 @@ class Election:
 
 def _is_drained(lease: _Lease) -> bool:
     """Whether the last leader released the Lease after all its requests were answered."""
-    term = (lease.metadata.annotations or {}).get(_RELEASED_TERM)
+    term = (lease.metadata.annotations or {}).get(names.RELEASED_TERM)
     return not lease.spec.holder_identity and term == str(lease.spec.lease_transitions)

@@ -9,29 +9,30 @@ from typing import Final
 
 import msgspec
 
-from admission.base import names, structs, syntax
+from admission.base import structs, syntax
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
+from admission.base.names import (
+    PODSET_GROUP_NAME,
+    PODSET_SLICE_CONSTRAINTS,
+    PODSET_SLICE_SIZE,
+    PREFERRED_TOPOLOGY,
+    REQUIRED_TOPOLOGY,
+    SLICE_REQUIRED_TOPOLOGY,
+    UNCONSTRAINED_TOPOLOGY,
+)
 from admission.policy.kinds import rules
 from admission.policy.kinds.rules import Finding, Row, Rule, Syntax
 
-_PREFIX: Final = f"{names.KUEUE_GROUP}/podset-"
-REQUIRED: Final = f"{_PREFIX}required-topology"
-PREFERRED: Final = f"{_PREFIX}preferred-topology"
-UNCONSTRAINED: Final = f"{_PREFIX}unconstrained-topology"
-SLICE_REQUIRED: Final = f"{_PREFIX}slice-required-topology"
-SLICE_SIZE: Final = f"{_PREFIX}slice-size"
-SLICE_CONSTRAINTS: Final = f"{_PREFIX}slice-required-topology-constraints"
-GROUP_NAME: Final = f"{_PREFIX}group-name"
-
 KEYS: Final = (
-    REQUIRED, PREFERRED, UNCONSTRAINED, SLICE_REQUIRED, SLICE_SIZE, SLICE_CONSTRAINTS, GROUP_NAME,
+    REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, UNCONSTRAINED_TOPOLOGY, SLICE_REQUIRED_TOPOLOGY,
+    PODSET_SLICE_SIZE, PODSET_SLICE_CONSTRAINTS, PODSET_GROUP_NAME,
 )  # fmt: skip
 PATH: Final = FieldPath.of("metadata", "annotations")
-_SIZE_PATH: Final = PATH.key(SLICE_SIZE)
-_GROUP_PATH: Final = PATH.key(GROUP_NAME)
-_LAYERS_PATH: Final = PATH.key(SLICE_CONSTRAINTS)
+_SIZE_PATH: Final = PATH.key(PODSET_SLICE_SIZE)
+_GROUP_PATH: Final = PATH.key(PODSET_GROUP_NAME)
+_LAYERS_PATH: Final = PATH.key(PODSET_SLICE_CONSTRAINTS)
 
-_EXCLUSIVE: Final = (REQUIRED, PREFERRED, UNCONSTRAINED)
+_EXCLUSIVE: Final = (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, UNCONSTRAINED_TOPOLOGY)
 _GO_BOOLEANS: Final = frozenset(
     ["1", "t", "T", "true", "TRUE", "True", "0", "f", "F", "false", "FALSE", "False"]
 )
@@ -66,72 +67,72 @@ def _several(annotations: Annotations) -> Iterable[Finding]:
 
 
 def _labels(annotations: Annotations) -> Iterable[FieldError]:
-    for key in (REQUIRED, PREFERRED, SLICE_REQUIRED):
+    for key in (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, SLICE_REQUIRED_TOPOLOGY):
         if key in annotations:
             yield from syntax.label_key(PATH.key(key), annotations[key])
 
 
 def _no_boolean(annotations: Annotations) -> Iterable[Finding]:
-    value = annotations.get(UNCONSTRAINED)
+    value = annotations.get(UNCONSTRAINED_TOPOLOGY)
     if value is not None and value not in _GO_BOOLEANS:
-        yield Finding(PATH.key(UNCONSTRAINED), value)
+        yield Finding(PATH.key(UNCONSTRAINED_TOPOLOGY), value)
 
 
 def _unsized(annotations: Annotations) -> Iterable[Finding]:
-    if SLICE_REQUIRED in annotations and SLICE_SIZE not in annotations:
+    if SLICE_REQUIRED_TOPOLOGY in annotations and PODSET_SLICE_SIZE not in annotations:
         yield Finding(_SIZE_PATH)
 
 
 def _unsliced(annotations: Annotations) -> Iterable[Finding]:
-    is_sliced = SLICE_REQUIRED in annotations or SLICE_CONSTRAINTS in annotations
-    if SLICE_SIZE in annotations and not is_sliced:
+    is_sliced = SLICE_REQUIRED_TOPOLOGY in annotations or PODSET_SLICE_CONSTRAINTS in annotations
+    if PODSET_SLICE_SIZE in annotations and not is_sliced:
         yield Finding(_SIZE_PATH)
 
 
 def _size(annotations: Annotations) -> int | str | None:
     """The size, or what is wrong with it; None where there is none."""
-    text = annotations.get(SLICE_SIZE)
+    text = annotations.get(PODSET_SLICE_SIZE)
     return None if text is None else syntax.parse_integer(text, bits=32)
 
 
 def _no_size(annotations: Annotations) -> Iterable[Finding]:
     if isinstance(_size(annotations), str):
-        yield Finding(_SIZE_PATH, annotations[SLICE_SIZE])
+        yield Finding(_SIZE_PATH, annotations[PODSET_SLICE_SIZE])
 
 
 def _size_of_nothing(annotations: Annotations) -> Iterable[Finding]:
     size = _size(annotations)
     if isinstance(size, int) and size < 1:
-        yield Finding(_SIZE_PATH, annotations[SLICE_SIZE])
+        yield Finding(_SIZE_PATH, annotations[PODSET_SLICE_SIZE])
 
 
 def _numbered(annotations: Annotations) -> Iterable[Finding]:
-    name = annotations.get(GROUP_NAME)
+    name = annotations.get(PODSET_GROUP_NAME)
     if name is not None and isinstance(syntax.parse_integer(name), int):
         yield Finding(_GROUP_PATH, name)
 
 
 def _sliced_group(annotations: Annotations) -> Iterable[Finding]:
-    for key in (SLICE_SIZE, SLICE_REQUIRED):
-        if GROUP_NAME in annotations and key in annotations:
+    for key in (PODSET_SLICE_SIZE, SLICE_REQUIRED_TOPOLOGY):
+        if PODSET_GROUP_NAME in annotations and key in annotations:
             yield Finding(_GROUP_PATH, words={"key": key})
 
 
 def _loose_group(annotations: Annotations) -> Iterable[Finding]:
-    is_close = REQUIRED in annotations or PREFERRED in annotations
-    if GROUP_NAME in annotations and not is_close:
+    is_close = REQUIRED_TOPOLOGY in annotations or PREFERRED_TOPOLOGY in annotations
+    if PODSET_GROUP_NAME in annotations and not is_close:
         yield Finding(_GROUP_PATH)
 
 
 def _layers_beside(annotations: Annotations) -> Iterable[Finding]:
-    for key in (SLICE_REQUIRED, SLICE_SIZE, GROUP_NAME):
-        if SLICE_CONSTRAINTS in annotations and key in annotations:
+    for key in (SLICE_REQUIRED_TOPOLOGY, PODSET_SLICE_SIZE, PODSET_GROUP_NAME):
+        if PODSET_SLICE_CONSTRAINTS in annotations and key in annotations:
             yield Finding(_LAYERS_PATH, words={"key": key})
 
 
 def _read(annotations: Annotations) -> tuple[Layer, ...] | str | None:
     """The layers, or why there is no reading them; None where there are none."""
-    text = annotations.get(SLICE_CONSTRAINTS)
+    text = annotations.get(PODSET_SLICE_CONSTRAINTS)
     try:
         return None if text is None else _LAYERS.decode(text)
     except msgspec.DecodeError as error:
@@ -141,13 +142,13 @@ def _read(annotations: Annotations) -> tuple[Layer, ...] | str | None:
 def _no_layers(annotations: Annotations) -> Iterable[Finding]:
     found = _read(annotations)
     if isinstance(found, str):
-        yield Finding(_LAYERS_PATH, annotations[SLICE_CONSTRAINTS], {"error": found})
+        yield Finding(_LAYERS_PATH, annotations[PODSET_SLICE_CONSTRAINTS], {"error": found})
 
 
 def _other_number_of_layers(annotations: Annotations) -> Iterable[Finding]:
     found = _read(annotations)
     if isinstance(found, tuple) and not 1 <= len(found) <= _MAX_LAYERS:
-        yield Finding(_LAYERS_PATH, annotations[SLICE_CONSTRAINTS])
+        yield Finding(_LAYERS_PATH, annotations[PODSET_SLICE_CONSTRAINTS])
 
 
 def _each_layer(annotations: Annotations) -> Iterable[FieldError]:
@@ -200,11 +201,13 @@ ANNOTATIONS: Final[tuple[Row[Annotations], ...]] = (
     Syntax("topology 2", _labels),
     Rule("topology 3", _INVALID, "must be a boolean value", _no_boolean),
     Rule(
-        "topology 4", ErrorType.REQUIRED, f"must be set when '{SLICE_REQUIRED}' is specified",
+        "topology 4", ErrorType.REQUIRED,
+        f"must be set when '{SLICE_REQUIRED_TOPOLOGY}' is specified",
         _unsized,
     ),
     Rule(
-        "topology 5", _FORBIDDEN, f"may not be set when '{SLICE_REQUIRED}' is not specified",
+        "topology 5", _FORBIDDEN,
+        f"may not be set when '{SLICE_REQUIRED_TOPOLOGY}' is not specified",
         _unsliced,
     ),
     Rule("topology 6", _INVALID, "must be a numeric value", _no_size),
@@ -213,7 +216,9 @@ ANNOTATIONS: Final[tuple[Row[Annotations], ...]] = (
     Rule("topology 9", _FORBIDDEN, "may not be set when '{key}' is specified", _sliced_group),
     Rule(
         "topology 10", _FORBIDDEN,
-        f"may not be set when neither '{PREFERRED}' nor '{REQUIRED}' is specified", _loose_group,
+        f"may not be set when neither '{PREFERRED_TOPOLOGY}' nor '{REQUIRED_TOPOLOGY}' is"
+        " specified",
+        _loose_group,
     ),
     Rule("topology 11", _FORBIDDEN, "may not be set when '{key}' is specified", _layers_beside),
     Rule("topology 12", _INVALID, "must be a JSON list of layers: {error}", _no_layers),

@@ -14,7 +14,7 @@ from admission.objects.reviewed_pod import Pod
 from admission.policy import metadata_rules, topology
 
 REFUSED_TOPOLOGY: Final = (
-    topology.REQUIRED, topology.SLICE_REQUIRED, topology.SLICE_CONSTRAINTS,
+    names.REQUIRED_TOPOLOGY, names.SLICE_REQUIRED_TOPOLOGY, names.PODSET_SLICE_CONSTRAINTS,
 )  # fmt: skip
 """Annotations without which the pods must not run."""
 

@@ -1,14 +1,10 @@
 """ResourceFlavors as GPU knowledge sees them: what their annotations and labels say."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from admission.api import views
 from admission.base import names
 from admission.gpu.offers import FlavorOffer
-
-FAIL_ABOVE_ONE: Final = f"{names.OWN_DOMAIN}/fail-requests-greater-than-one"
-GPU_COUNT_LABEL: Final = "nvidia.com/gpu.count"
 
 
 def offer(
@@ -30,8 +26,8 @@ def offer(
         profile=metadata.annotation(names.MIG_PROFILE),
         sharing=metadata.annotation(names.FLAVOR_SHARING),
         replicas=_count(metadata.annotation(names.FLAVOR_REPLICAS), 1),
-        fail_above_one=_flag(metadata.annotations or {}, FAIL_ABOVE_ONE),
-        gpus_per_node=_count(labels.get(GPU_COUNT_LABEL, ""), 0),
+        fail_above_one=_flag(metadata.annotations or {}, names.FAIL_ABOVE_ONE),
+        gpus_per_node=_count(labels.get(names.GPU_COUNT_LABEL, ""), 0),
         ceilings=ceilings,
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from admission.api import koordinator, views
-from admission.base import pod_resources, quantity
+from admission.base import names, pod_resources, quantity
 from admission.base.errors import InvalidValueError
 from admission.engine import transformation
 from admission.gpu import resources
@@ -19,8 +19,6 @@ from admission.objects import pods
 from admission.translate.claims import ObjectKey
 
 _GPU: Final = "gpu"
-_MEMORY: Final = "koordinator.sh/gpu-memory"
-_MODEL: Final = "node.koordinator.sh/gpu-model"
 _HEALTHY: Final = "Healthy"
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
@@ -59,15 +57,17 @@ def node_facts(
 
 def readings(view: koordinator.Device) -> tuple[DeviceReading, ...]:
     """The GPUs that a node agent lists."""
-    model = view.metadata.label(_MODEL)
+    model = view.metadata.label(names.KOORDINATOR_MODEL_LABEL)
     return tuple(
         DeviceReading(
             id=one.id,
             minor=one.minor or 0,
             healthy=one.health,
             reason=_reason(one.conditions or ()),
-            memory_bytes=_whole(_MEMORY, (one.resources or {}).get(_MEMORY, 0)),
-            model=(one.labels or {}).get(_MODEL, model),
+            memory_bytes=_whole(
+                names.KOORDINATOR_MEMORY, (one.resources or {}).get(names.KOORDINATOR_MEMORY, 0)
+            ),
+            model=(one.labels or {}).get(names.KOORDINATOR_MODEL_LABEL, model),
         )
         for one in view.spec.devices or ()
         if one.type == _GPU

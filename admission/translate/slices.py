@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.api import devices
-from admission.base import quantity
+from admission.base import names, quantity
 from admission.base.errors import InvalidValueError
-from admission.gpu import claims
 from admission.gpu import names as profiles
 from admission.gpu.published import Counters, Device, Published
 
@@ -40,7 +39,7 @@ class Part:
 def part(view: devices.ResourceSlice) -> Part | None:
     """What a slice says of GPUs; None for another driver's."""
     spec = view.spec
-    if spec.driver != claims.DRIVER:
+    if spec.driver != names.DRA_DRIVER:
         return None
     gpus = [gpu for one in spec.devices or () if (gpu := _device(one)) is not None]
     content = Published(
@@ -83,7 +82,7 @@ def given(claim: devices.ResourceClaim) -> tuple[tuple[str, str], ...]:
     return tuple(
         (one.pool, one.device)
         for one in results
-        if one.driver == claims.DRIVER and not one.admin_access
+        if one.driver == names.DRA_DRIVER and not one.admin_access
     )
 
 

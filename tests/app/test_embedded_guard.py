@@ -2,7 +2,7 @@
 
 import pytest
 
-from admission.app import embeddedguard, guard
+from admission.app import embeddedguard
 from admission.base import names
 from admission.base.selectors import Requirement
 from admission.gpu import bypass
@@ -19,7 +19,7 @@ def make_store(
     warnings: list[str] = []
     store = Store(warn=warnings.append)
     for name, choice in spaces:
-        labels = {guard.LABEL: choice} if choice else {}
+        labels = {names.BYPASS_LABEL: choice} if choice else {}
         store.create(resources.NAMESPACES, {"metadata": {"name": name, "labels": labels}})
     store.reviewers.append(embeddedguard.reviewer(store, settings or Settings()))
     return store, warnings
@@ -63,7 +63,7 @@ def test_excluded_namespaces_are_left_alone():
 
 
 def test_namespaces_without_the_labels_of_managed_ones_are_left_alone():
-    required = (Requirement(guard.LABEL, "In", ("deny",)),)
+    required = (Requirement(names.BYPASS_LABEL, "In", ("deny",)),)
     settings = Settings(gpu=GpuSettings(namespace_requirements=required))
     store, warnings = make_store(("strict", "deny"), ("loose", "warn"), settings=settings)
     store.create(resources.PODS, make_pod(), "loose")

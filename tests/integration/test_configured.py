@@ -229,7 +229,7 @@ def test_namespaces_that_the_selector_leaves_out_are_left_alone(system: Configur
 
 def test_only_namespaces_with_the_labels_of_the_selector_are_managed(system: Configured) -> None:
     managed, other = (
-        system.cluster.create_namespace(name, {guard.LABEL: guard.DENY, **labels})
+        system.cluster.create_namespace(name, {names.BYPASS_LABEL: guard.DENY, **labels})
         for name, labels in (("managed", {"gpus": "here"}), ("other", {}))
     )
     with system.configured(managedJobsNamespaceSelector={"matchLabels": {"gpus": "here"}}):

@@ -70,7 +70,9 @@ class Guarded:
         self.cluster = cluster
         self.audit_log = audit_log
         self.spaces = {
-            choice: cluster.create_namespace(choice, {guard.LABEL: choice} if choice else {})
+            choice: cluster.create_namespace(
+                choice, {names.BYPASS_LABEL: choice} if choice else {}
+            )
             for choice in ("deny", "warn", "audit", "other")
         }
         self.spaces["unsaid"] = cluster.create_namespace("unsaid")
@@ -394,8 +396,8 @@ def test_an_update_of_a_large_pod_is_objected_to_only_where_it_changes_annotatio
 @pytest.mark.parametrize(
     ("label", "value", "choices"),
     [
-        (guard.LABEL, "Deny", "deny, warn, audit"),
-        (guard.LABEL, "", "deny, warn, audit"),
+        (names.BYPASS_LABEL, "Deny", "deny, warn, audit"),
+        (names.BYPASS_LABEL, "", "deny, warn, audit"),
         (names.ENFORCE_LABEL, "yes", "true, false"),
     ],
 )
@@ -538,7 +540,7 @@ def test_install_puts_the_policies_in_and_takes_them_out(tmp_path: Path) -> None
 
 def test_uninstall_releases_pods_that_the_guard_would_have_kept(tmp_path: Path) -> None:
     with Cluster.start() as cluster:
-        namespace = cluster.create_namespace("kept", {guard.LABEL: "deny"})
+        namespace = cluster.create_namespace("kept", {names.BYPASS_LABEL: "deny"})
         pod = make_pod(name="held", schedulingGates=GATES)
         pod["metadata"]["labels"] = {names.MANAGED_LABEL: names.MANAGED_VALUE}
         cluster.api.post(f"/api/v1/namespaces/{namespace}/pods", pod)

@@ -9,7 +9,6 @@ import pytest
 
 from admission.base import conditions, names
 from admission.gpu import foreign
-from admission.policy import topology
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.integration import queued
@@ -140,11 +139,11 @@ def test_a_pod_group_is_refused_at_creation(system: System, team: str) -> None:
 def test_a_required_topology_is_refused_and_a_preferred_one_warned_about(
     system: System, team: str
 ) -> None:
-    required = make_pod(labels=QUEUED, annotations={topology.REQUIRED: "rack"})
+    required = make_pod(labels=QUEUED, annotations={names.REQUIRED_TOPOLOGY: "rack"})
     refused = system.create(pods(team), required)
     assert refused.status == 403
     assert "topology-aware scheduling is not supported" in refused.message
-    preferred = make_pod(labels=QUEUED, annotations={topology.PREFERRED: "rack"})
+    preferred = make_pod(labels=QUEUED, annotations={names.PREFERRED_TOPOLOGY: "rack"})
     allowed = system.create(pods(team), preferred)
     assert allowed.status == 201
     assert [one for one in allowed.warnings if "has no effect" in one]

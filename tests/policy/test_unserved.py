@@ -62,8 +62,8 @@ def test_a_pod_that_waits_cannot_join_a_group_later() -> None:
 def test_a_required_topology_is_refused_for_pods_and_jobs_in_a_queue(key: str) -> None:
     value = '[{"topology":"rack","size":2}]' if key.endswith("constraints") else "rack"
     asks = {key: value}
-    if key == topology.SLICE_REQUIRED:
-        asks[topology.SLICE_SIZE] = "2"
+    if key == names.SLICE_REQUIRED_TOPOLOGY:
+        asks[names.PODSET_SLICE_SIZE] = "2"
     (error,) = judged(make_pod(labels=QUEUED, annotations=asks, schedulingGates=GATES)).errors
     assert error.text().startswith(
         f"metadata.annotations[{key}]: Forbidden: topology-aware scheduling is not supported"
@@ -77,7 +77,7 @@ def test_a_required_topology_is_refused_for_pods_and_jobs_in_a_queue(key: str) -
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [(topology.PREFERRED, "rack"), (topology.UNCONSTRAINED, "true")],
+    [(names.PREFERRED_TOPOLOGY, "rack"), (names.UNCONSTRAINED_TOPOLOGY, "true")],
 )
 def test_a_topology_that_may_be_left_out_is_warned_about(key: str, value: str) -> None:
     pod = make_pod(labels=QUEUED, annotations={key: value}, schedulingGates=GATES)

@@ -6,8 +6,9 @@ from pydantic import Field
 
 from admission.api.config.durations import Duration
 from admission.api.config.model import ConfigModel
+from admission.base import names
 
-API_VERSION: Final = "config.gpu-admission.dev/v1alpha1"
+API_VERSION: Final = names.CONFIG_API_VERSION
 KIND: Final = "GpuConfiguration"
 ACTIVE: Final = "Active"
 PAUSED: Final = "Paused"

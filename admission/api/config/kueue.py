@@ -13,13 +13,14 @@ from pydantic import BeforeValidator, Field, StringConstraints
 from admission.api.config.durations import Duration
 from admission.api.config.model import ConfigModel, Unused
 from admission.api.scalars import QualifiedName
+from admission.base import names
 
-GROUP: Final = "config.kueue.x-k8s.io"
+GROUP: Final = names.KUEUE_CONFIG_GROUP
 KIND: Final = "Configuration"
 
 _MANAGED: Final = Unused(
     "which pods are managed follows from GpuConfiguration.managedResources, the queue label, and "
-    "the namespace label gpu-admission.dev/enforce"
+    f"the namespace label {names.ENFORCE_LABEL}"
 )
 _KINDS: Final = Unused(
     "single pods and batch/v1 Jobs are managed, other kinds through the pods that they make"

@@ -151,7 +151,7 @@ def objects() -> list[Document]:
         {
             "apiVersion": "v1",
             "kind": "Namespace",
-            "metadata": {"name": name, "labels": {guard.LABEL: guard.DENY}},
+            "metadata": {"name": name, "labels": {names.BYPASS_LABEL: guard.DENY}},
         }
         for name in ("research", "serving", "lab")
     ]

@@ -9,10 +9,6 @@ from admission.base import conditions, names
 from admission.kube import resources
 from admission.kube.api import Api, Document
 
-ORDER: Final = "demo.gpu-admission.dev/order"
-"""Annotation with the number of the pod in the scenario."""
-
-
 _OF_EVERY_POD: Final = "node.kubernetes.io/"
 
 
@@ -79,7 +75,7 @@ def _sight(pod: Document, workload: Document | None) -> Sight:
 
 
 def _order(pod: Document) -> int:
-    return int(pod["metadata"]["annotations"][ORDER])
+    return int(pod["metadata"]["annotations"][names.DEMO_ORDER])
 
 
 def _asks(pod: Document) -> str:

@@ -10,7 +10,7 @@ from admission.app.demo.kubelet import Kubelet
 from admission.app.demo.scenario import DemoEvent, DemoPod
 from admission.app.demo.sight import Sight, State
 from admission.app.sandbox import Sandbox
-from admission.base import patches
+from admission.base import names, patches
 from admission.base.clock import Clock
 from admission.kube import errors, resources
 from admission.kube.api import Document
@@ -77,7 +77,7 @@ def play(sandbox: Sandbox, clock: Clock) -> Iterator[Moment]:
 
 def _numbered(pod: DemoPod, order: int) -> Document:
     document = pod.document()
-    document["metadata"]["annotations"][sight.ORDER] = str(order)
+    document["metadata"]["annotations"][names.DEMO_ORDER] = str(order)
     return document
 
 

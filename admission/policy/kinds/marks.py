@@ -60,7 +60,7 @@ RESOURCE_FLAVOR: Final[Mapping[str, _Check]] = {
     names.MIG_PROFILE: _profile,
     names.FLAVOR_SHARING: _one_of(*offers.SHARING_NAMES),
     names.FLAVOR_REPLICAS: _count,
-    flavors.FAIL_ABOVE_ONE: _one_of("true", "false"),
+    names.FAIL_ABOVE_ONE: _one_of("true", "false"),
 }
 """Annotations of a ResourceFlavor."""
 

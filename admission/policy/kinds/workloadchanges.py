@@ -18,7 +18,6 @@ from admission.policy.kinds.workloadspecs import POD_SETS
 from admission.policy.kinds.workloadstatuses import ADMISSION, CHECKS, RECLAIMABLE, STATUS
 
 IMMUTABLE: Final = "field is immutable"
-SLICE_REPLACEMENT: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
 READY: Final = "Ready"
 
 _FREE: Final = ("topologyAssignment", "delayedTopologyRequest")
@@ -128,7 +127,7 @@ def _unnominated_cluster(review: Review) -> Iterable[Finding]:
     name = review.new.status.cluster_name
     if review.old is None or name is None or review.old.status.cluster_name is not None:
         return
-    if SLICE_REPLACEMENT in (review.new.metadata.annotations or {}):
+    if names.SLICE_REPLACEMENT in (review.new.metadata.annotations or {}):
         return
     if name not in (review.old.status.nominated_cluster_names or ()):
         yield Finding(STATUS.child("clusterName"), name)
