@@ -9,13 +9,18 @@ from admission.api.views import View
 from admission.base import structs
 
 
-class JobSpec(View, frozen=True, kw_only=True):
-    """Spec of a Job; the API server sets parallelism to 1 where it was left out."""
+class JobRun(View, frozen=True, kw_only=True):
+    """Spec of a Job without its template; the API server sets parallelism to 1 if it is absent."""
 
     parallelism: int | None = None
     completions: int | None = None
     completion_mode: str | None = None
     suspend: bool | None = None
+
+
+class JobSpec(JobRun, frozen=True, kw_only=True):
+    """Spec of a Job as the controller reads it."""
+
     template: views.PodTemplate = views.PodTemplate()
 
 

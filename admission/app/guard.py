@@ -21,7 +21,7 @@ from admission.app import rbac
 from admission.base import names
 from admission.base.namespaces import ManagedNamespaces
 from admission.gpu import bypass, resources
-from admission.policy import queueing
+from admission.owners import integrations
 from admission.settings import Settings
 from admission.webhook import configuration
 from admission.webhook.configuration import MOST, quote
@@ -491,7 +491,7 @@ def _about_claims(namespaces: ManagedNamespaces) -> Iterable[Document]:
         CLAIMS_POLICY, "CREATE", "pods", namespaces, (), _not_by_node(),
         {"name": "asks-by-claim", "expression": configuration.asks_by_claim("object")},
         {"name": "names-no-node", "expression": "!has(object.spec.nodeName)"},
-        {"name": "not-of-an-admitted-job", "expression": _is_not_of_admitted_job()},
+        {"name": "not-of-an-admitted-job", "expression": _is_not_of_admitted_owner()},
     )  # fmt: skip
     policy["spec"]["validations"] = [
         {
@@ -518,8 +518,8 @@ def _about_claims(namespaces: ManagedNamespaces) -> Iterable[Document]:
     }
 
 
-def _is_not_of_admitted_job() -> str:
-    makers = _listed(sorted(queueing.JOB_CONTROLLERS))
+def _is_not_of_admitted_owner() -> str:
+    makers = _listed(sorted({user for held in integrations.HELD for user in held.pod_makers}))
     annotations = "object.metadata.annotations"
     marked = f"has({annotations}) && {quote(names.WORKLOAD_ANNOTATION)} in {annotations}"
     return f"!(request.userInfo.username in [{makers}] && {marked})"

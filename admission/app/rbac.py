@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple
 from admission.app import cabundles
 from admission.base import names
 from admission.kube import resources
+from admission.owners import integrations
+from admission.owners.review import HeldKind
 
 CONTROLLER_ACCOUNT: Final = "gpu-admission-controller"
 CERTIFICATES_ROLE: Final = "gpu-admission-controller-certificates"
@@ -42,6 +44,18 @@ _ACCESS_RULES: Final = (
     _Rule("authentication.k8s.io", ("tokenreviews",), ("create",)),
     _Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
 )
+
+
+def _on_owners(held: HeldKind) -> tuple[_Rule, ...]:
+    """Owners are started and stopped, and their status forgets when they started."""
+    return (
+        # "delete" where objectRetentionPolicies say so.
+        _Rule(held.group, (held.plural,), ("delete", *_READ, "patch")),
+        _Rule(held.group, (f"{held.plural}/status",), ("patch",)),
+        _Rule(held.group, (f"{held.plural}/finalizers",), ("update",)),
+    )
+
+
 # "get" where a write that met a conflict reads the object, else objects are only followed.
 _CONTROLLER_RULES: Final = (
     _Rule("", ("limitranges", "namespaces", "nodes"), _FOLLOW),
@@ -58,10 +72,7 @@ _CONTROLLER_RULES: Final = (
     # OwnerReferencesPermissionEnforcement allows to those who may set the pod's finalizers.
     _Rule("", ("pods/finalizers",), ("update",)),
     _Rule("events.k8s.io", ("events",), ("create", "patch")),
-    # "delete" where objectRetentionPolicies say so.
-    _Rule("batch", ("jobs",), ("delete", *_READ, "patch")),
-    _Rule("batch", ("jobs/status",), ("patch",)),
-    _Rule("batch", ("jobs/finalizers",), ("update",)),
+    *(rule for held in integrations.HELD for rule in _on_owners(held)),
     _Rule("scheduling.k8s.io", ("priorityclasses",), _FOLLOW),
     _Rule(_KUEUE, ("workloadpriorityclasses",), _FOLLOW),
     # Their finalizers are metadata of the object itself.
@@ -126,7 +137,10 @@ _PEOPLE: Final = (
     _Kind("topology", _KUEUE, "topologies", "a", "am", has_status=False),
     _Kind("localqueue", _KUEUE, "localqueues", "a", "auk", has_status=True),
     _Kind("workload", _KUEUE, "workloads", "a", "auk", has_status=True),
-    _Kind("job", "batch", "jobs", "au", "auk", has_status=True),
+    *(
+        _Kind(held.kind.name.lower(), held.group, held.plural, "au", "auk", has_status=True)
+        for held in integrations.HELD
+    ),
 )
 # Name, whose lists of pending workloads, who may read them.
 _PENDING: Final = (

@@ -17,6 +17,7 @@ from admission.base import names
 from admission.base.namespaces import ManagedNamespaces
 from admission.gpu import foreign, resources
 from admission.gpu.foreign import Foreign
+from admission.owners import integrations
 from admission.settings import Settings
 from admission.webhook import configuration
 from admission.webhook.configuration import MOST, quote
@@ -86,8 +87,8 @@ def documents(settings: Settings) -> list[Document]:
             conditions=[_labelled()], namespaces=namespaces,
         ),
         _policy(
-            OWNERS_POLICY, [_rule(group, plurals, "UPDATE") for group, plurals in OWNERS],
-            [_label_of_owner()], conditions=[_labelled(), _not_owned()], namespaces=namespaces,
+            OWNERS_POLICY, list(_rules_of_owners()), [_label_of_owner()],
+            conditions=[_labelled(), _not_owned()], namespaces=namespaces,
         ),
         _policy(
             POD_NAMES_POLICY, [_rule("", ["pods"])], _gpu_names(is_managed),
@@ -115,6 +116,15 @@ def documents(settings: Settings) -> list[Document]:
 
 
 # ------------------------------------------------------------------------------------ queue labels
+
+
+def _rules_of_owners() -> Iterable[Document]:
+    """Changes of the owners whose queue label is not read: those that are not held as a whole."""
+    held = {(one.group, one.plural) for one in integrations.HELD}
+    for group, plurals in OWNERS:
+        unread = [plural for plural in plurals if (group, plural) not in held]
+        if unread:
+            yield _rule(group, unread, "UPDATE")
 
 
 def _label_of_app() -> _Warning:

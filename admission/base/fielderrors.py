@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Self
 
+from admission.base import patches
+
 _Step = tuple[int, int, str]  # index steps sort before named ones, by number
 
 
@@ -37,6 +39,14 @@ class FieldPath:
     def key(self, name: str) -> "FieldPath":
         """The value of a map; the key is not quoted."""
         return FieldPath(f"{self.text}[{name}]", (*self.order, (1, 0, name)))
+
+    def within(self, outer: "FieldPath") -> "FieldPath":
+        """The same place, in an object that stands at a place of another."""
+        return FieldPath(f"{outer.text}.{self.text}", (*outer.order, *self.order))
+
+    def pointer(self) -> str:
+        """The path as a JSON pointer: ``/metadata/labels/kueue.x-k8s.io~1queue-name``."""
+        return patches.pointer(*(name if named else at for named, at, name in self.order))
 
 
 class ErrorType(Enum):

@@ -1,7 +1,7 @@
 """Syntax of names and numbers, with the texts in which Kubernetes and Go report violations.
 
 Source: k8s.io/apimachinery pkg/util/validation (validation.go), pkg/api/validate/content
-(kube.go), Go strconv (atoi.go).
+(kube.go), Go strconv (atoi.go, atob.go).
 """
 
 import re
@@ -19,6 +19,9 @@ _SUBDOMAIN_RE = re.compile(_SUBDOMAIN)
 _QUALIFIED_RE = re.compile(_QUALIFIED)
 _HTTP_PATH_RE = re.compile(_HTTP_PATH)
 _INTEGER_RE = re.compile(r"[+-]?[0-9]+", re.ASCII)
+
+_TRUE: Final = frozenset(["1", "t", "T", "true", "TRUE", "True"])
+_FALSE: Final = frozenset(["0", "f", "F", "false", "FALSE", "False"])
 
 SUBDOMAIN_MAX: Final = 253
 NAME_MAX: Final = 63
@@ -79,6 +82,15 @@ def parse_integer(text: str, *, bits: int = 64) -> int | str:
     if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
         return f'strconv.Atoi: parsing "{text}": value out of range'
     return value
+
+
+def parse_boolean(text: str) -> bool | str:
+    """The boolean, or the words in which Go's ``strconv.ParseBool`` refuses the text."""
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    return f'strconv.ParseBool: parsing "{text}": invalid syntax'
 
 
 def _label_key_errors(text: str) -> list[str]:

@@ -1,5 +1,6 @@
 """Kinds of objects: how each is read, what the API server makes of it, what may stand in it.
 
 One module per kind. What a pod requests is computed in ``base.pod_resources``; ``pods`` reads a
-pod for it. No module here talks to an API server or keeps state.
+pod for it. ``reviewed_pod`` is a pod as it is reviewed. No module here talks to an API server or
+keeps state.
 """

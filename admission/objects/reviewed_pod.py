@@ -69,12 +69,6 @@ class Pod(View, frozen=True, kw_only=True):
         """Whether the scheduling gate is there."""
         return any(gate.name == name for gate in self.spec.scheduling_gates or ())
 
-    @property
-    def is_of_job(self) -> bool:
-        """Whether its owner references name a batch/v1 Job as its controller."""
-        owner = self.metadata.controller()
-        return owner is not None and (owner.api_version, owner.kind) == ("batch/v1", "Job")
-
     def located_containers(self) -> Iterator[tuple[str, int, Container]]:
         """Member of the spec, position and container: first init containers, then containers."""
         for index, container in enumerate(self.spec.init_containers or ()):

@@ -8,13 +8,13 @@ version of the Job that was decided on.
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from typing_extensions import override
 
 from admission.api import batch, views
-from admission.base import conditions, names, patches
+from admission.base import conditions, names, patches, syntax
 from admission.base.conditions import Text
 from admission.owners import injection, prebuilt
 from admission.owners.framework import (
@@ -60,7 +60,7 @@ SET_BY_JOB_CONTROLLER: Final = frozenset(
 )
 """Labels of the pod template that belong to one Job, not to what it asks for."""
 
-_INDEXED: Final = "Indexed"
+INDEXED: Final = "Indexed"
 _SCHEDULING: Final = ("nodeSelector", "tolerations")
 _MOST_DIGITS: Final = 10
 """A Job has fewer than 2^31 completions."""
@@ -69,7 +69,20 @@ _OUR_LABELS: Final = (
     names.LOCAL_QUEUE_NAME_LABEL,
     names.CLUSTER_QUEUE_NAME_LABEL,
 )
-_TRUE: Final = frozenset(["1", "t", "T", "true", "TRUE", "True"])
+
+
+class AnyJob(Protocol):
+    """A Job, as the controller reads it or as it is reviewed."""
+
+    @property
+    def metadata(self) -> views.ObjectMeta:
+        """Its metadata."""
+        ...
+
+    @property
+    def spec(self) -> batch.JobRun:
+        """How it is to run."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +196,7 @@ class JobOwner(Owner, Reclaims, Restores, Resizes):
 # ------------------------------------------------------------------------------ what a Job says
 
 
-def is_suspended(job: batch.Job) -> bool:
+def is_suspended(job: AnyJob) -> bool:
     """Return whether the Job is to have no pods."""
     return job.spec.suspend is True
 
@@ -209,12 +222,12 @@ def outcome(job: batch.Job) -> views.PodCondition | None:
     return None
 
 
-def parallelism(job: batch.Job) -> int:
+def parallelism(job: AnyJob) -> int:
     """Return how many pods may run at a time."""
     return 1 if job.spec.parallelism is None else job.spec.parallelism
 
 
-def count(job: batch.Job) -> int:
+def count(job: AnyJob) -> int:
     """Return how many pods run at a time at most."""
     completions = job.spec.completions
     return parallelism(job) if completions is None else min(parallelism(job), completions)
@@ -226,9 +239,9 @@ def min_count(job: batch.Job) -> int | None:
     return int(text) if text.isdecimal() and int(text) > 0 else None
 
 
-def syncs_completions(job: batch.Job) -> bool:
+def syncs_completions(job: AnyJob) -> bool:
     """Return whether completions follow the parallelism that was admitted."""
-    return job.metadata.annotation(names.JOB_SYNC_COMPLETIONS) in _TRUE
+    return syntax.parse_boolean(job.metadata.annotation(names.JOB_SYNC_COMPLETIONS)) is True
 
 
 def is_injected(job: batch.Job) -> bool:
@@ -281,7 +294,7 @@ def _ended(job: batch.Job, wanted: int) -> int:
 
     Of an Indexed Job also those that have failed for good: their number is in no counter.
     """
-    if job.spec.completion_mode != _INDEXED:
+    if job.spec.completion_mode != INDEXED:
         return job.status.succeeded
     texts = (job.status.completed_indexes, job.status.failed_indexes or "")
     return _count_indexes(texts, wanted)

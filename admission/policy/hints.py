@@ -11,6 +11,7 @@ from admission.base import names, quantity
 from admission.base.errors import InvalidValueError
 from admission.gpu import resources
 from admission.objects.reviewed_pod import Pod
+from admission.owners import integrations
 from admission.policy import requests
 from admission.policy.knowledge import Context, Knowledge, QueueFacts
 from admission.policy.queueing import Placement, Standing
@@ -28,7 +29,7 @@ def unheld(pod: Pod, placement: Placement) -> tuple[str, ...]:
 
 
 def owned(old: Pod | None, new: Pod) -> tuple[str, ...]:
-    """Warning about a pod that is marked as managed though a Job has it, which is held as a whole.
+    """Warning about a pod that is marked as managed though its owner is held as a whole.
 
     Source: kueue pkg/controller/jobs/pod/pod_webhook.go (warningForPodManagedLabel).
 
@@ -38,7 +39,9 @@ def owned(old: Pod | None, new: Pod) -> tuple[str, ...]:
     """
     is_marked = new.metadata.label(names.MANAGED_LABEL) == names.MANAGED_VALUE
     is_held_for_parent = names.POD_SUSPENDING_PARENT in (new.metadata.annotations or {})
-    if not new.is_of_job or not is_marked or (old is not None and is_held_for_parent):
+    if not is_marked or (old is not None and is_held_for_parent):
+        return ()
+    if integrations.of_controller(new.metadata) is None:
         return ()
     mark = f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}"
     return (
@@ -47,7 +50,7 @@ def owned(old: Pod | None, new: Pod) -> tuple[str, ...]:
 
 
 def held(
-    pod: Pod, placement: Placement, context: Context, knowledge: Knowledge, count: int = 1
+    pod: Pod, placement: Placement, context: Context, knowledge: Knowledge
 ) -> tuple[str, ...]:
     """Warnings about a pod that waits in a queue; none while the cache is not filled.
 
@@ -56,25 +59,73 @@ def held(
         placement: its queue.
         context: its namespace.
         knowledge: what was last seen of the cluster.
-        count: how many such pods must be admitted together.
     """
+    return (
+        *about_queue(placement, context, knowledge),
+        *about_pod(pod, placement, context, knowledge),
+    )
+
+
+def about_queue(placement: Placement, context: Context, knowledge: Knowledge) -> Iterator[str]:
+    """Why whatever waits in the queue is not admitted; arguments as of `held`."""
     if not placement.queue or not knowledge.synced:
-        return ()
+        return
     local_queue = knowledge.local_queue(context.namespace, placement.queue)
     if local_queue is None:
-        return (_missing_local_queue(placement.queue, context, knowledge),)
+        yield _missing_local_queue(placement.queue, context, knowledge)
+        return
     shown = f'LocalQueue "{context.namespace}/{placement.queue}"'
     if local_queue.spec.stop_policy != "None":
-        return (f"{shown} is stopped: the pod waits until it is started again",)
+        yield f"{shown} is stopped: the pod waits until it is started again"
+        return
     name = local_queue.spec.cluster_queue
     queue = knowledge.cluster_queue(name)
     if queue is None:
         rule = "which does not exist: the pod waits until it is created"
-        return (f'{shown} points to ClusterQueue "{name}", {rule}',)
-    return (
-        *_not_served(queue, context, knowledge),
-        *_about_cluster_queue(pod, queue, knowledge, count),
-    )
+        yield f'{shown} points to ClusterQueue "{name}", {rule}'
+        return
+    yield from _not_served(queue, context, knowledge)
+    yield from _about_cluster_queue(queue, knowledge)
+
+
+def about_pod(
+    pod: Pod, placement: Placement, context: Context, knowledge: Knowledge, count: int = 1
+) -> Iterator[str]:
+    """What the queue has no quota for, and what is more than it can ever give.
+
+    Args:
+        pod: as it will be stored.
+        placement: its queue.
+        context: its namespace.
+        knowledge: what was last seen of the cluster.
+        count: how many such pods must be admitted together.
+    """
+    queue = _open_queue(placement, context, knowledge)
+    if queue is None:
+        return
+    wanted = _wanted(pod)
+    for resource in sorted(wanted):
+        # Of GPU names ``gpu.rewrite`` has spoken.
+        if not _is_covered(resource, queue) and not resources.is_device(resource):
+            name = f'ClusterQueue "{queue.metadata.name}"'
+            yield f"{name} has no quota for {resource}: remove the request or add the resource"
+    facts = knowledge.queue_facts(queue)
+    for group in queue.spec.resource_groups or ():
+        asked = {r: count * wanted[r] for r in sorted(group.covered_resources) if r in wanted}
+        if asked and not _fits_own_quota(asked, group, facts):
+            yield from _too_big(asked, count, queue.metadata.name, group, knowledge)
+
+
+def _open_queue(
+    placement: Placement, context: Context, knowledge: Knowledge
+) -> views.ClusterQueue | None:
+    """The ClusterQueue of a LocalQueue that is not stopped; None where it is not known."""
+    if not placement.queue or not knowledge.synced:
+        return None
+    local_queue = knowledge.local_queue(context.namespace, placement.queue)
+    if local_queue is None or local_queue.spec.stop_policy != "None":
+        return None
+    return knowledge.cluster_queue(local_queue.spec.cluster_queue)
 
 
 def _missing_local_queue(queue: str, context: Context, knowledge: Knowledge) -> str:
@@ -99,9 +150,7 @@ def _not_served(
     )
 
 
-def _about_cluster_queue(
-    pod: Pod, queue: views.ClusterQueue, knowledge: Knowledge, count: int
-) -> Iterator[str]:
+def _about_cluster_queue(queue: views.ClusterQueue, knowledge: Knowledge) -> Iterator[str]:
     name = f'ClusterQueue "{queue.metadata.name}"'
     facts = knowledge.queue_facts(queue)
     if facts.missing:
@@ -111,15 +160,6 @@ def _about_cluster_queue(
         yield f"{name} is stopped: the pod waits until it is started again"
     else:
         yield from _inactive(name, queue)
-    wanted = _wanted(pod)
-    for resource in sorted(wanted):
-        # Of GPU names ``gpu.rewrite`` has spoken.
-        if not _is_covered(resource, queue) and not resources.is_device(resource):
-            yield f"{name} has no quota for {resource}: remove the request or add the resource"
-    for group in queue.spec.resource_groups or ():
-        asked = {r: count * wanted[r] for r in sorted(group.covered_resources) if r in wanted}
-        if asked and not _fits_own_quota(asked, group, facts):
-            yield from _too_big(asked, count, queue.metadata.name, group, knowledge)
 
 
 def _inactive(name: str, queue: views.ClusterQueue) -> Iterator[str]:

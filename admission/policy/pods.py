@@ -11,6 +11,7 @@ from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
 from admission.objects import limit_range
 from admission.objects.reviewed_pod import Pod, PodSpec
+from admission.owners import integrations
 from admission.policy import (
     hints,
     limiting,
@@ -144,7 +145,7 @@ def _operations(
     pod: Pod, placement: Placement, rewritten: Rewritten, rules: Rules, knowledge: Knowledge
 ) -> tuple[Operation, ...]:
     patch = PatchBuilder()
-    missing = missing_tolerations(pod.spec, placement, rules)
+    missing = missing_tolerations(pod.spec, placement.wants, rules)
     spec = rewritten.pod.spec
     if missing:
         held = spec.tolerations or ()
@@ -173,7 +174,9 @@ def _labels(pod: Pod, placement: Placement, knowledge: Knowledge) -> dict[str, s
         labels[names.QUEUE_LABEL] = placement.queue
     has_class = bool(pod.metadata.label(names.PRIORITY_CLASS_LABEL))
     is_default = knowledge.workload_priority_class(DEFAULT_PRIORITY_CLASS) is not None
-    is_alone = placement.standing is Standing.QUEUED and not pod.is_of_job
+    is_alone = placement.standing is Standing.QUEUED and not integrations.of_controller(
+        pod.metadata
+    )
     if is_alone and is_default and not has_class:
         labels[names.PRIORITY_CLASS_LABEL] = DEFAULT_PRIORITY_CLASS
     source = (pod.metadata.annotations or {}).get(POD_INDEX_SOURCE)
@@ -183,15 +186,20 @@ def _labels(pod: Pod, placement: Placement, knowledge: Knowledge) -> dict[str, s
 
 
 def missing_tolerations(
-    spec: PodSpec, placement: Placement, rules: Rules
+    spec: PodSpec, wants: tuple[str, ...], rules: Rules
 ) -> tuple[views.Toleration, ...]:
     """The toleration of GPU nodes, in the form of the ExtendedResourceToleration plugin.
 
     That plugin tolerates the exact resource name only, so a pod that asks for a MIG slice gets
     none for the taint ``nvidia.com/gpu``.
+
+    Args:
+        spec: of the pod.
+        wants: managed resources that it asks for.
+        rules: what the installation chose.
     """
     key = rules.toleration_key
-    if not key or not placement.wants:
+    if not key or not wants:
         return ()
     tolerated = any(
         item.key in {key, ""} and item.operator == "Exists" and item.effect in {"", _EFFECT}

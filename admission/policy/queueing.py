@@ -11,15 +11,11 @@ from typing import Final
 
 from admission.base import clock, names, namespaces
 from admission.objects.reviewed_pod import Pod
+from admission.owners import integrations
 from admission.policy import requests
 from admission.policy.knowledge import Context, Knowledge, Rules
 
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
-
-JOB_CONTROLLERS: Final = frozenset(
-    {"system:serviceaccount:kube-system:job-controller", "system:kube-controller-manager"}
-)
-"""Users that make the pods of Jobs; nobody else can become one of them."""
 
 SETTLING_US: Final = 30_000_000
 """Age below which a namespace may have queues that were not seen yet, in microseconds."""
@@ -30,7 +26,7 @@ class Standing(Enum):
 
     QUEUED = "queued"  # ours, with a queue
     SUSPENDED = "suspended"  # held for a parent that is queued as a whole
-    OF_JOB = "of_job"  # counted with the Job that made it
+    OF_JOB = "of_job"  # counted with the owner that made it
     IN_DOUBT = "in_doubt"  # held until it is known whether it is ours, or has a queue
     UNMANAGED = "unmanaged"  # takes a managed resource outside every queue
     REFUSED = "refused"  # would be unmanaged where that is forbidden
@@ -66,7 +62,7 @@ def place(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Pla
     if is_mirror or is_left_out(context.namespace, rules, knowledge):
         return Placement(standing=Standing.FREE)
     wants = requests.managed_names(pod, rules.managed)
-    if is_of_admitted_job(pod, context):
+    if is_of_admitted_owner(pod, context):
         return Placement(standing=Standing.OF_JOB, wants=wants)
     return _place(pod, wants, context, rules, knowledge)
 
@@ -111,14 +107,16 @@ def _is_kept(wants: tuple[str, ...], context: Context, rules: Rules, knowledge: 
     return by_queue or rules.namespaces.queue_required
 
 
-def is_of_admitted_job(pod: Pod, context: Context) -> bool:
-    """Whether the pod was made by the Job controller for a Job that has quota for its pods.
+def is_of_admitted_owner(pod: Pod, context: Context) -> bool:
+    """Whether the pod was made from a template of an owner that has quota for its pods.
 
-    The mark in its annotations was put into the Job's template together with the permission to
-    run. Anybody can write it on a pod, and name an owner: so who made the pod decides.
+    The mark in its annotations was put into that template together with the permission to run.
+    Anybody can write it on a pod, and name an owner: so who made the pod decides.
     """
-    is_marked = bool(pod.metadata.annotation(names.WORKLOAD_ANNOTATION))
-    return pod.is_of_job and is_marked and context.user in JOB_CONTROLLERS
+    if not pod.metadata.annotation(names.WORKLOAD_ANNOTATION):
+        return False
+    held = integrations.of_controller(pod.metadata)
+    return held is not None and context.user in held.pod_makers
 
 
 def has_default_queue(namespace: str, knowledge: Knowledge) -> bool:

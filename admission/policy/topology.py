@@ -33,9 +33,6 @@ _GROUP_PATH: Final = PATH.key(PODSET_GROUP_NAME)
 _LAYERS_PATH: Final = PATH.key(PODSET_SLICE_CONSTRAINTS)
 
 _EXCLUSIVE: Final = (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, UNCONSTRAINED_TOPOLOGY)
-_GO_BOOLEANS: Final = frozenset(
-    ["1", "t", "T", "true", "TRUE", "True", "0", "f", "F", "false", "FALSE", "False"]
-)
 _MAX_LAYERS: Final = 3
 
 Annotations = Mapping[str, str]
@@ -74,7 +71,7 @@ def _labels(annotations: Annotations) -> Iterable[FieldError]:
 
 def _no_boolean(annotations: Annotations) -> Iterable[Finding]:
     value = annotations.get(UNCONSTRAINED_TOPOLOGY)
-    if value is not None and value not in _GO_BOOLEANS:
+    if value is not None and isinstance(syntax.parse_boolean(value), str):
         yield Finding(PATH.key(UNCONSTRAINED_TOPOLOGY), value)
 
 

@@ -17,7 +17,9 @@ from admission.base.namespaces import NAME_LABEL, ManagedNamespaces
 from admission.base.selectors import Requirement
 from admission.gpu import resources
 from admission.gpu.resources import ManagedResources
-from admission.webhook import jobs, kindhooks, pods
+from admission.owners import integrations
+from admission.owners.review import HeldKind
+from admission.webhook import kindhooks, owners, pods
 
 MUTATING_NAME: Final = "gpu-admission-mutating-webhook-configuration"
 VALIDATING_NAME: Final = "gpu-admission-validating-webhook-configuration"
@@ -25,9 +27,6 @@ MUTATING_WEBHOOK: Final = "mpod.kb.io"
 VALIDATING_WEBHOOK: Final = "vpod.kb.io"
 CLAIM_MUTATING_WEBHOOK: Final = "mclaim.kb.io"
 CLAIM_VALIDATING_WEBHOOK: Final = "vclaim.kb.io"
-JOB_MUTATING_WEBHOOK: Final = "mjob.kb.io"
-JOB_VALIDATING_WEBHOOK: Final = "vjob.kb.io"
-CHILD_JOB_WEBHOOK: Final = "mchildjob.kb.io"
 
 TIMEOUT_SECONDS: Final = 5
 OPTIONAL_TIMEOUT_SECONDS: Final = 2
@@ -66,40 +65,47 @@ def documents(
         return _webhook(name, at_path(client_config, path))
 
     mutating = {
-        **at(MUTATING_WEBHOOK, pods.MUTATE_PATH),
+        **at(MUTATING_WEBHOOK, pods.KIND.mutate_path()),
         "namespaceSelector": selector,
         "rules": [_pods(["CREATE"])],
         "reinvocationPolicy": "IfNeeded",
         "matchConditions": [not_ours, _condition("concerns-us", concerns("object", managed))],
     }
     validating = {
-        **at(VALIDATING_WEBHOOK, pods.VALIDATE_PATH),
+        **at(VALIDATING_WEBHOOK, pods.KIND.validate_path()),
         "namespaceSelector": selector,
         "rules": [_pods(["CREATE", "UPDATE"])],
         "matchConditions": [
             not_ours,
-            _condition("concerns-us", _either(managed)),
+            _condition("concerns-us", _either(lambda pod: concerns(pod, managed))),
             _condition("changes-what-we-judge", changes()),
         ],
     }
     of_claims = _claim_webhooks(at, selector, not_ours, managed)
-    of_jobs = _job_webhooks(at, selector, not_ours, managed)
+    of_owners = [
+        _owner_webhooks(at, selector, not_ours, managed, one) for one in integrations.HELD
+    ]
     return [
         _document(
             "MutatingWebhookConfiguration",
             MUTATING_NAME,
             [
                 mutating,
-                of_jobs[0],
+                *(mutating for mutating, _, _ in of_owners),
                 *kindhooks.mutating(at, not_ours),
                 of_claims[0],
-                _child_job_webhook(at, selector, not_ours, managed),
+                *(of_children for _, _, of_children in of_owners),
             ],
         ),
         _document(
             "ValidatingWebhookConfiguration",
             VALIDATING_NAME,
-            [validating, of_jobs[1], *kindhooks.validating(at, not_ours), of_claims[1]],
+            [
+                validating,
+                *(validating for _, validating, _ in of_owners),
+                *kindhooks.validating(at, not_ours),
+                of_claims[1],
+            ],
         ),
     ]
 
@@ -125,57 +131,55 @@ def _claim_webhooks(
             _condition("asks-by-claim-alone", f"!({concerns('object', managed)})"),
         ],
     }
-    mutating = {**at(CLAIM_MUTATING_WEBHOOK, pods.MUTATE_PATH), **common}
-    validating = {**at(CLAIM_VALIDATING_WEBHOOK, pods.VALIDATE_PATH), **common}
+    mutating = {**at(CLAIM_MUTATING_WEBHOOK, pods.KIND.mutate_path()), **common}
+    validating = {**at(CLAIM_VALIDATING_WEBHOOK, pods.KIND.validate_path()), **common}
     return {**mutating, "reinvocationPolicy": "IfNeeded"}, validating
 
 
-def _job_webhooks(
+def _owner_webhooks(
     at: Callable[[str, str], Document],
     selector: Document,
     not_ours: Document,
     managed: ManagedResources,
-) -> tuple[Document, Document]:
-    """The mutating and the validating webhook of batch/v1 Jobs."""
+    held: HeldKind,
+) -> tuple[Document, Document, Document]:
+    """The webhooks of a kind of owners: mutating, validating, and mutating of children.
+
+    The last is for new objects that are only sent because an owner controls them. They ask for no
+    GPU and name no queue, so they are created if there is no answer (ADR 0100).
+    """
+    name, kind = held.kind.name.lower(), owners.named(held)
+
+    def test(variable: str) -> str:
+        return owner_concerns(variable, managed, held)
+
     mutating = {
-        **at(JOB_MUTATING_WEBHOOK, jobs.MUTATE_PATH),
+        **at(f"m{name}.kb.io", kind.mutate_path()),
         "namespaceSelector": selector,
-        "rules": [_jobs(["CREATE"])],
+        "rules": [_owners(held, ["CREATE"])],
         "reinvocationPolicy": "IfNeeded",
-        "matchConditions": [not_ours, _condition("concerns-us", job_concerns("object", managed))],
+        "matchConditions": [not_ours, _condition("concerns-us", test("object"))],
     }
     validating = {
-        **at(JOB_VALIDATING_WEBHOOK, jobs.VALIDATE_PATH),
+        **at(f"v{name}.kb.io", kind.validate_path()),
         "namespaceSelector": selector,
-        "rules": [_jobs(["CREATE", "UPDATE"])],
-        "matchConditions": [not_ours, _condition("concerns-us", _either(managed, job_concerns))],
+        "rules": [_owners(held, ["CREATE", "UPDATE"])],
+        "matchConditions": [not_ours, _condition("concerns-us", _either(test))],
     }
-    return mutating, validating
-
-
-def _child_job_webhook(
-    at: Callable[[str, str], Document],
-    selector: Document,
-    not_ours: Document,
-    managed: ManagedResources,
-) -> Document:
-    """Return the webhook of new Jobs that are only sent because a Job controls them.
-
-    They ask for no GPU and name no queue, so they are created if there is no answer (ADR 0100).
-    """
-    return {
-        **at(CHILD_JOB_WEBHOOK, jobs.MUTATE_PATH),
+    of_children = {
+        **at(f"mchild{name}.kb.io", kind.mutate_path()),
         "namespaceSelector": selector,
-        "rules": [_jobs(["CREATE"])],
+        "rules": [_owners(held, ["CREATE"])],
         "reinvocationPolicy": "IfNeeded",
         "failurePolicy": "Ignore",
         "timeoutSeconds": OPTIONAL_TIMEOUT_SECONDS,
         "matchConditions": [
             not_ours,
             _condition("has-a-job-as-its-controller", _is_child("object")),
-            _condition("concerns-us-in-nothing-else", f"!({job_concerns('object', managed)})"),
+            _condition("concerns-us-in-nothing-else", f"!({test('object')})"),
         ],
     }
+    return mutating, validating, of_children
 
 
 def concerns(variable: str, managed: ManagedResources) -> str:
@@ -221,24 +225,35 @@ def changes() -> str:
     return " || ".join(["request.operation != 'UPDATE'", *fields, *keys])
 
 
-def job_concerns(variable: str, managed: ManagedResources) -> str:
-    """CEL: the Job has a queue label, or its pods would concern us."""
+def owner_concerns(variable: str, managed: ManagedResources, held: HeldKind) -> str:
+    """CEL: the owner has a queue label, or its pods would concern us."""
     labels = f"{variable}.metadata.labels"
     queued = f"(has({labels}) && {quote(names.QUEUE_LABEL)} in {labels})"
-    return f"{queued} || {concerns(f'{variable}.spec.template', managed)}"
+    templates = (_at(variable, path, managed) for path in held.templates)
+    return f"{queued} || {' || '.join(templates)}"
+
+
+def _at(variable: str, path: str, managed: ManagedResources) -> str:
+    """CEL: a pod template at the path in the object would concern us."""
+    outer, many, inner = path.partition("[*].")
+    if not many:
+        return concerns(f"{variable}.{path}", managed)
+    return _any_or_many(f"{variable}.{outer}", "m", _at("m", inner, managed))
 
 
 def _is_child(variable: str) -> str:
-    """CEL: the Job names a Job as its controller."""
-    owners = f"{variable}.metadata.ownerReferences"
-    is_job = "has(o.controller) && o.controller && o.kind == 'Job' && o.apiVersion == 'batch/v1'"
-    return _any_or_many(owners, "o", is_job)
+    """CEL: an owner that is held as a whole controls it."""
+    controllers = f"{variable}.metadata.ownerReferences"
+    is_held = " || ".join(
+        f"has(o.controller) && o.controller && o.kind == '{held.kind.name}'"
+        f" && o.apiVersion == '{held.kind.api_version}'"
+        for held in integrations.HELD
+    )
+    return _any_or_many(controllers, "o", is_held)
 
 
-def _either(
-    managed: ManagedResources, test: Callable[[str, ManagedResources], str] = concerns
-) -> str:
-    new, old = test("object", managed), test("oldObject", managed)
+def _either(test: Callable[[str], str]) -> str:
+    new, old = test("object"), test("oldObject")
     return f"(object != null && ({new})) || (oldObject != null && ({old}))"
 
 
@@ -326,12 +341,12 @@ def _pods(operations: list[str]) -> Document:
     }
 
 
-def _jobs(operations: list[str]) -> Document:
+def _owners(held: HeldKind, operations: list[str]) -> Document:
     return {
-        "apiGroups": ["batch"],
-        "apiVersions": ["v1"],
+        "apiGroups": [held.group],
+        "apiVersions": [held.version],
         "operations": operations,
-        "resources": ["jobs"],
+        "resources": [held.plural],
         "scope": "Namespaced",
     }
 

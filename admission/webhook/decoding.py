@@ -74,6 +74,17 @@ class GroupVersionKind(msgspec.Struct, frozen=True):
     version: str = ""
     kind: str = ""
 
+    def mutate_path(self) -> str:
+        """Return where the API server sends new objects first."""
+        return self._path("mutate")
+
+    def validate_path(self) -> str:
+        """Return where the API server sends what it is about to store."""
+        return self._path("validate")
+
+    def _path(self, verb: str) -> str:
+        return f"/{verb}-{self.group.replace('.', '-')}-{self.version}-{self.kind.lower()}"
+
 
 class UserInfo(msgspec.Struct, frozen=True):
     """Who made the request."""
@@ -136,12 +147,16 @@ _REQUEST_DEPTH: Final = 2
 
 
 class Questions(Generic[Object]):
-    """Reads reviews about one kind."""
+    """Reads reviews about one kind.
+
+    Attributes:
+        kind: that kind.
+    """
 
     def __init__(
         self, kind: GroupVersionKind, decoder: msgspec.json.Decoder[Review[Object]]
     ) -> None:
-        self._kind = kind
+        self.kind = kind
         self._decoder = decoder
 
     def read(self, body: bytes, content_type: str, *, max_bytes: int) -> Request[Object]:
@@ -160,8 +175,8 @@ class Questions(Generic[Object]):
         check_envelope(review.api_version, review.kind, review.request)
         request = review.request
         assert request is not None
-        if request.kind != self._kind:
-            rule = f"request is about {_words(request.kind)}, expected {_words(self._kind)}"
+        if request.kind != self.kind:
+            rule = f"request is about {_words(request.kind)}, expected {_words(self.kind)}"
             raise MalformedError(BAD_REQUEST, rule, request.uid)
         return request
 

@@ -41,7 +41,7 @@ def mutating(make: Webhook, condition: Document) -> list[Document]:
     """
     return [
         {
-            **make(_name("m", kind), kinds.mutate_path(kind)),
+            **make(_name("m", kind), kinds.named(kind).mutate_path()),
             "rules": [_rule(plurals, ["CREATE"])],
             "matchConditions": [condition],
             "reinvocationPolicy": "Never",
@@ -54,7 +54,7 @@ def validating(make: Webhook, condition: Document) -> list[Document]:
     """Kueue's validating webhooks of its own kinds; arguments as for `mutating`."""
     return [
         {
-            **make(_name("v", kind), kinds.validate_path(kind)),
+            **make(_name("v", kind), kinds.named(kind).validate_path()),
             "rules": [_rule(plurals, ["CREATE", "UPDATE"])],
             "matchConditions": [condition],
         }

@@ -64,19 +64,9 @@ DEFAULTED: Final[Mapping[str, Defaults]] = {
 """Kinds with defaults beyond those of their schema."""
 
 
-def mutate_path(kind: str) -> str:
-    """Where the API server sends new objects of a kind first."""
-    return _path("mutate", kind)
-
-
-def validate_path(kind: str) -> str:
-    """Where the API server sends what it is about to store."""
-    return _path("validate", kind)
-
-
-def _path(verb: str, kind: str) -> str:
-    group = names.KUEUE_GROUP.replace(".", "-")
-    return f"/{verb}-{group}-{VERSION}-{kind.lower()}"
+def named(kind: str) -> GroupVersionKind:
+    """The version of a kind that rules are written for."""
+    return GroupVersionKind(names.KUEUE_GROUP, VERSION, kind)
 
 
 class Request(msgspec.Struct, frozen=True, rename="camel"):
@@ -102,8 +92,8 @@ class _Review(msgspec.Struct, frozen=True, rename="camel"):
 _REVIEW: Final = structs.decoder(_Review)
 _METADATA: Final = structs.decoder(views.Object)
 _PATHS: Final = {
-    **{mutate_path(kind): (kind, True) for kind in DEFAULTED},
-    **{validate_path(kind): (kind, False) for kind in VALIDATED},
+    **{named(kind).mutate_path(): (kind, True) for kind in DEFAULTED},
+    **{named(kind).validate_path(): (kind, False) for kind in VALIDATED},
 }
 PATHS: Final = tuple(_PATHS)
 """Every path that a `KindReviewer` answers."""
@@ -147,7 +137,7 @@ def _decode(body: bytes, content_type: str, kind: str, max_bytes: int) -> Reques
     decoding.check_envelope(review.api_version, review.kind, review.request)
     request = review.request
     assert request is not None
-    if request.kind != GroupVersionKind(names.KUEUE_GROUP, VERSION, kind):
+    if request.kind != named(kind):
         found = f"{request.kind.group}/{request.kind.version} {request.kind.kind}"
         rule = f"request is about {found}, expected {names.KUEUE_GROUP}/{VERSION} {kind}"
         raise MalformedError(decoding.BAD_REQUEST, rule, request.uid)

@@ -12,21 +12,16 @@ from admission.policy.queueing import Standing
 from admission.webhook.decoding import GroupVersionKind, Questions, Request, Review
 from admission.webhook.reviewing import Reviewer
 
-MUTATE_PATH: Final = "/mutate--v1-pod"
-VALIDATE_PATH: Final = "/validate--v1-pod"
-PATHS: Final = (MUTATE_PATH, VALIDATE_PATH)
-
-_KIND: Final = GroupVersionKind("", "v1", "Pod")
+KIND: Final = GroupVersionKind("", "v1", "Pod")
+QUESTIONS: Final = Questions(KIND, structs.decoder(Review[Pod]))
 
 
 class PodReviewer(Reviewer[Pod]):
     """Answers reviews of pods."""
 
-    questions = Questions(_KIND, structs.decoder(Review[Pod]))
-
     @override
     def decide(self, path: str, request: Request[Pod]) -> Outcome:
-        outcome = self._mutate(request) if path == MUTATE_PATH else self._validate(request)
+        outcome = self._mutate(request) if path == self.mutate_path else self._validate(request)
         if request.operation == "CREATE":
             self.metrics.placed(outcome.standing.value)
         return outcome

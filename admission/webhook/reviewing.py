@@ -23,6 +23,9 @@ class Reviewer(ABC, Generic[Object]):
     """Answers reviews of one kind; safe to use from several threads.
 
     Attributes:
+        questions: reads reviews of the kind.
+        mutate_path: where it is asked how a new object is changed.
+        validate_path: where it is asked whether an object may be stored.
         knowledge: what was last seen of the cluster.
         rules: what the installation chose.
         metrics: where reviews are counted.
@@ -30,10 +33,9 @@ class Reviewer(ABC, Generic[Object]):
         max_body_bytes: larger bodies are answered with 413.
     """
 
-    questions: Questions[Object]
-
     def __init__(
         self,
+        questions: Questions[Object],
         *,
         knowledge: Knowledge,
         rules: Rules,
@@ -41,6 +43,9 @@ class Reviewer(ABC, Generic[Object]):
         clock: Clock,
         max_body_bytes: int = decoding.MAX_BODY_BYTES,
     ) -> None:
+        self.questions = questions
+        self.mutate_path = questions.kind.mutate_path()
+        self.validate_path = questions.kind.validate_path()
         self.knowledge = knowledge
         self.rules = rules
         self.metrics = metrics

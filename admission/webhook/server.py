@@ -8,15 +8,17 @@ from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
 
 from admission.base.clock import Clock, SystemClock
 from admission.gpu import resources
+from admission.owners import integrations
 from admission.policy.knowledge import Rules
 from admission.settings import Settings
 from admission.translate import gpu_settings
-from admission.webhook import asgi, convert, decoding, jobs, kinds, metrics, pods
+from admission.webhook import asgi, convert, decoding, kinds, metrics, owners, pods
 from admission.webhook.convert import Converter
-from admission.webhook.jobs import JobReviewer
+from admission.webhook.decoding import Questions
 from admission.webhook.kinds import KindReviewer
 from admission.webhook.knowledge import WATCHED, ClusterKnowledge
 from admission.webhook.metrics import WebhookMetrics
+from admission.webhook.owners import OwnerReviewer
 from admission.webhook.pods import PodReviewer
 from admission.webhook.reviewing import Reviewer
 
@@ -60,29 +62,25 @@ def create_app(
         certificate: tells whether the API server accepts what is served; None: nobody knows.
     """
     app = Flask("gpu-admission-webhook", static_folder=None)
-    reviewer = PodReviewer(
-        knowledge=knowledge,
-        rules=rules_of(settings),
-        metrics=webhook_metrics,
-        clock=clock or SystemClock(),
-        max_body_bytes=settings.webhook.max_body_bytes,
-    )
-    _add_reviews(app, reviewer, pods.PATHS)
-    job_reviewer = JobReviewer(
-        knowledge=knowledge,
-        rules=reviewer.rules,
-        metrics=webhook_metrics,
-        clock=reviewer.clock,
-        max_body_bytes=settings.webhook.max_body_bytes,
-    )
-    _add_reviews(app, job_reviewer, jobs.PATHS)
-    kind_reviewer = KindReviewer(
-        metrics=webhook_metrics,
-        clock=reviewer.clock,
-        max_body_bytes=settings.webhook.max_body_bytes,
-    )
-    _add_reviews(app, kind_reviewer, kinds.PATHS)
-    _add_conversion(app, Converter(metrics=webhook_metrics, clock=reviewer.clock))
+    clock = clock or SystemClock()
+    rules, max_body_bytes = rules_of(settings), settings.webhook.max_body_bytes
+    reviewers: list[tuple[type[Reviewer[Any]], Questions[Any]]] = [
+        (PodReviewer, pods.QUESTIONS),
+        *((OwnerReviewer, owners.questions(held)) for held in integrations.HELD),
+    ]
+    for make, questions in reviewers:
+        reviewer = make(
+            questions,
+            knowledge=knowledge,
+            rules=rules,
+            metrics=webhook_metrics,
+            clock=clock,
+            max_body_bytes=max_body_bytes,
+        )
+        _add_reviews(app, reviewer, (reviewer.mutate_path, reviewer.validate_path))
+    of_kinds = KindReviewer(metrics=webhook_metrics, clock=clock, max_body_bytes=max_body_bytes)
+    _add_reviews(app, of_kinds, kinds.PATHS)
+    _add_conversion(app, Converter(metrics=webhook_metrics, clock=clock))
     _add_probes(app, knowledge, certificate)
     _add_metrics(app, knowledge, webhook_metrics, certificate)
     return app

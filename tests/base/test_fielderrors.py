@@ -67,3 +67,15 @@ def test_several_errors_are_distinct_and_sorted_by_path():
         "metadata.labels[b]: Required value, spec.containers[2]: Required value, "
         "spec.containers[2].b: Required value, spec.containers[10]: Required value]"
     )
+
+
+def test_a_place_in_an_object_may_be_said_as_one_in_the_object_around_it() -> None:
+    inner = FieldPath.of("metadata", "labels").key("a.b/c")
+    outer = FieldPath.of("spec", "jobs").index(1).child("template")
+    assert inner.within(outer).text == "spec.jobs[1].template.metadata.labels[a.b/c]"
+    assert inner.within(outer) == outer.child("metadata").child("labels").key("a.b/c")
+
+
+def test_a_path_is_also_a_json_pointer() -> None:
+    path = FieldPath.of("spec", "jobs").index(1).child("labels").key("a.b/c~d")
+    assert path.pointer() == "/spec/jobs/1/labels/a.b~1c~0d"

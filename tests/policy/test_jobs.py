@@ -9,8 +9,8 @@ import pytest
 
 from admission.api import views
 from admission.base import names
-from admission.policy import jobs, pods
-from admission.policy.jobs import Job
+from admission.owners.batch_job_review import Job
+from admission.policy import owners, pods
 from admission.policy.knowledge import Context, Rules
 from admission.policy.pods import Outcome
 from admission.policy.queueing import Standing
@@ -73,7 +73,7 @@ def mutate(
     context: Context = CONTEXT,
     rules: Rules = RULES,
 ) -> Outcome:
-    return jobs.mutate(msgspec.convert(document, Job), context, rules, cluster)
+    return owners.mutate(msgspec.convert(document, Job), context, rules, cluster)
 
 
 def mutated(document: dict[str, Any], cluster: Cluster) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def validate(
 ) -> list[str]:
     before = None if old is None else msgspec.convert(old, Job)
     after = msgspec.convert(new, Job)
-    found = jobs.validate(before, after, CONTEXT, cluster or make_cluster())
+    found = owners.validate(before, after, CONTEXT, cluster or make_cluster())
     return [error.text() for error in found.errors]
 
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from admission.objects import reviewed_pod
-from admission.policy import jobs, pods, requests
-from admission.policy.jobs import Job
+from admission.owners.batch_job_review import Job
+from admission.policy import owners, pods, requests
 from admission.policy.knowledge import Context
 from tests.policy import builders
 from tests.policy.builders import Cluster
@@ -206,7 +206,7 @@ def test_more_containers_than_the_most_are_refused(member: str):
     assert [error.text() for error in outcome.errors] == [text]
     template = {"spec": {"template": pod}}
     job = msgspec.convert(template, Job)
-    outcome = jobs.mutate(job, CONTEXT, builders.RULES, plain())
+    outcome = owners.mutate(job, CONTEXT, builders.RULES, plain())
     assert [error.text() for error in outcome.errors] == [
         text.replace("spec", "spec.template.spec")
     ]

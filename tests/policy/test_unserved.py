@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from admission.base import names
-from admission.policy import jobs, pods, topology, unserved
-from admission.policy.jobs import Job
+from admission.owners.batch_job_review import Job
+from admission.policy import owners, pods, topology, unserved
 from admission.policy.knowledge import Context
 from tests.policy.builders import NOW_US, RULES, apply, make_cluster, make_pod, mutate, read
 
@@ -28,7 +28,7 @@ def judged_job(template: dict[str, Any], **labels: str) -> pods.Outcome:
     metadata = {"name": "j", "namespace": "team-a", "labels": labels}
     spec = {"template": template, "suspend": True}
     job = msgspec.convert({"metadata": metadata, "spec": spec}, Job)
-    return jobs.validate(None, job, CONTEXT, make_cluster("default"))
+    return owners.validate(None, job, CONTEXT, make_cluster("default"))
 
 
 @pytest.mark.parametrize("where", ["labels", "annotations"])

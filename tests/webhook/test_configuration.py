@@ -53,7 +53,7 @@ def of_kueues_kinds(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_a_job_that_only_its_owner_brings_here_is_created_without_an_answer():
     hooks = {hook["name"]: hook for document in make() for hook in document["webhooks"]}
-    hook = hooks[configuration.CHILD_JOB_WEBHOOK]
+    hook = hooks["mchildjob.kb.io"]
 
     assert (hook["failurePolicy"], hook["timeoutSeconds"]) == ("Ignore", 2)
     assert hook["rules"][0]["operations"] == ["CREATE"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.settings import Settings
-from admission.webhook import server
+from admission.webhook import pods, server
 from admission.webhook.metrics import WebhookMetrics
 from admission.webhook.pods import PodReviewer
 from tests.policy.builders import make_pod
@@ -17,6 +17,7 @@ from tests.webhook.reviews import FakeClock, make_review
 
 METRICS = WebhookMetrics()
 REVIEWER = PodReviewer(
+    pods.QUESTIONS,
     knowledge=reviews.make_knowledge("default"),
     rules=server.rules_of(Settings()),
     metrics=METRICS,

@@ -17,8 +17,8 @@ from admission.webhook.metrics import WebhookMetrics
 from tests.clocks import FakeClock
 from tests.policy.kinds.case import Document, identified, queue
 
-CREATE = kinds.mutate_path("ClusterQueue")
-JUDGE = kinds.validate_path("ClusterQueue")
+CREATE = kinds.named("ClusterQueue").mutate_path()
+JUDGE = kinds.named("ClusterQueue").validate_path()
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_an_update_is_not_defaulted(app: Flask, operation: str) -> None:
 
 def test_a_new_workload_is_left_as_it_is(app: Flask) -> None:
     body = review("Workload", object=identified("Workload", {"spec": {}}))
-    assert answer(app, kinds.mutate_path("Workload"), body) == {"allowed": True}
+    assert answer(app, kinds.named("Workload").mutate_path(), body) == {"allowed": True}
 
 
 def test_a_broken_rule_is_403_in_its_words(app: Flask) -> None:

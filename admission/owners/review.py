@@ -1,0 +1,101 @@
+"""What a review asks an owner that is held as a whole, and how the webhook serves its kind.
+
+Such an owner is created suspended and started when its Workload is admitted; its pods are not held
+one by one. Its pod templates may stand anywhere in it. An owner under review is the struct that
+the review is decoded into: it has the methods of `Reviewed`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import msgspec
+
+from admission.api import views
+from admission.base.fielderrors import FieldError, FieldPath
+from admission.base.patches import Operation
+from admission.objects.reviewed_pod import Pod
+from admission.owners.framework import Kind
+
+
+class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A pod template of an owner under review; made for each review, so it is a struct.
+
+    Attributes:
+        name: of the pod set that its pods are.
+        path: where it stands in the owner.
+        pod: what the pods are made from.
+        count: how many of them run at a time at most.
+        fewest: with how many of them the owner may be admitted; ``count`` without partial
+            admission.
+    """
+
+    name: str
+    path: FieldPath
+    pod: Pod
+    count: int
+    fewest: int
+
+
+class Reviewed(Protocol):
+    """An owner as it would be stored, or as it is stored."""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind it is of."""
+        ...
+
+    @property
+    def metadata(self) -> views.ObjectMeta:
+        """Its metadata."""
+        ...
+
+    def is_held(self) -> bool:
+        """Return whether it is suspended."""
+        ...
+
+    def suspend(self) -> Sequence[Operation]:
+        """Return the operations that suspend it; it is not suspended."""
+        ...
+
+    def templates(self) -> Sequence[Template]:
+        """Return its pod templates, each with a name of its own."""
+        ...
+
+    def errors(self, old: Self | None) -> list[FieldError]:
+        """Return the broken rules of its kind, besides those of every owner.
+
+        Args:
+            old: as stored so far; None when it is being created.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldKind:
+    """A kind of owners that are held as a whole.
+
+    Attributes:
+        kind: its names.
+        plural: its resource, such as ``jobs``.
+        document: what an object under review is decoded into.
+        templates: where its pod templates stand, such as ``spec.template``; ``jobs[*].template``
+            is one in each member of a list.
+        pod_makers: users that make pods from its templates; nobody else can become one of them.
+    """
+
+    kind: Kind
+    plural: str
+    document: type[Reviewed]
+    templates: tuple[str, ...]
+    pod_makers: frozenset[str]
+
+    @property
+    def group(self) -> str:
+        """The API group."""
+        return self.kind.api_version.rpartition("/")[0]
+
+    @property
+    def version(self) -> str:
+        """The version of the API that is reviewed."""
+        return self.kind.api_version.rpartition("/")[2]

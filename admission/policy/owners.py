@@ -1,0 +1,383 @@
+"""What a review of an owner that is held as a whole decides, whatever its kind.
+
+An owner with a queue is created suspended, and its pod templates ask for GPUs in the names of its
+queue, because pods of a started owner are not reviewed for that again. What differs between kinds
+is in ``owners.review``.
+Source: kueue pkg/controller/jobframework (defaults.go, validation.go).
+Differs: an owner without GPUs never goes to the default queue, and one with a template that names
+a queue leaves it to its pods (ADR 0040).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from admission.api import views
+from admission.base import fielderrors, names
+from admission.base.fielderrors import FieldError, FieldPath
+from admission.base.patches import Operation, PatchBuilder
+from admission.objects import limit_range
+from admission.objects.limit_range import LimitRange
+from admission.objects.reviewed_pod import Pod, PodSpec
+from admission.owners import integrations
+from admission.owners.review import Reviewed, Template
+from admission.policy import (
+    hints,
+    limiting,
+    metadata_rules,
+    pods,
+    queueing,
+    requests,
+    rewriting,
+    topology,
+    unserved,
+)
+from admission.policy.knowledge import Context, Knowledge, Rules
+from admission.policy.pods import Outcome
+from admission.policy.queueing import Placement, Standing
+
+_ADMITTED_PATH: Final = FieldPath.of("metadata", "annotations").key(names.WORKLOAD_ANNOTATION)
+_OF_ADMISSION: Final = frozenset(
+    {
+        names.WORKLOAD_ANNOTATION,
+        names.PODSET_LABEL,
+        names.LOCAL_QUEUE_NAME_LABEL,
+        names.CLUSTER_QUEUE_NAME_LABEL,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A pod template as its queue wants it, or why it cannot be."""
+
+    template: Template
+    pod: Pod
+    operations: tuple[Operation, ...] = ()
+    errors: tuple[FieldError, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge) -> Outcome:
+    """Prepares an owner that is being created: queue, suspension, GPU resource names.
+
+    Doing it twice equals doing it once, so the API server may ask again.
+    """
+    templates = owner.templates()
+    asked = [requests.managed_names(one.pod, rules.managed) for one in templates]
+    wants = tuple(sorted({name for wanted in asked for name in wanted}))
+    placement = _place(owner, templates, wants, context, rules, knowledge)
+    if placement.standing is Standing.REFUSED:
+        error = _refusal(placement, context, knowledge)
+        return Outcome(standing=placement.standing, errors=(error,))
+    if not placement.queue:
+        return _without_queue(owner, templates, placement, context, rules, knowledge)
+    prepared = [
+        _prepare(one, wanted, placement, context, rules, knowledge)
+        for one, wanted in zip(templates, asked, strict=True)
+    ]
+    failed = [one for one in prepared if one.errors]
+    if failed:
+        errors = fielderrors.in_order(
+            _in_template(one.template, error) for one in failed for error in one.errors
+        )
+        warnings = _warnings(failed, len(templates))
+        return Outcome(standing=placement.standing, errors=errors, warnings=tuple(warnings))
+    patch = PatchBuilder()
+    patch.merge("/metadata/labels", owner.metadata.labels, _labels(owner, placement, knowledge))
+    return Outcome(
+        standing=placement.standing,
+        operations=(
+            *_unadmitted(templates),
+            *patch.operations(),
+            *_suspension(owner),
+            *(operation for one in prepared for operation in one.operations),
+        ),
+        warnings=(
+            *_warnings(prepared, len(templates)),
+            *hints.about_queue(placement, context, knowledge),
+            *_hints(prepared, placement, context, knowledge),
+        ),
+    )
+
+
+def validate(
+    old: Reviewed | None, new: Reviewed, context: Context, knowledge: Knowledge
+) -> Outcome:
+    """Judges an owner as it would be stored.
+
+    Args:
+        old: as stored so far, of the same kind; None when it is being created.
+        new: as it would be stored, after every mutation.
+        context: what the review says besides the objects.
+        knowledge: what was last seen of the cluster.
+    """
+    templates = new.templates()
+    errors = [
+        *metadata_rules.create_errors(_as_pod(new)),
+        *(
+            _in_template(one, error)
+            for one in templates
+            for error in topology.errors(one.pod.metadata.annotations or {})
+        ),
+        *new.errors(old),
+        *_admission(old, new, templates),
+    ]
+    warnings: tuple[str, ...] = ()
+    if old is None:
+        if new.metadata.label(names.QUEUE_LABEL):
+            for one in templates:
+                errors += (_in_template(one, error) for error in unserved.errors(one.pod))
+            warnings = tuple(_without_effect(templates))
+    else:
+        has_default = queueing.has_default_queue(context.namespace, knowledge)
+        errors += metadata_rules.update_errors(
+            _as_pod(old), _as_pod(new), has_default_queue=has_default
+        )
+    return Outcome(standing=Standing.FREE, errors=fielderrors.in_order(errors), warnings=warnings)
+
+
+def is_child(owner: Reviewed) -> bool:
+    """Return whether it says that an owner that is held as a whole controls it.
+
+    Whether that one exists and has a queue, the controller finds out.
+    """
+    return integrations.of_controller(owner.metadata) is not None
+
+
+# ------------------------------------------------------------------------------------- preparing
+
+
+def _place(
+    owner: Reviewed,
+    templates: Sequence[Template],
+    wants: tuple[str, ...],
+    context: Context,
+    rules: Rules,
+    knowledge: Knowledge,
+) -> Placement:
+    """Where an owner that is being created belongs."""
+    queue = owner.metadata.label(names.QUEUE_LABEL)
+    if queueing.is_left_out(context.namespace, rules, knowledge):
+        queue = ""
+    elif not queue and _leaves_it_to_us(templates, wants):
+        if queueing.has_default_queue(context.namespace, knowledge):
+            queue = names.DEFAULT_LOCAL_QUEUE
+        elif wants and queueing.is_enforced(context.namespace, knowledge):
+            return Placement(standing=Standing.REFUSED, wants=wants)
+        elif rules.namespaces.queue_required:
+            return Placement(standing=Standing.IN_DOUBT, wants=wants)
+    standing = Standing.QUEUED if queue else Standing.FREE
+    return Placement(standing=standing, queue=queue, wants=wants)
+
+
+def _without_queue(
+    owner: Reviewed,
+    templates: Sequence[Template],
+    placement: Placement,
+    context: Context,
+    rules: Rules,
+    knowledge: Knowledge,
+) -> Outcome:
+    """One that is left alone, or suspended for its parent or until somebody gives it a queue."""
+    if placement.standing is Standing.IN_DOUBT:
+        wants, queues = ", ".join(placement.wants), queueing.advice(context, knowledge)
+        stays = f"the {owner.kind.name} stays suspended"
+        waits = f"{stays} until its label {names.QUEUE_LABEL} names {queues}"
+        return Outcome(
+            standing=placement.standing,
+            operations=(*_unadmitted(templates), *_suspension(owner)),
+            warnings=(f"its pods ask for {wants}: {waits}",),
+        )
+    operations = [*_unadmitted(templates)]
+    if is_child(owner) and not queueing.is_left_out(context.namespace, rules, knowledge):
+        was_held = owner.metadata.label(names.HELD_WITH_PARENT) == "true"
+        label = {names.HELD_WITH_PARENT: "true" if was_held or not owner.is_held() else "false"}
+        patch = PatchBuilder()
+        patch.merge("/metadata/labels", owner.metadata.labels, label)
+        operations += (*patch.operations(), *_suspension(owner))
+    return Outcome(standing=placement.standing, operations=tuple(operations))
+
+
+def _suspension(owner: Reviewed) -> Sequence[Operation]:
+    return () if owner.is_held() else owner.suspend()
+
+
+def _leaves_it_to_us(templates: Iterable[Template], wants: tuple[str, ...]) -> bool:
+    """Whether the pods ask for devices by name and name no queue of their own.
+
+    Pods that ask by claim alone are looked at one by one: only then it is known for what.
+    """
+    named = any(one.pod.metadata.label(names.QUEUE_LABEL) for one in templates)
+    return bool(wants) and not named
+
+
+def _labels(owner: Reviewed, placement: Placement, knowledge: Knowledge) -> dict[str, str]:
+    labels = {names.QUEUE_LABEL: placement.queue}
+    is_default = knowledge.workload_priority_class(pods.DEFAULT_PRIORITY_CLASS) is not None
+    if is_default and not owner.metadata.label(names.PRIORITY_CLASS_LABEL):
+        labels[names.PRIORITY_CLASS_LABEL] = pods.DEFAULT_PRIORITY_CLASS
+    return labels
+
+
+def _refusal(placement: Placement, context: Context, knowledge: Knowledge) -> FieldError:
+    advice = queueing.advice(context, knowledge)
+    where = f"namespace {context.namespace} ({names.ENFORCE_LABEL}=true)"
+    rule = f"its pods ask for {', '.join(placement.wants)}, so in {where} it must name {advice}"
+    return fielderrors.required(metadata_rules.QUEUE_PATH, rule)
+
+
+def _unadmitted(templates: Iterable[Template]) -> Iterator[Operation]:
+    """A new owner was never admitted, whatever it was copied from."""
+    for one in templates:
+        found = one.pod.metadata
+        if names.WORKLOAD_ANNOTATION not in (found.annotations or {}):
+            continue
+        for field, present in (("labels", found.labels), ("annotations", found.annotations)):
+            patch = PatchBuilder()
+            kept = {key: text for key, text in (present or {}).items() if key not in _OF_ADMISSION}
+            patch.become(f"/metadata/{field}", present, kept)
+            yield from _at_template(one, patch.operations())
+
+
+def _prepare(
+    template: Template,
+    wants: tuple[str, ...],
+    placement: Placement,
+    context: Context,
+    rules: Rules,
+    knowledge: Knowledge,
+) -> _Prepared:
+    """The template, which asks for the managed resources ``wants``, as its queue wants it."""
+    pod = template.pod
+    errors = tuple(requests.too_many(pod) or requests.errors(pod, rules.managed))
+    if errors:
+        return _Prepared(template, pod, errors=errors)
+    ranges = limit_range.read(knowledge.limit_ranges(context.namespace))
+    rewritten = rewriting.rewrite(pod, placement.queue, context, rules, knowledge, ranges)
+    if rewritten.errors:
+        return _Prepared(template, pod, errors=rewritten.errors)
+    verdict = limiting.judge(
+        _filled(pod, ranges),
+        replace(rewritten, pod=_filled(rewritten.pod, ranges)),
+        ranges,
+        knowledge.resource_quotas(context.namespace),
+        rules.catalogue,
+    )
+    if verdict.errors:
+        return _Prepared(template, pod, errors=verdict.errors, warnings=verdict.warnings)
+    patch = PatchBuilder()
+    metadata, spec = pod.metadata, pod.spec
+    patch.merge("/metadata/annotations", metadata.annotations, rewritten.annotations)
+    tolerations = pods.missing_tolerations(spec, wants, rules)
+    wire = [pods.toleration_to_wire(item) for item in tolerations]
+    patch.append("/spec/tolerations", spec.tolerations, wire)
+    rewriting.add_operations(patch, rewritten)
+    return _Prepared(
+        template,
+        rewritten.pod,
+        operations=tuple(_at_template(template, patch.operations())),
+        warnings=(*rewritten.warnings, *verdict.warnings),
+    )
+
+
+def _warnings(prepared: Iterable[_Prepared], count: int) -> Iterator[str]:
+    """Warnings about the templates, of which the owner has so many."""
+    for one in prepared:
+        yield from _named(one.template, one.warnings, count)
+
+
+def _hints(
+    prepared: Sequence[_Prepared], placement: Placement, context: Context, knowledge: Knowledge
+) -> Iterator[str]:
+    """Warnings about what the queue can never give to the pods of a template."""
+    for one in prepared:
+        found = hints.about_pod(one.pod, placement, context, knowledge, one.template.fewest)
+        yield from _named(one.template, found, len(prepared))
+
+
+def _named(template: Template, texts: Iterable[str], count: int) -> Iterator[str]:
+    """The texts with the name of the pod set, where there are several."""
+    for text in texts:
+        yield f"pod set {template.name}: {text}" if count > 1 else text
+
+
+def _filled(template: Pod, ranges: Sequence[LimitRange]) -> Pod:
+    """The pod as LimitRanger will make it: a template gets no defaults before its pods do."""
+    if not ranges:
+        return template
+    filled, _ = limit_range.fill_all(limiting.as_limit_ranger_sees(template), ranges)
+    stated = {
+        one.name: views.ResourceRequirements(
+            requests={name: amount.text for name, amount in one.requests.items()},
+            limits={name: amount.text for name, amount in one.limits.items()},
+        )
+        for one in filled.containers
+    }
+    return rewriting.with_resources(template, stated)
+
+
+def _at_template(template: Template, operations: Iterable[Operation]) -> Iterator[Operation]:
+    """Operations on a pod, at its place in the owner."""
+    pointer = template.path.pointer()
+    for operation in operations:
+        yield {**operation, "path": f"{pointer}{operation['path']}"}
+
+
+def _in_template(template: Template, error: FieldError) -> FieldError:
+    """An error of a pod, at its place in the owner."""
+    return replace(error, path=error.path.within(template.path))
+
+
+# --------------------------------------------------------------------------------------- judging
+
+
+def _as_pod(owner: Reviewed) -> Pod:
+    """The owner's metadata as those of a pod that is held back as long as it is suspended."""
+    gates = (views.SchedulingGate(name=names.ADMISSION_GATE),) if owner.is_held() else ()
+    annotations = {
+        key: value
+        for key, value in (owner.metadata.annotations or {}).items()
+        if key != names.ELASTIC_JOB and key not in topology.KEYS
+    }
+    metadata = msgspec.structs.replace(owner.metadata, annotations=annotations)
+    return Pod(metadata=metadata, spec=PodSpec(scheduling_gates=gates))
+
+
+def _without_effect(templates: Sequence[Template]) -> Iterator[str]:
+    """Warnings about what the templates ask for in vain."""
+    for one in templates:
+        for text in unserved.warnings(one.pod):
+            if text.startswith("metadata"):
+                yield f"{one.path.text}.{text}"
+            else:
+                yield from _named(one, (text,), len(templates))
+
+
+def _admission(
+    old: Reviewed | None, new: Reviewed, templates: Iterable[Template]
+) -> Iterator[FieldError]:
+    """Pods with this mark pass without a gate, so only an owner in a queue may give it to them.
+
+    The controller suspends an owner in a queue that runs without having been admitted.
+    """
+    marks = _marks(templates)
+    if not marks or (old is not None and new.metadata.label(names.QUEUE_LABEL)):
+        return
+    kept = {}
+    if old is not None and not old.metadata.label(names.QUEUE_LABEL):
+        starts = old.is_held() and not new.is_held()
+        kept = {} if starts else _marks(old.templates())
+    rule = f"is set when the {new.kind.name} is admitted: leave it out"
+    for one in templates:
+        mark = marks.get(one.name)
+        if mark and kept.get(one.name) != mark:
+            yield _in_template(one, fielderrors.forbidden(_ADMITTED_PATH, rule))
+
+
+def _marks(templates: Iterable[Template]) -> dict[str, str]:
+    """The Workloads that templates say they were admitted with, by pod set."""
+    found = {one.name: one.pod.metadata.annotation(names.WORKLOAD_ANNOTATION) for one in templates}
+    return {name: mark for name, mark in found.items() if mark}

@@ -1,0 +1,39 @@
+"""Reviews of owners that are held as a whole, of any kind."""
+
+from typing_extensions import override
+
+from admission.base import structs
+from admission.owners.review import HeldKind, Reviewed
+from admission.policy import owners
+from admission.policy.pods import Outcome
+from admission.policy.queueing import Standing
+from admission.webhook.decoding import GroupVersionKind, Questions, Request, Review
+from admission.webhook.reviewing import Reviewer
+
+
+def named(held: HeldKind) -> GroupVersionKind:
+    """The kind as reviews name it."""
+    return GroupVersionKind(held.group, held.version, held.kind.name)
+
+
+def questions(held: HeldKind) -> Questions[Reviewed]:
+    """What reads reviews about owners of a kind."""
+    # The type is known at run time only, which a checker cannot follow.
+    return Questions(named(held), structs.decoder(Review[held.document]))  # type: ignore[name-defined]
+
+
+class OwnerReviewer(Reviewer[Reviewed]):
+    """Answers reviews of owners of one kind."""
+
+    @override
+    def decide(self, path: str, request: Request[Reviewed]) -> Outcome:
+        owner, operation = request.object, request.operation
+        if owner is None or request.sub_resource or operation not in {"CREATE", "UPDATE"}:
+            return Outcome(standing=Standing.FREE)
+        context = self.context(request)
+        if path == self.validate_path:
+            old = request.old_object if operation == "UPDATE" else None
+            return owners.validate(old, owner, context, self.knowledge)
+        if operation != "CREATE":
+            return Outcome(standing=Standing.FREE)
+        return owners.mutate(owner, context, self.rules, self.knowledge)

@@ -1,0 +1,116 @@
+"""What follows from a kind that is held: reviews, webhooks, and no warning about its label."""
+
+from typing import Any
+
+import jsonpatch
+import pytest
+
+from admission.app import warnpolicies
+from admission.base import names
+from admission.base.namespaces import ManagedNamespaces
+from admission.gpu.resources import DEFAULT_MANAGED
+from admission.owners import integrations
+from admission.settings import Settings
+from admission.webhook import configuration
+from tests.owners import jobsets
+from tests.webhook import reviews
+
+MUTATE = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
+VALIDATE = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
+KIND = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "kind": "JobSet"}
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(integrations, "HELD", (*integrations.HELD, jobsets.HELD))
+
+
+def make_set(**metadata: Any) -> dict[str, Any]:
+    amounts = {"nvidia.com/gpu": "1"}
+    container = {"name": "main", "resources": {"requests": amounts, "limits": amounts}}
+    job = {"spec": {"template": {"metadata": {}, "spec": {"containers": [container]}}}}
+    return {
+        "metadata": {"name": "train", "namespace": "team-a", **metadata},
+        "spec": {"replicatedJobs": [{"name": "workers", "replicas": 2, "template": job}]},
+    }
+
+
+def hooks() -> dict[str, dict[str, Any]]:
+    config = {"url": "https://127.0.0.1:9443", "caBundle": "Q0E="}
+    made = configuration.documents(config, DEFAULT_MANAGED, ManagedNamespaces(), "controller")
+    return {hook["name"]: hook for document in made for hook in document["webhooks"]}
+
+
+def conditions(hook: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["expression"] for one in hook["matchConditions"]}
+
+
+def test_it_is_reviewed_at_paths_of_its_own() -> None:
+    client, owner = reviews.make_app().test_client(), make_set()
+    answer = reviews.post(client, MUTATE, reviews.make_review(owner, kind=KIND))
+    after = jsonpatch.apply_patch(owner, reviews.patch_of(answer))
+    assert after["spec"]["suspend"] is True
+    assert after["metadata"]["labels"] == {names.QUEUE_LABEL: "default"}
+
+    old, new = (make_set(labels={names.QUEUE_LABEL: queue}) for queue in ("a", "b"))
+    update = reviews.make_review(new, kind=KIND, operation="UPDATE", oldObject=old)
+    response = reviews.post(client, VALIDATE, update)["response"]
+    assert "field is immutable" in response["status"]["message"]
+
+
+def test_reviews_of_other_kinds_are_refused_there() -> None:
+    job = {"group": "batch", "version": "v1", "kind": "Job"}
+    client = reviews.make_app().test_client()
+    response = reviews.post(client, MUTATE, reviews.make_review({}, kind=job))["response"]
+    assert response["status"]["message"] == (
+        "request is about batch/v1 Job, expected jobset.x-k8s.io/v1alpha2 JobSet"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "operations"),
+    [
+        ("mjobset.kb.io", MUTATE, ["CREATE"]),
+        ("mchildjobset.kb.io", MUTATE, ["CREATE"]),
+        ("vjobset.kb.io", VALIDATE, ["CREATE", "UPDATE"]),
+    ],
+)
+def test_webhooks_send_it_there(name: str, path: str, operations: list[str]) -> None:
+    hook = hooks()[name]
+    assert hook["clientConfig"]["url"] == f"https://127.0.0.1:9443{path}"
+    assert hook["rules"] == [
+        {
+            "apiGroups": ["jobset.x-k8s.io"],
+            "apiVersions": ["v1alpha2"],
+            "operations": operations,
+            "resources": ["jobsets"],
+            "scope": "Namespaced",
+        }
+    ]
+
+
+def test_webhooks_look_at_each_of_its_pod_templates() -> None:
+    expression = conditions(hooks()["mjobset.kb.io"])["concerns-us"]
+    assert "object.spec.replicatedJobs.exists(m, " in expression
+    assert "m.template.spec.template.spec.containers.exists(c, " in expression
+    assert "size(object.spec.replicatedJobs) > 500" in expression
+
+
+def test_owners_of_every_kind_are_sent_when_it_controls_them() -> None:
+    for name in ("mchildjob.kb.io", "mchildjobset.kb.io"):
+        expression = conditions(hooks()[name])["has-a-job-as-its-controller"]
+        assert "o.kind == 'Job' && o.apiVersion == 'batch/v1'" in expression
+        assert "o.kind == 'JobSet' && o.apiVersion == 'jobset.x-k8s.io/v1alpha2'" in expression
+
+
+def test_nobody_is_warned_that_its_queue_label_is_not_read() -> None:
+    (policy,) = (
+        one
+        for one in warnpolicies.documents(Settings())
+        if one["metadata"]["name"] == warnpolicies.OWNERS_POLICY
+        and one["kind"] == "ValidatingAdmissionPolicy"
+    )
+    rules = policy["spec"]["matchConstraints"]["resourceRules"]
+    groups = [group for rule in rules for group in rule["apiGroups"]]
+    assert "jobset.x-k8s.io" not in groups
+    assert "ray.io" in groups

@@ -1,0 +1,245 @@
+"""A review of an owner knows no kind: one with two pod templates goes the way of a Job."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import jsonpatch
+import msgspec
+import pytest
+
+from admission.base import names
+from admission.policy import owners
+from admission.policy.knowledge import Context
+from admission.policy.pods import Outcome
+from admission.policy.queueing import Standing
+from tests.owners.jobsets import JobSet
+from tests.policy import builders
+from tests.policy.builders import NOW_US, RULES, Cluster, make_cluster
+
+CONTEXT = Context(namespace="team-a", now_us=NOW_US)
+MIG = "nvidia.com/mig-1g.10gb"
+DRIVER, WORKERS = (f"spec.replicatedJobs[{at}].template.spec.template." for at in (0, 1))
+OPERATIONS = tuple(f"/spec/replicatedJobs/{at}/template/spec/template" for at in (0, 1))
+REQUIRED = "kueue.x-k8s.io/podset-required-topology"
+PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
+
+
+def make_set(
+    driver: Mapping[str, Any] | None = None,
+    workers: Mapping[str, Any] | None = None,
+    *,
+    gpus: tuple[int, int] = (1, 1),
+    replicas: int = 2,
+    labels: Mapping[str, str] | None = None,
+    owner: str = "",
+    **spec: Any,
+) -> dict[str, Any]:
+    """A driver and its workers; the first two are metadata of their templates."""
+    jobs = [
+        {
+            "name": name,
+            "replicas": count,
+            "template": {
+                "spec": {
+                    "template": {
+                        "metadata": copy.deepcopy(dict(metadata or {})),
+                        "spec": builders.make_pod(gpus=asked)["spec"],
+                    }
+                }
+            },
+        }
+        for name, count, metadata, asked in zip(
+            ("driver", "workers"), (1, replicas), (driver, workers), gpus, strict=True
+        )
+    ]
+    metadata: dict[str, Any] = {"name": "train", "namespace": "team-a"}
+    if labels is not None:
+        metadata["labels"] = dict(labels)
+    if owner:
+        metadata["ownerReferences"] = [
+            {"apiVersion": "batch/v1", "kind": owner, "name": "p", "uid": "u", "controller": True}
+        ]
+    return {"metadata": metadata, "spec": {"replicatedJobs": jobs, **spec}}
+
+
+def in_queue(*templates: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
+    return make_set(*templates, labels={names.QUEUE_LABEL: "default"}, **changes)
+
+
+def annotated(**annotations: str) -> dict[str, Any]:
+    return {"annotations": {key.replace("__", "/"): text for key, text in annotations.items()}}
+
+
+def mutate(document: Mapping[str, Any], cluster: Cluster) -> Outcome:
+    return owners.mutate(msgspec.convert(document, JobSet), CONTEXT, RULES, cluster)
+
+
+def mutated(document: dict[str, Any], cluster: Cluster) -> dict[str, Any]:
+    outcome = mutate(document, cluster)
+    assert outcome.errors == ()
+    result: dict[str, Any] = jsonpatch.apply_patch(document, list(outcome.operations))
+    return result
+
+
+def validate(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> Outcome:
+    before = None if old is None else msgspec.convert(old, JobSet)
+    return owners.validate(before, msgspec.convert(new, JobSet), CONTEXT, make_cluster())
+
+
+def paths(outcome: Outcome) -> list[str]:
+    return [error.path.text for error in outcome.errors]
+
+
+def mig_cluster() -> Cluster:
+    flavor = builders.make_flavor("mig", product="NVIDIA-A100-SXM4-80GB", mig_profile="1g.10gb")
+    queue = builders.make_cluster_queue({"mig": {MIG: "8"}})
+    return make_cluster("default", flavors={"mig": flavor}, cluster_queues={"gpus": queue})
+
+
+# --------------------------------------------------------------------------------------- mutating
+
+
+def test_each_template_asks_for_gpus_in_the_names_of_the_queue():
+    outcome = mutate(make_set(), mig_cluster())
+    assert outcome.standing is Standing.QUEUED
+    written = [operation["path"] for operation in outcome.operations]
+    assert written[:2] == ["/metadata/labels", "/spec/suspend"]
+    for at in OPERATIONS:
+        under = [path.removeprefix(at) for path in written if path.startswith(at)]
+        assert sorted(under) == [
+            "/metadata/annotations",
+            "/spec/containers/0/resources/limits/nvidia.com~1gpu",
+            "/spec/containers/0/resources/limits/nvidia.com~1mig-1g.10gb",
+            "/spec/containers/0/resources/requests/nvidia.com~1gpu",
+            "/spec/containers/0/resources/requests/nvidia.com~1mig-1g.10gb",
+            "/spec/tolerations",
+        ]
+    assert len(written) == 2 + 2 * 6
+
+    after = mutated(make_set(), mig_cluster())
+    assert after["metadata"]["labels"] == {names.QUEUE_LABEL: "default"}
+    assert after["spec"]["suspend"] is True
+    for job in after["spec"]["replicatedJobs"]:
+        (container,) = job["template"]["spec"]["template"]["spec"]["containers"]
+        assert container["resources"]["limits"] == {MIG: "1"}
+    assert mutated(after, mig_cluster()) == after
+
+
+def test_only_the_template_that_asks_for_gpus_is_changed():
+    outcome = mutate(make_set(gpus=(0, 1)), mig_cluster())
+    written = [operation["path"] for operation in outcome.operations]
+    assert not [path for path in written if path.startswith(OPERATIONS[0])]
+    assert [path for path in written if path.startswith(OPERATIONS[1])]
+
+
+def test_a_template_that_no_flavor_can_hold_is_refused_where_it_stands():
+    large = annotated(**{names.MIG_PROFILE.replace("/", "__"): "9g.90gb"})
+    both = mutate(make_set(large, large), mig_cluster())
+    assert both.operations == ()
+    assert all(path.startswith((DRIVER, WORKERS)) for path in paths(both))
+    assert len({path[: len(DRIVER)] for path in paths(both)}) == 2
+
+    second = mutate(make_set({}, large), mig_cluster())
+    assert second.operations == ()
+    assert second.errors
+    assert all(path.startswith(WORKERS) for path in paths(second))
+
+
+def test_a_copy_of_an_admitted_owner_was_never_admitted():
+    mark = annotated(**{names.WORKLOAD_ANNOTATION.replace("/", "__"): "old", "mine": "1"})
+    after = mutated(in_queue(mark, mark, gpus=(0, 0)), make_cluster())
+    for job in after["spec"]["replicatedJobs"]:
+        metadata = job["template"]["spec"]["template"]["metadata"]
+        assert metadata["annotations"] == {"mine": "1"}
+
+
+def test_a_template_that_names_a_queue_leaves_all_of_the_owner_to_its_pods():
+    document = make_set({"labels": {names.QUEUE_LABEL: "x"}})
+    assert mutated(document, make_cluster("default")) == document
+
+
+def test_what_can_never_fit_is_said_of_its_pod_set_and_what_the_queue_lacks_once():
+    cluster = make_cluster("default", flavors={"a": builders.make_flavor("a", "A100-SXM4-80GB")})
+    quotas = {"a": {"nvidia.com/gpu": "16"}}
+    cluster.cluster_queues = {"gpus": builders.make_cluster_queue(quotas, name="gpus")}
+    (warning,) = mutate(in_queue(gpus=(8, 8), replicas=3), cluster).warnings
+    assert warning.startswith("pod set workers: Too big: asks 24 nvidia.com/gpu (3 pods of 8)")
+    missing = mutate(in_queue(), make_cluster("other")).warnings
+    assert [text.partition(" does not exist")[0] for text in missing] == [
+        'LocalQueue "team-a/default"'
+    ]
+
+
+def test_the_kind_is_named_where_a_queue_is_required():
+    rules = builders.QUEUE_REQUIRED
+    owner = msgspec.convert(make_set(), JobSet)
+    outcome = owners.mutate(owner, CONTEXT, rules, make_cluster("a"))
+    assert outcome.standing is Standing.IN_DOUBT
+    assert outcome.operations == ({"op": "add", "path": "/spec/suspend", "value": True},)
+    assert "the JobSet stays suspended until its label" in outcome.warnings[0]
+
+
+def test_one_that_a_held_owner_controls_is_held_with_it():
+    changed = mutated(make_set(gpus=(0, 0), owner="Job"), make_cluster())
+    assert changed["spec"]["suspend"] is True
+    assert changed["metadata"]["labels"] == {names.HELD_WITH_PARENT: "true"}
+    other = make_set(gpus=(0, 0), owner="CronJob")
+    assert mutated(other, make_cluster()) == other
+
+
+# ------------------------------------------------------------------------------------- validating
+
+
+def test_errors_of_templates_stand_at_their_places():
+    wrong = annotated(**{REQUIRED.replace("/", "__"): "a b"})
+    where = f"metadata.annotations[{REQUIRED}]"
+    # The second error of each is that no topology is supported.
+    assert paths(validate(in_queue(wrong, wrong))) == [
+        f"{template}{where}" for template in (DRIVER, WORKERS) for _ in range(2)
+    ]
+    assert paths(validate(in_queue({}, wrong))) == [f"{WORKERS}{where}"] * 2
+
+
+def test_warnings_of_templates_name_their_places():
+    asked = annotated(**{PREFERRED.replace("/", "__"): "rack"})
+    assert [
+        text.partition(" has no effect")[0] for text in validate(in_queue({}, asked)).warnings
+    ] == [f"{WORKERS}metadata.annotations[{PREFERRED}]"]
+    gated = in_queue()
+    driver = gated["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    driver["schedulingGates"] = [{"name": names.TOPOLOGY_GATE}]
+    (warning,) = validate(gated).warnings
+    assert warning.startswith("pod set driver: the pod waits for")
+
+
+MARK = {"annotations": {names.WORKLOAD_ANNOTATION: "w"}}
+MARK_PATH = f"metadata.annotations[{names.WORKLOAD_ANNOTATION}]"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "refused"),
+    [
+        (None, in_queue(MARK, MARK), [DRIVER, WORKERS]),
+        (make_set(), make_set({}, MARK), [WORKERS]),
+        (make_set(MARK), make_set(MARK, MARK), [WORKERS]),
+        (make_set(MARK, MARK), make_set(MARK, MARK), []),
+        (make_set(MARK, MARK, suspend=True), make_set(MARK, MARK), [DRIVER, WORKERS]),
+        (in_queue(suspend=True), in_queue(MARK, MARK), []),
+    ],
+    ids=["new", "one more", "another", "as before", "it starts", "in a queue"],
+)
+def test_only_an_owner_in_a_queue_may_mark_its_templates_as_admitted(
+    old: dict[str, Any] | None, new: dict[str, Any], refused: list[str]
+):
+    outcome = validate(new, old)
+    assert paths(outcome) == [f"{template}{MARK_PATH}" for template in refused]
+    assert all("is set when the JobSet is admitted" in e.detail for e in outcome.errors)
+
+
+def test_rules_of_the_kind_hold_besides_those_of_every_owner():
+    before = in_queue(suspend=True)
+    fewer = in_queue(suspend=True)
+    fewer["spec"]["replicatedJobs"].pop()
+    assert paths(validate(fewer, before)) == ["spec.replicatedJobs"]
+    assert paths(validate(in_queue(), make_set())) == [f"metadata.labels[{names.QUEUE_LABEL}]"]
