@@ -65,6 +65,7 @@ CLUSTER_QUEUE_NAME_LABEL: Final = "kueue.x-k8s.io/cluster-queue-name"
 # Annotations
 POD_GROUP_TOTAL_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
 ROLE_HASH: Final = "kueue.x-k8s.io/role-hash"
+POD_INDEX_SOURCE: Final = "kueue.x-k8s.io/pod-group-pod-index-label"  # names another label
 RETRIABLE_IN_GROUP: Final = "kueue.x-k8s.io/retriable-in-group"
 POD_SUSPENDING_PARENT: Final = "kueue.x-k8s.io/pod-suspending-parent"
 ADMISSION_GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"

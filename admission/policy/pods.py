@@ -26,7 +26,6 @@ from admission.policy.knowledge import Context, Knowledge, Rules
 from admission.policy.queueing import Placement, Standing
 from admission.policy.rewriting import Rewritten
 
-POD_INDEX_SOURCE: Final = f"{names.KUEUE_GROUP}/pod-group-pod-index-label"
 DEFAULT_PRIORITY_CLASS: Final = "default"
 
 _EFFECT: Final = "NoSchedule"
@@ -179,7 +178,7 @@ def _labels(pod: Pod, placement: Placement, knowledge: Knowledge) -> dict[str, s
     )
     if is_alone and is_default and not has_class:
         labels[names.PRIORITY_CLASS_LABEL] = DEFAULT_PRIORITY_CLASS
-    source = (pod.metadata.annotations or {}).get(POD_INDEX_SOURCE)
+    source = (pod.metadata.annotations or {}).get(names.POD_INDEX_SOURCE)
     if source is not None:
         labels[names.POD_GROUP_POD_INDEX_LABEL] = pod.metadata.label(source)
     return labels

@@ -15,7 +15,6 @@ OTHERS = {
 """Packages in which the names stand as literals."""
 MAKES = {
     "admission/base/conditions.py": "types of conditions are its own",
-    "admission/policy/pods.py": "the annotation that says where the index of a pod comes from",
 }
 """Modules that make a name out of a domain."""
 
