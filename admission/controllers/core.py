@@ -28,6 +28,7 @@ from admission.controllers.owners.index import Subject
 from admission.controllers.owners.jobs import Jobs
 from admission.controllers.owners.owners import Owners
 from admission.controllers.owners.pods import Pods
+from admission.controllers.pending_conditions import PendingConditions
 from admission.controllers.quarantine import Quarantine, Unreadable
 from admission.controllers.queries import Query
 from admission.controllers.queues import concerns
@@ -38,7 +39,6 @@ from admission.controllers.queues.queuestatuses import QueueStatuses
 from admission.controllers.scheduling import Scheduling
 from admission.controllers.seeing import mirrors
 from admission.controllers.seeing.mirrors import Change, Mirror
-from admission.controllers.texts import Texts
 from admission.controllers.workloads import keeping, upkeep
 from admission.controllers.workloads.authorship import ForeignReservations
 from admission.controllers.workloads.following import Following
@@ -151,7 +151,7 @@ class Core:
         self._room_at = clock.monotonic()
         self._backlog, self._following = Backlog(), Following()
         self._make_owners()
-        self._texts = Texts(
+        self._pending_conditions = PendingConditions(
             state, self._workloads, self._pods, self._explainer, self._lanes, self._pace, clock
         )
         self._effects = Effects(self._subject, self._workloads, accounting, events, clock)
@@ -253,7 +253,7 @@ class Core:
         self._statuses.collect()
         if self._pace.may_tell():
             self._statuses.send(self._pace.may_tell, self._room_at)
-        self._texts.send()
+        self._pending_conditions.send()
         metrics.WRITES_IN_FLIGHT.set(self._lanes.in_flight)
         return self._next_due_in()
 
@@ -270,7 +270,7 @@ class Core:
         self._scheduling.translate_again(stale)
         for workload in stale:
             if facts.is_pending(workload):
-                self._texts.note(facts.key(workload))
+                self._pending_conditions.note(facts.key(workload))
 
     def _weigh(self) -> None:
         """Holds quota against the GPUs that exist."""
@@ -311,7 +311,7 @@ class Core:
         self._claims.see_workload(view)
         self._scheduling.see(view)
         if facts.is_pending(view):
-            self._texts.note(key)
+            self._pending_conditions.note(key)
 
     def _tell_left_out(self, resource: Resource, view: views.Object, problem: str) -> None:
         """Says on an object that it is not taken as it is."""
@@ -353,7 +353,7 @@ class Core:
         if not self.synced:
             return
         for key in self._explainer.waits():
-            self._texts.note(key)
+            self._pending_conditions.note(key)
             self._backlog.add(key)
         concerned = concerns.test(resource, view, self._configuration)
         for key in self._workloads:
@@ -544,6 +544,9 @@ class Core:
             self._fleet.next_due_in(),
         ]  # fmt: skip
         if self._pace.may_tell():
-            absolute = (self._texts.next_due(), self._statuses.next_due(self._room_at))
+            absolute = (
+                self._pending_conditions.next_due(),
+                self._statuses.next_due(self._room_at),
+            )
             moments += [max(0.0, moment - now) for moment in absolute if moment is not None]
         return min((moment for moment in moments if moment is not None), default=None)

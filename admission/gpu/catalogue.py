@@ -3,7 +3,7 @@
 Cost is a function of (product, profile), never of the profile alone. An unknown name is an error
 that lists the known ones; nothing costs 0 by accident.
 
-Source: see ``sources`` in mig-profiles.json; product labels: k8s-device-plugin internal/lm.
+Source: see ``sources`` in gpu-models.json; product labels: k8s-device-plugin internal/lm.
 """
 
 import json
@@ -204,7 +204,7 @@ def from_document(doc: Mapping[str, Any], override: Mapping[str, Any] | None = N
 @lru_cache(maxsize=1)
 def builtin_document() -> Mapping[str, Any]:
     """The parsed table that ships with the package."""
-    text = resources.files(__package__).joinpath("mig-profiles.json").read_text("utf-8")
+    text = resources.files(__package__).joinpath("gpu-models.json").read_text("utf-8")
     parsed: Mapping[str, Any] = json.loads(text)
     return parsed
 

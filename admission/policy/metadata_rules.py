@@ -11,7 +11,7 @@ from typing import Final
 from admission.base import fielderrors, names, syntax
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.objects.reviewed_pod import Pod
-from admission.policy import gates, topology
+from admission.policy import admission_gates, topology
 from admission.policy.kinds import rules
 from admission.policy.kinds.rules import Finding, Row, Rule, Syntax
 
@@ -120,7 +120,7 @@ def _is_elastic(pod: Pod) -> bool:
 
 
 def _gates(pod: Pod) -> Iterable[FieldError]:
-    return gates.errors(pod.metadata.annotation(names.ADMISSION_GATED_BY))
+    return admission_gates.errors(pod.metadata.annotation(names.ADMISSION_GATED_BY))
 
 
 def _mismarked(pod: Pod) -> Iterable[Finding]:
@@ -231,7 +231,7 @@ def _turned_elastic(change: Change) -> Iterable[Finding]:
 
 
 def _other_gates(change: Change) -> Iterable[FieldError]:
-    return gates.update_errors(*change.annotations(names.ADMISSION_GATED_BY))
+    return admission_gates.update_errors(*change.annotations(names.ADMISSION_GATED_BY))
 
 
 def _made_retriable(change: Change) -> Iterable[Finding]:
@@ -250,7 +250,7 @@ def _other_group(change: Change) -> Iterable[Finding]:
 _INVALID: Final = ErrorType.INVALID
 
 ALWAYS: Final[tuple[Row[Pod], ...]] = (
-    Syntax("Pod 12", _gates),  # the rows of `gates.GATES`
+    Syntax("Pod 12", _gates),  # the rows of `admission_gates.GATES`
     Rule(
         "Pod 13", ErrorType.FORBIDDEN, "managed label value can only be 'true'", _mismarked
     ),
@@ -300,7 +300,7 @@ CHANGED: Final[tuple[Row[Change], ...]] = (
         "Pod 9", _INVALID, "WorkloadPriorityClass cannot be removed from a workload", _no_class
     ),
     Rule("Pod 11", _INVALID, _IMMUTABLE, _turned_elastic),
-    Syntax("Pod 12 changed", _other_gates),  # the rows of `gates.CHANGES`
+    Syntax("Pod 12 changed", _other_gates),  # the rows of `admission_gates.CHANGES`
     Rule(
         "Pod 20", ErrorType.FORBIDDEN,
         "unretriable pod group can't be converted to retriable", _made_retriable,

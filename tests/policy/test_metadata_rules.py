@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.policy import gates, metadata_rules, topology
+from admission.policy import admission_gates, metadata_rules, topology
 from tests.policy import pod_cases, rows
 from tests.policy.builders import make_cluster, make_pod, validate
 from tests.policy.kinds.case import Case
@@ -22,8 +22,8 @@ def test_a_rule_says(case: Case) -> None:
 
 
 TABLES: tuple[Any, ...] = (
-    metadata_rules.CREATED, metadata_rules.CHANGED, metadata_rules.ALWAYS, gates.GATES,
-    gates.CHANGES, topology.ANNOTATIONS, topology.LAYERS,
+    metadata_rules.CREATED, metadata_rules.CHANGED, metadata_rules.ALWAYS, admission_gates.GATES,
+    admission_gates.CHANGES, topology.ANNOTATIONS, topology.LAYERS,
 )  # fmt: skip
 ROWS = [row.id for table in TABLES for row in table]
 

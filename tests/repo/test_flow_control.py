@@ -12,7 +12,7 @@ WHOLE: Final = (
     "admission/controllers/core.py",
     "admission/controllers/queues/throttle.py",
     "admission/controllers/scheduling.py",
-    "admission/controllers/texts.py",
+    "admission/controllers/pending_conditions.py",
     *(
         tree.name(path)
         for path in tree.modules("admission")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from admission.base import names
 from admission.base.fielderrors import ErrorType, FieldError
-from admission.policy import gates
+from admission.policy import admission_gates
 from admission.policy.kinds import equality, reviews
 from admission.policy.kinds.documents import CheckState, ReclaimablePod, Workload
 from admission.policy.kinds.reviews import Review
@@ -139,7 +139,7 @@ def _gates(review: Review) -> Iterable[FieldError]:
     before, after = (
         one.metadata.annotation(names.ADMISSION_GATED_BY) for one in (review.old, review.new)
     )
-    return gates.update_errors(before, after)
+    return admission_gates.update_errors(before, after)
 
 
 _INVALID: Final = ErrorType.INVALID
@@ -156,5 +156,5 @@ RULES: Final[tuple[Row[Review], ...]] = (
         "when setting clusterName it must be one of the nominatedClusterNames",
         _unnominated_cluster,
     ),
-    Syntax("Workload 28", _gates),  # the rules of `admission.policy.gates`
+    Syntax("Workload 28", _gates),  # the rules of `admission.policy.admission_gates`
 )  # fmt: skip

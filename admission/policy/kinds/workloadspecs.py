@@ -8,7 +8,7 @@ from typing import Final
 
 from admission.base import names
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
-from admission.policy import gates
+from admission.policy import admission_gates
 from admission.policy.kinds import metadata, quantities
 from admission.policy.kinds.documents import PodSet, Resources, TopologyRequest
 from admission.policy.kinds.reviews import Review
@@ -132,7 +132,7 @@ def _variable_and_elastic(review: Review) -> Iterable[Finding]:
 
 
 def _gates(review: Review) -> Iterable[FieldError]:
-    return gates.errors(review.new.metadata.annotation(names.ADMISSION_GATED_BY))
+    return admission_gates.errors(review.new.metadata.annotation(names.ADMISSION_GATED_BY))
 
 
 _INVALID: Final = ErrorType.INVALID
@@ -156,6 +156,6 @@ RULES: Final[tuple[Row[Review], ...]] = (
         "Workload 9", _INVALID, "partial admission and elastic job cannot be used together",
         _variable_and_elastic,
     ),
-    Syntax("Workload 19", _gates),  # the rules of `admission.policy.gates`
+    Syntax("Workload 19", _gates),  # the rules of `admission.policy.admission_gates`
 )  # fmt: skip
 """Kueue's rule for the priority boost is not here: its feature gate is off."""

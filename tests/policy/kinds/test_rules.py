@@ -8,7 +8,7 @@ import pytest
 
 from admission.base import fielderrors
 from admission.base.fielderrors import FieldPath
-from admission.policy import gates
+from admission.policy import admission_gates
 from admission.policy.kinds import (
     clusterqueues,
     cohorts,
@@ -48,7 +48,7 @@ TABLES: dict[str, tuple[Any, ...]] = {
     "ClusterQueue": (clusterqueues.RULES, quotas.CLUSTER_QUEUE_QUOTAS, *GROUP_ROWS),
     "Cohort": (cohorts.RULES, quotas.COHORT_QUOTAS, *GROUP_ROWS),
     "ResourceFlavor": (flavors.RULES, flavors.TAINTS),
-    "Workload": (workloads.RULES, gates.GATES, gates.CHANGES),
+    "Workload": (workloads.RULES, admission_gates.GATES, admission_gates.CHANGES),
 }
 
 

@@ -22,7 +22,7 @@ _PAUSE_SECONDS: Final = 0.2
 """Between two texts while decisions are being written; longer while answers are slow."""
 
 
-class Texts:
+class PendingConditions:
     """Reasons that are known without a cycle, and reasons that are due to be written."""
 
     def __init__(
