@@ -139,8 +139,8 @@ class InlineAdapter:
         self._paths = paths
         largest = max(one.max_bytes for one in (limits, *paths.values()))
         self._budget = Budget(max(bytes_in_flight, largest))
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="long")
-        self._free_threads = asyncio.Semaphore(_THREADS)
+        # Apart: a slow API server must not hold up long reviews, nor these a scrape.
+        self._long, self._waiting = _Threads("long"), _Threads("waiting")
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serves one request; other protocols are refused by closing."""
@@ -168,25 +168,37 @@ class InlineAdapter:
         if received.problem or is_short:
             response.run(self._app, _environ(scope, received))
             return response
+        threads = self._waiting if body.limits.waits else self._long
         try:
             async with asyncio.timeout_at(deadline):
-                await self._free_threads.acquire()
+                await threads.free.acquire()
         except TimeoutError:
             prefix = received.body[:PREFIX_BYTES]
             late = Received(prefix, received.length, TOO_MANY, BUSY)
             response.run(self._app, _environ(scope, late))
             return response
-        loop = asyncio.get_running_loop()
-        job = loop.run_in_executor(
-            self._threads, response.run, self._app, _environ(scope, received)
-        )
-        job.add_done_callback(lambda _: self._free_threads.release())
+        job = threads.run(response.run, self._app, _environ(scope, received))
         try:
             await asyncio.shield(job)
         except asyncio.CancelledError:
             body.release_after(job)
             raise
         return response
+
+
+class _Threads:
+    """A few threads; ``free`` is acquired before one of them runs something."""
+
+    def __init__(self, name: str) -> None:
+        self.free = asyncio.Semaphore(_THREADS)
+        self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix=name)
+
+    def run(self, function: Callable[..., None], *arguments: Any) -> "asyncio.Future[None]":
+        """Run a function in a thread, which is free again at its end."""
+        loop = asyncio.get_running_loop()
+        job = loop.run_in_executor(self._executor, function, *arguments)
+        job.add_done_callback(lambda _: self.free.release())
+        return job
 
 
 class _Body:

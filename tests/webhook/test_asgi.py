@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
 from flask import Flask, Response, request
 
 from admission.webhook.asgi import RECEIVED, InlineAdapter, Limits, Received
@@ -271,3 +272,35 @@ async def post(adapter: InlineAdapter, path: str, size: int) -> None:
         "headers": [],
     }
     await adapter(described, receive, send)
+
+
+@pytest.mark.parametrize(
+    ("slow", "other"),
+    [("/review", "/metrics"), ("/metrics", "/review")],
+    ids=["long reviews", "scrapes"],
+)
+def test_what_waits_for_somebody_else_and_what_takes_long_do_not_hold_up_each_other(
+    slow: str, other: str
+) -> None:
+    sizes = {"/review": 90_000, "/metrics": 0}
+    finish = threading.Event()
+    answered = []
+
+    def app(environ: Any, start: Any) -> list[bytes]:
+        start("200 OK", [])
+        if environ["PATH_INFO"] == slow:
+            finish.wait(20)
+        answered.append((environ["PATH_INFO"], environ[RECEIVED].code))
+        return []
+
+    async def play() -> None:
+        limits = Limits(100_000, 0.5)
+        adapter = InlineAdapter(app, limits, paths={"/metrics": Limits(100_000, 0.5, waits=True)})
+        under_way = [asyncio.create_task(post(adapter, slow, sizes[slow])) for _ in range(2)]
+        await asyncio.sleep(0)
+        await post(adapter, other, sizes[other])
+        assert answered == [(other, 0)]
+        finish.set()
+        await asyncio.gather(*under_way)
+
+    asyncio.run(play())
