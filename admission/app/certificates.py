@@ -7,6 +7,7 @@ docs/adr/0080-the-leader-rotates-the-certificates.md.
 """
 
 import base64
+import ssl
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -406,6 +407,7 @@ class ServedCertificate:
         self._chain = b""
         self._ends = rotation.Ends(None, None)
         self._bundles: dict[str, bytes] = {}
+        self._unusable = ""
         self._told = ""
         self._log = logs.get("certificates")
         self._rounds = Rounds("served-certificate", self._round, self._failed)
@@ -427,14 +429,16 @@ class ServedCertificate:
         if now >= end:
             return (
                 f"the serving certificate has expired at {clocks.to_wire(end)}, so no GPU pod can "
-                f"be created; see why the controller does not renew it, or {_INSTALL}"
+                f"be created; {self._unusable or 'see why the controller does not renew it'}, or "
+                f"{_INSTALL}"
             )
         for name, bundle in self._bundles.items():
             accepted = rotation.accepted_until(self._chain, bundle)
             if accepted is None or now >= accepted:
+                advice = self._unusable or "see why the controller does not write it"
                 return (
                     f"the caBundle of {name} does not match the serving certificate, so no GPU "
-                    f"pod can be created; see why the controller does not write it, or {_INSTALL}"
+                    f"pod can be created; {advice}, or {_INSTALL}"
                 )
         return ""
 
@@ -447,7 +451,8 @@ class ServedCertificate:
         content = files.read(self._directory)
         chain = content.get(rotation.CERTIFICATE, b"")
         ends = rotation.ends(content)
-        if ends.serving is not None:
+        self._unusable = self._problem_of_files()
+        if ends.serving is not None and not self._unusable:
             self._chain, self._ends = chain, ends
         bundles: dict[str, bytes] = {}
         for resource, name in _CONFIGURATIONS:
@@ -460,6 +465,18 @@ class ServedCertificate:
                 if bundle or rotation.is_private(content):
                     bundles.setdefault(f"{resource.kind} {name}", bundle)
         self._bundles = bundles
+
+    def _problem_of_files(self) -> str:
+        """Why what the directory holds is not served; empty if it is.
+
+        What was loaded before is served on then, so this alone does not make the webhook unready.
+        """
+        found = files.CertificateFiles.of(self._directory)
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(found.certificate, found.key)
+        except OSError as error:  # also what the ssl module raises
+            return f"{self._directory} holds no pair that can be served ({error}): mend it"
+        return ""
 
     def _round(self) -> float:
         problem = ""

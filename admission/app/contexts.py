@@ -16,7 +16,8 @@ Stamp = tuple[int, int, int]
 class ContextCache:
     """The TLS context of a certificate that may be renewed while it is in use.
 
-    A pair that cannot be loaded, because only half of it is written yet, leaves the old one.
+    A pair that cannot be loaded, because only half of it is written yet, leaves the old one. If it
+    is still so at the next connection, that is logged once.
     """
 
     def __init__(
@@ -39,7 +40,8 @@ class ContextCache:
         self._require_client = require_client
         self._lock = threading.Lock()
         self._stamps: tuple[Stamp, Stamp, str] | None = None
-        self._refused: tuple[Stamp, Stamp, str] | None = None
+        self._refused: tuple[tuple[Stamp, Stamp, str] | None, str] | None = None
+        self._told = self._refused
         self._context: ssl.SSLContext | None = None
 
     def front(self) -> ssl.SSLContext:
@@ -80,13 +82,16 @@ class ContextCache:
                 if stamps != self._stamps or self._context is None:
                     self._context = self._load()
                     self._stamps = stamps
+                self._refused = self._told = None
             except OSError as error:  # also what the ssl module raises
                 if self._context is None:
                     raise
                 # Somebody may be between writing the key and the certificate.
-                if self._refused == stamps:
+                refused = (stamps, str(error))
+                if refused == self._refused and refused != self._told:
                     _log.warning("certificate_not_loaded", error=str(error))
-                self._refused = stamps
+                    self._told = refused
+                self._refused = refused
             return self._context
 
     def _load(self) -> ssl.SSLContext:

@@ -311,6 +311,30 @@ def test_a_webhook_whose_certificate_no_bundle_trusts_is_not_ready(outside: Worl
     assert f"caBundle of MutatingWebhookConfiguration {name} does not match" in served.unready()
 
 
+def test_files_that_cannot_be_served_are_told_with_readiness_only_once_what_is_served_ends(
+    outside: World,
+) -> None:
+    served = ServedCertificate(outside.api, outside.directory, outside.clock)
+    served.step()
+    (outside.directory / "tls.crt").write_text("garbage")
+    served.step()
+    assert served.unready() == ""
+    outside.clock.advance(365 * DAY)
+    served.step()
+    assert "the serving certificate has expired at 2027-01-01T00:00:00Z" in served.unready()
+    assert f"{outside.directory} holds no pair that can be served" in served.unready()
+
+
+def test_a_certificate_without_its_key_is_not_taken_for_what_is_served(outside: World) -> None:
+    served = ServedCertificate(outside.api, outside.directory, outside.clock)
+    served.step()
+    other = authority.issue_authority(outside.clock.now())
+    serving = authority.issue_serving(other, HOSTS, outside.clock.now())
+    (outside.directory / "tls.crt").write_bytes(serving.certificate_pem())
+    served.step()
+    assert served.unready() == ""
+
+
 def test_without_webhook_configurations_nothing_has_to_match(outside: World) -> None:
     for resource in (resources.MUTATING_WEBHOOKS, resources.VALIDATING_WEBHOOKS):
         outside.api.delete(resource, cabundles.NAMES[resource][0])

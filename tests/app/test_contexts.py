@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from admission.app.contexts import ContextCache
 from certs import files
@@ -37,3 +38,31 @@ def test_a_file_of_authorities_that_becomes_empty_changes_nothing(pair: Certific
 
 def test_without_authorities_nobody_is_asked_for_a_certificate(pair: CertificateFiles) -> None:
     assert ContextCache(pair).current().verify_mode is ssl.CERT_NONE
+
+
+def test_a_pair_that_cannot_be_loaded_is_told_once_until_it_changes(
+    pair: CertificateFiles,
+) -> None:
+    good = pair.certificate.read_bytes()
+    contexts = ContextCache(pair)
+    first = contexts.current()
+    with capture_logs() as logged:
+        pair.certificate.write_text("garbage")
+        contexts.current()
+        assert logged == []  # somebody may be between writing the key and the certificate
+        assert [contexts.current() for _ in range(10)] == [first] * 10
+        assert [line["event"] for line in logged] == ["certificate_not_loaded"]
+        pair.certificate.write_text("other garbage")
+        for _ in range(10):
+            contexts.current()
+        assert len(logged) == 2
+        pair.certificate.unlink()
+        for _ in range(10):
+            contexts.current()
+        assert len(logged) == 3
+        pair.certificate.write_bytes(good)
+        contexts.current()
+        pair.certificate.unlink()
+        for _ in range(10):
+            contexts.current()
+        assert len(logged) == 4
