@@ -3,8 +3,9 @@
 (a) one pod on an idle cluster; (b) 1,000 pods at once over 4 queues of 100 GPUs, 500 ms each;
 (c) the yardstick of (b): a bare loop with the same writes, without quota or webhook; (d) reviews;
 (e) 15,000 Workloads made by hand over 30 queues, no webhook registered; ``engine`` the scheduling
-cycles alone; ``recovery`` how long nobody is admitted after a failure. Each figure is the median
-of the runs; of ``recovery`` all are given.
+cycles alone; ``recovery`` how long nobody is admitted after a failure; ``stall`` what one client
+can take from the others. Each figure is the median of the runs; of ``recovery`` and ``stall`` all
+runs are given, too.
 """
 
 import argparse
@@ -17,14 +18,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.bench import recovery, report
+from tests.bench import recovery, report, stall
 from tests.bench.figures import Figures
 from tests.bench.handmade import Handmade
 from tests.bench.parts import Bench
 from tests.bench.stage import Stage
 from tests.controlplane.cluster import Cluster
 
-PARTS: Final = ("a", "b", "c", "d", "e", "engine", "recovery")
+PARTS: Final = ("a", "b", "c", "d", "e", "engine", "recovery", "stall")
 _ON_ONE_STAGE: Final = frozenset({"a", "b", "c", "bc", "d"})
 _RUNS: Final = 3
 
@@ -48,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found["engine"] = _engine()
     if "recovery" in wanted:
         found["recovery"] = recovery.measure(options.runs or _RUNS, _say)
+    if "stall" in wanted:
+        found["stall"] = stall.measure(options.runs or _RUNS, _say)
     print(json.dumps(found, indent=2) if options.json else report.text(found))
     return 0
 

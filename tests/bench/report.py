@@ -14,6 +14,7 @@ TITLES: Final = {
     "e": "(e) Workloads made by hand, 5 cohorts of 6 queues",
     "engine": "(engine) scheduling cycles alone",
     "recovery": "(recovery) until somebody is admitted again after a failure, in seconds",
+    "stall": "(stall) what one client can take from the others",
 }
 _NAME_WIDTH: Final = 44
 

@@ -16,7 +16,7 @@ _HEAD_END: Final = b"\r\n\r\n"
 def connect(port: int, ca_file: Path) -> ssl.SSLSocket:
     """A TLS connection to a server on 127.0.0.1."""
     context = ssl.create_default_context(cafile=str(ca_file))
-    plain = socket.create_connection(("127.0.0.1", port), timeout=60)
+    plain = socket.create_connection(("127.0.0.1", port), timeout=300)
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return context.wrap_socket(plain, server_hostname="127.0.0.1")
 
