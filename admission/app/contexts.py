@@ -41,7 +41,7 @@ class ContextCache:
         self._lock = threading.Lock()
         self._stamps: tuple[Stamp, Stamp, str] | None = None
         self._refused: tuple[tuple[Stamp, Stamp, str] | None, str] | None = None
-        self._told = self._refused
+        self._told: tuple[tuple[Stamp, Stamp, str] | None, str] | None = None
         self._context: ssl.SSLContext | None = None
 
     def front(self) -> ssl.SSLContext:
