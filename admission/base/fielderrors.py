@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Final, Self
 
 from admission.base import patches
@@ -46,7 +47,13 @@ class FieldPath:
 
     def pointer(self) -> str:
         """The path as a JSON pointer: ``/metadata/labels/kueue.x-k8s.io~1queue-name``."""
-        return patches.pointer(*(name if named else at for named, at, name in self.order))
+        return _pointer(self.order)
+
+
+@lru_cache(maxsize=256)
+def _pointer(order: tuple[_Step, ...]) -> str:
+    """The JSON pointer of a path; kept, as each review of an owner asks for the same few."""
+    return patches.pointer(*(name if is_named else at for is_named, at, name in order))
 
 
 class ErrorType(Enum):

@@ -60,49 +60,44 @@ def held(
         context: its namespace.
         knowledge: what was last seen of the cluster.
     """
-    return (
-        *about_queue(placement, context, knowledge),
-        *about_pod(pod, placement, context, knowledge),
-    )
+    queue, texts = about_queue(placement, context, knowledge)
+    return texts if queue is None else (*texts, *about_pod(pod, queue, knowledge))
 
 
-def about_queue(placement: Placement, context: Context, knowledge: Knowledge) -> Iterator[str]:
-    """Why whatever waits in the queue is not admitted; arguments as of `held`."""
+def about_queue(
+    placement: Placement, context: Context, knowledge: Knowledge
+) -> tuple[views.ClusterQueue | None, tuple[str, ...]]:
+    """The ClusterQueue of a queue, if it can be reached, and why it admits nothing."""
     if not placement.queue or not knowledge.synced:
-        return
+        return None, ()
     local_queue = knowledge.local_queue(context.namespace, placement.queue)
     if local_queue is None:
-        yield _missing_local_queue(placement.queue, context, knowledge)
-        return
+        return None, (_missing_local_queue(placement.queue, context, knowledge),)
     shown = f'LocalQueue "{context.namespace}/{placement.queue}"'
     if local_queue.spec.stop_policy != "None":
-        yield f"{shown} is stopped: the pod waits until it is started again"
-        return
+        return None, (f"{shown} is stopped: the pod waits until it is started again",)
     name = local_queue.spec.cluster_queue
     queue = knowledge.cluster_queue(name)
     if queue is None:
         rule = "which does not exist: the pod waits until it is created"
-        yield f'{shown} points to ClusterQueue "{name}", {rule}'
-        return
-    yield from _not_served(queue, context, knowledge)
-    yield from _about_cluster_queue(queue, knowledge)
+        return None, (f'{shown} points to ClusterQueue "{name}", {rule}',)
+    return queue, (
+        *_not_served(queue, context, knowledge),
+        *_about_cluster_queue(queue, knowledge),
+    )
 
 
 def about_pod(
-    pod: Pod, placement: Placement, context: Context, knowledge: Knowledge, count: int = 1
+    pod: Pod, queue: views.ClusterQueue, knowledge: Knowledge, count: int = 1
 ) -> Iterator[str]:
     """What the queue has no quota for, and what is more than it can ever give.
 
     Args:
         pod: as it will be stored.
-        placement: its queue.
-        context: its namespace.
+        queue: where it waits.
         knowledge: what was last seen of the cluster.
         count: how many such pods must be admitted together.
     """
-    queue = _open_queue(placement, context, knowledge)
-    if queue is None:
-        return
     wanted = _wanted(pod)
     for resource in sorted(wanted):
         # Of GPU names ``gpu.rewrite`` has spoken.
@@ -114,18 +109,6 @@ def about_pod(
         asked = {r: count * wanted[r] for r in sorted(group.covered_resources) if r in wanted}
         if asked and not _fits_own_quota(asked, group, facts):
             yield from _too_big(asked, count, queue.metadata.name, group, knowledge)
-
-
-def _open_queue(
-    placement: Placement, context: Context, knowledge: Knowledge
-) -> views.ClusterQueue | None:
-    """The ClusterQueue of a LocalQueue that is not stopped; None where it is not known."""
-    if not placement.queue or not knowledge.synced:
-        return None
-    local_queue = knowledge.local_queue(context.namespace, placement.queue)
-    if local_queue is None or local_queue.spec.stop_policy != "None":
-        return None
-    return knowledge.cluster_queue(local_queue.spec.cluster_queue)
 
 
 def _missing_local_queue(queue: str, context: Context, knowledge: Knowledge) -> str:

@@ -87,6 +87,7 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
         return Outcome(standing=placement.standing, errors=errors, warnings=tuple(warnings))
     patch = PatchBuilder()
     patch.merge("/metadata/labels", owner.metadata.labels, _labels(owner, placement, knowledge))
+    queue, about_queue = hints.about_queue(placement, context, knowledge)
     return Outcome(
         standing=placement.standing,
         operations=(
@@ -97,8 +98,8 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
         ),
         warnings=(
             *_warnings(prepared, len(templates)),
-            *hints.about_queue(placement, context, knowledge),
-            *_hints(prepared, placement, context, knowledge),
+            *about_queue,
+            *_hints(prepared, queue, knowledge),
         ),
     )
 
@@ -117,21 +118,18 @@ def validate(
     templates = new.templates()
     errors = [
         *metadata_rules.create_errors(_as_pod(new)),
-        *(
-            _in_template(one, error)
-            for one in templates
-            for error in topology.errors(one.pod.metadata.annotations or {})
-        ),
         *new.errors(old),
         *_admission(old, new, templates),
     ]
     warnings: tuple[str, ...] = ()
-    if old is None:
-        if new.metadata.label(names.QUEUE_LABEL):
-            for one in templates:
-                errors += (_in_template(one, error) for error in unserved.errors(one.pod))
-            warnings = tuple(_without_effect(templates))
-    else:
+    is_queued = old is None and bool(new.metadata.label(names.QUEUE_LABEL))
+    for one in templates:
+        found = topology.errors(one.pod.metadata.annotations or {})
+        if is_queued:
+            found += unserved.errors(one.pod)
+            warnings += _without_effect(one, len(templates))
+        errors += [_in_template(one, error) for error in found]
+    if old is not None:
         has_default = queueing.has_default_queue(context.namespace, knowledge)
         errors += metadata_rules.update_errors(
             _as_pod(old), _as_pod(new), has_default_queue=has_default
@@ -290,18 +288,19 @@ def _warnings(prepared: Iterable[_Prepared], count: int) -> Iterator[str]:
 
 
 def _hints(
-    prepared: Sequence[_Prepared], placement: Placement, context: Context, knowledge: Knowledge
+    prepared: Sequence[_Prepared], queue: views.ClusterQueue | None, knowledge: Knowledge
 ) -> Iterator[str]:
     """Warnings about what the queue can never give to the pods of a template."""
+    if queue is None:
+        return
     for one in prepared:
-        found = hints.about_pod(one.pod, placement, context, knowledge, one.template.fewest)
+        found = hints.about_pod(one.pod, queue, knowledge, one.template.fewest)
         yield from _named(one.template, found, len(prepared))
 
 
-def _named(template: Template, texts: Iterable[str], count: int) -> Iterator[str]:
+def _named(template: Template, texts: Iterable[str], count: int) -> Iterable[str]:
     """The texts with the name of the pod set, where there are several."""
-    for text in texts:
-        yield f"pod set {template.name}: {text}" if count > 1 else text
+    return (f"pod set {template.name}: {text}" for text in texts) if count > 1 else texts
 
 
 def _filled(template: Pod, ranges: Sequence[LimitRange]) -> Pod:
@@ -346,14 +345,15 @@ def _as_pod(owner: Reviewed) -> Pod:
     return Pod(metadata=metadata, spec=PodSpec(scheduling_gates=gates))
 
 
-def _without_effect(templates: Sequence[Template]) -> Iterator[str]:
-    """Warnings about what the templates ask for in vain."""
-    for one in templates:
-        for text in unserved.warnings(one.pod):
-            if text.startswith("metadata"):
-                yield f"{one.path.text}.{text}"
-            else:
-                yield from _named(one, (text,), len(templates))
+def _without_effect(template: Template, count: int) -> tuple[str, ...]:
+    """Warnings about what a template asks for in vain; the owner has so many templates."""
+    found: list[str] = []
+    for text in unserved.warnings(template.pod):
+        if text.startswith("metadata"):
+            found.append(f"{template.path.text}.{text}")
+        else:
+            found += _named(template, (text,), count)
+    return tuple(found)
 
 
 def _admission(
@@ -363,21 +363,19 @@ def _admission(
 
     The controller suspends an owner in a queue that runs without having been admitted.
     """
-    marks = _marks(templates)
-    if not marks or (old is not None and new.metadata.label(names.QUEUE_LABEL)):
+    marked = [one for one in templates if _mark(one)]
+    if not marked or (old is not None and new.metadata.label(names.QUEUE_LABEL)):
         return
-    kept = {}
+    kept: dict[str, str] = {}
     if old is not None and not old.metadata.label(names.QUEUE_LABEL):
         starts = old.is_held() and not new.is_held()
-        kept = {} if starts else _marks(old.templates())
+        kept = {} if starts else {one.name: _mark(one) for one in old.templates()}
     rule = f"is set when the {new.kind.name} is admitted: leave it out"
-    for one in templates:
-        mark = marks.get(one.name)
-        if mark and kept.get(one.name) != mark:
+    for one in marked:
+        if kept.get(one.name) != _mark(one):
             yield _in_template(one, fielderrors.forbidden(_ADMITTED_PATH, rule))
 
 
-def _marks(templates: Iterable[Template]) -> dict[str, str]:
-    """The Workloads that templates say they were admitted with, by pod set."""
-    found = {one.name: one.pod.metadata.annotation(names.WORKLOAD_ANNOTATION) for one in templates}
-    return {name: mark for name, mark in found.items() if mark}
+def _mark(template: Template) -> str:
+    """The Workload with which a template says that it was admitted; empty without one."""
+    return template.pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
