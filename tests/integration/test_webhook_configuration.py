@@ -14,12 +14,14 @@ import pytest
 from typing_extensions import override
 
 from admission.base.clock import SystemClock
+from admission.owners import integrations
 from admission.settings import GpuSettings
 from admission.webhook import configuration
 from certs import files
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
+from tests.owners import jobsets
 
 pytestmark = pytest.mark.controlplane
 
@@ -316,6 +318,20 @@ def test_only_jobs_with_a_queue_or_gpus_are_reviewed(
     assert recorder.take() == (JOB_PATHS if is_reviewed else [])
     cluster.api.patch(f"{jobs}/{created['metadata']['name']}", {"spec": {"parallelism": 2}})
     assert recorder.take() == (JOB_PATHS[1:] if is_reviewed else [])
+
+
+def test_expressions_about_pod_templates_in_a_list_are_accepted(
+    cluster: Cluster, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(integrations, "HELD", (*integrations.HELD, jobsets.HELD))
+    found = set()
+    for document in documents(recorder):
+        query = "fieldManager=test&fieldValidation=Strict&force=true&dryRun=All"
+        stored = cluster.api.patch(
+            f"{path_of(document)}?{query}", document, "application/apply-patch+yaml"
+        )
+        found |= {hook["name"] for hook in stored["webhooks"]}
+    assert {"mjobset.kb.io", "vjobset.kb.io", "mchildjobset.kb.io"} <= found
 
 
 JUDGED = [
