@@ -12,8 +12,6 @@ from typing_extensions import override
 from admission.api import views
 from admission.base import names
 
-"""Reason of the end of a Workload whose owner contradicts its assignment."""
-
 _MAX_LABEL: Final = 63
 
 

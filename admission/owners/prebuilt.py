@@ -42,7 +42,7 @@ class Named:
 
 
 def key_of(owner: views.Object) -> WorkloadKey | None:
-    """Return the identity of the Workload that an owner names; None or None if it names none."""
+    """Return the identity of the Workload that an owner names; or None if it names none."""
     metadata, key = owner.metadata, names.PREBUILT_WORKLOAD
     name = metadata.annotation(key) or metadata.label(key)
     return WorkloadKey(metadata.namespace, name) if name else None

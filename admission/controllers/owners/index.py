@@ -98,6 +98,8 @@ class OwnerIndex(Generic[View, Document]):
 
     def naming(self, named: WorkloadKey) -> tuple[WorkloadKey, ...]:
         """Return the keys to look at of owners that name a Workload, which is here now or gone."""
+        if self._workloads.get(named) is not None:
+            self.drop_document(named)
         found = self._naming.owners(named)
         for key in found:
             self._workloads.doubt_absence(key)
@@ -116,11 +118,11 @@ class OwnerIndex(Generic[View, Document]):
             Its parts; None for an old sight, and for an object without our label.
         """
         key = self._kind.key_of(found)
-        if not self._kind.includes(found.metadata):
-            self.lose(found)
-            return None
         before = self._views.get(key)
         if before is not None and version(found) <= version(before):
+            return None
+        if not self._kind.includes(found.metadata):
+            self.lose(found)
             return None
         view = self._integration.view(found)
         if not self._views.put(key, view):
@@ -131,10 +133,11 @@ class OwnerIndex(Generic[View, Document]):
         self._naming.add(named, key)
         if named is not None:
             self._look_at((named,))
-        if self._has_workload(key, view) or not isinstance(found, self._integration.document):
-            self.drop_document(key)
-        else:
+        wants_workload = self._wants_workload(view) and not self._has_workload(key, view)
+        if isinstance(found, self._integration.document) and wants_workload:
             self._whole.setdefault(key, _Whole()).document = found
+        else:
+            self.drop_document(key)
         self._look_at((key,))
         return view
 
@@ -156,6 +159,10 @@ class OwnerIndex(Generic[View, Document]):
         self._workloads.doubt_absence(key)
         self._forget(key)
         self._look_at((key,))
+
+    def _wants_workload(self, view: View) -> bool:
+        owner = self._integration.owner(view)
+        return owner.is_held() and owner.finished() is None
 
     def _has_workload(self, key: WorkloadKey, owner: View) -> bool:
         named = self.named_by(owner)
@@ -191,8 +198,11 @@ class OwnerIndex(Generic[View, Document]):
 
     def drop_document(self, key: WorkloadKey) -> None:
         """Forget an owner whole: its Workload is made, or it has changed."""
-        if key in self._whole:
-            self._whole[key].document = None
+        whole = self._whole.get(key)
+        if whole is not None:
+            whole.document = None
+            if whole.named is None:
+                del self._whole[key]
 
     def named_document(self, key: WorkloadKey) -> dict[str, Any] | None:
         """Return whole the Workload that the owner of a key names, as far as it was read."""
@@ -204,6 +214,10 @@ class OwnerIndex(Generic[View, Document]):
         if self._views.get(key) is not None:
             self._whole.setdefault(key, _Whole()).named = document
 
-    def drop_whole(self, key: WorkloadKey) -> None:
-        """Forget what was read whole for an owner."""
-        self._whole.pop(key, None)
+    def drop_named(self, key: WorkloadKey) -> None:
+        """Forget whole the Workload that the owner of a key names: it has changed."""
+        whole = self._whole.get(key)
+        if whole is not None:
+            whole.named = None
+            if whole.document is None:
+                del self._whole[key]

@@ -104,6 +104,10 @@ class Owners(Generic[View, Document]):
         """Take the news that an owner is gone, or its label is; see `OwnerIndex.lose`."""
         self.index.lose(gone, for_good=for_good)
 
+    def of_namespace(self, namespace: str) -> tuple[WorkloadKey, ...]:
+        """Return the keys to look at when it may have changed whether a namespace is managed."""
+        return self.index.of_namespace(namespace)
+
     def naming(self, workload: views.Object) -> tuple[WorkloadKey, ...]:
         """Return the keys to look at when a Workload came, changed or went, besides its own."""
         named = WorkloadKey(workload.metadata.namespace, workload.metadata.name)
@@ -119,6 +123,7 @@ class Owners(Generic[View, Document]):
     def _forget(self, key: WorkloadKey) -> None:
         for keys in (self._stuck, self._stopped, self._unmarkable):
             keys.discard(key)
+        self._deleted.pop(key, None)
         self._events.forget(key)
 
     # -------------------------------------------------------------------------- what it is now
@@ -149,19 +154,19 @@ class Owners(Generic[View, Document]):
         step = self._next_step(subject)
         if owner is not None and workload is not None and not self._kind.has_condition:
             self._events.checked(key, owner, workload)
-        if workload is not None and step.step not in lifecycle.ENDS:
+        clears = step.step is Step.CLEAR_RESERVATION and self._kind.is_deleted_to_stop
+        if workload is not None and step.step not in lifecycle.ENDS and not clears:
             write = decide(key, workload)
+            is_resized = owner is not None and owner.resizes() is not None
             # without quota it follows its owner in everything
-            if write is None and owner is not None and not facts.is_pending(workload):
+            if write is None and owner and is_resized and not facts.is_pending(workload):
                 write = self._follow_labels(key, owner.view, workload)
             if write is not None:
                 return write
         if owner is not None and step.step in {Step.CREATE_WORKLOAD, *_OF_NAMED}:
             return self._without_workload(key, owner, step)
         if owner is not None and step.step is Step.FOLLOW and workload is not None:
-            write = self._follow(key, owner, workload)
-            if write is not None:
-                return write
+            return self._follow(key, owner, workload)
         if workload is not None:
             self.index.drop_document(key)
             write = self._about_workload(subject, step, workload)
@@ -186,15 +191,15 @@ class Owners(Generic[View, Document]):
     def _remove(self, workload: views.Workload) -> Write | None:
         """Delete a second Workload once, and let it go where our finalizer is on it."""
         if not workload.metadata.deletion_timestamp:
-            return self._delete(workload)
+            return self._delete(workload, is_told=True)
         step = lifecycle.remove_finalizer(self._kind, workload)
         return None if step is lifecycle.NOTHING else requests.remove_finalizer(workload)
 
-    def _delete(self, workload: views.Workload) -> Write | None:
+    def _delete(self, workload: views.Workload, *, is_told: bool) -> Write | None:
         """Delete a Workload once; it stays until its finalizer is off."""
         if self._deleted.get(facts.key(workload)) == workload.metadata.uid:
             return None
-        is_told = not self._kind.has_condition and not workload.status.is_true(conditions.FINISHED)
+        is_told = is_told and not self._kind.has_condition
         told = (events.deleted_workload(facts.key(workload).text()),) if is_told else ()
         return writes.delete_workload(workload, told)
 
@@ -288,7 +293,9 @@ class Owners(Generic[View, Document]):
         owner = subject.owner
         match step.step:
             case Step.DELETE_WORKLOAD:
-                return self._delete(workload)
+                return self._delete(
+                    workload, is_told=not workload.status.is_true(conditions.FINISHED)
+                )
             case Step.REMOVE_FINALIZER:
                 return requests.remove_finalizer(workload)
             case Step.FINISH:
@@ -393,7 +400,8 @@ class Owners(Generic[View, Document]):
             self._events.done(owner, write)
         if subject is None or owner is None:
             return
-        if outcome.result is Result.DONE and write.purpose is Purpose.DELETE_WORKLOAD:
+        is_deleted = outcome.result is Result.DONE and write.purpose is Purpose.DELETE_WORKLOAD
+        if is_deleted and subject.workload and subject.workload.metadata.uid == write.uid:
             self._deleted[key] = write.uid
         if subject.beside is None:
             self._take_answer(key, owner, outcome)
@@ -406,18 +414,21 @@ class Owners(Generic[View, Document]):
         elif write.purpose is Purpose.READ_WORKLOAD and isinstance(found, dict):
             self.index.keep_named(key, found)
         elif write.purpose is Purpose.ADOPT_WORKLOAD:
-            self.index.drop_whole(key)  # it has changed, by this write or another
+            self.index.drop_named(key)  # it has changed, by this write or another
             self._events.lacks_workload(key, owner, None)
         elif write.purpose is Purpose.MARK_OWNER and outcome.result is Result.REFUSED:
             self._unmarkable.add(own)
-        elif write.resource is self.resource and write.verb is Verb.DELETE and is_done:
+        elif self._is_about(owner, write) and write.verb is Verb.DELETE and is_done:
             self._stopped.add(own)
         if self._is_gone(owner, outcome):
             self.lose(owner, for_good=True)
 
+    def _is_about(self, owner: views.Object, write: Write) -> bool:
+        return write.resource is self.resource and write.uid == owner.metadata.uid
+
     def _is_gone(self, owner: views.Object, outcome: Outcome) -> bool:
         """Return whether an answer tells that an owner is not there, or another in its place."""
-        if outcome.write.resource is not self.resource:
+        if not self._is_about(owner, outcome.write):
             return False
         found = outcome.object
         is_other = isinstance(found, views.Object) and found.metadata.uid != owner.metadata.uid

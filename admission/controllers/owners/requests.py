@@ -79,7 +79,8 @@ def follow(
     Args:
         workload: as it is.
         owner: the owner.
-        made: the document of the Workload that would be made for the owner now.
+        made: the document of the Workload that would be made for the owner now; it has the
+            digest of the owner's pod templates as an annotation.
         events: what is told of it.
     """
     absent = ("priorityClassRef", "maximumExecutionTimeSeconds")

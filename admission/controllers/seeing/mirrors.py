@@ -95,7 +95,8 @@ class Mirror(Generic[Value]):
             if key not in listed and key not in unreadable and not _is_newer(value, version)
         ]
         for value in gone:
-            self._drop(self._known.pop(key_of(value)))
+            del self._known[key_of(value)]
+            self._drop(_as_of(value, version))
         for value in listed.values():
             self._set(value)
 
@@ -141,6 +142,14 @@ class Mirror(Generic[Value]):
         if known is not None and known.metadata.uid == value.metadata.uid:
             del self._known[key]
             self._drop(self._remembered(value))
+
+
+def _as_of(gone: views.Object, version: str) -> views.Object:
+    """Return an object with the version of the list that it is not in any more.
+
+    An answer from before that list does not bring it back.
+    """
+    return views.Object(metadata=msgspec.structs.replace(gone.metadata, resource_version=version))
 
 
 def _is_newer(value: views.Object, version: str) -> bool:
