@@ -164,6 +164,10 @@ class ControllerSettings(_Frozen):
         visibility_address: where pending workloads are served, with TLS; None for nowhere.
         secure_metrics: the pages are served with TLS, and metrics to those only whom the API
             server allows to read them.
+        release_on_deletion: the quota of a pod is free once the pod is being deleted, as in Kueue.
+            Else once the pod has ended.
+        lost_node_seconds: how long a node has to be not ready, after the grace period of a pod
+            that is being deleted on it, until the pod counts as ended.
         workloads: what is done with Workloads besides.
     """
 
@@ -174,6 +178,8 @@ class ControllerSettings(_Frozen):
     waiting_refresh_seconds: float = Field(default=30, ge=0)
     status_interval_seconds: float = Field(default=0.5, ge=0)
     outside_interval_seconds: float = Field(default=60, gt=0)
+    release_on_deletion: bool = False
+    lost_node_seconds: float = Field(default=300, ge=0)
     metrics_address: ListenAddress | None = ListenAddress(host="127.0.0.1", port=8080)
     health_address: ListenAddress | None = None
     visibility_address: ListenAddress | None = None

@@ -102,6 +102,15 @@ def stopped(message: str) -> Event:
     return Event(NORMAL, "Stopped", message)
 
 
+def freed_from_lost_node(node: str) -> Event:
+    """Return the event on the pod whose quota is free though nobody saw it end."""
+    note = (
+        f"Its quota is free: node {node} is lost (gone, out of service, or not ready for long), "
+        "and the pod is being deleted"
+    )
+    return Event(WARNING, "FreedFromLostNode", note)
+
+
 def suspended_child() -> Event:
     """Return the event on the Job that is suspended until the Job above it is admitted."""
     return Event(NORMAL, "Suspended", "Kueue managed child job suspended")

@@ -161,7 +161,9 @@ class Core:
         """Prepare the owners of each kind that is served."""
         common = (self._workloads, self._configuration, self._events, self._clock)
         look_at = self._backlog.add_all
-        self._pods = Pods(*common, look_at, self._fleet, self._claims, self._timers)
+        self._pods = Pods(
+            *common, look_at, self._fleet, self._claims, self._timers, self._settings
+        )
         self._jobs = Jobs(*common, look_at)
         special: dict[Kind, Owners[Any, Any]] = {
             batch_job.KIND: self._jobs,
@@ -237,6 +239,8 @@ class Core:
             return None
         self._recharge()
         self._weigh()
+        for node in sorted(self._fleet.lost_nodes.take_changed()):
+            self._backlog.add_all(self._pods.on_node(node))
         self._scheduling.reprice()
         if self._taking_over or self._foreign.is_late:
             self._take_back()
@@ -260,7 +264,7 @@ class Core:
     def _recharge(self) -> None:
         """Counts Workloads anew that are charged for other things than before."""
         if self._claims.take_changed():
-            self._look_at_stuck()
+            self._backlog.add_all(self._pods.take_stuck())
         is_stale, keys = self._charges.take_stale(), self._claims.take_stale()
         if is_stale is None and not keys:
             return
@@ -348,6 +352,9 @@ class Core:
 
     def _configuration_changed(self, resource: Resource, view: views.Object) -> None:
         """Looks again at every Workload that may be concerned, and at why others wait."""
+        if resource is resources.PRIORITY_CLASSES:
+            self._look_at_stuck()
+            return
         self._scheduling.changed()
         self._prices.changed(resource, view)
         if not self.synced:
@@ -365,7 +372,7 @@ class Core:
         self._look_at_stuck()
         if resource is resources.NAMESPACES and self._configuration.managed.requirements:
             for owners in self._owners:
-                self._backlog.add_all(owners.index.of_namespace(view.metadata.name))
+                self._backlog.add_all(owners.of_namespace(view.metadata.name))
 
     def _take_back(self) -> None:
         """Takes back what two leaders gave away twice; a new leader looks at every Workload once.

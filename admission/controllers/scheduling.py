@@ -1,6 +1,7 @@
 """Runs scheduling cycles and remembers each decision until it is written."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 from admission.api import views
@@ -20,6 +21,7 @@ from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.engine import decisions, model
 from admission.objects import facts
 from admission.obs import logs
+from admission.owners import integrations
 from admission.state import overcommitment
 from admission.state.world import State
 from admission.translate import workloads as translate_workloads
@@ -140,7 +142,7 @@ class Scheduling:
             if facts.is_pending(view):
                 self._explainer.tell(_misconfigured(key, str(error)), self._clock.monotonic())
             return
-        self._put(key, workload)
+        self._put(key, _charged(workload, view))
 
     def _log_unreadable(self, what: str, key: WorkloadKey, error: ValueError) -> None:
         self._log.error(what, namespace=key.namespace, name=key.name, error=str(error))
@@ -323,6 +325,18 @@ class Scheduling:
 def _asked(workload: model.Workload) -> tuple[object, ...]:
     """What an admission was decided for."""
     return workload.pod_sets, workload.queue, workload.invalid
+
+
+def _charged(workload: model.Workload, view: views.Workload) -> model.Workload:
+    """Return the workload as it is charged: a deactivated one too, while its owner may run.
+
+    Its owner is stopped, and the reservation is cleared then. Nobody clears that of a Workload
+    without an owner (ADR 0116).
+    """
+    holds = workload.reservation is not None and not workload.finished
+    if workload.active or not holds or not integrations.owns(view):
+        return workload
+    return replace(workload, active=True)
 
 
 def _misconfigured(key: WorkloadKey, message: str) -> decisions.Wait:

@@ -136,6 +136,10 @@ class Owner(Protocol):
         """Return whether pods of a held owner still run."""
         ...
 
+    def is_ending(self) -> bool:
+        """Return whether it is being deleted while its pods may still run."""
+        return False
+
     def is_ready(self) -> bool:
         """Return whether all its pods are ready, or have succeeded."""
         ...
@@ -253,7 +257,8 @@ class Integration(Generic[View, Document]):
             ``msgspec.ValidationError`` where the object is not one of its kind.
         owner: returns an object as an owner.
         build: returns the document of its Workload from the object, the same whole, the priority
-            classes and the keys of the labels that the Workload takes over. Raises
+            classes and the keys of the labels that the Workload takes over. Of an owner that
+            `Resizes` it has the annotation ``names.TEMPLATE_DIGEST``. Raises
             ``MissingPriorityClassError``.
         adopt: returns the changes with which a Workload becomes that of an owner that names it,
             from the owner, the same whole, and the Workload whole. None if the Workload asks for

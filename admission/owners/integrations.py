@@ -14,6 +14,11 @@ HELD: Final[tuple[HeldKind, ...]] = (batch_job_review.HELD,)
 """Those that are held as a whole: reviews of them, webhooks and roles follow from these rows."""
 
 
+def owns(workload: views.Workload) -> bool:
+    """Return whether a Workload was made for an owner of a kind that is served, or adopted."""
+    return any(one.kind.owns(workload) for one in INTEGRATIONS)
+
+
 def of_controller(metadata: views.ObjectMeta) -> HeldKind | None:
     """Return the kind of the owner that an object names as its controller, if it is held.
 

@@ -54,7 +54,6 @@ ENDS: Final = frozenset(
         Step.DELETE_WORKLOAD,
         Step.REMOVE_FINALIZER,
         Step.FINISH,
-        Step.CLEAR_RESERVATION,
     }
 )
 """Steps that no decision and no upkeep may delay."""
@@ -131,6 +130,8 @@ def _next_step(owner: Owner, workload: views.Workload | None) -> Next:
         return _without_workload(owner)
     if workload.status.is_true(conditions.FINISHED):
         return remove_finalizer(owner.kind, workload)
+    if owner.is_ending():
+        return NOTHING  # its quota is held until its pods have ended
     end = owner.finished()
     if end is not None:
         return _of_ended_owner(owner, workload, end)
@@ -149,7 +150,7 @@ def _of_ended_owner(owner: Owner, workload: views.Workload, end: Text) -> Next:
 
 
 def _without_workload(owner: Owner) -> Next:
-    if owner.finished() is not None:
+    if owner.finished() is not None or owner.is_ending():
         return NOTHING
     if not owner.is_held():
         missing = owner.missing_workload()
@@ -190,7 +191,11 @@ def _of_running(owner: Owner, workload: views.Workload) -> Next:
         return _FOLLOW if differs(owner.view, workload) else NOTHING
     if resizes.has_other_count(workload):
         return _NO_MATCH
-    more = reclaims is not None and _reclaimable(reclaims, workload) > _reclaimed(workload)
+    if reclaims is None:
+        return NOTHING
+    known = _reclaimed(workload)
+    counts = reclaims.reclaimable(workload).items()
+    more = any(count > known.get(name, 0) for name, count in counts)
     return Next(Step.RECLAIM) if more else NOTHING
 
 
@@ -252,13 +257,13 @@ def _is_held(kind: Kind, workload: views.Workload) -> bool:
     return kind.holds_workload and names.RESOURCE_IN_USE in finalizers
 
 
-def _reclaimable(owner: Reclaims, workload: views.Workload) -> int:
-    return sum(owner.reclaimable(workload).values())
+def _reclaimable(owner: Reclaims, workload: views.Workload) -> dict[str, int]:
+    return {name: count for name, count in owner.reclaimable(workload).items() if count}
 
 
-def _reclaimed(workload: views.Workload) -> int:
-    """Return how many pods the Workload says are reclaimable."""
-    return sum(one.count for one in workload.status.reclaimable_pods or ())
+def _reclaimed(workload: views.Workload) -> dict[str, int]:
+    """Return how many pods of each pod set the Workload says are reclaimable, by its name."""
+    return {one.name: one.count for one in workload.status.reclaimable_pods or () if one.count}
 
 
 # ------------------------------------------------------------- owners that name their Workload
@@ -266,7 +271,7 @@ def _reclaimed(workload: views.Workload) -> int:
 
 def _before_adoption(owner: Owner, named: views.Workload | None) -> Next:
     """Return the next step of an owner that has not adopted the Workload that it names."""
-    if owner.finished() is not None:
+    if owner.finished() is not None or owner.is_ending():
         return NOTHING
     if named is not None and prebuilt.is_adopted(named, owner.view):
         return NOTHING
@@ -297,7 +302,7 @@ def _adopted(owner: Owner, workload: views.Workload) -> Next:
     if workload.status.is_true(conditions.FINISHED):
         is_left = is_over or (is_leaving and not owner.kind.holds_workload)
         return step if is_left or step.step is not Step.NOTHING else _with_ended(owner)
-    if is_over or is_leaving:
+    if is_over or is_leaving or owner.is_ending():
         return step
     if not owner.stands_for(workload):
         return _OUT_OF_SYNC

@@ -43,9 +43,15 @@ _READY: Final = "Ready"
 
 @dataclass(frozen=True, slots=True)
 class PodOwner(Owner, Terminates):
-    """A single pod."""
+    """A single pod.
+
+    Attributes:
+        view: the pod.
+        ending: see `is_ending`.
+    """
 
     view: views.Pod
+    ending: bool = False
 
     @property
     @override
@@ -70,9 +76,13 @@ class PodOwner(Owner, Terminates):
         return is_ready(self.view)
 
     @override
+    def is_ending(self) -> bool:
+        return self.ending
+
+    @override
     def finished(self) -> Text | None:
         if self.view.metadata.deletion_timestamp:
-            return conditions.OWNER_NOT_FOUND
+            return None if self.ending else conditions.OWNER_NOT_FOUND
         if not is_terminal(self.view):
             return None
         status = self.view.status
@@ -121,6 +131,12 @@ def is_gated(pod: views.Pod) -> bool:
 def is_terminal(pod: views.Pod) -> bool:
     """Return whether all containers have ended for good."""
     return pod.status.phase in {"Succeeded", "Failed"}
+
+
+def may_run_on(pod: views.Pod) -> bool:
+    """Return whether a pod that is being deleted is bound, and its containers have not ended."""
+    is_leaving = bool(pod.metadata.deletion_timestamp)
+    return is_leaving and bool(pod.spec.node_name) and not is_terminal(pod)
 
 
 def is_ready(pod: views.Pod) -> bool:

@@ -315,6 +315,8 @@ class _Reader:
             outside_interval_seconds=_seconds(
                 own.outside_interval, default.outside_interval_seconds
             ),
+            release_on_deletion=self._gpu.release_on == gpu.POD_TERMINATING,
+            lost_node_seconds=_seconds(self._gpu.lost_node_after, default.lost_node_seconds),
             metrics_address=metrics,
             health_address=None if health == metrics else health,
             visibility_address=self._visibility(),

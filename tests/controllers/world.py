@@ -61,6 +61,7 @@ class World:
         device_classes: Mapping[str, str] | None = None,
         *,
         workloads: WorkloadSettings | None = None,
+        controller: ControllerSettings | None = None,
         rules: Rules = NO_RULES,
         namespaces: ManagedNamespaces = MANAGED,
     ) -> None:
@@ -82,7 +83,7 @@ class World:
             writer=self,
             events=self.events,
             clock=self.clock,
-            settings=ControllerSettings(workloads=workloads or WorkloadSettings()),
+            settings=controller or ControllerSettings(workloads=workloads or WorkloadSettings()),
             accounting=Accounting(),
             rules=replace(rules, device_classes=device_classes or {}),
             namespaces=namespaces,

@@ -72,6 +72,8 @@ EVERYTHING = (
     ),
     files.gpu(
         admission="Paused",
+        releaseOn="PodTerminating",
+        lostNodeAfter="90s",
         managedResources=["example.com/gpu"],
         excludedNamespaces=["drivers"],
         tolerationKey="",
@@ -116,6 +118,8 @@ def test_the_whole_of_both_documents_becomes_settings():
         waiting_after_seconds=2,
         waiting_refresh_seconds=60,
         status_interval_seconds=0,
+        release_on_deletion=True,
+        lost_node_seconds=90,
         outside_interval_seconds=30,
         metrics_address=ListenAddress(host="0.0.0.0", port=9090),
         health_address=ListenAddress(host="::1", port=9091),

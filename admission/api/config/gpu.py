@@ -12,6 +12,8 @@ API_VERSION: Final = names.CONFIG_API_VERSION
 KIND: Final = "GpuConfiguration"
 ACTIVE: Final = "Active"
 PAUSED: Final = "Paused"
+POD_END: Final = "PodEnd"
+POD_TERMINATING: Final = "PodTerminating"
 
 
 class Controller(ConfigModel):
@@ -91,6 +93,8 @@ class GpuConfiguration(ConfigModel):
     api_version: str = ""
     kind: str = ""
     admission: Literal["Active", "Paused"] | None = None
+    release_on: Literal["PodEnd", "PodTerminating"] | None = None
+    lost_node_after: Annotated[Duration, Field(ge=0)] | None = None
     managed_resources: Annotated[list[str], Field(min_length=1)] | None = None
     excluded_namespaces: list[str] | None = None
     toleration_key: str | None = None

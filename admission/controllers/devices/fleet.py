@@ -12,6 +12,7 @@ from admission.base.clock import Clock
 from admission.controllers.devices import capacitymetrics
 from admission.controllers.devices.capacity import Amounts, Capacities
 from admission.controllers.devices.guard import Guard, Present
+from admission.controllers.devices.lost_nodes import LostNodes
 from admission.controllers.devices.shelf import Shelf
 from admission.controllers.seeing import mirrors
 from admission.controllers.seeing.mirrors import Mirror
@@ -63,6 +64,7 @@ class Fleet:
 
     Attributes:
         mirrors: what watches must be told to, by resource.
+        lost_nodes: nodes on which nothing runs any more.
     """
 
     def __init__(self, capacities: Capacities, guard: Guard, clock: Clock) -> None:
@@ -74,6 +76,7 @@ class Fleet:
         self._reworded: set[str] = set()
         self._bare: dict[str, NodeFacts] = {}
         self._shelf = Shelf()
+        self.lost_nodes = LostNodes()
         self._publisher = capacitymetrics.Publisher()
         self._published, self._published_version = -_PUBLISH_SECONDS, 0
         self.mirrors: Mapping[Resource, Mirror[Any]] = {
@@ -195,6 +198,7 @@ class Fleet:
 
     def _see_node(self, view: views.Node) -> None:
         name = view.metadata.name
+        self.lost_nodes.see(view)
         found = nodes.node_facts(view, self._devices.get(name), self._shelf.published(name))
         self._set_facts(found)
 
@@ -207,6 +211,7 @@ class Fleet:
             self._bare[facts.name] = facts
 
     def _lose_node(self, view: views.Object) -> None:
+        self.lost_nodes.lose(view.metadata.name)
         self._bare.pop(view.metadata.name, None)
         self._capacities.drop_node(view.metadata.name)
 

@@ -4,11 +4,14 @@ Source: kueue pkg/controller/jobs/pod.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from typing_extensions import override
 
 from admission.api import views
-from admission.base import conditions
+from admission.base import clock as clocks
+from admission.base import conditions, events
 from admission.base.clock import Clock
 from admission.base.conditions import Text
 from admission.base.events import Events
@@ -26,6 +29,8 @@ from admission.engine.decisions import Wait
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner
 from admission.owners.lifecycle import Next
+from admission.owners.pod import PodOwner
+from admission.settings import ControllerSettings
 from admission.translate import words
 
 
@@ -42,6 +47,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         fleet: Fleet,
         claims: Claims,
         timers: Timers,
+        settings: ControllerSettings,
     ) -> None:
         """Prepare an empty index.
 
@@ -54,8 +60,13 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             fleet: is told which GPUs the pods hold.
             claims: tells what pods ask for by claim.
             timers: when to look at a Workload again.
+            settings: say when a pod that is being deleted counts as ended.
         """
-        super().__init__(pod_owner.INTEGRATION, workloads, configuration, events, clock, look_at)
+        integration = replace(pod_owner.INTEGRATION, owner=self._owner)
+        super().__init__(integration, workloads, configuration, events, clock, look_at)
+        self._settings = settings
+        self._ending: dict[str, dict[WorkloadKey, None]] = {}
+        """Pods that are being deleted, by the node that they are bound to."""
         self._fleet = fleet
         self._claims = claims
         self._timers = timers
@@ -64,6 +75,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
     def see(self, found: views.Object) -> None:
         pod = self.index.see(found)
         if pod is not None:
+            self._note_ending(pod)
             self._fleet.see_pod(pod)
         elif not self._kind.includes(found.metadata):
             self._fleet.lose_pod(found.metadata.uid)
@@ -71,16 +83,65 @@ class Pods(Owners[views.Pod, views.PodDocument]):
     @override
     def lose(self, gone: views.Object, *, for_good: bool = False) -> None:
         self._fleet.lose_pod(gone.metadata.uid)
+        known = self.index.get(self._kind.key_of(gone))
         super().lose(gone, for_good=for_good)
+        if known is not None:
+            self._note_ending(known)
 
     @override
     def _is_left_alone(self, subject: Subject) -> bool:
-        """A pod with our label was gated by us; it would wait for ever."""
+        """Return false: a pod with our label was gated by us, and would wait for ever."""
         return False
 
     @override
+    def of_namespace(self, namespace: str) -> tuple[WorkloadKey, ...]:
+        return ()
+
+    # ------------------------------------------------------------------- pods being deleted
+
+    def on_node(self, name: str) -> tuple[WorkloadKey, ...]:
+        """Return the keys of the pods that are being deleted on a node."""
+        return tuple(self._ending.get(name, ()))
+
+    def _note_ending(self, pod: views.Pod) -> None:
+        """Record whether a pod that is there, or is gone, is being deleted on its node."""
+        node, key = pod.spec.node_name, self._kind.key_of(pod)
+        if self.index.get(key) is not None and pod_owner.may_run_on(pod):
+            self._ending.setdefault(node, {})[key] = None
+        elif node in self._ending:
+            self._ending[node].pop(key, None)
+            if not self._ending[node]:
+                del self._ending[node]
+
+    def _owner(self, pod: views.Pod) -> PodOwner:
+        if not pod.metadata.deletion_timestamp:
+            return PodOwner(pod)
+        free_at = self._free_at(pod)
+        return PodOwner(pod, ending=free_at is None or self._clock.now() < free_at)
+
+    def _free_at(self, pod: views.Pod) -> datetime | None:
+        """Return from when on a pod that is being deleted holds no quota; None until it ends."""
+        ends = clocks.from_wire(pod.metadata.deletion_timestamp or "")
+        if self._settings.release_on_deletion or not pod_owner.may_run_on(pod):
+            return datetime.min.replace(tzinfo=ends.tzinfo)
+        after = timedelta(seconds=self._settings.lost_node_seconds)
+        return self._fleet.lost_nodes.frees_at(pod.spec.node_name, ends, after)
+
+    @override
     def next_write(self, subject: Subject, decide: Decide) -> Write | None:
-        return super().next_write(subject, decide) or self._acknowledge(subject)
+        write = super().next_write(subject, decide)
+        pod = None if subject.owner is None else self.index.get(self._own_key(subject.owner))
+        if pod is None:
+            return write
+        is_held_back = pod_owner.may_run_on(pod) and not self._settings.release_on_deletion
+        if write is None and is_held_back and (due := self._free_at(pod)) is not None:
+            self._timers.set(subject.key, due, self._clock.now())
+        if write is not None and is_held_back and write.purpose is Purpose.FINISH_WORKLOAD:
+            return replace(write, events=(events.freed_from_lost_node(pod.spec.node_name),))
+        return write or self._acknowledge(subject)
+
+    def _own_key(self, owner: Owner) -> WorkloadKey:
+        return self._kind.key_of(owner.view)
 
     @override
     def _lacks_workload(self, key: WorkloadKey, owner: Owner, why: Text) -> None:
@@ -125,7 +186,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         """Return the write that says on the pod of a Workload why it waits, or None for none."""
         subject = self.index.subject(key)
         owner = None if subject is None else subject.owner
-        pod = None if owner is None else self.index.get(self._kind.key_of(owner.view))
+        pod = None if owner is None else self.index.get(self._own_key(owner))
         if pod is None or not pod_owner.is_gated(pod):
             return None
         return self._tell(key, pod, Text(wait.reason, words.waiting(wait)), admitted=False)
@@ -135,7 +196,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         key, workload = subject.key, subject.workload
         if subject.owner is None or workload is None or subject.owner.is_held():
             return None
-        pod = self.index.get(self._kind.key_of(subject.owner.view))
+        pod = self.index.get(self._own_key(subject.owner))
         admitted = workload.status.is_true(conditions.ADMITTED) and workload.status.admission
         if pod is None or not admitted or pod_owner.is_terminal(pod):
             return None
