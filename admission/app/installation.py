@@ -12,6 +12,7 @@ from admission.app import (
     certificates,
     guard,
     manifests,
+    protection,
     rbac,
     visibility_manifests,
     warnpolicies,
@@ -120,6 +121,7 @@ def install(
     if not settings.certificates.rotate:
         yield from _taken_away(api, reversed(rbac.certificates(settings.namespace)))
     yield from _guard(api, plan, settings)
+    yield from apply.apply_all(api, protection.documents(settings))
     yield from apply.apply_all(api, warnpolicies.documents(settings))
     if not host:
         yield from apply.apply_all(api, _processes(settings, plan.image))
@@ -152,6 +154,7 @@ def uninstall(
     yield from apply.delete_all(api, _api_services(settings))
     yield from apply.delete_all(api, manifests.webhook_configurations(place, settings))
     yield from apply.delete_all(api, reversed(guard.documents(settings)))
+    yield from apply.delete_all(api, reversed(protection.documents(settings)))
     yield from apply.delete_all(api, reversed(warnpolicies.documents(settings)))
     secret = webhook_secret.document(settings, {})
     processes = _processes(settings, manifests.DEFAULT_IMAGE)

@@ -16,6 +16,7 @@ from admission.api import crds
 from admission.app import (
     configuration,
     guard,
+    protection,
     rbac,
     scope,
     visibility_manifests,
@@ -306,6 +307,7 @@ def base(settings: Settings, image: str) -> dict[str, list[Document]]:
         "crds.yaml": crds.documents(conversion(service)),
         "rbac.yaml": roles(settings),
         "guard.yaml": guard.documents(settings),
+        "protection.yaml": protection.documents(settings),
         "warnings.yaml": warnpolicies.documents(settings),
         "config.yaml": [config_map(settings)],
         "webhook.yaml": webhook(settings, image),

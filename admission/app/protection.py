@@ -1,0 +1,217 @@
+"""Policies in the API server: what only the controller may change of pods and Jobs.
+
+Quota is counted by a few marks on pods and on the pod templates of Jobs, and held back by a gate.
+Whoever may edit pods could take them off, or run more pods of a Job than were admitted. The
+policies refuse that. They trust whoever may write the status of Workloads: the controller, under
+whatever account it runs, and cluster administrators (ADR 0114).
+
+The expressions use what Kubernetes 1.30 has, and look through no list or map of a user's.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.base import names
+from admission.kube import resources
+from admission.settings import Settings
+from admission.webhook.configuration import quote
+
+Document = dict[str, Any]
+
+PODS_POLICY: Final = "gpu-admission-protect-pods"
+JOBS_POLICY: Final = "gpu-admission-protect-jobs"
+
+LABELS: Final = (
+    names.MANAGED_LABEL,
+    names.PODSET_LABEL,
+    names.LOCAL_QUEUE_NAME_LABEL,
+    names.CLUSTER_QUEUE_NAME_LABEL,
+)
+"""Labels of a pod by which its GPUs are counted."""
+
+_API_VERSION: Final = "admissionregistration.k8s.io/v1"
+_TRUSTED: Final = "variables.trusted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Check:
+    """A CEL expression that must hold for whoever is not trusted, and what a refusal says."""
+
+    expression: str
+    message: str
+
+
+def documents(settings: Settings) -> list[Document]:
+    """Return the policies, each followed by its binding.
+
+    Args:
+        settings: the managed namespaces.
+    """
+    return [
+        document
+        for policy in (_pods(settings), _jobs(settings))
+        for document in (policy, _binding(policy))
+    ]
+
+
+def _pods(settings: Settings) -> Document:
+    gate = f"dyn({{'name': {quote(names.ADMISSION_GATE)}}})"
+    gated_before = f"{gate} in dyn({_or_empty('oldObject.spec.schedulingGates', '[]')})"
+    gated = f"{gate} in dyn({_or_empty('object.spec.schedulingGates', '[]')})"
+    checks = [
+        *(_kept("labels", label) for label in LABELS),
+        _kept("annotations", names.WORKLOAD_ANNOTATION),
+        _Check(
+            expression=f"!({gated_before}) || {gated}",
+            message=f"The gate {names.ADMISSION_GATE} is taken off when the pod is admitted. To "
+            "run it outside a queue, create it in a namespace that is not managed",
+        ),
+    ]
+    managed = _has("oldObject.metadata.labels", names.MANAGED_LABEL)
+    return _policy(
+        PODS_POLICY, "", ["pods", "pods/status"], checks, settings,
+        condition={"name": "is-managed", "expression": managed},
+    )  # fmt: skip
+
+
+def _kept(member: str, key: str) -> _Check:
+    """A label or annotation that is there stays as it is, and is not added."""
+    before, after = (_value(f"{one}.metadata.{member}", key) for one in ("oldObject", "object"))
+    return _Check(
+        expression=f"{before} == {after}",
+        message=f"The {member.removesuffix('s')} {key} says whose quota the pod's GPUs count "
+        "against, and only the controller changes it. To give the quota back, delete the pod",
+    )
+
+
+def _jobs(settings: Settings) -> Document:
+    marks = "spec.template.metadata.annotations"
+    before, after = (
+        f"(has({one}.spec.template.metadata) ? "
+        f"{_value(f'{one}.{marks}', names.WORKLOAD_ANNOTATION)} : '')"
+        for one in ("oldObject", "object")
+    )
+    runs_before = f"!{_or_empty('oldObject.spec.suspend', 'false')}"
+    runs = f"!{_or_empty('object.spec.suspend', 'false')}"
+    pods_before, pods = (
+        f"{_or_empty(f'{one}.spec.parallelism', '1')}" for one in ("oldObject", "object")
+    )
+    checks = [
+        _Check(
+            expression=f"{after} == '' || {after} == {before}",
+            message=f"The annotation {names.WORKLOAD_ANNOTATION} of the pod template says which "
+            "Workload was admitted, and only the controller sets it",
+        ),
+        _Check(
+            expression=f"{after} == '' || !({runs}) || {runs_before}",
+            message="The Job was stopped and is started again when it is admitted: leave "
+            "spec.suspend as it is",
+        ),
+        _Check(
+            expression=f"{after} == '' || !({runs}) || {pods} <= {pods_before}",
+            message="More pods than were admitted would run. Set spec.suspend to true in the same "
+            "update: the Job starts again when it is admitted with all of them",
+        ),
+    ]
+    queued = " || ".join(
+        _has(f"{one}.metadata.labels", names.QUEUE_LABEL) for one in ("oldObject", "object")
+    )
+    return _policy(
+        JOBS_POLICY, "batch", ["jobs"], checks, settings,
+        condition={"name": "has-a-queue", "expression": queued},
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------ CEL
+
+
+def _has(path: str, key: str) -> str:
+    return f"(has({path}) && {quote(key)} in {path})"
+
+
+def _value(path: str, key: str) -> str:
+    """The value of a key, and an empty text where there is none."""
+    return f"({_has(path, key)} ? {path}[{quote(key)}] : '')"
+
+
+def _or_empty(path: str, empty: str) -> str:
+    return f"(has({path}) ? {path} : {empty})"
+
+
+# ------------------------------------------------------------------------------------ documents
+
+
+def _policy(
+    name: str,
+    group: str,
+    plurals: Sequence[str],
+    checks: Iterable[_Check],
+    settings: Settings,
+    *,
+    condition: Document,
+) -> Document:
+    namespaces = settings.gpu.managed_namespaces
+    excluded = ", ".join(map(quote, namespaces.unmanaged))
+    workloads = resources.WORKLOADS
+    trusted = (
+        f"authorizer.group({quote(workloads.group)}).resource({quote(workloads.plural)})"
+        ".subresource('status').namespace(request.namespace).check('update').allowed()"
+    )
+    required = [one.document() for one in namespaces.requirements]
+    return {
+        "apiVersion": _API_VERSION,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "matchPolicy": "Equivalent",
+                "namespaceSelector": {"matchExpressions": required} if required else {},
+                "objectSelector": {},
+                "resourceRules": [
+                    {
+                        "apiGroups": [group],
+                        "apiVersions": ["v1"],
+                        "operations": ["UPDATE"],
+                        "resources": list(plurals),
+                        "scope": "Namespaced",
+                    }
+                ],
+            },
+            "matchConditions": [
+                {
+                    "name": "not-in-an-excluded-namespace",
+                    "expression": f"!(request.namespace in [{excluded}])",
+                },
+                condition,
+            ],
+            "variables": [{"name": "trusted", "expression": trusted}],
+            "validations": [
+                {
+                    "expression": f"({one.expression}) || {_TRUSTED}",
+                    "message": one.message,
+                    "reason": "Forbidden",
+                }
+                for one in checks
+            ],
+        },
+    }
+
+
+def _binding(policy: Document) -> Document:
+    name = policy["metadata"]["name"]
+    return {
+        "apiVersion": _API_VERSION,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {
+            "policyName": name,
+            "validationActions": ["Deny"],
+            "matchResources": {
+                "matchPolicy": "Equivalent",
+                "namespaceSelector": {},
+                "objectSelector": {},
+            },
+        },
+    }

@@ -1,0 +1,190 @@
+"""A user who may edit pods and Jobs takes nothing off that quota is counted by."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from admission.base import names
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import Rest, RestError
+from tests.integration import applied
+from tests.integration.applied import Json
+from tests.integration.installed import KUEUE, Installed, installed
+
+pytestmark = pytest.mark.controlplane
+
+EVERYTHING = ["create", "delete", "get", "list", "patch", "update", "watch"]
+ROLE = {
+    "metadata": {"name": "test-editor"},
+    "rules": [
+        {"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": EVERYTHING},
+        {"apiGroups": ["batch"], "resources": ["jobs", "jobs/status"], "verbs": EVERYTHING},
+    ],
+}
+"""What the role ``edit`` may do with pods and Jobs, and more: the status of both."""
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+@dataclass(frozen=True)
+class System:
+    """An installation, and one who may edit pods and Jobs."""
+
+    installed: Installed
+    editor: Rest
+
+
+@dataclass(frozen=True)
+class Team:
+    """A namespace with quota for two GPUs, and one who may edit what is in it."""
+
+    system: Installed
+    name: str
+    editor: Rest
+
+    @property
+    def pods(self) -> str:
+        return f"/api/v1/namespaces/{self.name}/pods"
+
+    @property
+    def jobs(self) -> str:
+        return f"/apis/batch/v1/namespaces/{self.name}/jobs"
+
+    def refuses(self, path: str, change: Json) -> str:
+        """What the API server says to the editor's change, which it must refuse."""
+        with pytest.raises(RestError) as refused:
+            self.editor.patch(path, change)
+        assert refused.value.status == 403, refused.value
+        return str(refused.value)
+
+    def running(self, name: str = "train") -> str:
+        """The path of a pod that was admitted."""
+        self.system.create_pod(self.name, name)
+        self.system.wait_released(self.name, name)
+        return f"{self.pods}/{name}"
+
+    def job(self, pods: int) -> str:
+        """The path of a Job that was admitted."""
+        template = {"spec": {"containers": [applied.container(1)], "restartPolicy": "Never"}}
+        spec = {"parallelism": pods, "completions": 20, "template": template}
+        self.editor.post(self.jobs, {"metadata": {"name": "train"}, "spec": spec})
+        path = f"{self.jobs}/train"
+        waiting.until(lambda: not self.editor.get(path)["spec"]["suspend"], what="Job started")
+        return path
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    with Cluster.start() as cluster, installed(cluster, tmp_path_factory.mktemp("marks")) as it:
+        cluster.api.post(f"{RBAC}/clusterroles", ROLE)
+        reference = {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "test-editor",
+        }
+        binding = {
+            "metadata": {"name": "test-editor"},
+            "roleRef": reference,
+            "subjects": [{"kind": "User", "name": "editor"}],
+        }
+        cluster.api.post(f"{RBAC}/clusterrolebindings", binding)
+        cluster.wait_for_roles()
+        editor = cluster.client(cluster.kubeconfig("editor"))
+        probe = Team(it, it.add_team(1), editor)
+        path = probe.running("probe")
+        without = {"metadata": {"labels": {names.MANAGED_LABEL: None}}}
+        waiting.until(lambda: _is_refused(editor, path, without), what="policies in effect")
+        yield System(it, editor)
+
+
+def _is_refused(editor: Rest, path: str, change: Json) -> bool:
+    try:
+        editor.patch(f"{path}?dryRun=All", change)
+    except RestError as error:
+        return error.status == 403
+    return False
+
+
+@pytest.fixture
+def team(system: System) -> Team:
+    return Team(system.installed, system.installed.add_team(2), system.editor)
+
+
+@pytest.mark.parametrize("part", ["", "/status"])
+@pytest.mark.parametrize("value", [None, "false"])
+@pytest.mark.parametrize(
+    "label",
+    [
+        names.MANAGED_LABEL,
+        names.PODSET_LABEL,
+        names.LOCAL_QUEUE_NAME_LABEL,
+        names.CLUSTER_QUEUE_NAME_LABEL,
+    ],
+)
+def test_labels_that_quota_is_counted_by_stay(
+    team: Team, label: str, value: str | None, part: str
+) -> None:
+    path = team.running()
+    said = team.refuses(f"{path}{part}", {"metadata": {"labels": {label: value}}})
+
+    assert f"The label {label} says whose quota the pod's GPUs count against" in said
+
+
+def test_the_annotation_that_names_the_workload_stays(team: Team) -> None:
+    path = team.running()
+
+    assert "only the controller changes it" in team.refuses(
+        path, {"metadata": {"annotations": {names.WORKLOAD_ANNOTATION: "other"}}}
+    )
+
+
+def test_the_gate_of_a_waiting_pod_is_not_taken_off(team: Team) -> None:
+    team.running()
+    team.running("second")
+    team.system.create_pod(team.name, "waits")
+    said = team.refuses(f"{team.pods}/waits", {"spec": {"schedulingGates": None}})
+
+    assert f"The gate {names.ADMISSION_GATE} is taken off when the pod is admitted" in said
+    assert team.system.is_gated(team.name, "waits")
+
+
+def test_everything_else_of_a_pod_may_be_changed(team: Team) -> None:
+    path = team.running()
+    team.editor.patch(path, {"metadata": {"labels": {"app": "a"}, "annotations": {"b": "c"}}})
+    team.editor.patch(f"{path}/status", {"status": {"message": "m"}})
+
+    assert team.editor.get(path)["metadata"]["labels"]["app"] == "a"
+
+
+def test_a_job_runs_no_more_pods_than_were_admitted(team: Team) -> None:
+    path = team.job(pods=1)
+    said = team.refuses(path, {"spec": {"parallelism": 2}})
+    assert "Set spec.suspend to true in the same update" in said
+    team.editor.patch(path, {"spec": {"parallelism": 2, "suspend": True}})
+    waiting.until(lambda: not team.editor.get(path)["spec"]["suspend"], what="started again")
+
+    assert team.editor.get(path)["spec"]["parallelism"] == 2
+    (workload,) = team.system.api.get(f"{KUEUE}/namespaces/{team.name}/workloads")["items"]
+    (assigned,) = workload["status"]["admission"]["podSetAssignments"]
+    assert assigned["count"] == 2
+
+
+def test_a_stopped_job_that_is_still_marked_is_not_started_by_its_user(team: Team) -> None:
+    marked = {"metadata": {"annotations": {names.WORKLOAD_ANNOTATION: "made-up"}}}
+    template = {"spec": {"containers": [applied.container(1)], "restartPolicy": "Never"}}
+    spec = {"parallelism": 16, "completions": 16, "template": template}
+    team.editor.post(team.jobs, {"metadata": {"name": "large"}, "spec": spec})
+    path = f"{team.jobs}/large"
+    said = team.refuses(path, {"spec": {"template": marked}})
+    assert "only the controller sets it" in said
+    said = team.refuses(path, {"spec": {"suspend": False, "template": marked}})
+
+    assert "only the controller sets it" in said
+
+
+def test_a_trusted_account_may_change_everything(team: Team) -> None:
+    path = team.running()
+    team.system.api.patch(path, {"metadata": {"labels": {names.PODSET_LABEL: "other"}}})
+
+    assert team.editor.get(path)["metadata"]["labels"][names.PODSET_LABEL] == "other"
