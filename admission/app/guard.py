@@ -15,9 +15,10 @@ broken. A pod with more members in a list or map than they look at is objected t
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
-from admission.app import rbac
+from admission.app import admission_policies, rbac
+from admission.app.admission_policies import Document, listed
 from admission.base import names
 from admission.base.namespaces import ManagedNamespaces
 from admission.gpu import bypass, resources
@@ -25,8 +26,6 @@ from admission.owners import integrations
 from admission.settings import Settings
 from admission.webhook import configuration
 from admission.webhook.configuration import MOST, quote
-
-Document = dict[str, Any]
 
 DENY: Final = "deny"
 WARN: Final = "warn"
@@ -45,7 +44,6 @@ LABEL_VALUES: Final[Mapping[str, Sequence[str]]] = {
 }
 """Labels of a namespace that mean something here, and their values."""
 
-_API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _NODES: Final = "system:nodes"
 _RUNNING: Final = ("containers", "initContainers")
 _DEBUGGING: Final = ("ephemeralContainers",)
@@ -411,15 +409,6 @@ def _any_path(paths: Sequence[str], end: str) -> str:
 # ---------------------------------------------------------------------------------- documents
 
 
-def _not_in(namespaces: Iterable[str]) -> Document:
-    """Not by a selector: the API server looks at those for every write of whatever kind.
-
-    Only what managed namespaces must have as labels takes one.
-    """
-    expression = f"!(request.namespace in [{_listed(namespaces)}])"
-    return {"name": "not-in-an-excluded-namespace", "expression": expression}
-
-
 def _not_by_node() -> Document:
     """Nodes create mirror pods, which are bound already."""
     expression = f"!request.userInfo.groups.exists(g, g == {quote(_NODES)})"
@@ -427,12 +416,8 @@ def _not_by_node() -> Document:
 
 
 def _not_by(users: Iterable[str]) -> Document:
-    expression = f"!(request.userInfo.username in [{_listed(users)}])"
+    expression = f"!(request.userInfo.username in [{listed(users)}])"
     return {"name": "not-by-the-controller", "expression": expression}
-
-
-def _listed(values: Iterable[str]) -> str:
-    return ", ".join(map(quote, values))
 
 
 def _policy(
@@ -444,32 +429,14 @@ def _policy(
     *conditions: Document,
     variables: Iterable[Document] = (),
 ) -> Document:
-    required = [one.document() for one in namespaces.requirements]
-    defined = list(variables)
-    matched = {
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
-        "operations": [operation],
-        "resources": [resource],
-        "scope": "Namespaced",
-    }
-    return {
-        "apiVersion": _API_VERSION,
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "matchPolicy": "Equivalent",
-                "namespaceSelector": {"matchExpressions": required} if required else {},
-                "objectSelector": {},
-                "resourceRules": [matched],
-            },
-            "matchConditions": [_not_in(namespaces.unmanaged), *conditions],
-            **({"variables": defined} if defined else {}),
-            "validations": [_validation(_TOO_MANY), *map(_in_few, rules)],
-        },
-    }
+    return admission_policies.policy(
+        name,
+        [admission_policies.rule("", [resource], [operation])],
+        [_validation(_TOO_MANY), *map(_in_few, rules)],
+        namespaces=namespaces,
+        conditions=conditions,
+        variables=variables,
+    )
 
 
 def _in_few(rule: _Rule) -> Document:
@@ -487,39 +454,25 @@ def _about_claims(namespaces: ManagedNamespaces) -> Iterable[Document]:
 
     The webhook gives such a pod a gate. One without was created while the webhook did not answer.
     """
-    policy = _policy(
-        CLAIMS_POLICY, "CREATE", "pods", namespaces, (), _not_by_node(),
-        {"name": "asks-by-claim", "expression": configuration.asks_by_claim("object")},
-        {"name": "names-no-node", "expression": "!has(object.spec.nodeName)"},
-        {"name": "not-of-an-admitted-job", "expression": _is_not_of_admitted_owner()},
-    )  # fmt: skip
-    policy["spec"]["validations"] = [
-        {
-            "expression": f"has(object.{_GATES}) && size(object.{_GATES}) <= {MOST} && "
-            f"{_gated('object')}",
-            "message": _CLAIM_TEXT,
-            "reason": "Forbidden",
-        }
-    ]
-    yield policy
-    yield {
-        "apiVersion": _API_VERSION,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": CLAIMS_POLICY},
-        "spec": {
-            "policyName": CLAIMS_POLICY,
-            "validationActions": ["Deny", "Audit"],
-            "matchResources": {
-                "matchPolicy": "Equivalent",
-                "namespaceSelector": {"matchLabels": {names.ENFORCE_LABEL: "true"}},
-                "objectSelector": {},
-            },
-        },
-    }
+    gated = f"has(object.{_GATES}) && size(object.{_GATES}) <= {MOST} && {_gated('object')}"
+    yield admission_policies.policy(
+        CLAIMS_POLICY,
+        [admission_policies.rule("", ["pods"], ["CREATE"])],
+        [{"expression": gated, "message": _CLAIM_TEXT, "reason": "Forbidden"}],
+        namespaces=namespaces,
+        conditions=[
+            _not_by_node(),
+            {"name": "asks-by-claim", "expression": configuration.asks_by_claim("object")},
+            {"name": "names-no-node", "expression": "!has(object.spec.nodeName)"},
+            {"name": "not-of-an-admitted-job", "expression": _is_not_of_admitted_owner()},
+        ],
+    )
+    enforced = {"matchLabels": {names.ENFORCE_LABEL: "true"}}
+    yield admission_policies.binding(CLAIMS_POLICY, ["Deny", "Audit"], selector=enforced)
 
 
 def _is_not_of_admitted_owner() -> str:
-    makers = _listed(sorted({user for held in integrations.HELD for user in held.pod_makers}))
+    makers = listed(sorted({user for held in integrations.HELD for user in held.pod_makers}))
     annotations = "object.metadata.annotations"
     marked = f"has({annotations}) && {quote(names.WORKLOAD_ANNOTATION)} in {annotations}"
     return f"!(request.userInfo.username in [{makers}] && {marked})"
@@ -530,7 +483,7 @@ def _about_labels() -> Iterable[Document]:
     validations = [
         {
             "expression": f"!({_has_label('object', key)}) || {_label('object', key)} in"
-            f" [{_listed(values)}] || (oldObject != null &&"
+            f" [{listed(values)}] || (oldObject != null &&"
             f" {_has_label('oldObject', key)} &&"
             f" {_label('oldObject', key)} == {_label('object', key)})",
             "message": f"metadata.labels[{key}]: supported values: {', '.join(values)}",
@@ -538,42 +491,9 @@ def _about_labels() -> Iterable[Document]:
         }
         for key, values in LABEL_VALUES.items()
     ]
-    resource = {
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
-        "operations": ["CREATE", "UPDATE"],
-        "resources": ["namespaces"],
-        "scope": "Cluster",
-    }
-    yield {
-        "apiVersion": _API_VERSION,
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": LABELS_POLICY},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "matchPolicy": "Equivalent",
-                "namespaceSelector": {},
-                "objectSelector": {},
-                "resourceRules": [resource],
-            },
-            "validations": validations,
-        },
-    }
-    yield {
-        "apiVersion": _API_VERSION,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": LABELS_POLICY},
-        "spec": {
-            "policyName": LABELS_POLICY,
-            "validationActions": ["Deny", "Audit"],
-            "matchResources": {
-                "matchPolicy": "Equivalent",
-                "namespaceSelector": {},
-                "objectSelector": {},
-            },
-        },
-    }
+    namespaces = admission_policies.rule("", ["namespaces"], ["CREATE", "UPDATE"], scope="Cluster")
+    yield admission_policies.policy(LABELS_POLICY, [namespaces], validations)
+    yield admission_policies.binding(LABELS_POLICY, ["Deny", "Audit"])
 
 
 def _has_label(variable: str, key: str) -> str:
@@ -586,11 +506,12 @@ def _label(variable: str, key: str) -> str:
 
 
 def _validation(rule: _Rule) -> Document:
-    listed = f"({rule.offenders}).join(', ')"
+    offenders = f"({rule.offenders}).join(', ')"
+    before, after = quote(f"{rule.before} "), quote(f": {rule.text}")
     return {
         "expression": f"size({rule.offenders}) == 0",
         "message": f"{rule.before.removesuffix(':')}: {rule.text}",
-        "messageExpression": f"{quote(rule.before + ' ')} + {listed} + {quote(': ' + rule.text)}",
+        "messageExpression": f"{before} + {offenders} + {after}",
         "reason": "Forbidden",
     }
 
@@ -602,19 +523,5 @@ def _bindings(policy: Document) -> Iterable[Document]:
         (WARN, ["Warn", "Audit"], {"operator": "NotIn", "values": [AUDIT, DENY]}),
         (AUDIT, ["Audit"], {"operator": "In", "values": [AUDIT]}),
     ):
-        yield {
-            "apiVersion": _API_VERSION,
-            "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": f"{policy['name']}-{choice}"},
-            "spec": {
-                "policyName": policy["name"],
-                "validationActions": actions,
-                "matchResources": {
-                    "matchPolicy": "Equivalent",
-                    "namespaceSelector": {
-                        "matchExpressions": [{"key": names.BYPASS_LABEL, **expression}]
-                    },
-                    "objectSelector": {},
-                },
-            },
-        }
+        selector = {"matchExpressions": [{"key": names.BYPASS_LABEL, **expression}]}
+        yield admission_policies.binding(policy["name"], actions, choice=choice, selector=selector)

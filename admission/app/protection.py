@@ -10,14 +10,14 @@ The expressions use what Kubernetes 1.30 has, and look through no list or map of
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from admission.app import admission_policies
+from admission.app.admission_policies import Document
 from admission.base import names
 from admission.kube import resources
 from admission.settings import Settings
 from admission.webhook.configuration import quote
-
-Document = dict[str, Any]
 
 PODS_POLICY: Final = "gpu-admission-protect-pods"
 JOBS_POLICY: Final = "gpu-admission-protect-jobs"
@@ -30,7 +30,6 @@ LABELS: Final = (
 )
 """Labels of a pod by which its GPUs are counted."""
 
-_API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _TRUSTED: Final = "variables.trusted"
 
 
@@ -51,7 +50,7 @@ def documents(settings: Settings) -> list[Document]:
     return [
         document
         for policy in (_pods(settings), _jobs(settings))
-        for document in (policy, _binding(policy))
+        for document in (policy, admission_policies.binding(policy["metadata"]["name"], ["Deny"]))
     ]
 
 
@@ -64,8 +63,8 @@ def _pods(settings: Settings) -> Document:
         _kept("annotations", names.WORKLOAD_ANNOTATION),
         _Check(
             expression=f"!({gated_before}) || {gated}",
-            message=f"The gate {names.ADMISSION_GATE} is taken off when the pod is admitted. To "
-            "run it outside a queue, create it in a namespace that is not managed",
+            message=f"Only the controller may take off the gate {names.ADMISSION_GATE}, when it "
+            "admits the pod. To run the pod without a queue, use a namespace that is not managed",
         ),
     ]
     managed = _has("oldObject.metadata.labels", names.MANAGED_LABEL)
@@ -80,8 +79,8 @@ def _kept(member: str, key: str) -> _Check:
     before, after = (_value(f"{one}.metadata.{member}", key) for one in ("oldObject", "object"))
     return _Check(
         expression=f"{before} == {after}",
-        message=f"The {member.removesuffix('s')} {key} says whose quota the pod's GPUs count "
-        "against, and only the controller changes it. To give the quota back, delete the pod",
+        message=f"Only the controller may change the {member.removesuffix('s')} {key}: the pod's "
+        "GPUs are charged to a queue by it. To give the quota back, delete the pod",
     )
 
 
@@ -94,19 +93,17 @@ def _jobs(settings: Settings) -> Document:
     )
     runs_before = f"!{_or_empty('oldObject.spec.suspend', 'false')}"
     runs = f"!{_or_empty('object.spec.suspend', 'false')}"
-    pods_before, pods = (
-        f"{_or_empty(f'{one}.spec.parallelism', '1')}" for one in ("oldObject", "object")
-    )
+    pods_before, pods = map(_pods_at_a_time, ("oldObject", "object"))
     checks = [
         _Check(
             expression=f"{after} == '' || {after} == {before}",
-            message=f"The annotation {names.WORKLOAD_ANNOTATION} of the pod template says which "
-            "Workload was admitted, and only the controller sets it",
+            message=f"Only the controller may set the annotation {names.WORKLOAD_ANNOTATION} of "
+            "the pod template: it lets pods start. Leave it out",
         ),
         _Check(
             expression=f"{after} == '' || !({runs}) || {runs_before}",
-            message="The Job was stopped and is started again when it is admitted: leave "
-            "spec.suspend as it is",
+            message="The Job waits to be admitted again. Leave spec.suspend as it is: the "
+            "controller starts the Job then",
         ),
         _Check(
             expression=f"{after} == '' || !({runs}) || {pods} <= {pods_before}",
@@ -124,6 +121,14 @@ def _jobs(settings: Settings) -> Document:
 
 
 # ------------------------------------------------------------------------------------------ CEL
+
+
+def _pods_at_a_time(job: str) -> str:
+    """How many pods of a Job run at a time at most."""
+    parallelism, completions = (f"{job}.spec.{field}" for field in ("parallelism", "completions"))
+    parallelism = _or_empty(parallelism, "1")
+    fewer = f"has({completions}) && {completions} < {parallelism}"
+    return f"({fewer} ? {completions} : {parallelism})"
 
 
 def _has(path: str, key: str) -> str:
@@ -151,67 +156,23 @@ def _policy(
     *,
     condition: Document,
 ) -> Document:
-    namespaces = settings.gpu.managed_namespaces
-    excluded = ", ".join(map(quote, namespaces.unmanaged))
     workloads = resources.WORKLOADS
     trusted = (
         f"authorizer.group({quote(workloads.group)}).resource({quote(workloads.plural)})"
         ".subresource('status').namespace(request.namespace).check('update').allowed()"
     )
-    required = [one.document() for one in namespaces.requirements]
-    return {
-        "apiVersion": _API_VERSION,
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "matchPolicy": "Equivalent",
-                "namespaceSelector": {"matchExpressions": required} if required else {},
-                "objectSelector": {},
-                "resourceRules": [
-                    {
-                        "apiGroups": [group],
-                        "apiVersions": ["v1"],
-                        "operations": ["UPDATE"],
-                        "resources": list(plurals),
-                        "scope": "Namespaced",
-                    }
-                ],
-            },
-            "matchConditions": [
-                {
-                    "name": "not-in-an-excluded-namespace",
-                    "expression": f"!(request.namespace in [{excluded}])",
-                },
-                condition,
-            ],
-            "variables": [{"name": "trusted", "expression": trusted}],
-            "validations": [
-                {
-                    "expression": f"({one.expression}) || {_TRUSTED}",
-                    "message": one.message,
-                    "reason": "Forbidden",
-                }
-                for one in checks
-            ],
-        },
-    }
-
-
-def _binding(policy: Document) -> Document:
-    name = policy["metadata"]["name"]
-    return {
-        "apiVersion": _API_VERSION,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name},
-        "spec": {
-            "policyName": name,
-            "validationActions": ["Deny"],
-            "matchResources": {
-                "matchPolicy": "Equivalent",
-                "namespaceSelector": {},
-                "objectSelector": {},
-            },
-        },
-    }
+    return admission_policies.policy(
+        name,
+        [admission_policies.rule(group, plurals, ["UPDATE"])],
+        [
+            {
+                "expression": f"({one.expression}) || {_TRUSTED}",
+                "message": one.message,
+                "reason": "Forbidden",
+            }
+            for one in checks
+        ],
+        namespaces=settings.gpu.managed_namespaces,
+        conditions=[condition],
+        variables=[{"name": "trusted", "expression": trusted}],
+    )

@@ -171,7 +171,7 @@ def documents(
 
 
 def certificates(namespace: str) -> list[dict[str, Any]]:
-    """What the controller needs to renew the webhook's certificates and have them trusted."""
+    """Return the role with which the controller renews the webhook's certificates, bound."""
     name = CERTIFICATES_ROLE
     role = {
         "apiVersion": _API_VERSION,

@@ -15,14 +15,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.app import rbac
+from admission.app import admission_policies, rbac
+from admission.app.admission_policies import listed
 from admission.base import conditions, names
 from admission.controllers.queues import finalizers
 from admission.kube import resources
 from admission.settings import Settings
 from admission.webhook.configuration import KEY_PREFIXES, MOST, quote
 
-_API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _NAME: Final = rbac.CONTROLLER_ACCOUNT
 _HELD: Final = sorted(one.plural for one in finalizers.RESOURCES.values())
 _GATES: Final = (names.ADMISSION_GATE, names.TOPOLOGY_GATE)
@@ -99,7 +99,7 @@ def _queues() -> _Policy:
 
 def _pods(unmanaged: Iterable[str]) -> Iterable[_Policy]:
     # A namespace may be excluded while pods wait there: they are still released.
-    excluded = f"!(request.namespace in [{_listed(unmanaged)}]) || {_is_gated('oldObject')}"
+    excluded = f"!(request.namespace in [{listed(unmanaged)}]) || {_is_gated('oldObject')}"
     namespace = _Check(
         expression=excluded, message="the controller may change no pod of an excluded namespace"
     )
@@ -149,7 +149,7 @@ def _pods(unmanaged: Iterable[str]) -> Iterable[_Policy]:
 
 
 def _pod_status(namespace: _Check) -> _Policy:
-    others = f"filter(c, !(c.type in [{_listed(_CONDITIONS)}]))"
+    others = f"filter(c, !(c.type in [{listed(_CONDITIONS)}]))"
     return _Policy(
         suffix="-pod-status",
         group="",
@@ -169,7 +169,7 @@ def _pod_status(namespace: _Check) -> _Policy:
 
 def _jobs(unmanaged: Iterable[str]) -> Iterable[_Policy]:
     namespace = _Check(
-        expression=f"!(request.namespace in [{_listed(unmanaged)}])",
+        expression=f"!(request.namespace in [{listed(unmanaged)}])",
         message="the controller may change no Job of an excluded namespace",
     )
     counts = ("completions", "parallelism", "suspend", "template")
@@ -305,7 +305,7 @@ def _same_but(path: str, members: Iterable[str]) -> str:
     def all_in(one: str, other: str) -> str:
         mine, theirs = f"dyn({one}.{path})", f"{other}.{path}"
         equal = f"has({theirs}) && k in dyn({theirs}) && dyn({theirs})[k] == {mine}[k]"
-        every = f"{mine}.all(k, k in [{_listed(members)}] || ({equal}))"
+        every = f"{mine}.all(k, k in [{listed(members)}] || ({equal}))"
         parents = [f"!has({one}.{'.'.join(above[: n + 1])})" for n in range(len(above))]
         return f"({' || '.join([*parents, f'!has({one}.{path})', every])})"
 
@@ -314,7 +314,7 @@ def _same_but(path: str, members: Iterable[str]) -> str:
 
 def _equal(new: str, old: str, members: Iterable[str]) -> str:
     """Two objects that are there have the same members but for the named ones."""
-    others = f"k in [{_listed(members)}]"
+    others = f"k in [{listed(members)}]"
     changed = f"(k in dyn({old}) && dyn({old})[k] == dyn({new})[k])"
     return (
         f"dyn({new}).all(k, {others} || {changed}) && dyn({old}).all(k, {others} || k in"
@@ -343,7 +343,7 @@ def _gates(variable: str) -> str:
 def _has_our_key(member: str) -> str:
     path = f"oldObject.metadata.{member}"
     one = f"{path}.exists(k, {_is_our_key('k')})"
-    held = f"[{_listed(_OF_HELD)}].exists(k, k in {path})"
+    held = f"[{listed(_OF_HELD)}].exists(k, k in {path})"
     return f"(has({path}) && (size({path}) > {MOST} ? {held} : {one}))"
 
 
@@ -352,45 +352,25 @@ def _is_our_key(variable: str) -> str:
     return f"({' || '.join(tests)})"
 
 
-def _listed(values: Iterable[str]) -> str:
-    return ", ".join(map(quote, values))
-
-
 # ------------------------------------------------------------------------------------ documents
 
 
 def _documents(policy: _Policy, account: str) -> Iterable[dict[str, Any]]:
     name = f"{_NAME}{policy.suffix}"
-    rule = {
-        "apiGroups": [policy.group],
-        "apiVersions": ["*"],
-        "operations": list(policy.operations),
-        "resources": list(policy.resources),
-        "scope": policy.scope,
+    by_controller = {
+        "name": "by-the-controller",
+        "expression": f"request.userInfo.username == {quote(account)}",
     }
-    spec = {
-        "failurePolicy": "Fail",
-        "matchConstraints": {
-            "matchPolicy": "Equivalent",
-            "namespaceSelector": {},
-            "objectSelector": {},
-            "resourceRules": [rule],
-        },
-        "matchConditions": [
-            {
-                "name": "by-the-controller",
-                "expression": f"request.userInfo.username == {quote(account)}",
-            }
-        ],
-        "validations": [
+    requests = admission_policies.rule(
+        policy.group, policy.resources, policy.operations, version="*", scope=policy.scope
+    )
+    yield admission_policies.policy(
+        name,
+        [requests],
+        [
             {"expression": one.expression, "message": one.message, "reason": "Forbidden"}
             for one in policy.checks
         ],
-    }
-    yield _document("ValidatingAdmissionPolicy", name, spec)
-    binding = {"policyName": name, "validationActions": ["Deny"]}
-    yield _document("ValidatingAdmissionPolicyBinding", name, binding)
-
-
-def _document(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
-    return {"apiVersion": _API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+        conditions=[by_controller],
+    )
+    yield admission_policies.binding(name, ["Deny"])

@@ -11,8 +11,10 @@ The expressions use what Kubernetes 1.30 has. They look through lists and maps o
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from admission.app import admission_policies
+from admission.app.admission_policies import Document
 from admission.base import names
 from admission.base.namespaces import ManagedNamespaces
 from admission.gpu import foreign, resources
@@ -21,8 +23,6 @@ from admission.owners import integrations
 from admission.settings import Settings
 from admission.webhook import configuration
 from admission.webhook.configuration import MOST, quote
-
-Document = dict[str, Any]
 
 APPS_POLICY: Final = "gpu-admission-warn-queue-label-apps"
 OWNERS_POLICY: Final = "gpu-admission-warn-queue-label"
@@ -46,7 +46,6 @@ OWNERS: Final[Sequence[tuple[str, tuple[str, ...]]]] = (
 )
 """Kinds besides Deployment and StatefulSet whose queue label Kueue reads; none need exist here."""
 
-_API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _QUEUE: Final = quote(names.QUEUE_LABEL)
 _GUIDE: Final = "docs/limits-of-support.md"
 _OF_TEMPLATES: Final = ("apps/v1", "batch/v1")
@@ -112,7 +111,11 @@ def documents(settings: Settings) -> list[Document]:
             [_without_effect("topologyName", "quota is given without looking at racks or blocks")],
         ),
     )  # fmt: skip
-    return [document for policy in found for document in (policy, _binding(policy))]
+    return [
+        document
+        for policy in found
+        for document in (policy, admission_policies.binding(policy["metadata"]["name"], ["Warn"]))
+    ]
 
 
 # ------------------------------------------------------------------------------------ queue labels
@@ -305,22 +308,10 @@ def _policy(
     variables: Iterable[Document] = (),
     namespaces: ManagedNamespaces | None = None,
 ) -> Document:
-    required: list[Document] = []
-    excluded: list[Document] = []
-    if namespaces is not None:
-        required = [one.document() for one in namespaces.requirements]
-        listed = ", ".join(map(quote, namespaces.unmanaged))
-        expression = f"!(request.namespace in [{listed}])"
-        excluded = [{"name": "not-in-an-excluded-namespace", "expression": expression}]
-    spec: Document = {
-        "failurePolicy": "Ignore",
-        "matchConstraints": {
-            "matchPolicy": "Equivalent",
-            "namespaceSelector": {"matchExpressions": required} if required else {},
-            "objectSelector": {},
-            "resourceRules": rules,
-        },
-        "validations": [
+    return admission_policies.policy(
+        name,
+        rules,
+        [
             {
                 "expression": one.unless,
                 "message": re.sub(r"\s+", " ", one.message),
@@ -329,44 +320,17 @@ def _policy(
             }
             for one in warnings
         ],
-    }
-    if matched := [*excluded, *conditions]:
-        spec["matchConditions"] = matched
-    if defined := list(variables):
-        spec["variables"] = defined
-    return {
-        "apiVersion": _API_VERSION,
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-
-
-def _binding(policy: Document) -> Document:
-    name = policy["metadata"]["name"]
-    return {
-        "apiVersion": _API_VERSION,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name},
-        "spec": {
-            "policyName": name,
-            "validationActions": ["Warn"],
-            "matchResources": {
-                "matchPolicy": "Equivalent",
-                "namespaceSelector": {},
-                "objectSelector": {},
-            },
-        },
-    }
+        fails=False,
+        namespaces=namespaces,
+        conditions=conditions,
+        variables=variables,
+    )
 
 
 def _rule(
     group: str, plurals: Iterable[str], *operations: str, scope: str = "Namespaced"
 ) -> Document:
-    return {
-        "apiGroups": [group],
-        "apiVersions": ["v1"] if group in {"", "apps", "batch"} else ["*"],
-        "operations": ["CREATE", *operations],
-        "resources": list(plurals),
-        "scope": scope,
-    }
+    version = "v1" if group in {"", "apps", "batch"} else "*"
+    return admission_policies.rule(
+        group, plurals, ["CREATE", *operations], version=version, scope=scope
+    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -64,10 +65,10 @@ class Team:
         self.system.wait_released(self.name, name)
         return f"{self.pods}/{name}"
 
-    def job(self, pods: int) -> str:
+    def job(self, pods: int, **changes: Any) -> str:
         """The path of a Job that was admitted."""
         template = {"spec": {"containers": [applied.container(1)], "restartPolicy": "Never"}}
-        spec = {"parallelism": pods, "completions": 20, "template": template}
+        spec = {"parallelism": pods, "completions": 20, "template": template, **changes}
         self.editor.post(self.jobs, {"metadata": {"name": "train"}, "spec": spec})
         path = f"{self.jobs}/train"
         waiting.until(lambda: not self.editor.get(path)["spec"]["suspend"], what="Job started")
@@ -128,15 +129,15 @@ def test_labels_that_quota_is_counted_by_stay(
     path = team.running()
     said = team.refuses(f"{path}{part}", {"metadata": {"labels": {label: value}}})
 
-    assert f"The label {label} says whose quota the pod's GPUs count against" in said
+    assert f"Only the controller may change the label {label}" in said
 
 
 def test_the_annotation_that_names_the_workload_stays(team: Team) -> None:
     path = team.running()
 
-    assert "only the controller changes it" in team.refuses(
-        path, {"metadata": {"annotations": {names.WORKLOAD_ANNOTATION: "other"}}}
-    )
+    said = team.refuses(path, {"metadata": {"annotations": {names.WORKLOAD_ANNOTATION: "other"}}})
+
+    assert f"Only the controller may change the annotation {names.WORKLOAD_ANNOTATION}" in said
 
 
 def test_the_gate_of_a_waiting_pod_is_not_taken_off(team: Team) -> None:
@@ -145,7 +146,7 @@ def test_the_gate_of_a_waiting_pod_is_not_taken_off(team: Team) -> None:
     team.system.create_pod(team.name, "waits")
     said = team.refuses(f"{team.pods}/waits", {"spec": {"schedulingGates": None}})
 
-    assert f"The gate {names.ADMISSION_GATE} is taken off when the pod is admitted" in said
+    assert f"Only the controller may take off the gate {names.ADMISSION_GATE}" in said
     assert team.system.is_gated(team.name, "waits")
 
 
@@ -170,6 +171,22 @@ def test_a_job_runs_no_more_pods_than_were_admitted(team: Team) -> None:
     assert assigned["count"] == 2
 
 
+def test_an_indexed_job_runs_no_more_pods_when_it_gets_more_completions(team: Team) -> None:
+    path = team.job(pods=16, completions=2, completionMode="Indexed")
+    grown = {"spec": {"parallelism": 16, "completions": 16}}
+
+    assert "Set spec.suspend to true in the same update" in team.refuses(path, grown)
+
+
+def test_a_running_job_keeps_its_queue(team: Team) -> None:
+    path = team.job(pods=1)
+    for value in (None, "other"):
+        change = {"metadata": {"labels": {names.QUEUE_LABEL: value}}}
+        with pytest.raises(RestError):
+            team.editor.patch(path, change)
+    assert team.editor.get(path)["metadata"]["labels"][names.QUEUE_LABEL] == "default"
+
+
 def test_a_stopped_job_that_is_still_marked_is_not_started_by_its_user(team: Team) -> None:
     marked = {"metadata": {"annotations": {names.WORKLOAD_ANNOTATION: "made-up"}}}
     template = {"spec": {"containers": [applied.container(1)], "restartPolicy": "Never"}}
@@ -177,10 +194,10 @@ def test_a_stopped_job_that_is_still_marked_is_not_started_by_its_user(team: Tea
     team.editor.post(team.jobs, {"metadata": {"name": "large"}, "spec": spec})
     path = f"{team.jobs}/large"
     said = team.refuses(path, {"spec": {"template": marked}})
-    assert "only the controller sets it" in said
+    assert "Only the controller may set the annotation" in said
     said = team.refuses(path, {"spec": {"suspend": False, "template": marked}})
 
-    assert "only the controller sets it" in said
+    assert "Only the controller may set the annotation" in said
 
 
 def test_a_trusted_account_may_change_everything(team: Team) -> None:
