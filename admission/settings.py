@@ -93,7 +93,7 @@ class GpuSettings(_Frozen):
 
     @property
     def managed_namespaces(self) -> ManagedNamespaces:
-        """Where pods and Jobs may be ours."""
+        """The namespaces in which pods and Jobs are managed."""
         return ManagedNamespaces(
             excluded=frozenset(self.excluded_namespaces),
             requirements=self.namespace_requirements,

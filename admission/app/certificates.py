@@ -66,7 +66,7 @@ class Store(Protocol):
 
     @property
     def place(self) -> str:
-        """What it is, for people."""
+        """The name of this place in messages."""
         ...
 
     def read(self) -> Mapping[str, bytes]:
@@ -93,7 +93,7 @@ class SecretStore:
 
     @property
     def place(self) -> str:
-        """What it is, for people."""
+        """The name of this place in messages."""
         return f"Secret {self._namespace}/{manifests.TLS_SECRET}"
 
     def read(self) -> Mapping[str, bytes]:
@@ -123,7 +123,7 @@ class DirectoryStore:
 
     @property
     def place(self) -> str:
-        """What it is, for people."""
+        """The name of this place in messages."""
         return f"directory {self._directory}"
 
     def read(self) -> Mapping[str, bytes]:

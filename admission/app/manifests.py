@@ -205,7 +205,7 @@ def controller(settings: Settings, image: str) -> list[Document]:
 
 
 def network_policies(settings: Settings) -> list[Document]:
-    """Who may connect to which port; all other ports of the pods are closed.
+    """Return the policies that open each port to its clients and close all other ports.
 
     API servers connect from addresses that no selector names: those of nodes, of a tunnel, or
     from outside the cluster. So their ports stay open to all, see ADR 0087. Nodes reach the
@@ -278,13 +278,13 @@ def webhook_configurations(client_config: Mapping[str, Any], settings: Settings)
 
 
 def conversion(client_config: Mapping[str, Any]) -> crds.ConversionConfig:
-    """Where the API server has objects converted; argument as of `webhook_configurations`."""
+    """Return where the API server converts objects; argument as of `webhook_configurations`."""
     at = webhook_configuration.at_path(client_config, convert.PATH)
     return crds.ConversionConfig(client_config=at)
 
 
 def service_reference(settings: Settings) -> Document:
-    """Where the API server finds the webhook inside the cluster."""
+    """Return the reference by which the API server finds the webhook inside the cluster."""
     return {"service": {"namespace": settings.namespace, "name": WEBHOOK, "port": 443}}
 
 

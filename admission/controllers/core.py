@@ -196,7 +196,7 @@ class Core:
 
     @property
     def gathering_seconds(self) -> float:
-        """So long after a turn has begun messages gather for the next one; mostly 0."""
+        """Least time between the starts of two turns, so that messages gather; mostly 0."""
         return _GATHERING_SECONDS if self._scheduling.is_behind else 0.0
 
     def _lead(self) -> None:
@@ -289,7 +289,7 @@ class Core:
     # ------------------------------------------------------------------------------ answering
 
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> Line | None:
-        """Who waits in a ClusterQueue, or in that of a LocalQueue; None for an unknown one."""
+        """Return who waits in a ClusterQueue, or in that of a LocalQueue; None if unknown."""
         return self._state.line(queue)
 
     def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[views.Workload | None, ...]:

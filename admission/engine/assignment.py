@@ -133,7 +133,7 @@ class Assignment:
 
     @property
     def reason(self) -> WaitReason:
-        """Of a NO_FIT; a resource that no flavor offers matches no flavor."""
+        """Why a NO_FIT does not fit; a resource that no flavor offers matches no flavor."""
         return self.refusal or WaitReason.NO_MATCHING_FLAVOR
 
     def note_reason(self, reason: WaitReason | None) -> None:
@@ -150,7 +150,7 @@ class Assignment:
 
     @property
     def short(self) -> frozenset[FlavorResource]:
-        """Where room must be made."""
+        """The flavors and resources in which victims must make room."""
         return frozenset(
             FlavorResource(choice.flavor, resource)
             for one in self.pod_sets
@@ -159,7 +159,7 @@ class Assignment:
         )
 
     def requests(self) -> dict[FlavorResource, int]:
-        """What victims must make room for: no zero amounts, and not the number of pods.
+        """Return the amounts that victims must make room for, but no zeros and no number of pods.
 
         Source: kueue TotalRequestsFor; the pod count is added to the usage only.
         """

@@ -167,7 +167,7 @@ class _Cycle:
 
 
 def held_back(nominee: Nominee) -> dict[FlavorResource, int]:
-    """What a blocked preemptor keeps from those after it for the rest of the cycle.
+    """Return what a blocked preemptor withholds from the heads after it in this cycle.
 
     Nothing if the queue may reclaim from anybody: it can take the quota back later.
     """

@@ -109,7 +109,7 @@ class Catalogue:
         return known
 
     def product(self, text: str) -> Product:
-        """As ``find``.
+        """Return the product that ``find`` finds.
 
         Raises:
             UnknownProductError: lists the known products.
@@ -156,7 +156,7 @@ class Catalogue:
         return found
 
     def cost(self, product: str, profile: str = "") -> Cost:
-        """What one device costs: an instance of the profile, or the whole GPU.
+        """Return what one device costs: an instance of the profile, or the whole GPU.
 
         Args:
             product: name, alias or label of the product.

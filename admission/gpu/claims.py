@@ -151,7 +151,7 @@ def resource_of(request: DeviceRequest, classes: Mapping[str, DeviceClass]) -> s
 def amounts(
     requests: Iterable[DeviceRequest], classes: Mapping[str, DeviceClass]
 ) -> dict[str, int]:
-    """What a claim takes, by resource; admin access takes nothing.
+    """Return what a claim takes, by resource; admin access takes nothing.
 
     Raises:
         InvalidValueError: as ``resource_of``.

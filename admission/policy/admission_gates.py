@@ -83,7 +83,7 @@ def errors(value: str) -> list[FieldError]:
 
 
 def update_errors(old: str, new: str) -> list[FieldError]:
-    """What a change of the value breaks."""
+    """Return the rules that a change of the value breaks."""
     return [] if old == new else rules.errors(CHANGES, Change(old, new))
 
 

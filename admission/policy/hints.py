@@ -90,7 +90,7 @@ def about_queue(
 def about_pod(
     pod: Pod, queue: views.ClusterQueue, knowledge: Knowledge, count: int = 1
 ) -> Iterator[str]:
-    """What the queue has no quota for, and what is more than it can ever give.
+    """Yield a warning for what the queue has no quota for, or can never give enough of.
 
     Args:
         pod: as it will be stored.

@@ -107,7 +107,7 @@ class _View:
 
     @classmethod
     def of(cls, pod: Pod, stated: Mapping[str, Stated]) -> Self:
-        """Of the pod, with other resources in some containers."""
+        """Return what LimitRanges judge of the pod, with other resources in some containers."""
         judged = as_limit_ranger_sees(pod, stated)
         amounts = {
             container.name: originals.devices(

@@ -57,7 +57,7 @@ _HELD: Final = {Standing.QUEUED, Standing.SUSPENDED, Standing.IN_DOUBT}
 
 
 def place(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Placement:
-    """Where a pod that is being created belongs; first rule wins."""
+    """Return where a pod that is being created belongs; the first rule that fits decides."""
     is_mirror = MIRROR_ANNOTATION in (pod.metadata.annotations or {})
     if is_mirror or is_left_out(context.namespace, rules, knowledge):
         return Placement(standing=Standing.FREE)
@@ -131,7 +131,7 @@ def is_enforced(namespace: str, knowledge: Knowledge) -> bool:
 
 
 def advice(context: Context, knowledge: Knowledge) -> str:
-    """What a queue label can name in the namespace, for people."""
+    """Return the words that say which queues a label can name in the namespace."""
     queues = knowledge.local_queue_names(context.namespace)
     return f"one of {', '.join(queues)}" if queues else "a LocalQueue; the namespace has none"
 

@@ -34,7 +34,7 @@ def node_facts(
     devices: tuple[DeviceReading, ...] | None = None,
     published: Published | None = None,
 ) -> NodeFacts:
-    """What a Node says about its GPUs.
+    """Return what a Node says about its GPUs.
 
     Texts are shared between nodes: thousands of them say the same.
     """

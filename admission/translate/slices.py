@@ -37,7 +37,7 @@ class Part:
 
 
 def part(view: devices.ResourceSlice) -> Part | None:
-    """What a slice says of GPUs; None for another driver's."""
+    """Return what a slice says of GPUs, or None if another driver wrote it."""
     spec = view.spec
     if spec.driver != names.DRA_DRIVER:
         return None

@@ -17,7 +17,7 @@ def named(held: HeldKind) -> GroupVersionKind:
 
 
 def questions(held: HeldKind) -> Questions[Reviewed]:
-    """What reads reviews about owners of a kind."""
+    """Return the reader of reviews about owners of a kind."""
     # The type is known at run time only, which a checker cannot follow.
     return Questions(named(held), structs.decoder(Review[held.document]))  # type: ignore[name-defined]
 

@@ -54,7 +54,7 @@ class Reviewer(ABC, Generic[Object]):
 
     @abstractmethod
     def decide(self, path: str, request: Request[Object]) -> Outcome:
-        """What the review comes to; may raise, which is answered as an internal error."""
+        """Return the outcome of a review; what it raises is answered as an internal error."""
 
     def review(self, path: str, body: bytes, content_type: str) -> bytes:
         """The answer to the bytes posted to one of the kind's paths; never raises."""
@@ -74,7 +74,7 @@ class Reviewer(ABC, Generic[Object]):
         return responses.errored(error.uid, error.code, error.message)
 
     def context(self, request: Request[Object]) -> Context:
-        """What a decision may know of the request."""
+        """Return what a decision may know of the request."""
         now_us = int(self.clock.now().timestamp()) * 1_000_000
         user = request.user_info.username
         return Context(namespace=request.namespace, now_us=now_us, user=user)

@@ -37,7 +37,7 @@ class DemoPod:
     about: str
 
     def document(self) -> Document:
-        """As a user would write it: no queue, no selector, no toleration."""
+        """Return the pod as a user writes it: without queue, selector or toleration."""
         container: Document = {"name": "main", "image": "train"}
         if self.gpus:
             amounts = {names.GPU_RESOURCE: str(self.gpus)}
@@ -127,7 +127,7 @@ class DemoEvent:
 
     @property
     def text(self) -> str:
-        """What is told of it."""
+        """The line that the demo prints about it."""
         return f"node {self.node}: its GPU is {'sick (XID error)' if self.sick else 'well again'}"
 
     def conditions(self) -> list[dict[str, str]]:

@@ -73,7 +73,7 @@ class Mirror(Generic[Value]):
             self._remove(change.object)
 
     def forget_sync(self) -> None:
-        """Not synced until the next whole list."""
+        """Count as not synced until the next whole list."""
         self.synced = False
 
     def see(self, value: Value) -> None:

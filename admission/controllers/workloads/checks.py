@@ -74,7 +74,7 @@ def in_state(workload: views.Workload, state: State) -> tuple[views.AdmissionChe
 
 
 def summary(found: Iterable[views.AdmissionCheckState], state: State) -> str:
-    """What messages say of checks in a state."""
+    """Return the part of a message that names the checks in a state."""
     return conditions.checks_in_state(((one.name, one.message) for one in found), state)
 
 

@@ -38,7 +38,7 @@ def preempt(workload: views.Workload, evicted: decisions.Evict, now: datetime) -
 def told(
     workload: views.Workload, evicted: decisions.Evict, preemptor: model.Workload | None
 ) -> Iterator[tuple[dict[str, str], Event]]:
-    """What is told once `preempt` was written, and about which object.
+    """Yield the events that follow once `preempt` was written, each with its object.
 
     Args:
         workload: the victim.

@@ -19,7 +19,7 @@ _OWNERS: Final = frozenset({("v1", "Pod"), ("batch/v1", "Job")})
 
 
 def end(workload: views.Workload, around: Surroundings) -> Change | None:
-    """What is still to be done with a Workload that is finished or being deleted."""
+    """Return the change that is due on a Workload that is finished or being deleted, if any."""
     is_orphan = not workload.metadata.owner_references
     if workload.metadata.deletion_timestamp:
         return _release(workload) if is_orphan else None

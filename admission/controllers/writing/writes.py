@@ -113,7 +113,7 @@ class Write:
 
     @property
     def regarding(self) -> dict[str, str]:
-        """What an event about the object refers to."""
+        """The reference to the object that events carry."""
         metadata = views.ObjectMeta(namespace=self.namespace, name=self.name, uid=self.uid)
         return reference(self.resource, metadata)
 
@@ -159,7 +159,7 @@ WORKLOAD_VIEW: Final = views.Workload
 
 
 def reference(resource: Resource, metadata: views.ObjectMeta) -> dict[str, str]:
-    """What an event about an object refers to."""
+    """Return the reference to an object that events carry."""
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,

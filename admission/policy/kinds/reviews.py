@@ -50,7 +50,7 @@ class Review:
         return next((one for one in self.pod_sets if one.name == name), None)
 
     def assignments(self) -> tuple[Assignment, ...]:
-        """What was assigned to the pod sets."""
+        """Return the assignments of the pod sets; none without an admission."""
         return (self.admission.pod_set_assignments if self.admission else None) or ()
 
     def is_shrinking(self, name: str) -> bool:
