@@ -63,8 +63,9 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
 
     Args:
         settings: the managed resources, the managed namespaces and our own namespace.
-        users: who may take the gate off and write our annotations, besides the controller's
-            service account: the user of a controller that runs outside the cluster.
+        users: whose updates are not looked at, besides those of the controller's service account:
+            the user of a controller that runs outside the cluster. It writes on pods what
+            admission checks ask for.
 
     Raises:
         InvalidValueError: a managed resource is no name and no prefix.
@@ -96,9 +97,9 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
             "UPDATE",
             "pods",
             namespaces,
-            _on_update(),
+            [_cdi("object", "oldObject")],
             by_others,
-            variables=[_many(*map(_many_changed, ("metadata.annotations", _GATES)))],
+            variables=[_many(_many_changed("metadata.annotations"))],
         ),
         _policy(
             DEBUG_POLICY,
@@ -202,30 +203,6 @@ def _on_create(cel: _Cel) -> list[_Rule]:
             offenders=f"({has_node} ? ({asking}) : [])",
             before="spec.nodeName is set beside the GPU requests of container",
             text=bypass.NODE_TEXT,
-        ),
-    ]
-
-
-def _on_update() -> list[_Rule]:
-    gone = f"{_differs(_GATES)} && {_gated('oldObject')} && !{_gated('object')}"
-    own = " || ".join(
-        f"k == {quote(key)} || k.startsWith({quote(key + '.')})" for key in bypass.OWN_KEYS
-    )
-    kept = _has_key("object")
-    return [
-        _cdi("object", "oldObject"),
-        _Rule(
-            offenders=f"(({gone}) ? [{quote(names.ADMISSION_GATE)}] : [])",
-            before="spec.schedulingGates: not by this user:",
-            text=bypass.GATE_TEXT,
-        ),
-        _Rule(
-            offenders=(
-                f"{_changed_keys('object', 'oldObject', own)}"
-                f" + {_changed_keys('oldObject', 'object', f'({own}) && !({kept})')}"
-            ),
-            before="metadata.annotations:",
-            text=bypass.EDIT_TEXT,
         ),
     ]
 

@@ -5,7 +5,8 @@ Whoever may edit pods could take them off, or run more pods of a Job than were a
 policies refuse that. They trust whoever may write the status of Workloads: the controller, under
 whatever account it runs, and cluster administrators (ADR 0114).
 
-The expressions use what Kubernetes 1.30 has, and look through no list or map of a user's.
+The expressions use what Kubernetes 1.30 has. They look keys up, and look through annotations of
+pods only where those change, up to `configuration.MOST` of them (ADR 0113).
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +18,7 @@ from admission.app.admission_policies import Document
 from admission.base import names
 from admission.kube import resources
 from admission.settings import Settings
-from admission.webhook.configuration import quote
+from admission.webhook.configuration import MOST, quote
 
 PODS_POLICY: Final = "gpu-admission-protect-pods"
 JOBS_POLICY: Final = "gpu-admission-protect-jobs"
@@ -29,6 +30,16 @@ LABELS: Final = (
     names.CLUSTER_QUEUE_NAME_LABEL,
 )
 """Labels of a pod by which its GPUs are counted."""
+
+ANNOTATIONS: Final = (names.WORKLOAD_ANNOTATION,)
+"""Annotations of a pod by which its GPUs are counted, besides those of `OWN_PREFIX`."""
+
+OWN_PREFIX: Final = f"{names.OWN_DOMAIN}/"
+"""Annotations of a pod that begin like this are ours, but for `REQUESTS`."""
+
+REQUESTS: Final = (names.MIG_PROFILE, names.GPU_MEMORY)
+"""Annotations by which users ask for GPUs; also with ``.<container>`` behind them. They are read
+when the pod is created, so a later change has no effect."""
 
 _TRUSTED: Final = "variables.trusted"
 
@@ -60,17 +71,24 @@ def _pods(settings: Settings) -> Document:
     gated = f"{gate} in dyn({_or_empty('object.spec.schedulingGates', '[]')})"
     checks = [
         *(_kept("labels", label) for label in LABELS),
-        _kept("annotations", names.WORKLOAD_ANNOTATION),
+        *(_kept("annotations", annotation) for annotation in ANNOTATIONS),
+        _own_annotations(),
         _Check(
             expression=f"!({gated_before}) || {gated}",
             message=f"Only the controller may take off the gate {names.ADMISSION_GATE}, when it "
             "admits the pod. To run the pod without a queue, use a namespace that is not managed",
         ),
     ]
-    managed = _has("oldObject.metadata.labels", names.MANAGED_LABEL)
+    counted = [
+        _has(f"{one}.metadata.{member}", key)
+        for member, keys in (("labels", LABELS), ("annotations", ANNOTATIONS))
+        for key in keys
+        for one in ("oldObject", "object")
+    ]
+    held_for_a_parent = f"({gated_before})"  # such a pod has no label yet
     return _policy(
         PODS_POLICY, "", ["pods", "pods/status"], checks, settings,
-        condition={"name": "is-managed", "expression": managed},
+        condition={"name": "is-counted", "expression": " || ".join([*counted, held_for_a_parent])},
     )  # fmt: skip
 
 
@@ -81,6 +99,27 @@ def _kept(member: str, key: str) -> _Check:
         expression=f"{before} == {after}",
         message=f"Only the controller may change the {member.removesuffix('s')} {key}: the pod's "
         "GPUs are charged to a queue by it. To give the quota back, delete the pod",
+    )
+
+
+def _own_annotations() -> _Check:
+    """Our annotations stay; of a pod with too many to look through, all of them."""
+    new, old = "object.metadata.annotations", "oldObject.metadata.annotations"
+    own = f"k.startsWith({quote(OWN_PREFIX)})"
+    asking = " || ".join(
+        f"k == {quote(key)} || k.startsWith({quote(f'{key}.')})" for key in REQUESTS
+    )
+
+    def kept(one: str, other: str) -> str:
+        same = f"(has({other}) && k in {other} && {other}[k] == {one}[k])"
+        every = f"{one}.all(k, !{own} || {asking} || {same})"
+        return f"(!has({one}) || (size({one}) <= {MOST} && {every}))"
+
+    unchanged = f"has({old}) == has({new}) && (!has({new}) || {old} == {new})"
+    return _Check(
+        expression=f"({unchanged}) || ({kept(old, new)} && {kept(new, old)})",
+        message=f"Only the controller may change annotations that begin with {OWN_PREFIX}: they "
+        "say what the pod got at its creation. To ask for something else, create a new pod",
     )
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from admission.base import names
 from admission.gpu import resources
 from admission.gpu.resources import ManagedResources
 
@@ -38,21 +37,12 @@ _DEVICE_DIRECTORIES: Final = (
     "/run/cdi",
 )
 _RUNTIME_CLASSES: Final = ("nvidia", "nvidia-cdi", "nvidia-legacy")
-OWN_KEYS: Final = (
-    names.ORIGINAL_RESOURCES,
-    names.MIG_PROFILE,
-    names.GPU_MEMORY,
-)
-"""Annotations that only count at creation; also with ``.<container>`` behind them."""
-
 _LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 ASK: Final = "request GPUs in resources.limits instead"
 """What to do rather than reach for GPUs."""
 
-GATE_TEXT: Final = f"the gate {names.ADMISSION_GATE} is taken off when quota is given, not by hand"
 NODE_TEXT: Final = "binds the pod past quota and scheduler; leave it out, use nodeSelector"
-EDIT_TEXT: Final = "what a pod got was decided at its creation; create a new pod to change it"
 RESIZE_TEXT: Final = "GPU amounts cannot change after creation; create a new pod"
 
 
@@ -99,16 +89,13 @@ def of_pod(pod: Mapping[str, Any], managed: ManagedResources) -> tuple[Bypass, .
 def of_update(
     old: Mapping[str, Any], new: Mapping[str, Any], managed: ManagedResources
 ) -> tuple[Bypass, ...]:
-    """Changes to a managed pod that only this system may make; sorted by field.
+    """Return what a change adds to the ways around quota, sorted by field.
 
     Also fits the subresources ``ephemeralcontainers`` and ``resize``: what ``new`` adds to
     ``old`` is judged.
     """
     before = set(of_pod(old, managed))
     found = [finding for finding in of_pod(new, managed) if finding not in before]
-    if _gates(old) - _gates(new):
-        found.append(_sure("gate-removed", "spec.schedulingGates", GATE_TEXT))
-    found += _edited(old, new)
     found += _resized(old, new, managed)
     return tuple(sorted(found, key=lambda finding: (finding.field, finding.rule)))
 
@@ -179,14 +166,6 @@ def _host_paths(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield str(volume.get("name", "")), path
 
 
-def _edited(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Bypass]:
-    before, after = _annotations(old), _annotations(new)
-    for key in sorted({*before, *after}):
-        own = any(key == name or key.startswith(name + ".") for name in OWN_KEYS)
-        if own and before.get(key) != after.get(key):
-            yield _sure("annotation-edited", f"metadata.annotations[{key}]", EDIT_TEXT)
-
-
 def _resized(
     old: Mapping[str, Any], new: Mapping[str, Any], managed: ManagedResources
 ) -> Iterator[Bypass]:
@@ -221,11 +200,6 @@ def _containers(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
     for kind in _LISTS:
         for index, container in enumerate(spec.get(kind) or ()):
             yield f"spec.{kind}[{index}]", container
-
-
-def _gates(pod: Mapping[str, Any]) -> set[str]:
-    gates = _child(pod, "spec").get("schedulingGates") or ()
-    return {gate["name"] for gate in gates if gate.get("name") == names.ADMISSION_GATE}
 
 
 def _annotations(pod: Mapping[str, Any]) -> Mapping[str, str]:

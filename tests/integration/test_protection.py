@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from admission.base import names
+from admission.webhook import configuration
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
@@ -138,6 +139,66 @@ def test_the_annotation_that_names_the_workload_stays(team: Team) -> None:
     said = team.refuses(path, {"metadata": {"annotations": {names.WORKLOAD_ANNOTATION: "other"}}})
 
     assert f"Only the controller may change the annotation {names.WORKLOAD_ANNOTATION}" in said
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (names.ORIGINAL_RESOURCES, "[]"),
+        (names.ORIGINAL_RESOURCES, None),
+        (names.FOREIGN_TOPOLOGY_GATE, "true"),
+        (f"{names.OWN_DOMAIN}/of-a-later-version", "x"),
+    ],
+)
+def test_req_19_our_annotations_stay(team: Team, key: str, value: str | None) -> None:
+    original = {names.ORIGINAL_RESOURCES: "{}"}
+    team.system.create_pod(team.name, "train", metadata={"annotations": original})
+    path = f"{team.pods}/train"
+    for part in ("", "/status"):
+        said = team.refuses(f"{path}{part}", {"metadata": {"annotations": {key: value}}})
+        assert "Only the controller may change annotations that begin with" in said
+
+
+def test_annotations_that_ask_for_gpus_are_only_read_at_creation_and_may_be_changed(
+    team: Team,
+) -> None:
+    path = team.running()
+    asked = {f"{names.MIG_PROFILE}.main": "1g.10gb", names.GPU_MEMORY: "8Gi"}
+    team.editor.patch(path, {"metadata": {"annotations": asked}})
+
+    assert asked.items() <= team.editor.get(path)["metadata"]["annotations"].items()
+
+
+def test_of_very_many_annotations_none_is_changed(team: Team) -> None:
+    many = {f"example.com/n{index}": "" for index in range(configuration.MOST)}
+    team.system.create_pod(team.name, "train", metadata={"annotations": many})
+    path = f"{team.pods}/train"
+    said = team.refuses(path, {"metadata": {"annotations": {"example.com/n0": "x"}}})
+    assert "Only the controller may change annotations" in said
+    team.editor.patch(path, {"metadata": {"labels": {"a": "b"}}})
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        {"labels": {names.MANAGED_LABEL: names.MANAGED_VALUE}},
+        {"labels": {names.PODSET_LABEL: "main"}},
+        {"annotations": {names.WORKLOAD_ANNOTATION: "other"}},
+    ],
+)
+def test_a_pod_that_is_not_counted_is_not_marked_as_counted(team: Team, mark: Json) -> None:
+    team.system.create_pod(team.name, "free", gpus=None)
+    said = team.refuses(f"{team.pods}/free", {"metadata": mark})
+
+    assert "Only the controller may change the" in said
+
+
+def test_the_gate_of_a_pod_that_is_held_for_its_parent_is_not_taken_off(team: Team) -> None:
+    held = {"annotations": {names.POD_SUSPENDING_PARENT: "deployment"}}
+    team.system.create_pod(team.name, "part", metadata=held)
+    said = team.refuses(f"{team.pods}/part", {"spec": {"schedulingGates": None}})
+
+    assert f"Only the controller may take off the gate {names.ADMISSION_GATE}" in said
 
 
 def test_the_gate_of_a_waiting_pod_is_not_taken_off(team: Team) -> None:
