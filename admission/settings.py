@@ -1,11 +1,11 @@
 """Settings: what can be chosen, with its default, parsed and validated once, then frozen."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from admission.base import names
+from admission.base import names, namespaces
 from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Requirement
 
@@ -70,6 +70,30 @@ class HealthSettings(_Frozen):
     gain_grace_seconds: float | None = Field(default=None, ge=0)
 
 
+class NamespaceMode(_Frozen):
+    """What holds in a namespace whose labels say nothing else.
+
+    Attributes:
+        bypass: what becomes of pods that reach GPUs around quota.
+        enforce: whether GPU pods and Jobs without a queue are refused.
+    """
+
+    bypass: Literal["deny", "deny-strict", "warn", "audit"] = namespaces.WARN
+    enforce: bool = False
+
+
+class ModeSettings(_Frozen):
+    """What holds in namespaces whose labels say nothing else.
+
+    Attributes:
+        with_queue: where there is a LocalQueue.
+        without_queue: where there is none.
+    """
+
+    with_queue: NamespaceMode = NamespaceMode()
+    without_queue: NamespaceMode = NamespaceMode()
+
+
 class GpuSettings(_Frozen):
     """What counts as a GPU pod.
 
@@ -78,6 +102,7 @@ class GpuSettings(_Frozen):
         excluded_namespaces: namespaces whose pods and Jobs are never ours.
         namespace_requirements: what the labels of the others satisfy; see `managed_namespaces`.
         queue_required: whether GPU pods and Jobs without a queue are held until they have one.
+        modes: what holds in namespaces whose labels say nothing else.
         toleration_key: taint key that GPU pods tolerate with operator Exists; empty = inject none.
         products: GPUs that replace those of the shipped table or are added, in its form.
         health: which GPUs count.
@@ -87,6 +112,7 @@ class GpuSettings(_Frozen):
     excluded_namespaces: tuple[str, ...] = DEFAULT_EXCLUDED_NAMESPACES
     namespace_requirements: tuple[Requirement, ...] = ()
     queue_required: bool = False
+    modes: ModeSettings = ModeSettings()
     toleration_key: str = names.GPU_TAINT_KEY
     products: tuple[Mapping[str, Any], ...] = ()
     health: HealthSettings = HealthSettings()

@@ -9,13 +9,14 @@ from typing import Any
 
 from admission.app import guard
 from admission.base import names
+from admission.base.namespaces import AUDIT, BYPASS_CHOICES, DENY, DENY_STRICT
 from admission.gpu import bypass, resources
 from admission.gpu.bypass import Bypass, Severity
 from admission.kube import errors
 from admission.kube import resources as kinds
 from admission.kube.api import Api
 from admission.kube.embedded.reviews import Operation, Reviewer
-from admission.settings import Settings
+from admission.settings import ModeSettings, Settings
 
 
 def reviewer(api: Api, settings: Settings) -> Reviewer:
@@ -33,16 +34,14 @@ def reviewer(api: Api, settings: Settings) -> Reviewer:
 
     def judge(review: Mapping[str, Any]) -> Mapping[str, Any]:
         request = review["request"]
-        found = [
-            one
-            for one in bypass.of_pod(request["object"], managed)
-            if one.severity is Severity.BYPASS
-        ]
         labels = _labels(api, request["namespace"])
         if namespaces.leave_out(request["namespace"], labels):
-            found = []
-        choice = labels.get(names.BYPASS_LABEL, guard.WARN)
-        return {"response": _response(request["uid"], choice, found)}
+            return {"response": _response(request["uid"], AUDIT, [], [])}
+        choice = _choice(labels, settings.gpu.modes)
+        found = bypass.of_pod(request["object"], managed)
+        sure = [one for one in found if _is_refused(one, choice)]
+        noticed = [one for one in found if one not in sure and _is_noticed(one)]
+        return {"response": _response(request["uid"], choice, sure, noticed)}
 
     return Reviewer(
         name=guard.CREATE_POLICY,
@@ -62,9 +61,30 @@ def _labels(api: Api, namespace: str) -> Mapping[str, str]:
     return labels
 
 
-def _response(uid: str, choice: str, found: Iterable[Bypass]) -> dict[str, Any]:
+def _choice(labels: Mapping[str, str], modes: ModeSettings) -> str:
+    choice = labels.get(names.BYPASS_LABEL, "")
+    if choice in BYPASS_CHOICES:
+        return choice
+    return (modes.with_queue if names.HAS_QUEUE_LABEL in labels else modes.without_queue).bypass
+
+
+def _is_refused(found: Bypass, choice: str) -> bool:
+    """Whether a namespace that makes this choice does more than notice it."""
+    if found.severity is Severity.SUSPICIOUS:
+        return choice == DENY_STRICT and found.rule in bypass.STRICT
+    return found.severity is Severity.BYPASS
+
+
+def _is_noticed(found: Bypass) -> bool:
+    return found.rule in {"visible-devices", "hidden-devices"}
+
+
+def _response(
+    uid: str, choice: str, found: Iterable[Bypass], noticed: Iterable[Bypass]
+) -> dict[str, Any]:
     texts = [f"{one.field}: {one.text}" for one in found]
-    if texts and choice == guard.DENY:
+    if texts and choice in {DENY, DENY_STRICT}:
         status = {"code": HTTPStatus.FORBIDDEN, "message": "; ".join(texts)}
         return {"uid": uid, "allowed": False, "status": status}
-    return {"uid": uid, "allowed": True, "warnings": [] if choice == guard.AUDIT else texts}
+    texts += [f"{one.field}: {one.text}" for one in noticed]
+    return {"uid": uid, "allowed": True, "warnings": [] if choice == AUDIT else texts}

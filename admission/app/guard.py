@@ -2,44 +2,57 @@
 
 They are ValidatingAdmissionPolicies: they cost other pods microseconds and work while the
 webhook is down. What happens is the namespace's choice, by its label
-``gpu-admission.dev/bypass``: ``deny``, ``warn`` (where it says nothing else) or ``audit``.
+``gpu-admission.dev/bypass``: ``deny``, ``deny-strict``, ``warn`` or ``audit``. Where it says
+nothing, the settings say it, for namespaces with a LocalQueue and for those without.
 
 One more policy refuses namespace labels of ours with a value that means nothing: a misspelled
 ``deny`` would only warn, and nobody would notice.
 
-The rules are those of ``admission.gpu.bypass`` that surely reach GPUs, in CEL. The expressions
-use what Kubernetes 1.30 has, and guard every optional field, because one that fails counts as
-broken. A pod with more members in a list or map than they look at is objected to as a whole.
+The rules are those of ``admission.gpu.bypass``, in CEL: what surely reaches GPUs, what may reach
+them (``deny-strict``), and what is worth a warning. The expressions use what Kubernetes 1.30 has,
+and guard every optional field, because one that fails counts as broken. A pod with more members
+in a list or map than they look at is objected to as a whole.
+
+What a container loads with ``envFrom`` stands in no pod. So the key is refused where it is
+written: in ConfigMaps and Secrets.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Final
 
 from admission.app import admission_policies, rbac
 from admission.app.admission_policies import Document, listed
 from admission.base import names
-from admission.base.namespaces import ManagedNamespaces
+from admission.base.namespaces import (
+    AUDIT,
+    BYPASS_CHOICES,
+    DENY,
+    DENY_STRICT,
+    WARN,
+    ManagedNamespaces,
+)
 from admission.gpu import bypass, resources
 from admission.owners import integrations
-from admission.settings import Settings
+from admission.settings import ModeSettings, Settings
 from admission.webhook import configuration
 from admission.webhook.configuration import MOST, quote
-
-DENY: Final = "deny"
-WARN: Final = "warn"
-AUDIT: Final = "audit"
 
 CREATE_POLICY: Final = "gpu-admission-bypass-create"
 UPDATE_POLICY: Final = "gpu-admission-bypass-update"
 DEBUG_POLICY: Final = "gpu-admission-bypass-debug"
 RESIZE_POLICY: Final = "gpu-admission-bypass-resize"
+STRICT_POLICY: Final = "gpu-admission-bypass-strict"
+STRICT_DEBUG_POLICY: Final = "gpu-admission-bypass-strict-debug"
+NOTICE_POLICY: Final = "gpu-admission-bypass-notice"
+SOURCES_POLICY: Final = "gpu-admission-bypass-sources"
 CLAIMS_POLICY: Final = "gpu-admission-claims"
 LABELS_POLICY: Final = "gpu-admission-bypass-labels"
 
 LABEL_VALUES: Final[Mapping[str, Sequence[str]]] = {
-    names.BYPASS_LABEL: (DENY, WARN, AUDIT),
+    names.BYPASS_LABEL: BYPASS_CHOICES,
     names.ENFORCE_LABEL: ("true", "false"),
 }
 """Labels of a namespace that mean something here, and their values."""
@@ -53,9 +66,37 @@ _CLAIM_TEXT: Final = (
     f" because the namespace has the label {names.ENFORCE_LABEL}=true, and gpu-admission did not"
     " answer: create the pod again in a minute"
 )
-_SHOWS: Final = "shows GPUs to containers that ask for none"
-_OF_CONTAINER: Final = ("env", "volumeMounts", "resources.limits", "resources.requests")
+_ALL_VARIABLES: Final = f"{', '.join(bypass.VARIABLES[:-1])} and {bypass.VARIABLES[-1]}"
+_OF_CONTAINER: Final = ("env", "envFrom", "volumeMounts", "resources.limits", "resources.requests")
 """Lists and maps of a container that rules look through."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reaction:
+    """What becomes of what a policy objects to.
+
+    Attributes:
+        name: distinguishes the bindings of one policy.
+        actions: of a binding.
+        choices: of a namespace that want this.
+    """
+
+    name: str
+    actions: Sequence[str]
+    choices: Sequence[str]
+
+
+_SURE: Final = (
+    _Reaction("deny", ("Deny", "Audit"), (DENY, DENY_STRICT)),
+    _Reaction("warn", ("Warn", "Audit"), (WARN,)),
+    _Reaction("audit", ("Audit",), (AUDIT,)),
+)
+_STRICT: Final = (_Reaction("deny", ("Deny", "Audit"), (DENY_STRICT,)),)
+_NOTICE: Final = (
+    _Reaction("warn", ("Warn", "Audit"), (DENY, DENY_STRICT, WARN)),
+    _Reaction("audit", ("Audit",), (AUDIT,)),
+)
+"""Each choice leaves a mark in the audit log."""
 
 
 def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
@@ -72,70 +113,52 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
     """
     cel = _Cel.of(settings.gpu.managed_resources)
     account = f"system:serviceaccount:{settings.namespace}:{rbac.CONTROLLER_ACCOUNT}"
-    trusted = sorted({account, *users})
-    namespaces = settings.gpu.managed_namespaces
-    by_others = _not_by(trusted)
-    debugged, resized = "pods/ephemeralcontainers", "pods/resize"
+    by_others = _not_by(sorted({account, *users}))
+    created = (_many_of_new_pod(), _devices(bypass.DEVICE_PATHS))
+    debugged = (_many_of_debugging(), _devices(bypass.DEVICE_PATHS))
+    new_debugger = f"!({_is_old_debugger()})"
     policies = (
-        _policy(
-            CREATE_POLICY,
-            "CREATE",
-            "pods",
-            namespaces,
-            _on_create(cel),
-            _not_by_node(),
-            variables=[
-                _many(
-                    _many_members("object.metadata.annotations", "object.spec.volumes"),
-                    *(_many_of_containers(f"object.spec.{one}") for one in _RUNNING),
-                ),
-                _devices(),
-            ],
+        _Policy(
+            CREATE_POLICY, _on_create(cel), _SURE, [_not_by_node()],
+            variables=created,
         ),
-        _policy(
-            UPDATE_POLICY,
-            "UPDATE",
-            "pods",
-            namespaces,
-            [_cdi("object", "oldObject")],
-            by_others,
+        _Policy(
+            UPDATE_POLICY, [_cdi("object", "oldObject")], _SURE, [by_others], "UPDATE",
             variables=[_many(_many_changed("metadata.annotations"))],
         ),
-        _policy(
-            DEBUG_POLICY,
-            "UPDATE",
-            debugged,
-            namespaces,
-            _on_debug(cel),
-            variables=[
-                _many(
-                    _many_members("oldObject.spec.ephemeralContainers", "object.spec.volumes"),
-                    *(_many_of_containers(f"object.spec.{one}") for one in _DEBUGGING),
-                ),
-                _devices(),
-            ],
+        _Policy(
+            DEBUG_POLICY, _surely_showing(cel, _DEBUGGING, new_debugger), _SURE, [], "UPDATE",
+            "pods/ephemeralcontainers", variables=debugged,
         ),
-        _policy(
-            RESIZE_POLICY,
-            "UPDATE",
-            resized,
-            namespaces,
-            _on_resize(cel),
-            variables=[
-                _many(
-                    *(
-                        _many_of_containers(f"{one}.spec.{member}", variable)
-                        for one, variable in (("object", "c"), ("oldObject", "o"))
-                        for member in _RUNNING
-                    )
-                )
-            ],
+        _Policy(
+            RESIZE_POLICY, _on_resize(cel), _SURE, [], "UPDATE", "pods/resize",
+            variables=[_many_of_resized()],
         ),
-    )
-    about_pods = [
-        document for policy in policies for document in (policy, *_bindings(policy["metadata"]))
+        _Policy(
+            STRICT_POLICY,
+            [_from_elsewhere(cel, _RUNNING), *_maybe_showing(cel, _RUNNING)],
+            _STRICT,
+            [_not_by_node()],
+            variables=(_many_of_new_pod(), _directories()),
+        ),
+        _Policy(
+            STRICT_DEBUG_POLICY, _maybe_showing(cel, _DEBUGGING, new_debugger), _STRICT, [],
+            "UPDATE", "pods/ephemeralcontainers",
+            variables=(_many_of_debugging(), _directories()),
+        ),
+        _Policy(
+            NOTICE_POLICY, [_from_elsewhere(cel, _RUNNING), _hiding(cel)], _NOTICE,
+            [_not_by_node()], variables=[_many_of_new_pod()], tells_many=False,
+        ),
+    )  # fmt: skip
+    namespaces, modes = settings.gpu.managed_namespaces, settings.gpu.modes
+    about_pods = [one for policy in policies for one in policy.documents(namespaces, modes)]
+    return [
+        *about_pods,
+        *_about_sources(namespaces, modes),
+        *_about_claims(namespaces),
+        *_about_labels(),
     ]
-    return [*about_pods, *_about_claims(namespaces), *_about_labels()]
 
 
 # -------------------------------------------------------------------------------------- rules
@@ -154,6 +177,43 @@ class _Rule:
     offenders: str
     before: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Policy:
+    """Rules about requests for pods, and what becomes of what they find.
+
+    Attributes:
+        name: of the policy.
+        rules: what is objected to.
+        reactions: what becomes of it.
+        conditions: which requests are looked at.
+        operation: CREATE or UPDATE.
+        resource: pods or a subresource.
+        variables: parts of the rules; one of them is ``many``.
+        tells_many: whether a pod with more than is looked through is objected to.
+    """
+
+    name: str
+    rules: Sequence[_Rule]
+    reactions: Sequence[_Reaction]
+    conditions: Sequence[Document]
+    operation: str = "CREATE"
+    resource: str = "pods"
+    variables: Sequence[Document] = ()
+    tells_many: bool = True
+
+    def documents(self, namespaces: ManagedNamespaces, modes: ModeSettings) -> Iterable[Document]:
+        """Return the policy, followed by its bindings."""
+        yield admission_policies.policy(
+            self.name,
+            [admission_policies.rule("", [self.resource], [self.operation])],
+            [*([_validation(_TOO_MANY)] if self.tells_many else ()), *map(_in_few, self.rules)],
+            namespaces=namespaces,
+            conditions=self.conditions,
+            variables=self.variables,
+        )
+        yield from _bindings(self.name, self.reactions, modes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,9 +255,7 @@ def _on_create(cel: _Cel) -> list[_Rule]:
     asking = _names(_RUNNING, cel.asks("c"))
     has_node = "(has(object.spec.nodeName) && object.spec.nodeName != '')"
     return [
-        _showing(cel, _RUNNING),
-        _device_paths(_RUNNING),
-        _device_mounts(_RUNNING),
+        *_surely_showing(cel, _RUNNING),
         _cdi(),
         _Rule(
             offenders=f"({has_node} ? ({asking}) : [])",
@@ -207,15 +265,10 @@ def _on_create(cel: _Cel) -> list[_Rule]:
     ]
 
 
-def _on_debug(cel: _Cel) -> list[_Rule]:
-    """Only containers that this update adds: an older one is not blamed on this user."""
+def _is_old_debugger() -> str:
+    """An ephemeral container that was there before: it is not blamed on this user."""
     old = "oldObject.spec.ephemeralContainers"
-    new = f"!(has({old}) && {old}.exists(o, o.name == c.name))"
-    return [
-        _showing(cel, _DEBUGGING, new),
-        _device_paths(_DEBUGGING, new),
-        _device_mounts(_DEBUGGING, new),
-    ]
+    return f"has({old}) && {old}.exists(o, o.name == c.name)"
 
 
 def _on_resize(cel: _Cel) -> list[_Rule]:
@@ -232,27 +285,108 @@ def _on_resize(cel: _Cel) -> list[_Rule]:
     return [_Rule(offenders=" + ".join(offenders), before="resources of container", text=text)]
 
 
-def _showing(cel: _Cel, members: Iterable[str], also: str = "true") -> _Rule:
-    harmless = ", ".join(quote(value) for value in bypass.SHOWS_NOTHING)
-    value = f"has(e.valueFrom) || (has(e.value) && !(e.value in [{harmless}]))"
-    shows = _exists("c.env", "e", f"e.name == {quote(bypass.VISIBLE_DEVICES)} && ({value})")
+def _surely_showing(cel: _Cel, members: Sequence[str], also: str = "true") -> list[_Rule]:
+    return [
+        _showing(cel, members, also),
+        _prefixed(members, also),
+        _device_paths(members, "gives access to GPU devices", also),
+        _device_mounts(members, also),
+    ]
+
+
+def _maybe_showing(cel: _Cel, members: Sequence[str], also: str = "true") -> list[_Rule]:
+    return [
+        _legacy(cel, members, also),
+        _privileged(members, also),
+        _device_paths(members, "may give access to GPU devices", also),
+    ]
+
+
+def _showing(cel: _Cel, members: Iterable[str], also: str) -> _Rule:
+    literal = f"has(e.value) && !(e.value in [{listed(bypass.SHOWS_NOTHING)}])"
+    told = _exists("c.env", "e", f"{_is_variable()} && (({literal}) || ({_is_told()}))")
+    elsewhere = _exists("c.env", "e", f"{_is_variable()} && has(e.valueFrom)")
     return _Rule(
-        offenders=_names(members, f"{also} && {shows} && !{cel.asks('c')}"),
-        before=f"{bypass.VISIBLE_DEVICES} of container",
-        text=f"{_SHOWS}; {bypass.ASK}",
+        offenders=_names(members, f"{also} && ({told} || ({elsewhere} && !{cel.asks('c')}))"),
+        before="environment of container",
+        text=f"{_ALL_VARIABLES} show GPUs beyond what the container asks for; {bypass.REMOVE}",
     )
 
 
-def _device_paths(members: Iterable[str], also: str = "true") -> _Rule:
+def _from_elsewhere(cel: _Cel, members: Iterable[str]) -> _Rule:
+    """Beside a request, which may have been what somebody meant to repeat."""
+    elsewhere = f"{_is_variable()} && has(e.valueFrom) && !({_is_told()})"
+    return _Rule(
+        offenders=_names(members, f"{_exists('c.env', 'e', elsewhere)} && {cel.asks('c')}"),
+        before="environment of container",
+        text=f"{_ALL_VARIABLES} from a ConfigMap or Secret may show GPUs beyond what the container"
+        f" asks for; {bypass.REMOVE}",
+    )
+
+
+def _is_variable() -> str:
+    return f"e.name in [{listed(bypass.VARIABLES)}]"
+
+
+def _is_told() -> str:
+    """The value comes from the pod itself, or from a file that its containers write."""
+    unknown = " || ".join(f"has(e.valueFrom.{one})" for one in bypass.UNKNOWN_SOURCES)
+    return f"has(e.valueFrom) && !({unknown})"
+
+
+def _prefixed(members: Iterable[str], also: str) -> _Rule:
+    """No key of a ConfigMap is one of the variables, but with a prefix it may become one."""
+    can = " || ".join(f"{quote(name)}.startsWith(f.prefix)" for name in bypass.VARIABLES)
+    found = _exists("c.envFrom", "f", f"has(f.prefix) && f.prefix != '' && ({can})")
+    return _Rule(
+        offenders=_names(members, f"{also} && {found}"),
+        before="envFrom of container",
+        text=f"with this prefix a key can become {bypass.VISIBLE_DEVICES}; use another prefix",
+    )
+
+
+def _hiding(cel: _Cel) -> _Rule:
+    nothing = (
+        f"!has(e.valueFrom) && (!has(e.value) || e.value in [{listed(bypass.SHOWS_NOTHING)}])"
+    )
+    hides = _exists("c.env", "e", f"e.name == {quote(bypass.VISIBLE_DEVICES)} && {nothing}")
+    return _Rule(
+        offenders=_names(_RUNNING, f"{hides} && {cel.asks('c')}"),
+        before=f"{bypass.VISIBLE_DEVICES} of container",
+        text="hides the GPUs that the container asks for; remove it",
+    )
+
+
+def _legacy(cel: _Cel, members: Iterable[str], also: str) -> _Rule:
+    has_version = _exists("c.env", "e", f"e.name == {quote(bypass.LEGACY_VARIABLE)}")
+    says = _exists("c.env", "e", f"e.name == {quote(bypass.VISIBLE_DEVICES)}")
+    return _Rule(
+        offenders=_names(members, f"{also} && {has_version} && !{says} && !{cel.asks('c')}"),
+        before=f"{bypass.LEGACY_VARIABLE} of container",
+        text=f"shows all GPUs to some images; set {bypass.VISIBLE_DEVICES}=void beside it",
+    )
+
+
+def _privileged(members: Iterable[str], also: str) -> _Rule:
+    context = "c.securityContext"
+    is_so = f"has({context}) && has({context}.privileged) && {context}.privileged"
+    return _Rule(
+        offenders=_names(members, f"{also} && {is_so}"),
+        before="securityContext.privileged of container",
+        text="a privileged container sees every device of the node; leave it out",
+    )
+
+
+def _device_paths(members: Iterable[str], what: str, also: str) -> _Rule:
     mounted = "m.name in variables.devices"
     return _Rule(
         offenders=_names(members, f"{also} && {_exists('c.volumeMounts', 'm', mounted)}"),
-        before="a host path below /dev in container",
-        text=f"gives access to GPU devices; {bypass.ASK}",
+        before="a host path of devices in container",
+        text=f"{what}; {bypass.ASK}",
     )
 
 
-def _device_mounts(members: Iterable[str], also: str = "true") -> _Rule:
+def _device_mounts(members: Iterable[str], also: str) -> _Rule:
     path = quote(_any_path((bypass.DEVICE_MOUNTS,), "(/|$)"))
     mounted = _exists("c.volumeMounts", "m", f"m.mountPath.matches({path})")
     return _Rule(
@@ -309,10 +443,52 @@ def _many_changed(path: str) -> str:
     return f"({_differs(path)} && ({large}) ? [{quote(path)}] : [])"
 
 
-def _devices() -> Document:
-    """Names of the volumes that are GPU devices of the node."""
-    path, volumes = quote(_any_path(bypass.DEVICE_PATHS, "")), "object.spec.volumes"
-    found = f"{volumes}.filter(v, has(v.hostPath) && v.hostPath.path.matches({path}))"
+def _many_of_new_pod() -> Document:
+    return _many(
+        _many_members("object.metadata.annotations", "object.spec.volumes"),
+        *(_many_of_containers(f"object.spec.{one}") for one in _RUNNING),
+    )
+
+
+def _many_of_debugging() -> Document:
+    return _many(
+        _many_members("oldObject.spec.ephemeralContainers", "object.spec.volumes"),
+        *(_many_of_containers(f"object.spec.{one}") for one in _DEBUGGING),
+    )
+
+
+def _many_of_resized() -> Document:
+    return _many(
+        *(
+            _many_of_containers(f"{one}.spec.{member}", variable)
+            for one, variable in (("object", "c"), ("oldObject", "o"))
+            for member in _RUNNING
+        )
+    )
+
+
+def _devices(paths: Sequence[str]) -> Document:
+    """Names of the volumes that are host paths which begin like one of these."""
+    return _volumes(_any_path(paths, ""))
+
+
+def _directories() -> Document:
+    """Names of the volumes that are in a directory of devices, or hold one."""
+    inside = _any_path(bypass.DEVICE_DIRECTORIES, "(/|$)")
+    above = sorted(
+        {
+            str(parent)
+            for directory in bypass.DEVICE_DIRECTORIES
+            for parent in PurePosixPath(directory).parents
+            if parent.name
+        }
+    )
+    return _volumes(f"{inside}|{_any_path(above, '/*$')}|^(/+[.])*/+[.]?$")
+
+
+def _volumes(pattern: str) -> Document:
+    volumes = "object.spec.volumes"
+    found = f"{volumes}.filter(v, has(v.hostPath) && v.hostPath.path.matches({quote(pattern)}))"
     return {
         "name": "devices",
         "expression": f"(size(variables.many) == 0 && has({volumes}) ?"
@@ -397,25 +573,6 @@ def _not_by(users: Iterable[str]) -> Document:
     return {"name": "not-by-the-controller", "expression": expression}
 
 
-def _policy(
-    name: str,
-    operation: str,
-    resource: str,
-    namespaces: ManagedNamespaces,
-    rules: Iterable[_Rule],
-    *conditions: Document,
-    variables: Iterable[Document] = (),
-) -> Document:
-    return admission_policies.policy(
-        name,
-        [admission_policies.rule("", [resource], [operation])],
-        [_validation(_TOO_MANY), *map(_in_few, rules)],
-        namespaces=namespaces,
-        conditions=conditions,
-        variables=variables,
-    )
-
-
 def _in_few(rule: _Rule) -> Document:
     """The validation of a rule, for pods that all rules look through.
 
@@ -424,6 +581,26 @@ def _in_few(rule: _Rule) -> Document:
     return _validation(
         replace(rule, offenders=f"(size(variables.many) > 0 ? [] : {rule.offenders})")
     )
+
+
+def _about_sources(namespaces: ManagedNamespaces, modes: ModeSettings) -> Iterable[Document]:
+    """The policy on ConfigMaps and Secrets; what stands there already is left alone."""
+    new, old = "object.data", "oldObject.data"
+    kept = f"oldObject != null && has({old}) && k in {old} && {old}[k] == {new}[k]"
+    found = f"[{listed(bypass.VARIABLES)}].filter(k, has({new}) && k in {new} && !({kept}))"
+    rule = _Rule(
+        offenders=found,
+        before="data:",
+        text="shows GPUs to every container that loads it with envFrom; remove the key, and"
+        " request GPUs in resources.limits",
+    )
+    yield admission_policies.policy(
+        SOURCES_POLICY,
+        [admission_policies.rule("", ["configmaps", "secrets"], ["CREATE", "UPDATE"])],
+        [_validation(rule)],
+        namespaces=namespaces,
+    )
+    yield from _bindings(SOURCES_POLICY, _SURE, modes)
 
 
 def _about_claims(namespaces: ManagedNamespaces) -> Iterable[Document]:
@@ -493,12 +670,46 @@ def _validation(rule: _Rule) -> Document:
     }
 
 
-def _bindings(policy: Document) -> Iterable[Document]:
-    """One for each choice of a namespace; every one leaves a mark in the audit log."""
-    for choice, actions, expression in (
-        (DENY, ["Deny", "Audit"], {"operator": "In", "values": [DENY]}),
-        (WARN, ["Warn", "Audit"], {"operator": "NotIn", "values": [AUDIT, DENY]}),
-        (AUDIT, ["Audit"], {"operator": "In", "values": [AUDIT]}),
-    ):
-        selector = {"matchExpressions": [{"key": names.BYPASS_LABEL, **expression}]}
-        yield admission_policies.binding(policy["name"], actions, choice=choice, selector=selector)
+def _bindings(
+    policy: str, reactions: Iterable[_Reaction], modes: ModeSettings
+) -> Iterable[Document]:
+    for reaction in reactions:
+        for where, expressions in chosen(
+            names.BYPASS_LABEL,
+            reaction.choices,
+            with_queue=modes.with_queue.bypass in reaction.choices,
+            without_queue=modes.without_queue.bypass in reaction.choices,
+        ):
+            yield admission_policies.binding(
+                policy,
+                reaction.actions,
+                choice=f"{reaction.name}{where}",
+                selector={"matchExpressions": expressions},
+            )
+
+
+def chosen(
+    label: str, choices: Sequence[str], *, with_queue: bool, without_queue: bool
+) -> Iterable[tuple[str, list[Document]]]:
+    """Return the selectors that together choose the namespaces for which a choice holds.
+
+    Args:
+        label: by which namespaces choose.
+        choices: those of its values that are meant.
+        with_queue: whether namespaces with a LocalQueue that choose nothing are meant.
+        without_queue: likewise those without one.
+
+    Returns:
+        Each with what distinguishes the names of the bindings.
+    """
+    others = [value for value in LABEL_VALUES[label] if value not in choices]
+    if with_queue and without_queue:
+        yield "", [{"key": label, "operator": "NotIn", "values": others}]
+        return
+    yield "", [{"key": label, "operator": "In", "values": list(choices)}]
+    unsaid = {"key": label, "operator": "NotIn", "values": list(LABEL_VALUES[label])}
+    if with_queue:
+        yield "-with-queue", [unsaid, {"key": names.HAS_QUEUE_LABEL, "operator": "Exists"}]
+    if without_queue:
+        absent = {"key": names.HAS_QUEUE_LABEL, "operator": "DoesNotExist"}
+        yield "-without-queue", [unsaid, absent]

@@ -1,4 +1,6 @@
-"""Which namespaces are managed: pods and Jobs of all others are left alone.
+"""Which namespaces are managed, and what holds there about pods outside of quota.
+
+Pods and Jobs of namespaces that are not managed are left alone.
 
 Source: kueue ``managedJobsNamespaceSelector``, which holds whatever labels a pod or Job has.
 """
@@ -12,6 +14,13 @@ from admission.base.selectors import Labels, Requirement
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 """The API server gives every namespace this label, with its name."""
 NEVER_MANAGED: Final = frozenset({"kube-system", names.SYSTEM_NAMESPACE})
+
+DENY: Final = "deny"
+DENY_STRICT: Final = "deny-strict"
+WARN: Final = "warn"
+AUDIT: Final = "audit"
+BYPASS_CHOICES: Final = (DENY, DENY_STRICT, WARN, AUDIT)
+"""What can become of a pod that reaches GPUs around quota."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,12 @@
 """Ways for a container to reach GPUs that it did not ask for, as findings on a pod.
 
 Works on the pod as the API server sends it. What to do about a finding (deny, warn, audit) is
-the namespace's choice.
+the namespace's choice. See docs/adr/0118-what-the-bypass-guard-can-and-cannot-see.md.
 
-Source: k8s-device-plugin README (NVIDIA_VISIBLE_DEVICES), GPU operator documentation (CDI),
-nvidia-container-runtime (volume mounts as device list).
+Source: k8s-device-plugin README (NVIDIA_VISIBLE_DEVICES), nvidia-container-toolkit
+internal/config/image (its other variables, legacy images), GPU operator documentation (CDI),
+nvidia-container-runtime (volume mounts as device list), kubelet makeEnvironmentVariables (a value
+of the pod replaces that of the device plugin).
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,8 +18,18 @@ from admission.gpu import resources
 from admission.gpu.resources import ManagedResources
 
 VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+VARIABLES: Final = (VISIBLE_DEVICES, "NVIDIA_MIG_CONFIG_DEVICES", "NVIDIA_MIG_MONITOR_DEVICES")
+"""Environment variables by which NVIDIA's container runtime gives devices to a container."""
+
 SHOWS_NOTHING: Final = ("", "void", "none")
-"""Values of NVIDIA_VISIBLE_DEVICES that show no GPU."""
+"""Values of these variables that show no GPU."""
+
+UNKNOWN_SOURCES: Final = ("configMapKeyRef", "secretKeyRef")
+"""Members of ``valueFrom`` whose content nothing in the pod tells."""
+
+LEGACY_VARIABLE: Final = "CUDA_VERSION"
+"""Shows all GPUs to a container that has it and neither `VISIBLE_DEVICES` nor
+``NVIDIA_REQUIRE_CUDA``, which its image may set."""
 
 CDI_KEYS: Final = ("cdi.k8s.io/", "nvidia.cdi.k8s.io/")
 """Annotations that inject devices begin like this, and speak of GPUs with CDI_VENDOR inside."""
@@ -29,18 +41,23 @@ DEVICE_MOUNTS: Final = "/var/run/nvidia-container-devices"
 DEVICE_PATHS: Final = ("/dev/nvidia", "/dev/dri")
 """Host paths that begin like this are GPU devices."""
 
-_DEVICE_DIRECTORIES: Final = (
+DEVICE_DIRECTORIES: Final = (
     "/dev",
     "/var/lib/kubelet/device-plugins",
     "/etc/cdi",
     "/var/run/cdi",
     "/run/cdi",
 )
+"""What is in them, or in a directory that holds one of them, may reach a GPU."""
+
 _RUNTIME_CLASSES: Final = ("nvidia", "nvidia-cdi", "nvidia-legacy")
 _LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 ASK: Final = "request GPUs in resources.limits instead"
 """What to do rather than reach for GPUs."""
+
+REMOVE: Final = "remove it, and request GPUs in resources.limits"
+"""What to do about a variable."""
 
 NODE_TEXT: Final = "binds the pod past quota and scheduler; leave it out, use nodeSelector"
 RESIZE_TEXT: Final = "GPU amounts cannot change after creation; create a new pod"
@@ -51,6 +68,11 @@ class Severity(Enum):
 
     BYPASS = "bypass"
     SUSPICIOUS = "suspicious"
+    MISTAKE = "mistake"  # none is reached, not even those that were asked for
+
+
+STRICT: Final = frozenset({"visible-devices", "legacy-image", "privileged", "device-path"})
+"""Rules whose suspicious findings are refused by the choice ``deny-strict``, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,15 +95,14 @@ class Bypass:
 def of_pod(pod: Mapping[str, Any], managed: ManagedResources) -> tuple[Bypass, ...]:
     """Every way around quota in a pod, sorted by field.
 
-    A container that asks for GPUs may carry settings that would be a bypass without: they are
-    reported as suspicious.
+    A request does not excuse settings that reach more than was asked for.
     """
     found = [*_metadata(pod), *_spec(pod, managed)]
     host_paths = dict(_host_paths(pod))
     for path, container in _containers(pod):
         asks = _asks(container, managed)
         found += _environment(path, container, asks=asks)
-        found += _security(path, container, asks=asks)
+        found += _security(path, container)
         found += _mounts(path, container, host_paths)
     return tuple(sorted(found, key=lambda finding: (finding.field, finding.rule)))
 
@@ -118,26 +139,42 @@ def _spec(pod: Mapping[str, Any], managed: ManagedResources) -> Iterator[Bypass]
 
 
 def _environment(path: str, container: Mapping[str, Any], *, asks: bool) -> Iterator[Bypass]:
-    for index, variable in enumerate(container.get("env") or ()):
-        if variable.get("name") != VISIBLE_DEVICES:
-            continue
-        value = variable.get("value", "")
-        if not variable.get("valueFrom") and value in SHOWS_NOTHING:
-            continue
-        shown = value or "a value from elsewhere"
-        if asks:
-            text = f"{VISIBLE_DEVICES}={shown} may show more GPUs than were asked for; remove it"
-        else:
-            text = f"{VISIBLE_DEVICES}={shown} shows GPUs to a container without request; {ASK}"
-        make = _maybe if asks else _sure
-        yield make("visible-devices", f"{path}.env[{index}]", text)
+    variables = container.get("env") or ()
+    for index, variable in enumerate(variables):
+        name, where = variable.get("name"), f"{path}.env[{index}]"
+        if name in VARIABLES:
+            yield from _variable(variable, where, asks=asks)
+    for index, source in enumerate(container.get("envFrom") or ()):
+        prefix = source.get("prefix", "")
+        if prefix and any(name.startswith(prefix) for name in VARIABLES):
+            text = f"with the prefix {prefix} a key can become {VISIBLE_DEVICES}; use another"
+            yield _sure("visible-devices", f"{path}.envFrom[{index}].prefix", text)
+    given = [variable.get("name") for variable in variables]
+    if not asks and LEGACY_VARIABLE in given and VISIBLE_DEVICES not in given:
+        where = f"{path}.env[{given.index(LEGACY_VARIABLE)}]"
+        text = f"{LEGACY_VARIABLE} shows all GPUs to some images; add {VISIBLE_DEVICES}=void"
+        yield _maybe("legacy-image", where, text)
 
 
-def _security(path: str, container: Mapping[str, Any], *, asks: bool) -> Iterator[Bypass]:
-    if asks or not _child(container, "securityContext").get("privileged"):
-        return
-    text = f"a privileged container sees every device of the node; {ASK}"
-    yield _maybe("privileged", f"{path}.securityContext.privileged", text)
+def _variable(variable: Mapping[str, Any], where: str, *, asks: bool) -> Iterator[Bypass]:
+    name, source, value = variable["name"], variable.get("valueFrom"), variable.get("value", "")
+    if source:
+        is_unknown = any(member in source for member in UNKNOWN_SOURCES)
+        text = f"{name} from elsewhere may show GPUs that no request asks for; {REMOVE}"
+        make = _maybe if asks and is_unknown else _sure
+        yield make("visible-devices", where, text)
+    elif value not in SHOWS_NOTHING:
+        whom = "beyond the request of the container" if asks else "to a container without request"
+        yield _sure("visible-devices", where, f"{name}={value} shows GPUs {whom}; {REMOVE}")
+    elif asks and name == VISIBLE_DEVICES:
+        text = f"{name}={value} hides the GPUs that the container asks for; remove it"
+        yield _mistake("hidden-devices", where, text)
+
+
+def _security(path: str, container: Mapping[str, Any]) -> Iterator[Bypass]:
+    if _child(container, "securityContext").get("privileged"):
+        text = f"a privileged container sees every device of the node; {ASK}"
+        yield _maybe("privileged", f"{path}.securityContext.privileged", text)
 
 
 def _mounts(
@@ -158,11 +195,10 @@ def _mounts(
 def _host_paths(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Volumes by name whose host path holds GPU devices."""
     for volume in _child(pod, "spec").get("volumes") or ():
-        path = _clean(str(_child(volume, "hostPath").get("path", "")))
         if not volume.get("hostPath"):
             continue
-        inside = any(_is_under(path, directory) for directory in _DEVICE_DIRECTORIES[1:])
-        if path in {"/", "/dev"} or path.startswith(DEVICE_PATHS) or inside:
+        path = _clean(str(_child(volume, "hostPath").get("path", "")))
+        if any(_is_under(path, one) or _is_under(one, path) for one in DEVICE_DIRECTORIES):
             yield str(volume.get("name", "")), path
 
 
@@ -217,7 +253,7 @@ def _clean(path: str) -> str:
 
 
 def _is_under(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(directory + "/")
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
 def _sure(rule: str, field: str, text: str) -> Bypass:
@@ -226,3 +262,7 @@ def _sure(rule: str, field: str, text: str) -> Bypass:
 
 def _maybe(rule: str, field: str, text: str) -> Bypass:
     return Bypass(rule=rule, severity=Severity.SUSPICIOUS, field=field, text=text)
+
+
+def _mistake(rule: str, field: str, text: str) -> Bypass:
+    return Bypass(rule=rule, severity=Severity.MISTAKE, field=field, text=text)

@@ -9,7 +9,7 @@ from admission.gpu import bypass
 from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.kube.store import Store
-from admission.settings import GpuSettings, Settings
+from admission.settings import GpuSettings, ModeSettings, NamespaceMode, Settings
 
 
 def make_store(
@@ -49,11 +49,53 @@ def test_elsewhere_it_is_told_or_only_noted(choice: str, told: int):
     assert len(warnings) == told
 
 
-@pytest.mark.parametrize("pod", [make_pod(env="void"), make_pod(gpus=1)], ids=["none", "asks"])
-def test_what_is_no_bypass_passes(pod: Document):
+def test_what_is_no_bypass_passes():
     store, warnings = make_store(("strict", "deny"))
-    store.create(resources.PODS, pod, "strict")
+    store.create(resources.PODS, make_pod(env="void"), "strict")
     assert warnings == []
+
+
+def test_a_request_does_not_excuse_the_variable():
+    store, _ = make_store(("strict", "deny"))
+    with pytest.raises(errors.ForbiddenError, match="beyond the request of the container"):
+        store.create(resources.PODS, make_pod(gpus=1), "strict")
+
+
+def test_a_variable_that_hides_gpus_is_told():
+    store, warnings = make_store(("strict", "deny"))
+    store.create(resources.PODS, make_pod(env="void", gpus=1), "strict")
+    assert ["hides the GPUs" in text for text in warnings] == [True]
+
+
+@pytest.mark.parametrize(("choice", "refused"), [("deny", False), ("deny-strict", True)])
+def test_only_the_strict_choice_refuses_privileged_containers(choice: str, *, refused: bool):
+    store, warnings = make_store(("space", choice))
+    pod = make_pod(env="void")
+    pod["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    if refused:
+        with pytest.raises(errors.ForbiddenError, match="sees every device of the node"):
+            store.create(resources.PODS, pod, "space")
+    else:
+        store.create(resources.PODS, pod, "space")
+    assert warnings == []
+
+
+def test_namespaces_with_a_queue_have_a_mode_of_their_own():
+    modes = ModeSettings(with_queue=NamespaceMode(bypass="deny"))
+    store, warnings = make_store(settings=Settings(gpu=GpuSettings(modes=modes)))
+    queued = {names.HAS_QUEUE_LABEL: "true"}
+    for name, labels in (
+        ("queued", queued),
+        ("free", {}),
+        ("loose", {**queued, names.BYPASS_LABEL: "audit"}),
+    ):
+        store.create(resources.NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+    with pytest.raises(errors.ForbiddenError):
+        store.create(resources.PODS, make_pod(), "queued")
+    store.create(resources.PODS, make_pod(), "loose")
+    assert warnings == []
+    store.create(resources.PODS, make_pod(), "free")
+    assert len(warnings) == 1
 
 
 def test_excluded_namespaces_are_left_alone():

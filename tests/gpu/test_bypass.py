@@ -32,6 +32,27 @@ SURE = {
         make_pod({"env": [{**ALL, "value": "", "valueFrom": {"fieldRef": {}}}]}),
         "visible-devices",
     ),
+    "the variable beside a request": (make_pod({**ASKING, "env": [ALL]}), "visible-devices"),
+    "the variable from the pod itself beside a request": (
+        make_pod({**ASKING, "env": [{"name": ALL["name"], "valueFrom": {"fieldRef": {}}}]}),
+        "visible-devices",
+    ),
+    "the variable from a file beside a request": (
+        make_pod({**ASKING, "env": [{"name": ALL["name"], "valueFrom": {"fileKeyRef": {}}}]}),
+        "visible-devices",
+    ),
+    "the variable from a ConfigMap": (
+        make_pod({"env": [{"name": ALL["name"], "valueFrom": {"configMapKeyRef": {}}}]}),
+        "visible-devices",
+    ),
+    "MIG devices to configure": (
+        make_pod({**ASKING, "env": [{"name": "NVIDIA_MIG_CONFIG_DEVICES", "value": "all"}]}),
+        "visible-devices",
+    ),
+    "a prefix that makes the variable of a key": (
+        make_pod({"envFrom": [{"prefix": "NVIDIA_", "configMapRef": {"name": "c"}}]}),
+        "visible-devices",
+    ),
     "an init container": (
         make_pod(initContainers=[{"name": "i", "env": [ALL]}]),
         "visible-devices",
@@ -68,7 +89,24 @@ def test_req_18_sure_ways_around_quota(case):
 
 
 MAYBE = {
-    "the variable beside a request": (make_pod({**ASKING, "env": [ALL]}), "visible-devices"),
+    "the variable from a ConfigMap beside a request": (
+        make_pod({**ASKING, "env": [{"name": ALL["name"], "valueFrom": {"configMapKeyRef": {}}}]}),
+        "visible-devices",
+    ),
+    "the variable from a Secret beside a request": (
+        make_pod({**ASKING, "env": [{"name": ALL["name"], "valueFrom": {"secretKeyRef": {}}}]}),
+        "visible-devices",
+    ),
+    "the version of a legacy image": (
+        make_pod({"env": [{"name": "CUDA_VERSION", "value": "8.0"}]}),
+        "legacy-image",
+    ),
+    "a privileged container beside a request": (
+        make_pod({**ASKING, "securityContext": {"privileged": True}}),
+        "privileged",
+    ),
+    "a device of the node": (make_pod(**host("/dev/char/195:0")), "device-path"),
+    "a directory that holds one of devices": (make_pod(**host("/var/lib")), "device-path"),
     "a privileged container": (
         make_pod({"securityContext": {"privileged": True}}),
         "privileged",
@@ -90,6 +128,13 @@ def test_req_18_settings_that_may_reach_a_gpu(case):
     assert (finding.rule, finding.severity) == (rule, Severity.SUSPICIOUS)
 
 
+@pytest.mark.parametrize("value", bypass.SHOWS_NOTHING)
+def test_a_value_that_shows_nothing_hides_what_the_container_asks_for(value):
+    pod = make_pod({**ASKING, "env": [{**ALL, "value": value}]})
+    (finding,) = bypass.of_pod(pod, MANAGED)
+    assert (finding.rule, finding.severity) == ("hidden-devices", Severity.MISTAKE)
+
+
 @pytest.mark.parametrize(
     "pod",
     [
@@ -98,8 +143,13 @@ def test_req_18_settings_that_may_reach_a_gpu(case):
         make_pod({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]}),
         make_pod({"env": [{"name": "NVIDIA_VISIBLE_DEVICES"}]}),
         make_pod({"env": [{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}]}),
-        make_pod({**ASKING, "securityContext": {"privileged": True}}),
+        make_pod({"env": [{"name": "CUDA_VERSION"}, {**ALL, "value": "void"}]}),
+        make_pod({**ASKING, "env": [{"name": "CUDA_VERSION", "value": "8.0"}]}),
+        make_pod({**ASKING, "env": [{"name": "NVIDIA_MIG_CONFIG_DEVICES", "value": ""}]}),
+        make_pod({"envFrom": [{"configMapRef": {"name": "c"}}]}),
+        make_pod({"envFrom": [{"prefix": "NVIDIA_X", "configMapRef": {"name": "c"}}]}),
         make_pod(**host("/data")),
+        make_pod(**host("/developers")),
         make_pod(nodeName="node-1"),
         make_pod(annotations={"cdi.k8s.io/x": "vendor.com/nic=1"}),
         {},
@@ -146,4 +196,4 @@ def test_req_23_findings_are_in_a_stable_order_and_say_what_to_do():
         "spec.containers[0].securityContext.privileged",
         "spec.nodeName",
     ]
-    assert "request GPUs in resources.limits instead" in found[0].text
+    assert "remove it, and request GPUs in resources.limits" in found[0].text

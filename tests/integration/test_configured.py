@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from admission.app import guard
-from admission.base import names
+from admission.base import names, namespaces
 from admission.gpu import bypass
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
@@ -229,7 +228,7 @@ def test_namespaces_that_the_selector_leaves_out_are_left_alone(system: Configur
 
 def test_only_namespaces_with_the_labels_of_the_selector_are_managed(system: Configured) -> None:
     managed, other = (
-        system.cluster.create_namespace(name, {names.BYPASS_LABEL: guard.DENY, **labels})
+        system.cluster.create_namespace(name, {names.BYPASS_LABEL: namespaces.DENY, **labels})
         for name, labels in (("managed", {"gpus": "here"}), ("other", {}))
     )
     with system.configured(managedJobsNamespaceSelector={"matchLabels": {"gpus": "here"}}):

@@ -21,7 +21,7 @@ _IN_TEXT: Final = re.compile(
 )
 _SHORT: Final = re.compile(r"\b(T\d{1,2}|W\d)\b(?: to (?:T|W)(\d{1,2})\b)?")
 _ROWS: Final = {"Rule", "Syntax"}
-_BYPASSES: Final = {"_sure", "_maybe", "make"}
+_BYPASSES: Final = {"_sure", "_maybe", "_mistake", "make"}
 _TESTS: Final = re.compile(r"^ *def (test_\w+)\(", re.MULTILINE)
 
 

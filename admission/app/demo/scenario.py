@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import yaml
 
-from admission.app import guard
-from admission.base import names
+from admission.base import names, namespaces
 from admission.gpu import bypass
 from admission.kube.api import Document
 
@@ -151,7 +150,7 @@ def objects() -> list[Document]:
         {
             "apiVersion": "v1",
             "kind": "Namespace",
-            "metadata": {"name": name, "labels": {names.BYPASS_LABEL: guard.DENY}},
+            "metadata": {"name": name, "labels": {names.BYPASS_LABEL: namespaces.DENY}},
         }
         for name in ("research", "serving", "lab")
     ]
