@@ -1,6 +1,7 @@
 """The controller process: reflectors, the core's thread, writers and pages, wired together."""
 
 import gc
+import math
 import queue
 import threading
 from collections.abc import Callable
@@ -39,6 +40,8 @@ _YOUNG_OBJECTS: Final = 20_000
 _STOP_SECONDS: Final = 5.0
 PAUSED: Final = "admission is paused by the administrator"
 _RESUME: Final = "start again without --pause-admission, and without admission: Paused in the file"
+_ANY_VIEW: Final = 0
+"""Number of the view of messages that any core takes."""
 _COMPONENT: Final = "gpu-admission"
 
 
@@ -54,8 +57,39 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+@dataclass(slots=True)
+class _View:
+    """Whatever depends on one state of the API server, from its lists on.
+
+    Attributes:
+        core: decides.
+        watches: tell it what there is.
+        lister: tells it what pods of others hold.
+        writers: send what it asks for.
+        sender: sends for the writers.
+        ending: set when all of it is over.
+    """
+
+    core: Core
+    watches: Watches
+    lister: Lister
+    writers: WriterPool
+    sender: Sender
+    ending: threading.Event
+
+
+@dataclass(frozen=True, slots=True)
+class _Reverted:
+    """The API server is in an earlier state than what the view that tells this has seen."""
+
+
 class Controller:
-    """One controller in this process."""
+    """One controller in this process.
+
+    Where the API server went back to an earlier state (an etcd that was restored from a backup),
+    all that is known is dropped, as at the end of a process: decisions, requests that were not
+    sent, and answers to those that were (ADR 0120).
+    """
 
     def __init__(
         self,
@@ -79,36 +113,80 @@ class Controller:
         self._clock = clock
         self._leadership = leadership
         self._paused = settings.quota.paused
-        self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-        self._stopping = threading.Event()
-        self._sender = Sender(api, clock, self._stopping, leadership.may_write)
-        self._request_seconds = settings.controller.request_timeout_seconds
-        self._writers = WriterPool(
-            self._sender, self._inbox.put, threads=settings.controller.writers
+        self._settings = settings
+        self._inbox: queue.SimpleQueue[tuple[int, Message | _Reverted] | None] = (
+            queue.SimpleQueue()
         )
+        self._stopping = threading.Event()
+        self._request_seconds = settings.controller.request_timeout_seconds
         self._events = EventRecorder(api, _COMPONENT, clock)
-        self._core = Core(
+        self._views = 0
+        self._leads = False
+        self._unknown_at = -math.inf
+        self._changing = threading.Lock()
+        self._view = self._make_view()
+        self._rotation = Rotation(
+            api, settings, clock, self._events, leadership.may_write, certificates
+        )
+        self._thread = threading.Thread(target=self._run, name="core", daemon=True)
+        self._pages: list[PageServer] = []
+        metrics.set_build_info()
+
+    def _make_view(self) -> _View:
+        """Prepares a view in which nothing is known yet; what came of another is not taken."""
+        self._views += 1
+        number, settings, ending = self._views, self._settings, threading.Event()
+
+        def put(message: Message | _Reverted) -> None:
+            self._inbox.put((number, message))
+
+        def may_write() -> bool:
+            return self._leadership.may_write() and watches.is_certain()
+
+        watches = Watches(self._api, put, self._clock, lambda: put(_Reverted()))
+        sender = Sender(self._api, self._clock, ending, may_write)
+        writers = WriterPool(sender, put, threads=settings.controller.writers)
+        decides = Core(
             state=State(engine_settings.engine_config(settings.quota)),
-            writer=self._writers,
+            writer=writers,
             events=self._events,
-            clock=clock,
+            clock=self._clock,
             settings=settings.controller,
-            accounting=Accounting("standalone" if leadership.at_once else "follower"),
+            accounting=Accounting("standalone" if self._leadership.at_once else "follower"),
             products=gpu_settings.catalogue_of(settings.gpu),
             health=gpu_settings.health_policy(settings.gpu.health),
             namespaces=settings.gpu.managed_namespaces,
             lists_others=True,
             rules=engine_settings.rules(settings.quota),
         )
-        self._rotation = Rotation(
-            api, settings, clock, self._events, leadership.may_write, certificates
-        )
-        put = self._inbox.put
-        self._watches = Watches(api, put, clock)
-        self._lister = Lister(api, put, settings.controller.outside_interval_seconds)
-        self._thread = threading.Thread(target=self._run, name="core", daemon=True)
-        self._pages: list[PageServer] = []
-        metrics.set_build_info()
+        lister = Lister(self._api, put, settings.controller.outside_interval_seconds)
+        return _View(decides, watches, lister, writers, sender, ending)
+
+    def _begin_view(self) -> None:
+        """Begins to list and follow, on the thread of the core or before it is started."""
+        view = self._view
+        view.writers.start()
+        if self._leads:
+            view.core.receive(core.Lead())
+        view.watches.start()
+        view.lister.start()
+
+    def _change_view(self) -> None:
+        """Drops all that is known and all that is about to be written, and lists anew."""
+        self._log.warning("the API server went back to an earlier state, all is listed anew")
+        with self._changing:
+            if self._stopping.is_set():
+                return
+            old = self._view
+            old.ending.set()
+            old.watches.stop()
+            old.lister.stop()
+            # Whoever leads next must outwait what was sent and is not answered.
+            self._unknown_at = self._clock.monotonic()
+            metrics.forget_objects()
+            self._view = self._make_view()
+            self._begin_view()
+        old.writers.stop(0)
 
     def start(self) -> None:
         """Starts all threads; decides nothing before it leads, but knows everything by then."""
@@ -116,19 +194,19 @@ class Controller:
         if self._paused:
             self._log.warning(PAUSED, resume=_RESUME)
         self._events.start()
-        self._writers.start()
         if self._leadership.at_once:
-            self._inbox.put(core.Lead())
+            self._leads = True
             self._rotation.start()
-        self._watches.start()
-        self._lister.start()
+        self._begin_view()
         self._thread.start()
         if not self._leadership.at_once:
             self._leadership.start(self._lead)
 
     def _lead(self) -> None:
         """Lists everything anew, so that no write of an earlier leader is missed, and decides."""
-        self._watches.restart(core.Lead())
+        with self._changing:
+            self._leads = True
+            self._view.watches.restart(core.Lead())
         self._rotation.start()
 
     def ask(self, question: Callable[[Reader], Answer], within_seconds: float) -> Answer:
@@ -138,7 +216,7 @@ class Controller:
             TimeoutError: it did not get to it in time; it will not any more.
         """
         query = Query(question)
-        self._inbox.put(query)
+        self._inbox.put((_ANY_VIEW, query))
         try:
             return query.answer.result(within_seconds)
         finally:
@@ -169,21 +247,26 @@ class Controller:
             return ""
         if self._leadership.lost:
             return "leadership lost"
-        return self._watches.stuck() if self._thread.is_alive() else "the core thread has ended"
+        return (
+            self._view.watches.stuck() if self._thread.is_alive() else "the core thread has ended"
+        )
 
     def unready(self) -> str:
         """What is not known, not up to date, or has expired; empty when all is well."""
-        return self._watches.unready() or self._rotation.unready()
+        return self._view.watches.unready() or self._rotation.unready()
 
     def stop(self) -> None:
         """Stops; writes that were sent are finished, others are left to the next start."""
         self._stopping.set()
         self._rotation.stop()
-        self._watches.stop()
-        self._lister.stop()
+        with self._changing:
+            view = self._view
+            view.ending.set()
+            view.watches.stop()
+            view.lister.stop()
         self._inbox.put(None)
         self._thread.join(_STOP_SECONDS)
-        has_ended = self._writers.stop(_STOP_SECONDS)
+        has_ended = view.writers.stop(_STOP_SECONDS)
         self._leadership.stop(is_drained=has_ended and self._is_certain())
         self._events.stop()
         for server in self._pages:
@@ -192,23 +275,27 @@ class Controller:
     def _is_certain(self) -> bool:
         """Whether no request without an answer can be under way in the API server any more."""
         now = self._clock.monotonic()
-        return now >= self._sender.unknown_at + self._request_seconds
+        unknown_at = max(self._unknown_at, self._view.sender.unknown_at)
+        return now >= unknown_at + self._request_seconds
 
     def _run(self) -> None:
         timeout: float | None = None
-        settled = False
+        settled: Core | None = None
         while not self._stopping.is_set():
             self._receive(timeout)
+            if self._view.core.is_reverted:
+                self._change_view()
             began = self._clock.monotonic()
-            timeout = self._core.step()
+            decides = self._view.core
+            timeout = decides.step()
             self._gather(began)
-            if not settled and self._core.synced:
-                settled = True
+            if settled is not decides and decides.synced:
+                settled = decides
                 settle_memory()
 
     def _gather(self, began: float) -> None:
         """Leaves what arrives in the inbox until the next turn may begin."""
-        if rest := self._core.gathering_seconds:
+        if rest := self._view.core.gathering_seconds:
             self._stopping.wait(max(0.0, began + rest - self._clock.monotonic()))
 
     def _receive(self, timeout: float | None) -> None:
@@ -217,13 +304,20 @@ class Controller:
         try:
             message = self._inbox.get(timeout=timeout)
             for _ in range(_BATCH):
-                if message is not None:
-                    self._core.receive(message)
+                self._take(message)
                 message = self._inbox.get_nowait()
-            if message is not None:
-                self._core.receive(message)
+            self._take(message)
         except queue.Empty:
             return
+
+    def _take(self, found: tuple[int, Message | _Reverted] | None) -> None:
+        """Takes a message, unless it tells of an earlier view."""
+        if found is None or found[0] not in (_ANY_VIEW, self._views):
+            return
+        if isinstance(found[1], _Reverted):
+            self._change_view()
+        else:
+            self._view.core.receive(found[1])
 
 
 def settle_memory() -> None:
@@ -232,6 +326,7 @@ def settle_memory() -> None:
     It lives as long as the process; walking it again and again would stop all threads for longer
     than a scheduling cycle takes.
     """
+    gc.unfreeze()  # of what was known before
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS)

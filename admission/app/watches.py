@@ -2,8 +2,12 @@
 
 A watch that does not end is the failure that nobody sees: the core goes on with what it knew.
 Two times tell it apart from an API server that is away, where a restart would not help.
+
+An API server that went back to an earlier state ends the use of all of it: versions mean something
+else then, and nothing that was seen may be compared with what is listed (ADR 0120).
 """
 
+import threading
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -28,18 +32,30 @@ SILENT_SECONDS: Final = 300.0
 class Watches:
     """The reflectors of all kinds that the core wants to be told about."""
 
-    def __init__(self, api: Api, put: Callable[[Message], None], clock: Clock) -> None:
+    def __init__(
+        self,
+        api: Api,
+        put: Callable[[Message], None],
+        clock: Clock,
+        reverted: Callable[[], None] = lambda: None,
+    ) -> None:
         """Prepares the watches.
 
         Args:
             api: where the objects are.
             put: takes what is seen, from any thread.
             clock: measures silence.
+            reverted: told, from any thread, that the API server is in an earlier state than what
+                was seen; once, and before anything of that state is put.
         """
         self._api = api
         self._put = put
         self._clock = clock
+        self._reverted = reverted
+        self._is_reverted = False
         self._connectivity = Connectivity(clock)
+        self._lock = threading.Lock()
+        self._is_stopped = False
         self._needed: list[Reflector[Any]] = []
         self._optional = [self._optional_watch(*one) for one in watched.OPTIONAL.items()]
 
@@ -55,23 +71,37 @@ class Watches:
         Args:
             first: told before anything of the new lists, and after all that was seen earlier.
         """
-        for reflector in self._needed:
-            reflector.stop()
-        self._put(first)
-        self._follow()
+        with self._lock:
+            if self._is_stopped:
+                return
+            for reflector in self._needed:
+                reflector.stop()
+            self._put(first)
+            self._follow()
 
     def stop(self) -> None:
-        """Ends all watches."""
-        for reflector in self._needed:
-            reflector.stop()
-        for watch in self._optional:
-            watch.stop()
+        """Ends all watches; nothing is put afterwards, from another thread."""
+        with self._lock:
+            self._is_stopped = True
+            for reflector in self._needed:
+                reflector.stop()
+            for watch in self._optional:
+                watch.stop()
+
+    def is_certain(self) -> bool:
+        """Whether nothing that was seen may be of a state that the API server has left.
+
+        It may be after a connection broke, until a list tells.
+        """
+        return not (self._is_reverted or any(one.is_unsure for one in self._needed))
 
     def unready(self) -> str:
         """What is not known, or not known to be up to date; empty when all is well."""
         listed = [(r.resource, r.has_synced) for r in self._needed]
         listed += [(o.reflector.resource, o.is_settled) for o in self._optional]
         waiting = [resource for resource, has_synced in listed if not has_synced]
+        if self._is_reverted:
+            return "the API server went back to an earlier state: all is listed anew"
         if waiting:
             return f"not listed yet: {_named(waiting)}"
         due = self._clock.monotonic() - SILENT_SECONDS
@@ -86,9 +116,19 @@ class Watches:
         return f"watches hang: {_named(hanging)}" if hanging else ""
 
     def _follow(self) -> None:
-        self._needed = [self._reflector(*one) for one in watched.WATCHED.items()]
+        newest = {one.resource: one.newest for one in self._needed}
+        self._needed = [
+            self._reflector(resource, into, newest=newest.get(resource, 0))
+            for resource, into in watched.WATCHED.items()
+        ]
         for reflector in self._needed:
             reflector.start()
+
+    def _revert(self) -> None:
+        """Takes the news from a reflector, which may hold the lock that `stop` waits for."""
+        if not self._is_reverted:
+            self._is_reverted = True
+            self._reverted()
 
     def _optional_watch(self, resource: Resource, into: type[Any]) -> OptionalWatch:
         def absent() -> None:
@@ -99,7 +139,11 @@ class Watches:
         return OptionalWatch(self._api, reflectors, absent)
 
     def _reflector(
-        self, resource: Resource, into: type[Any], version: Resource | None = None
+        self,
+        resource: Resource,
+        into: type[Any],
+        version: Resource | None = None,
+        newest: int = 0,
     ) -> Reflector[Any]:
         """Follows a resource, read in another version where one is given."""
 
@@ -107,6 +151,9 @@ class Watches:
             metrics.UNDECODABLE_OBJECTS.labels(resource.kind).inc()
             if resource is resources.WORKLOADS:
                 self._put(Unreadable(found))
+
+        def unserved() -> None:
+            self._put(core.Unserved(resource))
 
         return Reflector(
             self._api,
@@ -117,6 +164,9 @@ class Watches:
             label_selector=watched.SELECTORS.get(resource, ""),
             watch_seconds=WATCH_SECONDS,
             on_undecodable=quarantine,
+            on_reverted=self._revert,
+            on_unserved=unserved,
+            newest=newest,
             connectivity=self._connectivity,
         )
 

@@ -117,5 +117,6 @@ def reflector(
         sink,
         clock=SystemClock(),
         watch_seconds=WATCH_SECONDS,
+        on_unserved=lambda: known.unserved(resource),
         connectivity=connectivity,
     )

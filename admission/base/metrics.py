@@ -428,6 +428,18 @@ def set_build_info() -> None:
     BUILD_INFO.labels(version, "", "", "", compiler, f"{sys.platform}/{platform.machine()}").set(1)
 
 
+def forget_objects() -> None:
+    """Remove the series of all queues, cohorts and flavors: those that exist are set anew.
+
+    Counters stay, as they count what this process has seen.
+    """
+    for gauge in tuple(globals().values()):
+        if isinstance(gauge, Gauge) and gauge not in _OF_PROCESS:
+            gauge.clear()
+
+
+_OF_PROCESS: Final = (BUILD_INFO, CERTIFICATE_EXPIRY_TIMESTAMP_SECONDS)
+
 # ------------------------------------------------------------------------------------ the webhook
 
 REVIEW_BUCKETS: Final = (

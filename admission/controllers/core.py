@@ -88,15 +88,27 @@ class Observed:
     change: Change[Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Unserved:
+    """A kind is not served any more; what is known of it is old until it is listed again."""
+
+    resource: Resource
+
+
 class Lead:
     """This process leads from now on; what is listed after this message is up to date."""
 
 
-Message = Observed | Unreadable | Outcome | Lead | Listed | Query[Any]
+Message = Observed | Unserved | Unreadable | Outcome | Lead | Listed | Query[Any]
 
 
 class Core:
-    """Everything the controller knows and is about to do; owned by one thread."""
+    """Everything the controller knows and is about to do; owned by one thread.
+
+    Attributes:
+        is_reverted: the API server is in an earlier state than what is known; nothing is decided
+            any more, and another core must begin from new lists.
+    """
 
     def __init__(
         self,
@@ -144,7 +156,7 @@ class Core:
             state, self._configuration, self._lanes, clock, settings.status_interval_seconds,
             accounting, (self._fleet.condition, self._prices.condition),
         )  # fmt: skip
-        self._leading = self._taking_over = False
+        self._leading = self._taking_over = self.is_reverted = False
         self._foreign = ForeignReservations()
         self._timers = Timers(clock)
         self._accounting = accounting
@@ -187,12 +199,18 @@ class Core:
             made |= owners.mirrors
         for resource, mirror in made.items():
             mirror.on_left_out = partial(self._tell_left_out, resource)
+            mirror.on_reverted = self._revert
         return made
+
+    def _revert(self) -> None:
+        self.is_reverted = True
 
     @property
     def synced(self) -> bool:
         """Whether every kind was listed that decisions need; nothing is decided before."""
-        return all(self._mirrors[resource].synced for resource in watched.AWAITED)
+        return not self.is_reverted and all(
+            self._mirrors[resource].synced for resource in watched.AWAITED
+        )
 
     @property
     def gathering_seconds(self) -> float:
@@ -218,6 +236,8 @@ class Core:
                 self._mirrors[resource].apply(change)
                 if resource is resources.WORKLOADS:
                     self._backlog.add_all(self._quarantine.listed(change))
+            case Unserved(resource=resource):
+                self._mirrors[resource].forget_sync()
             case Unreadable(found=found):
                 self._quarantine.see(found)
             case Outcome():

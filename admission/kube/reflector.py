@@ -3,6 +3,10 @@
 What is seen goes to a sink, in order, from one thread. An object that cannot be decoded is
 reported and left out; it never stops the rest.
 
+An etcd that is restored from a backup counts versions again from an earlier number. A watch from
+the old number would bring nothing for as long as it takes to reach it, so the version of a list is
+asked for after each connection that broke.
+
 Source: the behaviour is that of client-go's tools/cache/reflector.go.
 """
 
@@ -14,7 +18,7 @@ from typing import Final, Generic, TypeAlias
 
 from admission.base.clock import Clock
 from admission.kube import errors
-from admission.kube.api import Api, EventType, T, Undecodable, WatchEvent, WatchStream
+from admission.kube.api import Api, EventType, Page, T, Undecodable, WatchEvent, WatchStream
 from admission.kube.backoff import Backoff
 from admission.kube.connectivity import Connectivity
 from admission.kube.resources import Resource
@@ -28,6 +32,8 @@ _UNANSWERED_SECONDS: Final = (0.1, 0.8)
 connection costs next to nothing, and pods wait for its return."""
 
 
+_ABSENT_SECONDS: Final = 2.0
+"""Longest wait, without jitter, while the kind is not served: its CRD may be applied again."""
 _UNSERVED_TOLD: Final = 20
 """A kind that is not served is told after so many attempts, about 20 s, and as many again."""
 
@@ -66,7 +72,7 @@ Change: TypeAlias = Replaced[T] | Upserted[T] | Deleted[T]
 Sink: TypeAlias = Callable[[Replaced[T] | Upserted[T] | Deleted[T]], None]
 
 
-def _ignore(undecodable: Undecodable) -> None:
+def _ignore(*_: object) -> None:
     """Only the log tells."""
 
 
@@ -75,7 +81,10 @@ class Reflector(Generic[T]):
 
     Attributes:
         resource: what is followed.
-        has_synced: a whole list went to the sink since the start.
+        has_synced: a whole list went to the sink since the start, and since the kind was last
+            said not to be served.
+        is_unsure: the connection broke; the server may have left the state that is known.
+        newest: latest version that was seen, as a number.
         lists: lists that went to the sink.
         failures: failed lists and watches.
     """
@@ -94,6 +103,9 @@ class Reflector(Generic[T]):
         page_size: int = _PAGE,
         watch_seconds: tuple[float, float] = _WATCH_SECONDS,
         on_undecodable: Callable[[Undecodable], None] = _ignore,
+        on_reverted: Callable[[], None] = _ignore,
+        on_unserved: Callable[[], None] = _ignore,
+        newest: int = 0,
         rng: random.Random | None = None,
         pause: Callable[[float], object] | None = None,
         connectivity: Connectivity | None = None,
@@ -113,6 +125,10 @@ class Reflector(Generic[T]):
             page_size: objects per page of a list.
             watch_seconds: least and longest life of one watch.
             on_undecodable: told of each object that was left out, besides the log.
+            on_reverted: told that the server went back to an earlier state, before anything of
+                it goes to the sink.
+            on_unserved: told that the kind is not served any more; a list comes once it is.
+            newest: latest version that a reflector before this one has seen.
             rng: spreads watches and waits.
             pause: waits that many seconds; by default until `stop` at the latest, or until the
                 server answers again.
@@ -120,6 +136,8 @@ class Reflector(Generic[T]):
         """
         self.resource: Final = resource
         self.has_synced = False
+        self.is_unsure = False
+        self.newest = newest
         self.lists = 0
         self.failures = 0
         self._api = api
@@ -132,6 +150,8 @@ class Reflector(Generic[T]):
         self._page_size = page_size
         self._watch_seconds = watch_seconds
         self._on_undecodable = on_undecodable
+        self._on_reverted = on_reverted
+        self._on_unserved = on_unserved
         self._rng = rng or random.Random()  # noqa: S311  # spreads load, keeps no secret
         self._backoff = Backoff(self._rng)
         first, longest = _UNANSWERED_SECONDS
@@ -139,6 +159,7 @@ class Reflector(Generic[T]):
         self._connectivity = connectivity or Connectivity(clock)
         self._returns = self._connectivity.returns
         self._is_answered = self._is_asked_to_wait = False
+        self._absent = Backoff(self._rng, longest_seconds=_ABSENT_SECONDS)
         self._unserved = 0
         self._stopping = threading.Event()
         self._pause = pause
@@ -211,13 +232,19 @@ class Reflector(Generic[T]):
         self._is_answered = False
         goes_on = bool(self._version)
         try:
+            if self._version and self.is_unsure:
+                self._compare()
             if not self._version:
                 self._list()
             if self._watch() or self._lasted(started):
                 return 0.0
             # A server that ends each watch at once would otherwise be asked without end.
             return self._failed(None, "the watch ended at once", is_usual=True)
+        except errors.NotFoundError as error:
+            return self._not_there(str(error))
         except errors.KubeError as error:
+            if isinstance(error, errors.TransportError) or errors.is_unavailable(error):
+                self._doubt()
             return self._recovers_in(error, is_new=goes_on or self._lasted(started))
         except Exception as error:  # noqa: BLE001 - a broken sink must not end the thread
             self._version = ""
@@ -284,6 +311,57 @@ class Reflector(Generic[T]):
             log("not served, trying again", error=why, wait_seconds=round(wait, 3))
         return wait
 
+    def _not_there(self, why: str) -> float:
+        """Seconds to wait after the server said that it does not know the kind."""
+        self._version = ""
+        self._trust()
+        if self.has_synced:
+            self.has_synced = False
+            self._log.warning("not served any more, listed again once it is", error=why)
+            with self._lock:
+                if not self._stopping.is_set():
+                    self._on_unserved()
+        self.failures += 1
+        self._last_failure = self._clock.monotonic()
+        self._is_asked_to_wait = False
+        return self._absent.failed(self._last_failure)
+
+    # ------------------------------------------------------------------------- earlier states
+
+    def _doubt(self) -> None:
+        """The connection broke; the server that answers next may be in an earlier state."""
+        self.is_unsure = True
+
+    def _trust(self) -> None:
+        """What is known is of the state in which the server is, or is not known to be older."""
+        self.is_unsure = False
+
+    def _compare(self) -> None:
+        """Asks for the version of a list, and forgets ours if the server went back behind it."""
+        page = self._page(1, "")
+        if self._is_earlier(page.resource_version):
+            self._version = ""
+        else:
+            self._trust()
+
+    def _is_earlier(self, version: str) -> bool:
+        """Whether a list is of an earlier state than something seen before it was asked for."""
+        return version.isdecimal() and int(version) < self.newest
+
+    def _see_version(self, version: str) -> None:
+        if version.isdecimal():
+            self.newest = max(self.newest, int(version))
+
+    def _revert(self, version: str) -> None:
+        """Takes the news that the server is in an earlier state, once for each such state."""
+        self._log.warning(
+            "the server went back to an earlier state", version=version, known=self.newest
+        )
+        self.newest = 0
+        with self._lock:
+            if not self._stopping.is_set():
+                self._on_reverted()
+
     # --------------------------------------------------------------------------------- listing
 
     def _list(self) -> None:
@@ -294,33 +372,41 @@ class Reflector(Generic[T]):
             self._paged = False
             listed = self._pages(0)
         self._paged = True
+        if self._is_earlier(listed.version):
+            self._revert(listed.version)
         for undecodable in listed.undecodable:
             self._report(undecodable)
         self._emit(listed)
         self.lists += 1
         self.has_synced = True
         self._version = listed.version
+        self._see_version(listed.version)
+        self._trust()
 
     def _pages(self, limit: int) -> Replaced[T]:
         items: list[T] = []
         undecodable: list[Undecodable] = []
         token = ""
         while True:
-            page = self._api.list(
-                self.resource,
-                self._namespace,
-                label_selector=self._label_selector,
-                field_selector=self._field_selector,
-                limit=limit,
-                continue_=token,
-                into=self._into,
-            )
-            self._active()
+            page = self._page(limit, token)
             items.extend(page.items)
             undecodable.extend(page.undecodable)
             token = page.continue_
             if not token or self._stopping.is_set():
                 return Replaced(tuple(items), tuple(undecodable), page.resource_version)
+
+    def _page(self, limit: int, token: str) -> Page[T]:
+        page = self._api.list(
+            self.resource,
+            self._namespace,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+            limit=limit,
+            continue_=token,
+            into=self._into,
+        )
+        self._active()
+        return page
 
     # -------------------------------------------------------------------------------- watching
 
@@ -328,11 +414,12 @@ class Reflector(Generic[T]):
         """Follows one watch to its end; whether it brought anything."""
         if self._stopping.is_set():
             return True
+        started, seconds = self._clock.monotonic(), self._rng.uniform(*self._watch_seconds)
         stream = self._api.watch(
             self.resource,
             self._namespace,
             resource_version=self._version,
-            timeout_seconds=self._rng.uniform(*self._watch_seconds),
+            timeout_seconds=seconds,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
             into=self._into,
@@ -341,11 +428,14 @@ class Reflector(Generic[T]):
         with self._lock:
             self._stream = stream
         try:
-            return self._follow(stream)
+            brought = self._follow(stream)
         finally:
             with self._lock:
                 self._stream = None
             stream.close()
+        if self._clock.monotonic() < started + seconds - _SHORT_SECONDS:
+            self._doubt()  # a server that stops ends all watches
+        return brought
 
     def _follow(self, stream: WatchStream[T]) -> bool:
         brought = False
@@ -367,6 +457,7 @@ class Reflector(Generic[T]):
             self._emit(Upserted(event.object))
         if event.resource_version:
             self._version = event.resource_version
+            self._see_version(event.resource_version)
 
     def _report(self, undecodable: Undecodable) -> None:
         self._log.error(

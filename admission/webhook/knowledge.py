@@ -64,6 +64,12 @@ class ClusterKnowledge:
             self._missing -= {kind}
             self._versions[kind] = version
 
+    def unserved(self, kind: Resource) -> None:
+        """Takes that a kind is not served any more: what is known of it is old."""
+        with self._write:
+            self._check(kind)
+            self._missing |= {kind}
+
     def upsert(self, kind: Resource, item: views.Object) -> None:
         """Takes one object as it is now; a change that no review could notice costs nothing."""
         namespace, name = item.metadata.namespace, item.metadata.name
@@ -115,11 +121,11 @@ class ClusterKnowledge:
 
     @property
     def synced(self) -> bool:
-        """Whether every kind was listed at least once."""
+        """Whether every kind was listed, and is served."""
         return not self._missing
 
     def unsynced(self) -> tuple[str, ...]:
-        """The kinds that were never listed, sorted."""
+        """The kinds that were not listed yet, or are not served any more, sorted."""
         return tuple(sorted(kind.qualified for kind in self._missing))
 
     def count(self, kind: Resource) -> int:

@@ -45,7 +45,7 @@ def test_turns_are_10_ms_apart_while_as_much_is_decided_as_can_be_written() -> N
     controller = Controller(server, Settings(), clock, Alone())
     controller.start()
     try:
-        core = controller._core
+        core = controller._view.core
         waiting.until(lambda: core.gathering_seconds, what="decisions that wait to be written")
         began = clock.monotonic()
         for _ in range(10):
@@ -103,6 +103,6 @@ def test_a_leader_is_drained_when_no_request_without_an_answer_can_be_under_way(
         return "admission" in status.get("status", {})
 
     waiting.until(is_admitted, what="the Workload admitted")
-    waiting.until(lambda: controller._core._lanes.in_flight == 0, what="all is answered")
+    waiting.until(lambda: controller._view.core._lanes.in_flight == 0, what="all is answered")
     controller.stop()
     assert leadership.is_drained is not is_lossy

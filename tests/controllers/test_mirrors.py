@@ -128,3 +128,25 @@ def test_an_object_that_is_refused_does_not_stop_the_rest() -> None:
     mirror.apply(Replaced(items=(thing("bad"), thing("good"))))
 
     assert seen == ["good"]
+
+
+@pytest.mark.parametrize(
+    ("listed", "version", "is_reverted"),
+    [
+        (thing("a", "5"), "20", True),
+        (thing("a", "5"), "8", False),
+        (thing("a", "5", "other"), "20", False),
+        (thing("a", "9"), "20", False),
+    ],
+    ids=["older in a newer list", "list older than an answer", "another object", "as known"],
+)
+def test_an_older_object_in_a_newer_list_means_that_the_server_went_back(
+    listed: views.Object, version: str, is_reverted: bool
+) -> None:
+    """So does an etcd that was restored with versions that go on from a later number."""
+    log, told = Log(), list[str]()
+    log.mirror.on_reverted = lambda: told.append("reverted")
+    log.mirror.apply(Upserted(object=thing("a", "9")))
+    log.mirror.apply(Replaced(items=(listed,), version=version))
+
+    assert bool(told) is is_reverted

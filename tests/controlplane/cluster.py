@@ -5,6 +5,7 @@ ServiceAccount: only the controller-manager would make the one called ``default`
 """
 
 import secrets
+import shutil
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -114,6 +115,31 @@ class Cluster:
         """Stops the API server and starts it on the same port with the same data."""
         self.stop_apiserver(grace_seconds=grace_seconds)
         self.start_apiserver()
+
+    def save_etcd(self, folder: Path) -> None:
+        """Copies what etcd has stored to a folder that does not exist; etcd restarts for it."""
+        self._daemons["etcd"].stop()
+        shutil.copytree(self.folder / "etcd", folder)
+        self._start_etcd()
+
+    def restore_etcd(self, folder: Path, *, apiserver: bool = True) -> None:
+        """Puts back what `save_etcd` copied, and waits until the API server serves it.
+
+        Args:
+            folder: the copy.
+            apiserver: stop the API server before and start it after; else it runs on.
+        """
+        if apiserver:
+            self.stop_apiserver()
+        self._daemons["etcd"].stop()
+        shutil.rmtree(self.folder / "etcd")
+        shutil.copytree(folder, self.folder / "etcd")
+        self._start_etcd()
+        if apiserver:
+            self.start_apiserver()
+
+    def _start_etcd(self) -> None:
+        self._daemons["etcd"].start()
 
     @contextmanager
     def paused(self, program: str) -> Iterator[None]:

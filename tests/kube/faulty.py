@@ -161,9 +161,16 @@ class Request:
 
 
 class FaultyServer:
-    """Answers lists and writes from ``answers`` and watches from ``watches``, then hangs."""
+    """Answers lists and writes from ``answers`` and watches from ``watches``, then hangs.
+
+    Attributes:
+        version: answer to a list of one object, by which its version is asked for.
+        compared: how often it was asked for.
+    """
 
     def __init__(self) -> None:
+        self.version = 10**9
+        self.compared = 0
         self.answers: deque[Answer] = deque()
         self.watches: deque[Answer] = deque()
         self.requests: list[Request] = []
@@ -215,6 +222,9 @@ class FaultyServer:
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         headers = dict(handler.headers.items())
         with self._lock:
+            if query.get("limit") == "1":
+                self.compared += 1
+                return listing(version=self.version)
             self.requests.append(Request(handler.command, query, body, headers))
             script = self.watches if "watch" in query else self.answers
             if script:

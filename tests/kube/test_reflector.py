@@ -85,11 +85,11 @@ def test_it_lists_in_pages_then_watches_with_bookmarks(server: FaultyServer, tmp
         listing(thing("b", 2), version=5),
     ]
     server.watches += [Watch((event("ADDED", thing("c", 6)),), then="hang")]
-    with following(server, tmp_path, page_size=1) as watched:
+    with following(server, tmp_path, page_size=2) as watched:
         assert watched.next() == ("replaced", ("a", "b"))
         assert watched.next() == ("upserted", "c")
         assert watched.reflector.has_synced
-    assert server.asked("limit") == ["1", "1"]
+    assert server.asked("limit") == ["2", "2"]
     assert server.asked("continue") == ["more"]
     assert server.asked("resourceVersion") == ["5"]
     assert server.asked("allowWatchBookmarks") == ["true"]
@@ -114,6 +114,41 @@ def test_it_goes_on_from_the_last_event_or_bookmark(server: FaultyServer, tmp_pa
     assert server.asked("resourceVersion") == ["5", "6", "20"]
     assert watched.reflector.lists == 1
     assert watched.pauses == []
+
+
+def test_it_says_that_the_server_went_back_before_it_lists_anew(
+    server: FaultyServer, tmp_path: Path
+):
+    told: list[Seen] = []
+    server.version = 20
+    server.answers += [listing(thing("a", 40), version=50), listing(thing("b", 15), version=21)]
+    server.watches += [Watch(then="reset"), Watch((event("ADDED", thing("c", 22)),), then="hang")]
+
+    def reverted() -> None:
+        told.append(watched.next())
+
+    with following(server, tmp_path, on_reverted=reverted) as watched:
+        until(lambda: told, what="told", within_seconds=PATIENCE_SECONDS)
+        assert watched.next() == ("replaced", ("b",))
+        assert watched.next() == ("upserted", "c")
+    assert told == [("replaced", ("a",))]
+    assert server.asked("resourceVersion") == ["50", "21"]
+    assert watched.reflector.newest == 22
+
+
+def test_a_kind_that_is_not_served_any_more_is_listed_again_once_it_is(
+    server: FaultyServer, tmp_path: Path
+):
+    told: list[bool] = []
+    gone = Json(faulty.status(404, "NotFound", "no such kind"), 404)
+    server.answers += [listing(thing("a", 1), version=5), gone, listing(thing("b", 8), version=9)]
+    server.watches += [gone, Watch(then="hang")]
+    with following(server, tmp_path, on_unserved=lambda: told.append(True)) as watched:
+        assert watched.next() == ("replaced", ("a",))
+        assert watched.next() == ("replaced", ("b",))
+        assert watched.reflector.has_synced
+    assert told == [True]
+    assert max(watched.pauses) <= 3.0
 
 
 GONE = (
@@ -462,7 +497,7 @@ def test_what_becomes_of_a_quiet_watch_is_for_debugging_only(
     server: FaultyServer, tmp_path: Path, usual: faulty.Answer, capsys: Any, logged_to: Any
 ):
     logged_to("info")
-    server.answers += [listing(version=5), listing(version=5)]
+    server.answers += [listing(version=5), listing(version=6)]
     server.watches += [Watch((bookmark(6),)), usual, Watch((event("ADDED", thing("a", 7)),))]
     with following(server, tmp_path) as watched:
         while watched.next() != ("upserted", "a"):

@@ -15,7 +15,7 @@ Value = TypeVar("Value", bound=views.Object)
 Change: TypeAlias = Replaced[Value] | Upserted[Value] | Deleted[Value]
 
 
-def _ignore(_value: views.Object, _problem: str) -> None:
+def _ignore(*_: object) -> None:
     """Only the log tells."""
 
 
@@ -34,6 +34,7 @@ class Mirror(Generic[Value]):
 
     Attributes:
         on_left_out: told of an object that was left out, and why.
+        on_reverted: told that a list shows an object in an earlier state than the one known.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Mirror(Generic[Value]):
         self._log = logs.get("mirror")
         self.synced = False
         self.on_left_out: Callable[[views.Object, str], None] = _ignore
+        self.on_reverted: Callable[[], None] = _ignore
 
     def apply(self, change: Change[Value]) -> None:
         """Takes a change."""
@@ -89,6 +91,10 @@ class Mirror(Generic[Value]):
         then its absence says nothing, and the watch from that list on tells of it.
         """
         listed = {key_of(value): value for value in items}
+        if any(self._is_reverted(value, version) for value in listed.values()):
+            self._log.warning("objects went back to an earlier state", kind=self._kind)
+            self.on_reverted()
+            return
         gone = [
             value
             for key, value in self._known.items()
@@ -120,6 +126,19 @@ class Mirror(Generic[Value]):
         except Exception:  # noqa: BLE001  # one odd object must not stop what serves all others
             self._log.exception("object left out", **self._words(value))
             self.on_left_out(value, "it was not understood; the controller's log says more")
+
+    def _is_reverted(self, listed: Value, version: str) -> bool:
+        """Whether a list that is not older than what is known shows an older state.
+
+        Only an etcd that was restored does so, also one whose versions go on from a later number.
+        """
+        known = self._known.get(key_of(listed))
+        return (
+            known is not None
+            and known.metadata.uid == listed.metadata.uid
+            and _is_newer(known, listed.metadata.resource_version)
+            and not _is_newer(known, version)
+        )
 
     def _words(self, value: Value) -> dict[str, str]:
         found = value.metadata
