@@ -35,6 +35,7 @@ WAITING_FOR_REPLACEMENT_PODS: Final = "WaitingForReplacementPods"  # written by 
 # of ClusterQueues and LocalQueues
 ACTIVE: Final = "Active"
 CAPACITY_SUFFICIENT: Final = f"{names.OWN_DOMAIN}/CapacitySufficient"
+RELEASING: Final = f"{names.OWN_DOMAIN}/Releasing"
 COSTS_EXACT: Final = f"{names.OWN_DOMAIN}/CostsExact"
 SPEC_SUPPORTED: Final = f"{names.OWN_DOMAIN}/SpecSupported"
 
@@ -521,6 +522,26 @@ def spec_unreadable(problem: str) -> Text:
 # ----------------------------------------------------- ClusterQueues: GPUs, fields without effect
 
 
+PODS_ENDING: Final = "PodsEnding"
+"""Why quota that nobody is to have any more is not free yet."""
+
+
+def releasing(pods: Sequence[str], count: int) -> Text:
+    """Return what a ClusterQueue says while pods hold quota that were stopped or deleted.
+
+    Args:
+        pods: namespace, name and node of the first few.
+        count: how many there are.
+    """
+    more = f" and {count - len(pods)} more" if count > len(pods) else ""
+    subject = "1 pod still holds" if count == 1 else f"{count} pods still hold"
+    message = (
+        f"{subject} quota though it should be free: {', '.join(pods)}{more}. It is free once"
+        " they have ended; kubectl get pod shows what keeps them"
+    )
+    return Text(PODS_ENDING, message)
+
+
 def capacity_sufficient(more: Iterable[str]) -> Text:
     """Return what a ClusterQueue says that promises no more GPUs than exist.
 
@@ -753,7 +774,6 @@ def prebuilt_is_controlled(key: str, kind: str, name: str) -> Text:
 
 # ------------------------------------------------- pods and Jobs: why one is deleted or suspended
 
-WORKLOAD_DELETED: Final = Text("WorkloadDeleted", "Workload is deleted")
 WORKLOAD_MISSING: Final = Text(
     "NoMatchingWorkload", "Missing Workload; unable to restore pod templates"
 )

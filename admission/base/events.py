@@ -97,6 +97,15 @@ def started(cluster_queue: str) -> Event:
     return Event(NORMAL, "Started", f"Admitted by clusterQueue {cluster_queue}")
 
 
+def charged_running(cluster_queue: str) -> Event:
+    """Return the event on the owner that got another Workload while its pods run."""
+    note = (
+        f"Its pods go on running and are charged to ClusterQueue {cluster_queue} again, even above"
+        " its quota: the Workload by which they were admitted is gone"
+    )
+    return Event(NORMAL, "Charged", note)
+
+
 def stopped(message: str) -> Event:
     """Return the event on the owner that was deleted or suspended."""
     return Event(NORMAL, "Stopped", message)

@@ -198,6 +198,12 @@ POD_SCHEDULING_GATE_REMOVAL_SECONDS: Final = Histogram(
 RELEASED_PODS: Final = Counter(
     "gpu_admission_released_pods", "Pods released to the scheduler.", ("cluster_queue",)
 )
+RELEASING_PODS: Final = Gauge(
+    "gpu_admission_releasing_pods",
+    "Pods that hold quota of a ClusterQueue though they are being deleted or their Workload has"
+    " ended. Others get the quota once they have ended.",
+    ("cluster_queue",),
+)
 POD_RELEASE_SECONDS: Final = Histogram(
     "gpu_admission_pod_release_seconds",
     "Time from the creation of a pod (whole seconds) to its release.",

@@ -7,6 +7,7 @@ that its present state asks for. A test can turn the loop by hand: `receive`, th
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from admission.controllers.owners.index import Subject
 from admission.controllers.owners.jobs import Jobs
 from admission.controllers.owners.owners import Owners
 from admission.controllers.owners.pods import Pods
+from admission.controllers.owners.running_pods import RunningPods
 from admission.controllers.pending_conditions import PendingConditions
 from admission.controllers.quarantine import Quarantine, Unreadable
 from admission.controllers.queries import Query
@@ -72,6 +74,10 @@ _ROOM_SECONDS: Final = 1.0
 """After as much was written as may be, until queue statuses follow each change again."""
 _FROM_CLASS: Final = frozenset({Purpose.CREATE_WORKLOAD, Purpose.FOLLOW_OWNER})
 """Writes that name a WorkloadPriorityClass with its value."""
+_OF_QUEUES: Final = frozenset(
+    {resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES, resources.RESOURCE_FLAVORS}
+)
+"""What decides where pods are charged that run."""
 _UNINSTALLED_SECONDS: Final = 30.0
 """Between two looks whether Workloads exist as a kind again."""
 _LEAVING_SECONDS: Final = 1.0
@@ -154,7 +160,7 @@ class Core:
         self._quarantine = Quarantine(self._scheduling, self._workloads, events)
         self._statuses = QueueStatuses(
             state, self._configuration, self._lanes, clock, settings.status_interval_seconds,
-            accounting, (self._fleet.condition, self._prices.condition),
+            accounting, (self._fleet.condition, self._prices.condition, self._releasing),
         )  # fmt: skip
         self._leading = self._taking_over = self.is_reverted = False
         self._foreign = ForeignReservations()
@@ -169,21 +175,31 @@ class Core:
         self._effects = Effects(self._subject, self._workloads, accounting, events, clock)
         self._mirrors = self._make_mirrors()
 
+    def _releasing(self, queue: views.ClusterQueue, now: datetime) -> views.Condition | None:
+        """Return which pods hold quota of a ClusterQueue that nobody is to have any more."""
+        return self._running.condition(queue, now)
+
     def _make_owners(self) -> None:
         """Prepare the owners of each kind that is served."""
-        common = (self._workloads, self._configuration, self._events, self._clock)
         look_at = self._backlog.add_all
+        self._running = RunningPods(
+            self._scheduling, self._configuration, self._fleet, self._clock, self._timers,
+            self._settings, look_at,
+        )  # fmt: skip
+        common = (
+            self._workloads, self._configuration, self._events, self._clock, look_at,
+            self._scheduling,
+        )  # fmt: skip
         self._pods = Pods(
-            *common, look_at, self._fleet, self._claims, self._timers, self._settings
+            *common, self._running, self._fleet, self._claims, self._timers, self._settings
         )
-        self._jobs = Jobs(*common, look_at)
+        self._jobs = Jobs(*common)
         special: dict[Kind, Owners[Any, Any]] = {
             batch_job.KIND: self._jobs,
             pod_owner.KIND: self._pods,
         }
         self._owners = tuple(
-            special.get(one.kind) or Owners(one, *common, look_at)
-            for one in integrations.INTEGRATIONS
+            special.get(one.kind) or Owners(one, *common) for one in integrations.INTEGRATIONS
         )
 
     def _make_mirrors(self) -> dict[Resource, Mirror[Any]]:
@@ -193,6 +209,7 @@ class Core:
             **self._fleet.mirrors,
             **self._charges.mirrors,
             **self._claims.mirrors,
+            **self._running.mirrors,
             resources.WORKLOADS: Mirror("Workload", self._see_workload, self._lose_workload),
         }
         for owners in self._owners:
@@ -235,11 +252,14 @@ class Core:
             case Observed(resource=resource, change=change):
                 self._mirrors[resource].apply(change)
                 if resource is resources.WORKLOADS:
-                    self._backlog.add_all(self._quarantine.listed(change))
+                    for key in self._quarantine.listed(change):
+                        self._running.recount(key)
+                        self._backlog.add(key)
             case Unserved(resource=resource):
                 self._mirrors[resource].forget_sync()
             case Unreadable(found=found):
                 self._quarantine.see(found)
+                self._running.recount(WorkloadKey(found.namespace, found.name))
             case Outcome():
                 self._settle(message)
             case Listed():
@@ -260,6 +280,7 @@ class Core:
         self._recharge()
         self._weigh()
         for node in sorted(self._fleet.lost_nodes.take_changed()):
+            self._running.node_changed(node)
             self._backlog.add_all(self._pods.on_node(node))
         self._scheduling.reprice()
         if self._taking_over or self._foreign.is_late:
@@ -303,7 +324,8 @@ class Core:
             self._scheduling.changed()
         for name, present in self._fleet.take_present().items():
             self._prices.hold_to(name, present)
-        for name in sorted(self._fleet.take_reworded() | self._prices.take_reworded()):
+        told_otherwise = (self._fleet, self._prices, self._running)
+        for name in sorted({name for one in told_otherwise for name in one.take_reworded()}):
             self._statuses.mark(writes.QueueLane(resources.CLUSTER_QUEUES.kind, "", name))
 
     # ------------------------------------------------------------------------------ answering
@@ -334,6 +356,7 @@ class Core:
             self._foreign.add(key)
         self._claims.see_workload(view)
         self._scheduling.see(view)
+        self._running.recount(key)
         if facts.is_pending(view):
             self._pending_conditions.note(key)
 
@@ -352,6 +375,7 @@ class Core:
             self._foreign.forget(key)
             self._accounting.lose(key, known, self._clock.now())
             self._scheduling.lose(key)
+            self._running.recount(key)
             self._claims.lose_workload(key)
             self._backlog.add(key)
             for owners in self._owners:
@@ -377,6 +401,8 @@ class Core:
             return
         self._scheduling.changed()
         self._prices.changed(resource, view)
+        if resource in _OF_QUEUES:
+            self._running.configuration_changed()
         if not self.synced:
             return
         for key in self._explainer.waits():
@@ -490,6 +516,8 @@ class Core:
             self._foreign.attribute(key, found)
         elif outcome.write.purpose is Purpose.FIND_KIND:
             self._see_kind(key, found)
+        elif outcome.write.purpose in {Purpose.CONFIRM_POD, Purpose.LABEL_POD}:
+            self._running.settle(key, outcome)
         elif isinstance(found, views.Object):
             self._mirrors[resource].see(found)
         elif found is None and resource is resources.WORKLOADS:
@@ -540,7 +568,8 @@ class Core:
             write = owners.next_write(subject, self._due_write)
         elif workload is not None:
             write = self._due_write(key, workload)
-        return write or self._jobs.children.next_write(key)
+        write = write or self._jobs.children.next_write(key)
+        return write or self._running.next_write(key)
 
     def _due_write(self, key: WorkloadKey, workload: views.Workload) -> writes.Write | None:
         """The write of an open decision about a Workload, else of its upkeep."""

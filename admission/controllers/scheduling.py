@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from admission.api import views
-from admission.base import conditions, metrics
+from admission.base import conditions, metrics, names
 from admission.base.clock import Clock
 from admission.base.conditions import WaitReason
 from admission.base.events import Events
@@ -130,6 +130,71 @@ class Scheduling:
         else:
             self._put(key, held)
 
+    def charge(
+        self, view: views.Workload, queue: str, node_labels: dict[str, str], *, ends: bool
+    ) -> None:
+        """Charge a ClusterQueue for pods on their own; see `running_pods.Ledger`."""
+        key, now_us = facts.key(view), self._now_us()
+        charged = self._running(view, queue, node_labels)
+        if charged is None:
+            self.lose(key)
+            return
+        known = self._unpriced.get(key)
+        eviction = None if known is None else known.eviction
+        if ends and eviction is None:
+            eviction = model.Eviction(reason=conditions.PODS_ENDING, since_us=now_us)
+        charged = replace(charged, eviction=eviction, stays=not ends, is_pod=True)
+        if known is not None and known.reservation and charged.reservation:
+            since = known.reservation.reserved_us
+            charged = replace(charged, reservation=replace(charged.reservation, reserved_us=since))
+        if charged != known:
+            self._put(key, charged)
+
+    def admit_running(
+        self, view: views.Workload, queue: str, node_labels: dict[str, str]
+    ) -> decisions.Admit | None:
+        """Return what a Workload is charged whose pods run; None without its ClusterQueue.
+
+        Args:
+            view: the Workload.
+            queue: name of the ClusterQueue.
+            node_labels: of the node on which its pods run.
+        """
+        charged = self._running(view, queue, node_labels)
+        if charged is None or charged.reservation is None:
+            return None
+        pod_sets = charged.reservation.pod_sets
+        return decisions.Admit(
+            workload=charged.key, cluster_queue=ClusterQueueName(queue), pod_sets=pod_sets
+        )
+
+    def _running(
+        self, view: views.Workload, queue: str, node_labels: dict[str, str]
+    ) -> model.Workload | None:
+        """Return a Workload as a ClusterQueue is charged for its pods, which run."""
+        key = facts.key(view)
+        try:
+            around = self._charges.around(key.namespace)
+            asked = translate_workloads.workload(view, around)
+        except ValueError as error:
+            self._log_unreadable("what running pods hold cannot be read", key, error)
+            return None
+        empty = model.Reservation(cluster_queue=ClusterQueueName(queue), pod_sets=())
+        priced = self._prices.priced(replace(asked, reservation=empty))
+        return self._state.charged(priced, queue, node_labels, self._now_us())
+
+    def charged_pods(self, key: WorkloadKey, pod_set: str) -> int:
+        """Return for how many pods of a pod set a Workload is charged; all if it is empty."""
+        workload = self._unpriced.get(key)
+        if workload is None or not workload.counts or workload.reservation is None:
+            return 0
+        reclaimed = {one.name: one.reclaimable for one in workload.pod_sets}
+        return sum(
+            max(0, one.count - reclaimed.get(one.name, 0))
+            for one in workload.reservation.pod_sets
+            if not pod_set or one.name == pod_set
+        )
+
     def _take(self, view: views.Workload, known: model.Workload | None) -> None:
         """Takes a Workload; one that breaks a rule keeps what it holds, and is told the rule."""
         key = facts.key(view)
@@ -182,6 +247,8 @@ class Scheduling:
         """Whether somebody else has just reserved quota for the Workload."""
         known = self._state.workload(facts.key(view))
         fresh = known is None or known.reservation is None
+        if view.metadata.annotation(names.MADE_FOR_RUNNING):
+            return False  # its pods run: nothing is taken back
         return fresh and view.status.is_true(conditions.QUOTA_RESERVED)
 
     def over_quota(self, may_take: Callable[[WorkloadKey], bool]) -> tuple[WorkloadKey, ...]:

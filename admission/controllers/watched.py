@@ -5,7 +5,7 @@ from typing import Final
 
 from admission.api import batch, devices, koordinator, views
 from admission.controllers.devices import claims
-from admission.controllers.owners import child_jobs
+from admission.controllers.owners import child_jobs, running_pods
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.owners.framework import Kind
@@ -33,6 +33,7 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.NODES: views.Node,
     resources.PRIORITY_CLASSES: views.PriorityClass,
     resources.CHILD_JOBS: batch.JobDocument,
+    resources.RELEASED_PODS: views.Pod,
     **{_resource(one.kind): one.document for one in INTEGRATIONS},
 }
 """What the core must be told about, and as what."""
@@ -50,6 +51,7 @@ AWAITED: Final = (*WATCHED, resources.RUNTIME_CLASSES, *claims.WATCHED)
 
 SELECTORS: Final[Mapping[Resource, str]] = {
     resources.CHILD_JOBS: child_jobs.SELECTOR,
+    resources.RELEASED_PODS: running_pods.SELECTOR,
     **{_resource(one.kind): one.kind.selector for one in INTEGRATIONS},
 }
 """Label selectors of what is not watched whole."""

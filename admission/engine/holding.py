@@ -21,6 +21,7 @@ class Holding:
         admitted: its pods may run.
         ready: all of its pods run.
         stays: nobody can tell it to leave.
+        is_pod: a pod that is charged on its own, and counted as no Workload.
     """
 
     key: WorkloadKey
@@ -35,6 +36,7 @@ class Holding:
     ready: bool
     usage: dict[FlavorResource, int]
     stays: bool = False
+    is_pod: bool = False
 
 
 def of(
@@ -73,6 +75,7 @@ def of(
         ready=workload.pods_ready,
         usage=usage,
         stays=workload.stays,
+        is_pod=workload.is_pod,
     )
 
 

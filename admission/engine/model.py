@@ -385,6 +385,7 @@ class Workload:
         pods_ready: all of its pods run; matters while admission waits for that.
         generation: of the object; a change makes it tried again.
         stays: nobody can tell it to leave, so it is nobody's victim.
+        is_pod: a pod that is charged on its own, and counted as no Workload.
     """
 
     key: WorkloadKey
@@ -408,6 +409,7 @@ class Workload:
     pods_ready: bool = False
     generation: int = 0
     stays: bool = False
+    is_pod: bool = False
 
     @property
     def counts(self) -> bool:

@@ -73,6 +73,7 @@ RUNTIME_CLASSES: Final = Resource(
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet")
 JOBS: Final = Resource("batch", "v1", "jobs", "Job")
+RELEASED_PODS: Final = Resource("", "v1", "pods", "Pod", part="released")
 CHILD_JOBS: Final = Resource("batch", "v1", "jobs", "Job", part="children")
 POD_DISRUPTION_BUDGETS: Final = Resource(
     "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"

@@ -9,6 +9,14 @@ def key(workload: views.Workload) -> names.WorkloadKey:
     return names.WorkloadKey(workload.metadata.namespace, workload.metadata.name)
 
 
+def waits_to_be_charged(workload: views.Workload) -> bool:
+    """Return whether the Workload was made for pods that run, and is not charged for them yet."""
+    status = workload.status
+    is_marked = bool(workload.metadata.annotation(names.MADE_FOR_RUNNING))
+    is_over = status.is_true(conditions.EVICTED) or status.is_true(conditions.FINISHED)
+    return is_marked and not is_over and status.admission is None
+
+
 def is_pending(workload: views.Workload) -> bool:
     """Return whether the Workload waits for quota."""
     status = workload.status

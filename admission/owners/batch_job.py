@@ -16,6 +16,7 @@ from typing_extensions import override
 from admission.api import batch, views
 from admission.base import conditions, names, patches, syntax
 from admission.base.conditions import Text
+from admission.objects import facts
 from admission.owners import injection, prebuilt
 from admission.owners.framework import (
     Integration,
@@ -44,7 +45,6 @@ KIND: Final = Kind(
     api_version="batch/v1",
     name="Job",
     label=names.QUEUE_LABEL,
-    holds_workload=True,
     is_deleted_to_stop=False,
     has_condition=False,
 )
@@ -121,6 +121,15 @@ class JobOwner(Owner, Reclaims, Restores, Resizes):
         if ended is None:
             return None
         return conditions.owner_finished(ended.message, succeeded=ended.type == "Complete")
+
+    @override
+    def was_admitted(self) -> bool:
+        named = self.view.spec.template.metadata.annotation(names.WORKLOAD_ANNOTATION)
+        return not self.is_held() and named == KIND.key_of(self.view).name
+
+    @override
+    def pod_metadata(self) -> views.ObjectMeta:
+        return self.view.spec.template.metadata
 
     @override
     def missing_workload(self) -> Text:
@@ -362,7 +371,6 @@ def build(
     made = workload_document(key, metadata, KIND.reference(metadata), copied, asked)
     digested = {names.TEMPLATE_DIGEST: digest(found.template)}
     made["metadata"]["annotations"] = {**annotations(metadata), **digested}
-    made["metadata"]["finalizers"] = [names.RESOURCE_IN_USE]
     return made
 
 
@@ -459,12 +467,16 @@ def asks_otherwise(job: batch.Job, workload: views.Workload) -> bool:
 
 
 def waits_otherwise(job: batch.Job, workload: views.Workload) -> bool:
-    """Return whether class, time limit or admission gates of a Workload are not its Job's."""
+    """Return whether class, time limit or admission gates of a Workload are not its Job's.
+
+    One that was made for running pods waits in no queue, and must once its Job is suspended.
+    """
     limit = workload.spec.maximum_execution_time_seconds
     return (
         names_other_class(job, workload)
         or limit != max_execution_seconds(job.metadata)
         or has_other_gates(job, workload)
+        or facts.waits_to_be_charged(workload)
     )
 
 
@@ -491,7 +503,7 @@ def adopt(
     elif not started:
         annotations = {names.TEMPLATE_DIGEST: job.digest}
     owner = KIND.reference(job.metadata)
-    return prebuilt.adoption(workload, owner, annotations, (names.RESOURCE_IN_USE,))
+    return prebuilt.adoption(workload, owner, annotations)
 
 
 # -------------------------------------------------------------------------------- patches
@@ -509,7 +521,13 @@ def start(job: batch.Job, workload: views.Workload, given: Injection) -> patches
     if changes:
         template["spec"] = changes
     counts = _counts(job, admitted_count(workload))
-    return _patch(job, {"spec": {"suspend": False, **counts, "template": template}})
+    injected = _injected(job, added, changes, counts)
+    annotations = {names.INJECTED: msgspec.json.encode(injected, order="deterministic").decode()}
+    return _patch(
+        job,
+        {"spec": {"suspend": False, **counts, "template": template}},
+        {"annotations": annotations},
+    )
 
 
 def stop(job: batch.Job) -> patches.Patch:
@@ -525,9 +543,13 @@ def reset(job: batch.Job) -> patches.Patch:
 def restore(job: batch.Job, workload: views.Workload | None) -> patches.Patch:
     """Return the patch that makes a suspended Job's template what it was before the start.
 
-    Without its Workload nobody knows what it was: then only the keys that tell of an admission
-    go, and the selectors and tolerations of its flavors stay.
+    The Job says what its admission gave it (ADR 0124). One that Kueue started does not: then its
+    Workload tells what it was. Without either only the keys that tell of an admission go, and the
+    selectors and tolerations of its flavors stay.
     """
+    injected = _read_injected(job)
+    if injected is not None:
+        return _take_out(job, injected)
     asked = pod_set(workload) if workload is not None else None
     metadata = job.spec.template.metadata
     if asked is None:
@@ -553,6 +575,71 @@ def restore(job: batch.Job, workload: views.Workload | None) -> patches.Patch:
     return _patch(job, {"spec": {**counts, "template": {"metadata": changes, "spec": spec}}})
 
 
+class _Injected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What an admission gave a Job, as an annotation of it.
+
+    Attributes:
+        labels: keys of the pod template's labels.
+        annotations: keys of its annotations.
+        node_selector: keys of its node selector.
+        tolerations: those of the pods.
+        counts: parallelism and completions before partial admission; None where it was absent.
+    """
+
+    labels: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ()
+    node_selector: tuple[str, ...] = ()
+    tolerations: tuple[dict[str, Any], ...] = ()
+    counts: dict[str, int | None] = {}
+
+
+def _injected(
+    job: batch.Job,
+    added: Mapping[str, Any],
+    changes: Mapping[str, Any],
+    counts: Iterable[str],
+) -> _Injected:
+    present = len(job.spec.template.spec.tolerations or ())
+    before = {"parallelism": job.spec.parallelism, "completions": job.spec.completions}
+    return _Injected(
+        labels=tuple(sorted(added["labels"])),
+        annotations=tuple(sorted(added["annotations"])),
+        node_selector=tuple(sorted(changes.get("nodeSelector", ()))),
+        tolerations=tuple(changes.get("tolerations", [])[present:]),
+        counts={name: before[name] for name in counts},
+    )
+
+
+def _read_injected(job: batch.Job) -> _Injected | None:
+    """Return what an admission gave a Job, or None where the Job does not say it."""
+    try:
+        return msgspec.json.decode(job.metadata.annotation(names.INJECTED), type=_Injected)
+    except msgspec.DecodeError:
+        return None
+
+
+def _take_out(job: batch.Job, injected: _Injected) -> patches.Patch:
+    """Return the patch that takes out of a Job what an admission gave it."""
+    template = job.spec.template
+    given = (
+        ("labels", template.metadata.labels, injected.labels),
+        ("annotations", template.metadata.annotations, injected.annotations),
+    )
+    metadata = {member: _without(present, keys) for member, present, keys in given}
+    kept = [injection.toleration_to_wire(one) for one in template.spec.tolerations or ()]
+    spec = {
+        "nodeSelector": _without(template.spec.node_selector, injected.node_selector),
+        "tolerations": [one for one in kept if one not in injected.tolerations] or None,
+    }
+    changes = {"spec": {**injected.counts, "template": {"metadata": metadata, "spec": spec}}}
+    return _patch(job, changes, {"annotations": {names.INJECTED: None}})
+
+
+def _without(present: Mapping[str, str] | None, keys: Iterable[str]) -> dict[str, None]:
+    """Return the members of a merge patch that remove keys."""
+    return dict.fromkeys(key for key in keys if key in (present or {}))
+
+
 def _counts(job: batch.Job, pods: int | None) -> dict[str, int]:
     """Return the counts of a Job that may run with fewer pods than it asks for."""
     if pods is None or min_count(job) is None:
@@ -572,10 +659,13 @@ def _back(
     return gone | {key: value for key, value in after.items() if before.get(key) != value}
 
 
-def _patch(job: batch.Job, changes: dict[str, Any]) -> patches.Patch:
-    metadata = job.metadata
-    precondition = {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
-    return patches.merge({"metadata": precondition, **changes})
+def _patch(
+    job: batch.Job, changes: dict[str, Any], metadata: Mapping[str, Any] | None = None
+) -> patches.Patch:
+    """Return a merge patch of exactly this version of the Job."""
+    own = job.metadata
+    precondition = {"resourceVersion": own.resource_version, "uid": own.uid}
+    return patches.merge({"metadata": {**precondition, **(metadata or {})}, **changes})
 
 
 INTEGRATION: Final = Integration(

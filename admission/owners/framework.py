@@ -32,8 +32,6 @@ class Kind:
         name: of the kind, such as ``Job``.
         label: without this label an object is not ours.
         label_value: the value that the label must have; empty for any.
-        holds_workload: our finalizer holds the Workload until the owner is stopped and restored.
-            Without it the Workload of an owner that is gone is deleted at once.
         is_deleted_to_stop: an eviction deletes the owner, so its quota is given back once it is
             on its way. Else an eviction suspends it.
         has_condition: a condition of ours on the owner says what its Workload waits for. Else
@@ -44,7 +42,6 @@ class Kind:
     name: str
     label: str
     label_value: str = ""
-    holds_workload: bool
     is_deleted_to_stop: bool
     has_condition: bool
 
@@ -86,7 +83,8 @@ class Kind:
         Somebody made it in the owner's name. It stands for no pods, and would hold quota for them.
         """
         key = WorkloadKey(found.metadata.namespace, found.metadata.name)
-        return self.holds_workload and key not in {self.key_of(owner), self.prebuilt_key(owner)}
+        is_its = key in {self.key_of(owner), self.prebuilt_key(owner)}
+        return not self.is_deleted_to_stop and not is_its
 
     def owns(self, found: views.Workload) -> bool:
         """Return whether a Workload was made for its owner of this kind, or adopted by it."""
@@ -148,8 +146,19 @@ class Owner(Protocol):
         """Return how it has ended, or None while it has not."""
         ...
 
+    def was_admitted(self) -> bool:
+        """Return whether it runs because the Workload that we made for it was admitted.
+
+        Only the controller can write what tells so (ADR 0114).
+        """
+        ...
+
+    def pod_metadata(self) -> views.ObjectMeta:
+        """Return the metadata of its pods: of the pod itself, or of its first pod template."""
+        ...
+
     def missing_workload(self) -> Text:
-        """Return why it is stopped when it runs and has no Workload."""
+        """Return why it is stopped when it runs without ever having been admitted."""
         ...
 
     def start(self, of: views.Workload, given: Mapping[str, Injection]) -> Patch:

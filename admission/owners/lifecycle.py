@@ -2,10 +2,11 @@
 
 Level-based: whatever was missed in between, the step depends only on the present. Source: kueue
 pkg/controller/jobframework/reconciler.go. Differs: a gated pod stays when its Workload is
-evicted or deleted; the Workload of a pod that is gone is deleted rather than left to the garbage
-collector (ADR 0002); what an admission gave a pod template is taken back after the quota is free,
-so a template that cannot be restored holds no quota (ADR 0040); a Workload that has ended before
-the owner that names it is as good as none, for whatever reason it has ended.
+evicted or deleted; an owner that was admitted and runs goes on running when its Workload is gone,
+and gets another one (ADR 0123); the Workload of an owner that is gone is deleted rather than left
+to the garbage collector (ADR 0002); what an admission gave a pod template is taken back after the
+quota is free, so a template that cannot be restored holds no quota (ADR 0040); a Workload that has
+ended before the owner that names it is as good as none, for whatever reason it has ended.
 """
 
 from dataclasses import dataclass
@@ -36,7 +37,9 @@ class Step(Enum):
     """The Workload does not ask for what its owner asks for: change it."""
     DELETE_WORKLOAD = auto()
     REMOVE_FINALIZER = auto()
-    """Take ours off the Workload."""
+    """Take ours off the Workload; versions before ADR 0124 put it on those of Jobs."""
+    CHARGE = auto()
+    """Give the Workload the quota that the pods of its owner hold already."""
     FINISH = auto()
     CLEAR_RESERVATION = auto()
     RECLAIM = auto()
@@ -72,7 +75,6 @@ NOTHING: Final = Next(Step.NOTHING)
 _WAIT: Final = Next(Step.WAIT)
 _CLEAR: Final = Next(Step.CLEAR_RESERVATION)
 _FOLLOW: Final = Next(Step.FOLLOW)
-_DELETED: Final = Next(Step.STOP, *conditions.WORKLOAD_DELETED)
 _NOT_ADMITTED: Final = Next(Step.STOP, *conditions.STOPPED_NOT_ADMITTED)
 _NO_MATCH: Final = Next(Step.STOP, *conditions.OTHER_COUNT)
 _NONE_NAMED: Final = Next(Step.STOP, *conditions.NAMED_WORKLOAD_MISSING)
@@ -97,7 +99,7 @@ def next_step(
         return _adopted(owner, workload)
     if not workload.metadata.deletion_timestamp:
         return Next(Step.DELETE_WORKLOAD)  # it was made before the owner named another
-    return _next_step(owner, workload) if owner.kind.holds_workload else NOTHING
+    return remove_finalizer(workload)
 
 
 def without_owner(kind: Kind, workload: views.Workload | None) -> Next:
@@ -107,9 +109,9 @@ def without_owner(kind: Kind, workload: views.Workload | None) -> Next:
         kind: of the owner.
         workload: the Workload; one that was not made for an owner of this kind is left alone.
     """
-    if workload is None or not (kind.holds_workload or kind.owns(workload)):
+    if workload is None or not kind.owns(workload):
         return NOTHING
-    if _is_held(kind, workload):
+    if _has_finalizer(workload):
         return Next(Step.REMOVE_FINALIZER)
     if workload.metadata.deletion_timestamp:
         return NOTHING
@@ -129,7 +131,7 @@ def _next_step(owner: Owner, workload: views.Workload | None) -> Next:
     if workload is None:
         return _without_workload(owner)
     if workload.status.is_true(conditions.FINISHED):
-        return remove_finalizer(owner.kind, workload)
+        return remove_finalizer(workload)
     if owner.is_ending():
         return NOTHING  # its quota is held until its pods have ended
     end = owner.finished()
@@ -142,7 +144,7 @@ def _next_step(owner: Owner, workload: views.Workload | None) -> Next:
 
 def _of_ended_owner(owner: Owner, workload: views.Workload, end: Text) -> Next:
     if workload.metadata.deletion_timestamp:
-        return remove_finalizer(owner.kind, workload)
+        return remove_finalizer(workload)
     is_stopping = owner.kind.is_deleted_to_stop and bool(owner.view.metadata.deletion_timestamp)
     if is_stopping and owes_reservation(workload):
         return _CLEAR
@@ -152,6 +154,8 @@ def _of_ended_owner(owner: Owner, workload: views.Workload, end: Text) -> Next:
 def _without_workload(owner: Owner) -> Next:
     if owner.finished() is not None or owner.is_ending():
         return NOTHING
+    if owner.was_admitted():
+        return Next(Step.CREATE_WORKLOAD)
     if not owner.is_held():
         missing = owner.missing_workload()
         return Next(Step.STOP, missing.reason, missing.message)
@@ -161,12 +165,12 @@ def _without_workload(owner: Owner) -> Next:
 
 
 def _of_leaving_workload(owner: Owner, workload: views.Workload) -> Next:
-    """Somebody deletes the Workload: its owner stops first, and is restored while it can be."""
+    """Somebody deletes the Workload: its owner goes on, with another one once this is gone."""
     if not owner.is_held():
-        return _DELETED
+        return _stop_of_evicted(workload) or remove_finalizer(workload)
     if owner.is_active():
         return NOTHING
-    return _restoring(owner.restores()) or remove_finalizer(owner.kind, workload)
+    return _restoring(owner.restores()) or remove_finalizer(workload)
 
 
 def _of_live_owner(owner: Owner, workload: views.Workload) -> Next:
@@ -180,12 +184,12 @@ def _of_live_owner(owner: Owner, workload: views.Workload) -> Next:
 
 
 def _of_running(owner: Owner, workload: views.Workload) -> Next:
-    evicted = workload.status.condition(conditions.EVICTED)
-    if evicted is not None and evicted.status == "True":
-        why = conditions.stopped_by_eviction(evicted.reason, evicted.message)
-        return Next(Step.STOP, *why)
+    stop = _stop_of_evicted(workload)
+    if stop is not None:
+        return stop
     if not workload.status.is_true(conditions.ADMITTED):
-        return _NOT_ADMITTED
+        is_charged_next = facts.waits_to_be_charged(workload) and owner.was_admitted()
+        return Next(Step.CHARGE) if is_charged_next else _NOT_ADMITTED
     resizes, reclaims = owner.resizes(), owner.reclaims()
     if resizes is None:
         return _FOLLOW if differs(owner.view, workload) else NOTHING
@@ -197,6 +201,14 @@ def _of_running(owner: Owner, workload: views.Workload) -> Next:
     counts = reclaims.reclaimable(workload).items()
     more = any(count > known.get(name, 0) for name, count in counts)
     return Next(Step.RECLAIM) if more else NOTHING
+
+
+def _stop_of_evicted(workload: views.Workload) -> Next | None:
+    """Return the step that stops a running owner whose Workload is evicted, or None."""
+    evicted = workload.status.condition(conditions.EVICTED)
+    if evicted is None or evicted.status != "True":
+        return None
+    return Next(Step.STOP, *conditions.stopped_by_eviction(evicted.reason, evicted.message))
 
 
 def _of_held(owner: Owner, workload: views.Workload) -> Next:
@@ -247,14 +259,13 @@ def _restoring(owner: Restores | None) -> Next | None:
     return Next(Step.RESET if owner.has_start_time() else Step.RESTORE)
 
 
-def remove_finalizer(kind: Kind, workload: views.Workload) -> Next:
+def remove_finalizer(workload: views.Workload) -> Next:
     """Return the step that takes our finalizer off a Workload, if it is on it."""
-    return Next(Step.REMOVE_FINALIZER) if _is_held(kind, workload) else NOTHING
+    return Next(Step.REMOVE_FINALIZER) if _has_finalizer(workload) else NOTHING
 
 
-def _is_held(kind: Kind, workload: views.Workload) -> bool:
-    finalizers = workload.metadata.finalizers or ()
-    return kind.holds_workload and names.RESOURCE_IN_USE in finalizers
+def _has_finalizer(workload: views.Workload) -> bool:
+    return names.RESOURCE_IN_USE in (workload.metadata.finalizers or ())
 
 
 def _reclaimable(owner: Reclaims, workload: views.Workload) -> dict[str, int]:
@@ -300,7 +311,7 @@ def _adopted(owner: Owner, workload: views.Workload) -> Next:
     step, is_over = _next_step(owner, workload), owner.finished() is not None
     is_leaving = bool(workload.metadata.deletion_timestamp)
     if workload.status.is_true(conditions.FINISHED):
-        is_left = is_over or (is_leaving and not owner.kind.holds_workload)
+        is_left = is_over or is_leaving
         return step if is_left or step.step is not Step.NOTHING else _with_ended(owner)
     if is_over or is_leaving or owner.is_ending():
         return step

@@ -34,7 +34,6 @@ KIND: Final = Kind(
     name="Pod",
     label=names.MANAGED_LABEL,
     label_value=names.MANAGED_VALUE,
-    holds_workload=False,
     is_deleted_to_stop=True,
     has_condition=True,
 )
@@ -89,9 +88,16 @@ class PodOwner(Owner, Terminates):
         return conditions.owner_finished(status.message, succeeded=status.phase == "Succeeded")
 
     @override
+    def was_admitted(self) -> bool:
+        named = self.view.metadata.annotation(names.WORKLOAD_ANNOTATION)
+        return not self.is_held() and named == KIND.key_of(self.view).name
+
+    @override
+    def pod_metadata(self) -> views.ObjectMeta:
+        return self.view.metadata
+
+    @override
     def missing_workload(self) -> Text:
-        if self.view.metadata.annotation(names.WORKLOAD_ANNOTATION) == KIND.key_of(self.view).name:
-            return conditions.WORKLOAD_DELETED  # the pod was admitted by it
         return conditions.WORKLOAD_MISSING
 
     @override

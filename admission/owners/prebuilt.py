@@ -92,7 +92,6 @@ def adoption(
     document: Mapping[str, Any],
     owner: Mapping[str, Any],
     annotations: Mapping[str, str],
-    finalizers: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """Return the changes with which a Workload gets its owner.
 
@@ -100,19 +99,15 @@ def adoption(
         document: the Workload.
         owner: reference to the owner, as its controller.
         annotations: what is recorded with it.
-        finalizers: what holds it from then on.
     """
     metadata = document["metadata"]
     references = metadata.get("ownerReferences") or ()
-    held = metadata.get("finalizers") or ()
     changes: dict[str, Any] = {
         "labels": {names.JOB_UID_LABEL: owner["uid"]},
         "ownerReferences": [*(one for one in references if one["uid"] != owner["uid"]), owner],
     }
     if annotations:
         changes["annotations"] = dict(annotations)
-    if not set(finalizers) <= set(held):
-        changes["finalizers"] = list(dict.fromkeys((*held, *finalizers)))
     return {"metadata": changes}
 
 

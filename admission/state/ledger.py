@@ -27,8 +27,9 @@ class Tally:
 
     def count(self, holding: Holding, sign: int) -> None:
         """Adds a holding (1) or takes it out (-1)."""
-        self.reserving += sign
-        self.admitted += sign * holding.admitted
+        counted = not holding.is_pod
+        self.reserving += sign * counted
+        self.admitted += sign * (holding.admitted and counted)
         for fr, value in holding.usage.items():
             self.reservation[fr] = self.reservation.get(fr, 0) + sign * value
             if holding.admitted:
@@ -121,7 +122,9 @@ class Ledger:
         del self._holdings[old.key]
         self.unready -= not old.ready
         self._locals[old.local_queue].count(old, -1)
-        if not self._locals[old.local_queue].reserving:
+        if not any(self._locals[old.local_queue].reservation.values()) and (
+            not self._locals[old.local_queue].reserving
+        ):
             del self._locals[old.local_queue]
         self._queues[old.cluster_queue].count(old, -1)
         node = self._forest.queues.get(old.cluster_queue)

@@ -14,7 +14,7 @@ from admission.base.names import (
     LocalQueueKey,
     WorkloadKey,
 )
-from admission.engine import cycle, holding, podsets, sharing
+from admission.engine import cycle, holding, podsets, running, sharing
 from admission.engine.decisions import Admit, CycleResult, Wait
 from admission.engine.fairusage import Consumption, Rank
 from admission.engine.heads import Head, Verdict, result_of
@@ -273,6 +273,23 @@ class State:
         """Undoes the assumption of an admission that was certainly not written."""
         if self._assumed.pop(key, None) is not None:
             self._place(self._workloads[key], now_us)
+
+    def charged(
+        self, workload: Workload, queue: str, node_labels: Mapping[str, str], now_us: int
+    ) -> Workload | None:
+        """Return a Workload as it is charged for pods that run; None without its ClusterQueue.
+
+        Args:
+            workload: what the pods ask for, as the ClusterQueue counts it.
+            queue: name of the ClusterQueue.
+            node_labels: see `running.charged`.
+            now_us: the present.
+        """
+        node = self.forest.queues.get(ClusterQueueName(queue))
+        if node is None:
+            return None
+        flavors = self._supplies.flavors
+        return running.charged(workload, node.spec, flavors, node_labels, now_us)
 
     def workload(self, key: WorkloadKey) -> Workload | None:
         """The workload as last told, with an assumed reservation if there is one."""

@@ -23,7 +23,7 @@ from admission.base.names import (
 from admission.base.pod_resources import Pod
 from admission.base.selectors import Requirement
 from admission.engine import model, transformation
-from admission.objects import limit_range, pods
+from admission.objects import facts, limit_range, pods
 from admission.objects.limit_range import NO_LIMITS, Summary
 from admission.translate import claims, queues, times
 from admission.translate.claims import NO_DEVICES, Claimed, Devices
@@ -255,6 +255,8 @@ def _is_held(view: views.Workload) -> bool:
     gates = view.metadata.annotation(names.ADMISSION_GATED_BY)
     stale = status.admission is not None and not status.is_true(conditions.QUOTA_RESERVED)
     missing_pods = status.is_true(conditions.WAITING_FOR_REPLACEMENT_PODS)
+    if facts.waits_to_be_charged(view):
+        return True  # its pods run: it is given the flavors on which they do
     return bool(gates) or missing_pods or _is_on_hold(status) or stale
 
 

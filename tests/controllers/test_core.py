@@ -278,7 +278,7 @@ def test_a_workload_deleted_by_someone_else_is_made_again_for_a_waiting_pod() ->
     assert world.workloads()["train"].metadata.uid != metadata.uid
 
 
-def test_a_running_pod_whose_workload_is_deleted_is_stopped() -> None:
+def test_a_running_pod_whose_workload_is_deleted_gets_another_and_runs_on() -> None:
     world = ready_world()
     world.add_pod("train")
     world.settle()
@@ -286,10 +286,9 @@ def test_a_running_pod_whose_workload_is_deleted_is_stopped() -> None:
     world.store.delete(resources.WORKLOADS, metadata.name, metadata.namespace)
     world.settle()
 
-    assert not world.store.list(resources.PODS, into=views.Pod).items
-    assert [one for one in world.events.recorded if one[1] == "Stopped"] == [
-        ("train", "Stopped", "Workload is deleted")
-    ]
+    assert world.admitted() == {"train"}
+    assert world.workloads()["train"].metadata.uid != metadata.uid
+    assert [name for name, reason, _ in world.events.recorded if reason == "Charged"] == ["train"]
 
 
 def test_a_workload_made_by_hand_is_admitted() -> None:
@@ -344,4 +343,5 @@ def test_an_uninstallation_under_a_running_controller_stops_nothing() -> None:
 
     world.serve_workloads()
     world.pass_time(31)
-    assert not world.store.list(resources.PODS, into=views.Pod).items
+    assert world.admitted() == {"train"}
+    assert world.workloads()["train"].status.is_true("Admitted")

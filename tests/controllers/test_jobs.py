@@ -83,7 +83,6 @@ def test_a_job_gets_one_workload_that_asks_for_all_its_pods():
     assert (asked.name, asked.count, asked.min_count) == ("main", 3, None)
     assert made.metadata.name == batch_job.KIND.key_of(read(world)).name
     assert made.metadata.label(names.JOB_UID_LABEL) == read(world).metadata.uid
-    assert made.metadata.finalizers == (names.RESOURCE_IN_USE,)
     assert "job-name" not in (asked.template.metadata.labels or {})
 
 
@@ -425,18 +424,14 @@ def test_a_job_deleted_while_nobody_looked_leaves_nothing():
     assert used(after) == "0"
 
 
-def test_a_deleted_workload_stops_its_job_and_is_made_again():
+def test_a_deleted_workload_is_made_again_while_its_job_runs_on():
     world = started(ready_world(), job())
     before = workload(world).metadata
     world.store.delete(resources.WORKLOADS, before.name, "ml")
     world.settle()
-    assert not is_running(world)
-    assert workload(world).metadata.uid == before.uid
-
-    report(world, active=0)
-    world.settle()
-    assert workload(world).metadata.uid != before.uid
     assert is_running(world)
+    assert workload(world).metadata.uid != before.uid
+    assert workload(world).status.is_true("Admitted")
 
 
 def test_a_job_that_loses_its_label_is_let_go_and_taken_in_again():

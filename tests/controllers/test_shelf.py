@@ -157,7 +157,7 @@ def test_slices_of_other_drivers_and_of_no_node_are_no_gpus():
 
 def test_what_claims_of_others_hold_is_not_there_for_ours():
     made = dra_world(8, 2, test_claims.claim("theirs"), test_claims.claim("ours"))
-    made.core.receive(Listed({}, {}, frozenset({("ml", "theirs")})))
+    made.core.receive(Listed({}, frozenset({("ml", "theirs")})))
     given(made, "theirs", "gpu-0-mig-3")
     given(made, "ours", "gpu-1")
     assert "quota promises 8, 1 exist" in condition(made)[1]
@@ -184,7 +184,7 @@ def test_req_28_what_is_free_follows_from_the_counters_of_what_is_held():
 
 def test_admin_access_holds_nothing():
     made = dra_world(8, 2, test_claims.claim("watch"))
-    made.core.receive(Listed({}, {}, frozenset({("ml", "watch")})))
+    made.core.receive(Listed({}, frozenset({("ml", "watch")})))
     results = [{"driver": DRIVER, "pool": "n0", "device": "gpu-0", "adminAccess": True}]
     status = {"allocation": {"devices": {"results": results}}}
     made.store.patch(resources.RESOURCE_CLAIMS, "watch", patches.merge({"status": status}), "ml")

@@ -76,8 +76,7 @@ def test_a_stopped_pod_says_why_before_it_is_deleted() -> None:
 def test_a_stop_costs_one_write_more_than_its_deletion() -> None:
     world = ready_world()
     running(world)
-    name = world.workloads()["train"].metadata.name
-    world.store.delete(resources.WORKLOADS, name, "ml")
+    evict(world)
     world.settle()
     assert ends(world) == [Purpose.MARK_OWNER, Purpose.STOP_OWNER]
 

@@ -15,7 +15,6 @@ KIND: Final = Kind(
     api_version="jobset.x-k8s.io/v1alpha2",
     name="JobSet",
     label=names.QUEUE_LABEL,
-    holds_workload=True,
     is_deleted_to_stop=False,
     has_condition=False,
 )

@@ -47,8 +47,19 @@ CASES = {
     "a Workload that is being deleted is left alone": (
         None, make_workload(GATED, deleting=True), Step.NOTHING,
     ),
-    "a released pod whose Workload is being deleted is stopped": (
-        RUNNING, make_workload(GATED, deleting=True), Step.STOP,
+    "a released pod whose Workload is being deleted runs on": (
+        RUNNING, make_workload(GATED, deleting=True), Step.NOTHING,
+    ),
+    "a released pod whose Workload is gone gets another": (
+        make_pod(
+            gated=False, phase="Running",
+            annotations={names.WORKLOAD_ANNOTATION: pod_owner.KIND.key_of(RUNNING).name},
+        ),
+        None, Step.CREATE_WORKLOAD,
+    ),
+    "a pod that names the Workload of another is stopped": (
+        make_pod(gated=False, phase="Running", annotations={names.WORKLOAD_ANNOTATION: "other"}),
+        None, Step.STOP,
     ),
     "a gated pod whose Workload is being deleted stays": (
         GATED, make_workload(GATED, deleting=True), Step.NOTHING,
@@ -102,16 +113,6 @@ STOPS = {
     "never admitted": (
         RUNNING, None, "NoMatchingWorkload", "Missing Workload; unable to restore pod templates",
     ),
-    "its Workload is gone": (
-        make_pod(
-            gated=False, phase="Running",
-            annotations={names.WORKLOAD_ANNOTATION: pod_owner.KIND.key_of(RUNNING).name},
-        ),
-        None, "WorkloadDeleted", "Workload is deleted",
-    ),
-    "its Workload goes": (
-        RUNNING, make_workload(GATED, deleting=True), "WorkloadDeleted", "Workload is deleted",
-    ),
 }  # fmt: skip
 
 
@@ -142,7 +143,6 @@ SETS = Kind(
     api_version="jobset.x-k8s.io/v1alpha2",
     name="JobSet",
     label=names.QUEUE_LABEL,
-    holds_workload=True,
     is_deleted_to_stop=False,
     has_condition=False,
 )
@@ -156,6 +156,7 @@ class Set(Owner, Restores):
     held: bool = True
     active: bool = False
     injected: bool = False
+    admitted: bool = False
     ended: Text | None = None
 
     @property
@@ -183,6 +184,14 @@ class Set(Owner, Restores):
     @override
     def finished(self) -> Text | None:
         return self.ended
+
+    @override
+    def was_admitted(self) -> bool:
+        return self.admitted
+
+    @override
+    def pod_metadata(self) -> views.ObjectMeta:
+        return self.view.metadata
 
     @override
     def missing_workload(self) -> Text:
@@ -231,6 +240,12 @@ LEAVING = msgspec.structs.replace(
     HELD_FINALIZER,
     metadata=msgspec.structs.replace(HELD_FINALIZER.metadata, deletion_timestamp="now"),
 )
+FOR_RUNNING = msgspec.structs.replace(
+    PENDING,
+    metadata=msgspec.structs.replace(
+        PENDING.metadata, annotations={names.MADE_FOR_RUNNING: "true"}
+    ),
+)
 OF_THIRD_KIND = {
     "it gets a Workload": (HELD, None, Step.CREATE_WORKLOAD),
     "it is restored before it gets one": (Set(OBJECT, injected=True), None, Step.RESTORE),
@@ -248,10 +263,20 @@ OF_THIRD_KIND = {
     "its Workload ends with it": (
         Set(OBJECT, held=False, ended=Text("Succeeded", "")), ADMITTED, Step.FINISH,
     ),
-    "its Workload is kept until it is suspended": (
-        Set(OBJECT, held=False), LEAVING, Step.STOP,
+    "it runs on while its Workload goes": (
+        Set(OBJECT, held=False), LEAVING, Step.REMOVE_FINALIZER,
     ),
-    "then its Workload goes": (HELD, LEAVING, Step.REMOVE_FINALIZER),
+    "its Workload goes": (HELD, LEAVING, Step.REMOVE_FINALIZER),
+    "it gets another Workload when that is gone": (
+        Set(OBJECT, held=False, admitted=True), None, Step.CREATE_WORKLOAD,
+    ),
+    "that Workload is charged for it": (
+        Set(OBJECT, held=False, admitted=True), FOR_RUNNING, Step.CHARGE,
+    ),
+    "it is stopped if it was never admitted": (Set(OBJECT, held=False), FOR_RUNNING, Step.STOP),
+    "it is stopped if the other Workload was evicted": (
+        Set(OBJECT, held=False, admitted=True), EVICTED, Step.STOP,
+    ),
 }  # fmt: skip
 
 

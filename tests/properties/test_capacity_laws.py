@@ -88,7 +88,7 @@ class CapacityMachine(RuleBasedStateMachine):
     @rule(held=st.dictionaries(node_names, amounts, max_size=2))
     def list_others(self, held: dict[str, dict[str, int]]) -> None:
         self.outside = held
-        self.kept.set_listed(held, {})
+        self.kept.set_listed(held)
 
     @rule(name=st.sampled_from(tuple(FLAVORS)))
     def set_flavor(self, name: str) -> None:
@@ -109,7 +109,7 @@ class CapacityMachine(RuleBasedStateMachine):
             anew.set_node(node, 0)
         for uid, (name, held) in self.pods.items():
             anew.set_pod(uid, name, held)
-        anew.set_listed(self.outside, {})
+        anew.set_listed(self.outside)
         for flavor in FLAVORS:
             assert self.kept.stock(flavor) == anew.stock(flavor)
             assert self.kept.fragmentation(flavor) == anew.fragmentation(flavor)

@@ -130,10 +130,10 @@ class Capacities:
         self._nodes: dict[str, _Node] = {}
         self._flavors: dict[str, Mapping[str, str]] = {}
         self._sums: dict[str, _Sum] = {}
-        self._pods: dict[str, tuple[str, Amounts]] = {}
+        self._pods: dict[str, tuple[str, Amounts, bool]] = {}
         self._held: dict[str, dict[str, int]] = {}
+        self._stray: dict[str, dict[str, int]] = {}
         self._outside: Mapping[str, Amounts] = {}
-        self._unwatched: Mapping[str, Amounts] = {}
         self._allocated: dict[str, _Allocated] = {}
         self._unsettled: set[str] = set()
         self._changed: set[str] = set()
@@ -228,37 +228,43 @@ class Capacities:
         """Whether the node has, or had, GPUs."""
         return name in self._nodes
 
-    def set_pod(self, uid: str, node: str, amounts: Amounts) -> None:
-        """Takes what an admitted pod holds on a node; no amounts = nothing any more."""
-        old = self._pods.get(uid)
-        if old == (node, amounts) or (old is None and not amounts):
+    def set_pod(self, uid: str, node: str, amounts: Amounts, *, outside: bool = False) -> None:
+        """Take what a watched pod holds on a node; no amounts = nothing any more.
+
+        Args:
+            uid: of the pod.
+            node: to which it is bound.
+            amounts: what it holds.
+            outside: whether no queue is charged for it.
+        """
+        old, new = self._pods.get(uid), (node, amounts, outside)
+        if old == new or (old is None and not amounts):
             return
         if old is not None:
             del self._pods[uid]
-            self._count(old[0], old[1], -1)
+            self._count(*old, -1)
         if amounts:
-            self._pods[uid] = (node, amounts)
-            self._count(node, amounts, 1)
+            self._pods[uid] = new
+            self._count(*new, 1)
         for name in {node, old[0] if old is not None else node}:
             self._restock(name)
 
-    def has_pod(self, uid: str, node: str) -> bool:
-        """Whether an admitted pod is known to hold GPUs on that node."""
-        return uid in self._pods and self._pods[uid][0] == node
+    def has_pod(self, uid: str, node: str, *, outside: bool = False) -> bool:
+        """Whether a watched pod is known to hold GPUs on that node; see `set_pod`."""
+        known = self._pods.get(uid)
+        return known is not None and (known[0], known[2]) == (node, outside)
 
-    def set_listed(self, outside: Mapping[str, Amounts], admitted: Mapping[str, Amounts]) -> None:
-        """Takes what pods that are not watched hold, by node; replaces all that was known.
+    def node_labels(self, name: str) -> Mapping[str, str]:
+        """Return the labels of a node that is known; else none."""
+        entry = self._nodes.get(name)
+        return {} if entry is None else entry.facts.labels
 
-        Args:
-            outside: of pods that no queue admitted.
-            admitted: of pods of admitted jobs.
-        """
+    def set_listed(self, outside: Mapping[str, Amounts]) -> None:
+        """Takes what pods that are not watched hold, by node; replaces all that was known."""
         self.complete = True
-        before = self._outside, self._unwatched
-        self._outside, self._unwatched = outside, admitted
-        now = outside, admitted
-        for name in {name for known in (*before, *now) for name in known}:
-            if [one.get(name) for one in before] != [one.get(name) for one in now]:
+        before, self._outside = self._outside, outside
+        for name in sorted({*before, *outside}):
+            if before.get(name) != outside.get(name):
                 self._restock(name)
 
     def settle(self, now_us: int) -> None:
@@ -360,22 +366,23 @@ class Capacities:
     def _of(self, labels: Mapping[str, str]) -> list[str]:
         return [name for name, wanted in self._flavors.items() if _selects(wanted, labels)]
 
-    def _count(self, node: str, amounts: Amounts, sign: int) -> None:
-        held = self._held.setdefault(node, {})
+    def _count(self, node: str, amounts: Amounts, outside: bool, sign: int) -> None:
+        by_node = self._stray if outside else self._held
+        held = by_node.setdefault(node, {})
         for name, amount in amounts.items():
             held[name] = held.get(name, 0) + sign * amount
             if not held[name]:
                 del held[name]
         if not held:
-            del self._held[node]
+            del by_node[node]
 
     def _stock_of(self, entry: _Node) -> Stock:
         facts, part = entry.facts, entry.part
         if facts.published is not None:
             return self._stock_of_published(facts, facts.published, part)
         healthy = _with_worth(part.units, equivalents.virtual(part.worth))
-        outside = self._valued(facts, self._outside.get(facts.name, _NOTHING))
-        held = self._valued(facts, self._held_on(facts.name))
+        outside = self._valued(facts, self._outside_on(facts.name))
+        held = self._valued(facts, self._held.get(facts.name, _NOTHING))
         usable = {r: max(n - outside.get(r, 0), 0) for r, n in healthy.items()}
         return Stock(
             healthy=healthy,
@@ -413,9 +420,9 @@ class Capacities:
             free=left(allocated.outside | allocated.ours, outside, held),
         )
 
-    def _held_on(self, node: str) -> Amounts:
-        held, more = self._held.get(node, _NOTHING), self._unwatched.get(node, _NOTHING)
-        return {r: held.get(r, 0) + more.get(r, 0) for r in held.keys() | more.keys()}
+    def _outside_on(self, node: str) -> Amounts:
+        listed, more = self._outside.get(node, _NOTHING), self._stray.get(node, _NOTHING)
+        return {r: listed.get(r, 0) + more.get(r, 0) for r in listed.keys() | more.keys()}
 
     def _valued(self, facts: NodeFacts, amounts: Amounts) -> Amounts:
         if not amounts:

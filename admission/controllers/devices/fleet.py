@@ -35,12 +35,10 @@ class Listed:
 
     Attributes:
         outside: of pods that no queue admitted.
-        admitted: of pods of admitted jobs.
         claims: ResourceClaims of the pods that no queue admitted, by namespace and name.
     """
 
     outside: Mapping[str, Amounts]
-    admitted: Mapping[str, Amounts]
     claims: frozenset[ObjectKey] = frozenset()
 
 
@@ -87,15 +85,23 @@ class Fleet:
             ),
         }
 
-    def see_pod(self, pod: views.Pod) -> None:
-        """Takes an admitted pod as it is now.
+    def see_pod(self, pod: views.Pod, *, outside: bool = False) -> None:
+        """Take a pod as it is now.
+
+        Args:
+            pod: the pod.
+            outside: whether no queue is charged for it.
 
         Raises:
             InvalidValueError: a quantity cannot be read.
         """
         uid, node = pod.metadata.uid, pod.spec.node_name
-        if nodes.has_ended(pod) or not self._capacities.has_pod(uid, node):
-            self._capacities.set_pod(uid, node, nodes.held_gpus(pod))
+        if nodes.has_ended(pod) or not self._capacities.has_pod(uid, node, outside=outside):
+            self._capacities.set_pod(uid, node, nodes.held_gpus(pod), outside=outside)
+
+    def node_labels(self, name: str) -> dict[str, str]:
+        """Return the labels of a node with GPUs; of any other node none."""
+        return dict(self._capacities.node_labels(name))
 
     def lose_pod(self, uid: str) -> None:
         """A pod is gone, or is none of ours any more."""
@@ -103,7 +109,7 @@ class Fleet:
 
     def listed(self, found: Listed) -> None:
         """Takes what pods that are not watched hold."""
-        self._capacities.set_listed(found.outside, found.admitted)
+        self._capacities.set_listed(found.outside)
         for node in self._shelf.set_outside(found.claims):
             self._set_allocated(node)
 

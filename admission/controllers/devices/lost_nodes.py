@@ -41,6 +41,10 @@ class LostNodes:
         changed, self._changed = self._changed, set()
         return changed
 
+    def is_gone(self, name: str) -> bool:
+        """Return whether a node does not exist, or is out of service."""
+        return name not in self._nodes or self._nodes[name] == _LONG_AGO
+
     def frees_at(self, name: str, ends: datetime, after: timedelta) -> datetime | None:
         """Return from when on a pod that is being deleted counts as ended; None for never.
 

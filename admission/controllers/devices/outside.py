@@ -1,8 +1,8 @@
 """GPUs held by pods that are not watched: listed now and then, as nothing depends on the second.
 
 A watch of all pods of a cluster would cost more than everything else the controller does. A pod
-that is neither ours nor of an admitted job is listed at most ``interval_seconds`` after it was
-bound; only pods that are bound and have not ended are asked for, page by page.
+that no queue has admitted is listed at most ``interval_seconds`` after it was bound; only pods
+that are bound and have not ended are asked for, page by page.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,8 @@ from admission.translate.claims import ObjectKey
 
 _PAGE: Final = 500
 _RETRY_SECONDS: Final = 5.0
-_LABELS: Final = f"{names.MANAGED_LABEL}!={names.MANAGED_VALUE}"
+_LABELS: Final = f"{names.MANAGED_LABEL}!={names.MANAGED_VALUE},!{names.PODSET_LABEL}"
+"""Pods with the other label are watched, and judged one by one."""
 _FIELDS: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -35,7 +36,6 @@ def look(api: Api, page_size: int = _PAGE) -> Listed:
     """
     claims: set[ObjectKey] = set()
     outside: dict[str, dict[str, int]] = {}
-    admitted: dict[str, dict[str, int]] = {}
     token = ""
     while True:
         page = api.list(
@@ -47,12 +47,11 @@ def look(api: Api, page_size: int = _PAGE) -> Listed:
             into=views.Pod,
         )
         for pod in page.items:
-            is_admitted = bool(pod.metadata.label(names.PODSET_LABEL))
-            _add(admitted if is_admitted else outside, pod)
-            claims.update(() if is_admitted else nodes.claims_of(pod))
+            _add(outside, pod)
+            claims.update(nodes.claims_of(pod))
         token = page.continue_
         if not token:
-            return Listed(outside, admitted, frozenset(claims))
+            return Listed(outside, frozenset(claims))
 
 
 def _add(held: dict[str, dict[str, int]], pod: views.Pod) -> None:

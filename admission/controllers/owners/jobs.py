@@ -9,7 +9,7 @@ from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
 from admission.controllers.owners.child_jobs import ChildJobs
-from admission.controllers.owners.owners import Owners
+from admission.controllers.owners.owners import Charging, Owners
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.seeing.mirrors import Mirror
 from admission.controllers.workloads.workloadindex import WorkloadIndex
@@ -32,9 +32,12 @@ class Jobs(Owners[batch.Job, batch.JobDocument]):
         events: Events,
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
+        charging: Charging,
     ) -> None:
         """Prepare an empty index; see `Owners`."""
-        super().__init__(batch_job.INTEGRATION, workloads, configuration, events, clock, look_at)
+        super().__init__(
+            batch_job.INTEGRATION, workloads, configuration, events, clock, look_at, charging
+        )
         self.children = ChildJobs(self.index, workloads, configuration, events, look_at)
         children = Mirror("Job", self.children.see, self.children.lose)
         self.mirrors = {**self.mirrors, resources.CHILD_JOBS: children}

@@ -4,14 +4,20 @@ Source: kueue pkg/controller/jobframework/reconciler.go.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Generic
+from typing import Any, Final, Generic, Protocol
 
 from admission.api import views
 from admission.base import conditions, events, patches
 from admission.base.clock import Clock
 from admission.base.conditions import Text
 from admission.base.events import Event, Events
-from admission.base.names import PRIORITY_CLASS_LABEL, WorkloadKey
+from admission.base.names import (
+    CLUSTER_QUEUE_NAME_LABEL,
+    MADE_FOR_RUNNING,
+    PRIORITY_CLASS_LABEL,
+    LocalQueueKey,
+    WorkloadKey,
+)
 from admission.controllers.owners import owner_events, requests
 from admission.controllers.owners.index import OwnerIndex, Subject
 from admission.controllers.owners.owner_events import OwnerEvents
@@ -21,6 +27,7 @@ from admission.controllers.workloads import evictions, keeping, statuses
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Verb, Write
+from admission.engine.decisions import Admit
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import facts
@@ -35,6 +42,23 @@ from admission.owners.workload import (
 
 Decide = Callable[[WorkloadKey, views.Workload], Write | None]
 """Returns the write of an open decision, or of the upkeep of a Workload, if there is one."""
+
+
+class Charging(Protocol):
+    """Tells what Workloads are charged whose pods run already."""
+
+    def admit_running(
+        self, view: views.Workload, queue: str, node_labels: dict[str, str]
+    ) -> Admit | None:
+        """Return what a Workload is charged; None without its ClusterQueue.
+
+        Args:
+            view: the Workload.
+            queue: name of the ClusterQueue.
+            node_labels: of the node on which its pods run, as far as it is known.
+        """
+        ...
+
 
 _OF_NAMED: Final = frozenset({Step.ADOPT_WORKLOAD, Step.AWAIT_WORKLOAD})
 
@@ -57,16 +81,18 @@ class Owners(Generic[View, Document]):
         events: Events,
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
+        charging: Charging,
     ) -> None:
         """Prepare an empty index.
 
         Args:
             integration: the kind.
             workloads: all Workloads.
-            configuration: flavors and classes as last seen.
+            configuration: queues, flavors and classes as last seen.
             events: takes events about the owners.
             clock: source of time.
             look_at: is told which Workloads to look at again.
+            charging: tells what owners are charged that run already.
 
         Raises:
             LookupError: the API server's paths for the kind are not known.
@@ -83,6 +109,7 @@ class Owners(Generic[View, Document]):
         self._events = OwnerEvents(events, resource)
         self._clock = clock
         self._look_at = look_at
+        self._charging = charging
         self._stuck: set[WorkloadKey] = set()
         self._stopped: set[WorkloadKey] = set()
         """Owners whose deletion was accepted; they may still run for their grace period."""
@@ -192,7 +219,7 @@ class Owners(Generic[View, Document]):
         """Delete a second Workload once, and let it go where our finalizer is on it."""
         if not workload.metadata.deletion_timestamp:
             return self._delete(workload, is_told=True)
-        step = lifecycle.remove_finalizer(self._kind, workload)
+        step = lifecycle.remove_finalizer(workload)
         return None if step is lifecycle.NOTHING else requests.remove_finalizer(workload)
 
     def _delete(self, workload: views.Workload, *, is_told: bool) -> Write | None:
@@ -217,9 +244,12 @@ class Owners(Generic[View, Document]):
         return None
 
     def _create(self, key: WorkloadKey, owner: Owner) -> Write | None:
-        made = self._make(key, owner)
+        asked = self._workloads.ask_absence(key) if owner.was_admitted() else None
+        made = asked or self._make(key, owner)
         if made is None or isinstance(made, Write):
             return made
+        if owner.was_admitted():
+            made["metadata"].setdefault("annotations", {})[MADE_FOR_RUNNING] = "true"
         told = () if self._kind.has_condition else (events.created_workload(key.text()),)
         return writes.create_workload(key, made, told)
 
@@ -298,6 +328,8 @@ class Owners(Generic[View, Document]):
                 )
             case Step.REMOVE_FINALIZER:
                 return requests.remove_finalizer(workload)
+            case Step.CHARGE if owner is not None:
+                return self._charge_running(subject.key, owner, workload)
             case Step.FINISH:
                 return self._finish(workload, Text(step.reason, step.message))
             case Step.CLEAR_RESERVATION:
@@ -310,6 +342,23 @@ class Owners(Generic[View, Document]):
                 return None if reclaims is None else requests.reclaim(workload, reclaims)
             case _:
                 return None
+
+    def _charge_running(
+        self, key: WorkloadKey, owner: Owner, workload: views.Workload
+    ) -> Write | None:
+        """Give a Workload the quota that its owner's pods hold, even above the ClusterQueue's."""
+        pods = owner.pod_metadata()
+        queue = self._configuration.cluster_queue_of(
+            LocalQueueKey(key.namespace, workload.spec.queue_name),
+            pods.label(CLUSTER_QUEUE_NAME_LABEL),
+        )
+        admit = self._charging.admit_running(workload, queue, {}) if queue else None
+        if admit is None:
+            self._stuck.add(key)  # it goes on running, and is charged once its queue exists
+            return None
+        status = statuses.reserve(workload, admit, self._clock.now())
+        told = (events.charged_running(queue),)
+        return writes.set_workload_status(workload, Purpose.CHARGE_RUNNING, status, told)
 
     def _finish(self, workload: views.Workload, text: Text) -> Write:
         status = statuses.finish(workload, *text, self._clock.now())

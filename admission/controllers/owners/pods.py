@@ -20,7 +20,8 @@ from admission.controllers.devices.claims import Claims
 from admission.controllers.devices.fleet import Fleet
 from admission.controllers.owners import pods_without_workload, requests
 from admission.controllers.owners.index import Subject
-from admission.controllers.owners.owners import Decide, Owners
+from admission.controllers.owners.owners import Charging, Decide, Owners
+from admission.controllers.owners.running_pods import RunningPods
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing.timers import Timers
@@ -44,6 +45,8 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         events: Events,
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
+        charging: Charging,
+        running: RunningPods,
         fleet: Fleet,
         claims: Claims,
         timers: Timers,
@@ -57,13 +60,16 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             events: takes events about the pods.
             clock: source of time.
             look_at: is told which Workloads to look at again.
+            charging: see `Owners`.
+            running: is told of the pods.
             fleet: is told which GPUs the pods hold.
             claims: tells what pods ask for by claim.
             timers: when to look at a Workload again.
             settings: say when a pod that is being deleted counts as ended.
         """
         integration = replace(pod_owner.INTEGRATION, owner=self._owner)
-        super().__init__(integration, workloads, configuration, events, clock, look_at)
+        super().__init__(integration, workloads, configuration, events, clock, look_at, charging)
+        self._running = running
         self._settings = settings
         self._ending: dict[str, dict[WorkloadKey, None]] = {}
         """Pods that are being deleted, by the node that they are bound to."""
@@ -77,12 +83,14 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         if pod is not None:
             self._note_ending(pod)
             self._fleet.see_pod(pod)
-        elif not self._kind.includes(found.metadata):
+            self._running.see(pod)
+        elif not self._kind.includes(found.metadata) and self._running.lose(found):
             self._fleet.lose_pod(found.metadata.uid)
 
     @override
     def lose(self, gone: views.Object, *, for_good: bool = False) -> None:
-        self._fleet.lose_pod(gone.metadata.uid)
+        if self._running.lose(gone, for_good=for_good):
+            self._fleet.lose_pod(gone.metadata.uid)
         known = self.index.get(self._kind.key_of(gone))
         super().lose(gone, for_good=for_good)
         if known is not None:

@@ -90,6 +90,7 @@ def follow(
             "annotations": {
                 names.TEMPLATE_DIGEST: digest,
                 names.ADMISSION_GATED_BY: gates_of(owner) or None,
+                names.MADE_FOR_RUNNING: None,
             }
         },
         "spec": {**dict.fromkeys(absent), **made["spec"]},

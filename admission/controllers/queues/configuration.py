@@ -115,6 +115,19 @@ class Configuration:
         """Whether a namespace is surely not managed."""
         return self.managed.leave_out(namespace, self.namespaces.get(namespace))
 
+    def cluster_queue_of(self, queue: LocalQueueKey, named: str) -> str:
+        """Return the ClusterQueue that pods are charged to which run; empty where none exists.
+
+        Args:
+            queue: their LocalQueue.
+            named: the ClusterQueue that they were admitted by, as far as it is known.
+        """
+        local = self.local_queues.get(queue)
+        for name in (named, "" if local is None else local.spec.cluster_queue):
+            if name in self.cluster_queues:
+                return name
+        return ""
+
     def enforces(self, namespace: str) -> bool:
         """Whether a namespace itself says that GPU pods need a queue."""
         return namespaces.enforces(self.namespaces.get(namespace, {}))

@@ -24,7 +24,12 @@ _MOST_FLAVORS: Final = 64
 """What the schema of the status allows; a spec may list more."""
 _SECOND_US: Final = 1_000_000
 
-_OWN: Final = (conditions.CAPACITY_SUFFICIENT, conditions.COSTS_EXACT, conditions.SPEC_SUPPORTED)
+_OWN: Final = (
+    conditions.CAPACITY_SUFFICIENT,
+    conditions.COSTS_EXACT,
+    conditions.SPEC_SUPPORTED,
+    conditions.RELEASING,
+)
 """Conditions of ours; one that nothing is to be said about is taken away."""
 
 
