@@ -21,6 +21,7 @@ from tests.integration.installed import KUEUE, Installed, installed
 pytestmark = pytest.mark.controlplane
 
 LASTING: dict[str, Any] = {"finalizers": ["example.com/hold"]}
+REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -70,9 +71,14 @@ class Team:
             },
         )
         return waiting.until(
-            lambda: found if len(found := self.holding()) == pods else None,
+            lambda: found if len(found := self.of_job(name)) == pods else None,
             what=f"{pods} pods of Job {name} run",
         )
+
+    def of_job(self, name: str) -> list[Json]:
+        """The pods of a Job that hold GPUs."""
+        label = "batch.kubernetes.io/job-name"
+        return [pod for pod in self.holding() if pod["metadata"]["labels"].get(label) == name]
 
     def holding(self) -> list[Json]:
         """The pods that hold GPUs, as the API server shows them."""
@@ -247,6 +253,9 @@ def test_what_runs_is_charged_again_after_all_kinds_were_deleted_and_installed(
     pod = team.run_pod("single", gpus=1)
     pods = team.run_job(pods=3)
     system.stop()
+    for plural in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+        for one in team.api.get(f"{REGISTRATIONS}/{plural}")["items"]:
+            team.api.delete(f"{REGISTRATIONS}/{plural}/{one['metadata']['name']}")
     for one in team.api.get(CRDS)["items"]:
         if one["spec"]["group"] == names.KUEUE_GROUP:
             remove_kind(team, one)
