@@ -6,6 +6,7 @@ one are silent, and what was seen looks newer than what is there.
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,7 @@ def take_away(system: Installed, *plurals: str) -> None:
     for plural in plurals:
         system.api.delete(f"{CRDS}/{plural}.kueue.x-k8s.io")
     for plural in plurals:
-        waiting.until(lambda name=plural: _is_gone(system, name), what=f"CRD {plural} gone")
+        waiting.until(partial(_is_gone, system, plural), what=f"CRD {plural} gone")
 
 
 def _is_gone(system: Installed, plural: str) -> bool:
