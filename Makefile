@@ -3,6 +3,8 @@
 PYTHON ?= python3
 WORKERS ?= 2
 ARGS ?=
+SEED ?= 1
+MINUTES ?= 10
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,7 +13,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast lint bench crds manifests controlplane lock clean
+.PHONY: help demo test test-fast lint bench chaos crds manifests controlplane lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +35,9 @@ lint: $(READY) ## check style, format, types and the layers of the packages
 
 bench: $(READY) controlplane ## measure throughput and latency on a real API server (ARGS=--json)
 	$(BIN)/python -m tests.bench $(ARGS)
+
+chaos: $(READY) controlplane ## rage over a whole cluster and judge quota from outside (SEED=1 MINUTES=10 ARGS=--json)
+	$(BIN)/python -m tests.chaos.storm --seed $(SEED) --minutes $(MINUTES) $(ARGS)
 
 crds: $(READY) ## write the CustomResourceDefinitions of admission.api to crds/
 	$(BIN)/python -m admission.api.crds --out crds

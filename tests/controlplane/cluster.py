@@ -48,9 +48,9 @@ class Cluster:
             "admin", self.url, self.admin_token
         )
         self.api = Rest(self.port, self.ca_file, self.admin_token)
-        self._add("etcd", commands.etcd(self.folder))
+        self.add("etcd", commands.etcd(self.folder))
         server = commands.apiserver(self._credentials, self.port)
-        self._add("kube-apiserver", [*server, *api_flags])
+        self.add("kube-apiserver", [*server, *api_flags])
 
     @classmethod
     def start(cls, *, api_flags: Sequence[str] = ()) -> Self:
@@ -97,6 +97,15 @@ class Cluster:
     def pid(self, program: str) -> int:
         """Process id of a program."""
         return self._daemons[program].pid
+
+    def program(self, name: str) -> Daemon:
+        """A program by its name."""
+        return self._daemons[name]
+
+    def add(self, name: str, command: list[str]) -> Daemon:
+        """Adds a program that was not started yet; it ends with the cluster."""
+        daemon = self._daemons[name] = Daemon(self._household, name, command)
+        return daemon
 
     def start_apiserver(self) -> None:
         """Starts the API server, again after `stop_apiserver`, and waits until it serves."""
@@ -150,11 +159,14 @@ class Cluster:
         finally:
             self._daemons[program].signal(signal.SIGCONT)
 
-    def start_whole(self) -> None:
+    def start_whole(self, stages: Path = commands.STAGES) -> None:
         """Adds kube-controller-manager, kube-scheduler and kwok: pods are bound and run.
 
         Pods of a Job succeed after a second, or after the time in the annotation
         `nodes.RUN_FOR` (``"250ms"``); other pods run until they are deleted.
+
+        Args:
+            stages: what kwok does with nodes and pods.
         """
         self.wait_for_roles()
         servers = []
@@ -164,10 +176,10 @@ class Cluster:
         ):
             port = free_port()
             kubeconfig = self.kubeconfig(f"system:{name}")
-            daemon = self._add(name, make(self._credentials, kubeconfig, port))
+            daemon = self.add(name, make(self._credentials, kubeconfig, port))
             daemon.start()
             servers.append((daemon, Rest(port, self.ca_file)))
-        self._add("kwok", commands.kwok(self.admin_kubeconfig, free_port())).start()
+        self.add("kwok", commands.kwok(self.admin_kubeconfig, free_port(), stages)).start()
         for daemon, server in servers:
             daemon.wait_until(partial(server.answers, "/healthz"))
 
@@ -271,10 +283,6 @@ class Cluster:
         return waiting.until(
             lambda: _if_ready(self.api.get(path)), what=f"node {name} Ready and free of taints"
         )
-
-    def _add(self, name: str, command: list[str]) -> Daemon:
-        daemon = self._daemons[name] = Daemon(self._household, name, command)
-        return daemon
 
 
 def _if_ready(node: Json) -> Json | None:

@@ -78,14 +78,14 @@ def scheduler(credentials: Credentials, kubeconfig: Path, port: int) -> list[str
     return [_binary("kube-scheduler"), *_component(credentials, kubeconfig, port)]
 
 
-def kwok(kubeconfig: Path, port: int) -> list[str]:
-    """Plays the kubelet of every node, as `STAGES` says."""
+def kwok(kubeconfig: Path, port: int, stages: Path) -> list[str]:
+    """Plays the kubelet of every node, as the stages say."""
     return [
         _binary("kwok"),
         f"--kubeconfig={kubeconfig}",
         "--manage-all-nodes",
         f"--server-address=127.0.0.1:{port}",
-        f"--config={STAGES}",
+        f"--config={stages}",
     ]
 
 

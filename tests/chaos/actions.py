@@ -1,0 +1,520 @@
+"""What a storm does, kind by kind.
+
+An action draws all that it needs from a generator of its kind and from what the storm did before,
+never from what the cluster shows. So the same seed gives the same actions, and leaving a kind out
+changes only the actions that would have met its objects.
+"""
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
+
+from admission.base import names
+from tests.chaos import site
+from tests.chaos.checker import Ref
+from tests.chaos.site import CONTROLLERS, DRA, DRA_NODES, NODES, TEAMS, WEBHOOK
+from tests.chaos.system import HIGH, LOW
+from tests.controlplane import nodes
+from tests.controlplane.rest import Json, Rest
+from tests.integration.installed import KUEUE
+
+YEARS: Final = 10 * 365 * 24 * 3600
+GRACE: Final = (0, 1, 3, 8, YEARS)
+"""Seconds of grace with which pods are deleted."""
+_QUEUES: Final = tuple(team.name for team in TEAMS)
+
+
+class Host(Protocol):
+    """Who carries actions out.
+
+    Attributes:
+        editor: requests of a user with the role ``edit``.
+        admin: requests of an administrator, who plays the kubelet too.
+    """
+
+    editor: Rest
+    admin: Rest
+
+    def send(self, kind: str, what: str, call: Callable[[], object]) -> None:
+        """Make a request beside everything else, and log it with its answer."""
+        ...
+
+    def later(self, seconds: float, kind: str, what: str, call: Callable[[], object]) -> None:
+        """Do something after some seconds of the storm, also where the storm ends before."""
+        ...
+
+    def kill(self, program: str, seconds: float) -> None:
+        """Kill a program, and start it after some seconds."""
+        ...
+
+    def freeze(self, program: str, seconds: float) -> None:
+        """Stop a program by SIGSTOP for some seconds."""
+        ...
+
+    def snapshot(self) -> None:
+        """Take a snapshot of the store."""
+        ...
+
+    def restore(self) -> None:
+        """Put the snapshot back."""
+        ...
+
+    def drop_kind(self, seconds: float) -> None:
+        """Delete the kind Workload, and create it after some seconds."""
+        ...
+
+
+@dataclass
+class Made:
+    """What the storm made, in this order; some of it may be gone.
+
+    Attributes:
+        pods: bare pods.
+        jobs: Jobs.
+        claims: ResourceClaims.
+        lingering: pods that were deleted with a grace period that nobody waits for.
+        number: of the next object.
+    """
+
+    pods: list[Ref] = field(default_factory=list)
+    jobs: list[Ref] = field(default_factory=list)
+    claims: list[Ref] = field(default_factory=list)
+    lingering: list[Ref] = field(default_factory=list)
+    number: int = 0
+
+    def name(self, prefix: str) -> str:
+        """Return a name that nothing had before."""
+        self.number += 1
+        return f"{prefix}-{self.number}"
+
+
+Action = Callable[[Host, Made, random.Random], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of action.
+
+    Attributes:
+        act: does it once.
+        per_minute: how often.
+    """
+
+    act: Action
+    per_minute: float
+
+
+# ----------------------------------------------------------------------------------- pods, Jobs
+
+
+def _pod(gpus: int, seconds: float, priority: Json, **spec: Any) -> Json:
+    limits = {names.GPU_RESOURCE: str(gpus)} if gpus else {}
+    container = {"name": "main", "image": "train", "resources": {"limits": limits}}
+    tolerations = [
+        {"key": "nvidia.com/gpu", "operator": "Exists"},
+        *(
+            {
+                "key": f"node.kubernetes.io/{key}",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 4,
+            }
+            for key in ("not-ready", "unreachable")
+        ),
+    ]
+    return {
+        "metadata": {"labels": dict(priority), "annotations": {nodes.RUN_FOR: f"{seconds:.1f}s"}},
+        "spec": {
+            "containers": [container],
+            "restartPolicy": "Never",
+            "tolerations": tolerations,
+            "terminationGracePeriodSeconds": 3,
+            **spec,
+        },
+    }
+
+
+def _create_pod(host: Host, made: Made, kind: str, team: str, body: Json) -> None:
+    name = made.name("pod")
+    body["metadata"]["name"] = name
+    made.pods.append((team, name))
+    path = f"/api/v1/namespaces/{team}/pods"
+    host.send(kind, f"create pod {team}/{name}", lambda: host.editor.post(path, body))
+
+
+def pod(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a pod."""
+    body = _pod(rng.choice((1, 1, 2, 2, 3, 4)), rng.uniform(3, 20), rng.choice((LOW, {})))
+    _create_pod(host, made, "pod", rng.choice(_QUEUES), body)
+
+
+def preempt(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a pod that displaces others."""
+    body = _pod(rng.choice((2, 4)), rng.uniform(2, 6), HIGH)
+    _create_pod(host, made, "preempt", rng.choice(_QUEUES), body)
+
+
+def claim(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a pod that asks by claim: by one of its own, or by one that it shares."""
+    team = rng.choice(_QUEUES)
+    body = _pod(0, rng.uniform(3, 15), rng.choice((LOW, {})))
+    shared = [one for one in made.claims[-4:] if one[0] == team]
+    draw, count = rng.random(), rng.choice((1, 2, 3))
+    if draw < 0.3:
+        reference = {"resourceClaimTemplateName": "one"}
+    elif draw < 0.7 and shared:
+        reference = {"resourceClaimName": shared[-1][1]}
+    else:
+        name = made.name("claim")
+        made.claims.append((team, name))
+        reference = {"resourceClaimName": name}
+        _create_claim(host, team, name, count)
+    body["spec"]["resourceClaims"] = [{"name": "gpu", **reference}]
+    body["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
+    _create_pod(host, made, "claim", team, body)
+
+
+def _create_claim(host: Host, team: str, name: str, count: int) -> None:
+    exactly = {"deviceClassName": names.GPU_CLASS, "count": count}
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+    path = f"{DRA}/namespaces/{team}/resourceclaims"
+    document = {"metadata": {"name": name}, "spec": spec}
+    host.send(
+        "claim", f"create claim {team}/{name} of {count}", lambda: host.editor.post(path, document)
+    )
+
+
+def job(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a Job."""
+    team, name = rng.choice(_QUEUES), made.name("job")
+    made.jobs.append((team, name))
+    parallelism = rng.choice((1, 2, 3, 4))
+    completions = parallelism * rng.choice((1, 1, 2))
+    template = _pod(rng.choice((1, 1, 2)), rng.uniform(3, 12), {})
+    spec = {
+        "parallelism": parallelism,
+        "completions": completions,
+        "backoffLimit": 20,
+        "template": template,
+    }
+    labels = rng.choice((LOW, {}))
+    document = {"metadata": {"name": name, "labels": labels}, "spec": spec}
+    path = f"/apis/batch/v1/namespaces/{team}/jobs"
+    what = f"create Job {team}/{name}: {parallelism} of {completions}"
+    host.send("job", what, lambda: host.editor.post(path, document))
+
+
+# ------------------------------------------------------------------------------------ the end
+
+
+def finish(host: Host, made: Made, rng: random.Random) -> None:
+    """Let a pod end: first of all one that lingers."""
+    ref = _late(made.lingering, rng) if rng.random() < 0.6 else _late(made.pods, rng)
+    if ref is None:
+        return
+    body = {"status": {"phase": rng.choice(("Succeeded", "Failed"))}}
+    path = f"{_path('pods', ref)}/status"
+    host.send("finish", f"end pod {_text(ref)}", lambda: host.admin.patch(path, body))
+
+
+def delete(host: Host, made: Made, rng: random.Random) -> None:
+    """Delete a pod, often with a long grace period."""
+    ref, grace = _late(made.pods, rng), rng.choice(GRACE)
+    if ref is None:
+        return
+    if grace == YEARS:
+        made.lingering.append(ref)
+    path = f"{_path('pods', ref)}?gracePeriodSeconds={grace}"
+    host.send(
+        "delete", f"delete pod {_text(ref)}, grace {grace}", lambda: host.editor.delete(path)
+    )
+
+
+def delete_job_pod(host: Host, made: Made, rng: random.Random) -> None:
+    """Delete a pod of a Job: the Job makes another one at once."""
+    ref, grace, place = _late(made.jobs, rng), rng.choice(GRACE), rng.random()
+    if ref is None:
+        return
+
+    def call() -> object:
+        selector = f"labelSelector=batch.kubernetes.io/job-name%3D{ref[1]}"
+        found = host.editor.get(f"/api/v1/namespaces/{ref[0]}/pods?{selector}")["items"]
+        running = sorted(
+            one["metadata"]["name"] for one in found if "deletionTimestamp" not in one["metadata"]
+        )
+        if not running:
+            return "no pod"
+        name = running[int(place * len(running))]
+        if grace == YEARS:
+            made.lingering.append((ref[0], name))
+        return host.editor.delete(f"{_path('pods', (ref[0], name))}?gracePeriodSeconds={grace}")
+
+    host.send("delete-job-pod", f"delete a pod of Job {_text(ref)}, grace {grace}", call)
+
+
+def delete_job(host: Host, made: Made, rng: random.Random) -> None:
+    """Delete a Job with its pods."""
+    _delete_job(host, made, rng, "delete-job", rng.choice(("Background", "Foreground")))
+
+
+def orphan(host: Host, made: Made, rng: random.Random) -> None:
+    """Delete a Job and leave its pods."""
+    _delete_job(host, made, rng, "orphan", "Orphan")
+
+
+def _delete_job(host: Host, made: Made, rng: random.Random, kind: str, policy: str) -> None:
+    ref = _late(made.jobs, rng)
+    if ref is not None:
+        path = f"{_path('jobs', ref)}?propagationPolicy={policy}"
+        host.send(kind, f"delete Job {_text(ref)}, {policy}", lambda: host.editor.delete(path))
+
+
+# --------------------------------------------------------------------------------------- edits
+
+_POD_EDITS: Final[tuple[Json, ...]] = (
+    {"metadata": {"labels": {names.MANAGED_LABEL: None}}},
+    {"metadata": {"labels": {names.MANAGED_LABEL: "false"}}},
+    {"metadata": {"labels": {names.QUEUE_LABEL: "other"}}},
+    {"metadata": {"labels": {names.PODSET_LABEL: "other"}}},
+    {"metadata": {"labels": {names.PRIORITY_CLASS_LABEL: "high"}}},
+    {"metadata": {"labels": None}},
+    {"metadata": {"annotations": None}},
+    {"metadata": {"annotations": {names.WORKLOAD_ANNOTATION: "other"}}},
+    {"metadata": {"ownerReferences": None}},
+    {"spec": {"schedulingGates": None}},
+)
+
+_MARKED: Final = {"metadata": {"annotations": {names.WORKLOAD_ANNOTATION: "made-up"}}}
+_JOB_EDITS: Final[tuple[Json, ...]] = (
+    {"spec": {"suspend": False}},
+    {"spec": {"parallelism": 8}},
+    {"spec": {"parallelism": 8, "completions": 8}},
+    {"spec": {"template": _MARKED}},
+    {"spec": {"suspend": False, "parallelism": 8, "template": _MARKED}},
+    {"spec": {"parallelism": 3, "suspend": True}},
+    {"spec": {"suspend": True}},
+    {"spec": {"parallelism": 1}},
+    {"spec": {"parallelism": 0}},
+    {"spec": {"podReplacementPolicy": "Failed"}},
+    {"metadata": {"labels": {names.QUEUE_LABEL: None}}},
+)
+
+
+def label(host: Host, made: Made, rng: random.Random) -> None:
+    """Change what quota is counted by, as a user."""
+    ref, edit = _late(made.pods, rng), rng.choice(_POD_EDITS)
+    if ref is not None:
+        host.send(
+            "label",
+            f"patch pod {_text(ref)}: {edit}",
+            lambda: host.editor.patch(_path("pods", ref), edit),
+        )
+
+
+def patch_job(host: Host, made: Made, rng: random.Random) -> None:
+    """Change a Job, as a user."""
+    ref, edit = _late(made.jobs, rng), rng.choice(_JOB_EDITS)
+    if ref is not None:
+        host.send(
+            "patch-job",
+            f"patch Job {_text(ref)}: {edit}",
+            lambda: host.editor.patch(_path("jobs", ref), edit),
+        )
+
+
+def quota(host: Host, made: Made, rng: random.Random) -> None:
+    """Change the quota of a ClusterQueue."""
+    team = rng.choice(TEAMS)
+    nominal = team.quota + rng.choice((-3, -1, 0, 2))
+    path = f"{KUEUE}/clusterqueues/{team.name}"
+    resources = [{"name": names.GPU_RESOURCE, "nominalQuota": nominal}]
+    group = {
+        "coveredResources": [names.GPU_RESOURCE],
+        "flavors": [{"name": "a100", "resources": resources}],
+    }
+    body = {"spec": {"resourceGroups": [group]}}
+    host.send("quota", f"quota of {team.name} = {nominal}", lambda: host.admin.patch(path, body))
+
+
+# --------------------------------------------------------------------------------------- nodes
+
+
+def lose_node(host: Host, made: Made, rng: random.Random) -> None:
+    """Delete a node object, and create it again."""
+    name = rng.choice(NODES + DRA_NODES)
+    path = f"/api/v1/nodes/{name}"
+    host.send("lose-node", f"delete node {name}", lambda: host.admin.delete(path))
+    body = site.node(name)
+    host.later(
+        rng.uniform(3, 15),
+        "lose-node",
+        f"create node {name}",
+        lambda: host.admin.post("/api/v1/nodes", body),
+    )
+
+
+def silence_node(host: Host, made: Made, rng: random.Random) -> None:
+    """Make a node not ready, and ready again."""
+    name = rng.choice(NODES + DRA_NODES)
+    path = f"/api/v1/nodes/{name}"
+
+    def down() -> object:
+        host.admin.patch(path, {"metadata": {"labels": {site.DOWN: "true"}}})
+        return host.admin.patch(f"{path}/status", site.unready())
+
+    def up() -> object:
+        return host.admin.patch(path, {"metadata": {"labels": {site.DOWN: None}}})
+
+    host.send("silence-node", f"node {name} not ready", down)
+    host.later(rng.uniform(5, 15), "silence-node", f"node {name} ready", up)
+
+
+def condemn_node(host: Host, made: Made, rng: random.Random) -> None:
+    """Give a node the out-of-service taint, and take it off."""
+    name = rng.choice(NODES + DRA_NODES)
+    path = f"/api/v1/nodes/{name}"
+    taint = {"key": "node.kubernetes.io/out-of-service", "value": "x", "effect": "NoExecute"}
+    for seconds, what, taints in (
+        (0.0, "out of service", [taint]),
+        (rng.uniform(3, 10), "in service", []),
+    ):
+        body = {"spec": {"taints": taints}}
+        host.later(
+            seconds,
+            "condemn-node",
+            f"node {name} {what}",
+            lambda body=body: host.admin.patch(path, body),  # type: ignore[misc]
+        )
+
+
+# ------------------------------------------------------------------------------------ programs
+
+
+def kill_controller(host: Host, made: Made, rng: random.Random) -> None:
+    """Kill one of the controllers."""
+    host.kill(rng.choice(CONTROLLERS), rng.uniform(0, 4))
+
+
+def freeze_controller(host: Host, made: Made, rng: random.Random) -> None:
+    """Freeze one of the controllers, shorter or longer than its Lease lasts."""
+    host.freeze(rng.choice(CONTROLLERS), rng.choice((1.0, 3.0, 12.0)))
+
+
+def kill_webhook(host: Host, made: Made, rng: random.Random) -> None:
+    """Kill the webhook."""
+    host.kill(WEBHOOK, rng.uniform(0, 3))
+
+
+def freeze_webhook(host: Host, made: Made, rng: random.Random) -> None:
+    """Freeze the webhook."""
+    host.freeze(WEBHOOK, rng.uniform(1, 4))
+
+
+def kill_apiserver(host: Host, made: Made, rng: random.Random) -> None:
+    """Kill the API server."""
+    host.kill("kube-apiserver", rng.uniform(0, 3))
+
+
+def freeze_apiserver(host: Host, made: Made, rng: random.Random) -> None:
+    """Freeze the API server."""
+    host.freeze("kube-apiserver", rng.uniform(0.5, 6))
+
+
+def kill_etcd(host: Host, made: Made, rng: random.Random) -> None:
+    """Kill the store."""
+    host.kill("etcd", rng.uniform(0, 2))
+
+
+def freeze_etcd(host: Host, made: Made, rng: random.Random) -> None:
+    """Freeze the store."""
+    host.freeze("etcd", rng.uniform(0.5, 5))
+
+
+def drop_kind(host: Host, made: Made, rng: random.Random) -> None:
+    """Delete the kind Workload, and apply it again."""
+    host.drop_kind(rng.uniform(0.5, 4))
+
+
+def restore_etcd(host: Host, made: Made, rng: random.Random) -> None:
+    """Put back what the store had some seconds before."""
+    host.snapshot()
+    host.later(rng.uniform(3, 12), "restore-etcd", "put the snapshot back", host.restore)
+
+
+KINDS: Final[dict[str, Kind]] = {
+    "pod": Kind(pod, 45),
+    "job": Kind(job, 12),
+    "claim": Kind(claim, 8),
+    "preempt": Kind(preempt, 5),
+    "finish": Kind(finish, 14),
+    "delete": Kind(delete, 12),
+    "delete-job-pod": Kind(delete_job_pod, 5),
+    "delete-job": Kind(delete_job, 2),
+    "orphan": Kind(orphan, 2),
+    "label": Kind(label, 10),
+    "patch-job": Kind(patch_job, 10),
+    "quota": Kind(quota, 3),
+    "lose-node": Kind(lose_node, 1),
+    "silence-node": Kind(silence_node, 1),
+    "condemn-node": Kind(condemn_node, 1),
+    "kill-controller": Kind(kill_controller, 1.5),
+    "freeze-controller": Kind(freeze_controller, 1.5),
+    "kill-webhook": Kind(kill_webhook, 1),
+    "freeze-webhook": Kind(freeze_webhook, 0.7),
+    "kill-apiserver": Kind(kill_apiserver, 0.5),
+    "freeze-apiserver": Kind(freeze_apiserver, 0.7),
+    "kill-etcd": Kind(kill_etcd, 0.5),
+    "freeze-etcd": Kind(freeze_etcd, 0.7),
+    "drop-kind": Kind(drop_kind, 0.4),
+    "restore-etcd": Kind(restore_etcd, 0.4),
+}
+
+
+class Planned(NamedTuple):
+    """An action of a plan.
+
+    Attributes:
+        at: second of the storm.
+        kind: name of the kind.
+        rng: what the action draws from.
+    """
+
+    at: float
+    kind: str
+    rng: random.Random
+
+
+def plan(seed: int, seconds: float, kinds: Collection[str]) -> Iterator[Planned]:
+    """Yield what a storm does, in order and without end.
+
+    Args:
+        seed: of the storm.
+        seconds: of the storm; each kind happens at least once in it.
+        kinds: names of kinds.
+    """
+    return heapq.merge(*(_planned(seed, seconds, name) for name in sorted(kinds)))
+
+
+def _planned(seed: int, seconds: float, kind: str) -> Iterator[Planned]:
+    times, rng = random.Random(f"{seed}/{kind}/times"), random.Random(f"{seed}/{kind}")
+    period = min(60 / KINDS[kind].per_minute, seconds * 0.7)
+    for place in itertools.count():
+        yield Planned((place + times.random()) * period, kind, rng)
+
+
+def _late(refs: list[Ref], rng: random.Random) -> Ref | None:
+    """Return one of the last refs, the later the likelier; None where there is none."""
+    draw = rng.random()
+    return refs[-1 - int(draw * draw * min(len(refs), 20))] if refs else None
+
+
+def _path(plural: str, ref: Ref) -> str:
+    group = "/apis/batch/v1" if plural == "jobs" else "/api/v1"
+    return f"{group}/namespaces/{ref[0]}/{plural}/{ref[1]}"
+
+
+def _text(ref: Ref) -> str:
+    return "/".join(ref)

@@ -1,0 +1,317 @@
+"""What a storm rages over: a whole cluster, our processes beside it, and queues with teams.
+
+Each namespace has one LocalQueue, so a pod's ClusterQueue follows from its namespace. There are
+more GPUs than quota, so that nothing but quota keeps a pod from running.
+"""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from admission.app import rbac
+from admission.base import names
+from admission.base.clock import SystemClock, to_wire
+from admission.settings import ControllerSettings, LeaderElectionSettings, Settings
+from tests.chaos.system import LAUNCHER, System
+from tests.controlplane import commands, nodes, waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.processes import free_port
+from tests.controlplane.rest import Json, RestError
+from tests.integration.installed import PROGRAM
+
+LOST_NODE_SECONDS: Final = 5.0
+SETTINGS: Final = Settings(
+    controller=ControllerSettings(
+        waiting_after_seconds=0.5,
+        status_interval_seconds=0.2,
+        request_timeout_seconds=2,
+        lost_node_seconds=LOST_NODE_SECONDS,
+    ),
+    leader_election=LeaderElectionSettings(lease_seconds=8, renew_seconds=6, retry_seconds=0.5),
+)
+"""Settings of the controllers: what is rare in a cluster happens within seconds."""
+
+CONTROLLERS: Final = ("controller-a", "controller-b")
+WEBHOOK: Final = "webhook"
+SERVERS: Final = ("kube-apiserver", "etcd")
+HELPERS: Final = ("kube-controller-manager", "kube-scheduler", "kwok")
+"""Programs that keep copies of what is stored, and are started anew after a restore."""
+
+DOWN: Final = "chaos.test/down"
+"""Label of a node that kwok leaves alone."""
+EDITOR: Final = "chaos-editor"
+DRA: Final = "/apis/resource.k8s.io/v1"
+RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
+PRODUCT: Final = "NVIDIA-A100-SXM4-80GB"
+_ROOT: Final = Path(__file__).parents[2]
+_WORKLOADS: Final = (
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloads.kueue.x-k8s.io"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """A namespace with its ClusterQueue.
+
+    Attributes:
+        name: of both.
+        quota: nominal quota at the beginning.
+        cohort: empty for none.
+    """
+
+    name: str
+    quota: int
+    cohort: str
+
+
+TEAMS: Final = (Team("red", 8, "main"), Team("blue", 6, "main"), Team("green", 4, ""))
+NODES: Final = ("node-0", "node-1", "node-2", "node-3")
+DRA_NODES: Final = ("dra-0", "dra-1")
+
+
+def node(name: str) -> Json:
+    """Return a node of the site: with 8 GPUs by name, or with 8 that claims ask for."""
+    return nodes.make_gpu_node(name, gpus=0 if name in DRA_NODES else 8, product=PRODUCT)
+
+
+def unready() -> Json:
+    """Return the status of a node that is not ready from now on."""
+    now = to_wire(SystemClock().now())
+    ready = {
+        "type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": "made up",
+        "lastHeartbeatTime": now, "lastTransitionTime": now,
+    }  # fmt: skip
+    return {"status": {"conditions": [ready]}}
+
+
+class Site(System):
+    """An installation with two controllers and a webhook, each of which may be killed."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        super().__init__(cluster, folder)
+        self._ready_urls: dict[str, str] = {}
+        self._snapshot = folder / "snapshot"
+        self._workload_kind: Json = {}
+
+    def set_up(self) -> None:
+        """Install everything and start it; return once pods are reviewed and queues active."""
+        self.cluster.start_whole(self._stages())
+        self.install()
+        self.cluster.wait_for_roles()
+        self._add_programs()
+        for name in (WEBHOOK, *CONTROLLERS):
+            self.start_program(name)
+        for name in (WEBHOOK, *CONTROLLERS):
+            waiting.until(
+                partial(self.is_ready_program, name), what=f"{name} ready", within_seconds=90
+            )
+        self.wait_reviewed()
+        self.add_priorities()
+        self._add_nodes()
+        self._add_teams()
+        self._add_editor()
+        stored = self.api.get(_WORKLOADS)
+        metadata = {key: stored["metadata"][key] for key in ("name", "labels", "annotations")
+                    if key in stored["metadata"]}  # fmt: skip
+        kinds = {key: stored[key] for key in ("apiVersion", "kind", "spec")}
+        self._workload_kind = {**kinds, "metadata": metadata}
+
+    def _stages(self) -> Path:
+        """Return a file of stages in which kubelets honour the grace period.
+
+        A pod that is being deleted runs on until its grace period has ended, then it fails and its
+        object goes. Nodes with the label `DOWN` stay as they are.
+        """
+        found = {
+            stage["metadata"]["name"]: stage
+            for stage in yaml.safe_load_all(commands.STAGES.read_text())
+        }
+        is_up = {"key": f'.metadata.labels["{DOWN}"]', "operator": "DoesNotExist"}
+        for name in ("node-initialize", "node-heartbeat-with-lease"):
+            found[name]["spec"]["selector"]["matchExpressions"].append(is_up)
+        run_for = f'.metadata.annotations["{nodes.RUN_FOR}"]'
+        complete = found["pod-complete"]["spec"]["selector"]["matchExpressions"]
+        complete[-1] = {"key": run_for, "operator": "Exists"}
+        gone = found["pod-delete"]
+        (is_deleted,) = gone["spec"]["selector"]["matchExpressions"]
+        phase = {"key": ".status.phase", "operator": "In"}
+        gone["spec"]["selector"]["matchExpressions"] = [
+            is_deleted, {**phase, "values": ["Succeeded", "Failed"]},
+        ]  # fmt: skip
+        found["pod-stopped"] = {
+            **gone,
+            "metadata": {"name": "pod-stopped"},
+            "spec": {
+                "resourceRef": gone["spec"]["resourceRef"],
+                "selector": {
+                    "matchExpressions": [is_deleted, {**phase, "values": ["Pending", "Running"]}]
+                },
+                "delay": {
+                    "durationMilliseconds": 0,
+                    "durationFrom": {"expressionFrom": ".metadata.deletionTimestamp"},
+                },
+                "next": {"statusTemplate": "phase: Failed"},
+            },
+        }
+        path = self.folder / "stages.yaml"
+        path.write_text(yaml.safe_dump_all(found.values()))
+        return path
+
+    def _add_programs(self) -> None:
+        webhook = [
+            *PROGRAM, "webhook", "--kubeconfig", self.kubeconfig,
+            "--bind", f"127.0.0.1:{self.webhook_port}", "--cert-dir", str(self.certificates),
+        ]  # fmt: skip
+        self.cluster.add(WEBHOOK, webhook)
+        self._ready_urls[WEBHOOK] = self.webhook_url
+        kubeconfig = self.cluster.account_kubeconfig(
+            names.SYSTEM_NAMESPACE, rbac.CONTROLLER_ACCOUNT
+        )
+        for name in CONTROLLERS:
+            port = free_port()
+            self._ready_urls[name] = f"http://127.0.0.1:{port}"
+            self.cluster.add(
+                name,
+                [*LAUNCHER, str(kubeconfig), str(port), SETTINGS.model_dump_json(), "elect"],
+            )
+
+    def start_program(self, name: str) -> None:
+        """Start a program, and do not wait until it is ready."""
+        # Programs run in a folder of the cluster, and one of ours is a module beside this one.
+        self.cluster.program(name).start({"PYTHONPATH": str(_ROOT)})
+
+    def is_ready_program(self, name: str) -> bool:
+        """Return whether one of our programs says that it is ready."""
+        return self.probe(self._ready_urls[name], "/readyz") == 200
+
+    def _add_nodes(self) -> None:
+        for name in (*NODES, *DRA_NODES):
+            self.api.post("/api/v1/nodes", node(name))
+        selectors = [{"cel": {"expression": "device.driver == 'gpu.nvidia.com'"}}]
+        body = {"metadata": {"name": "gpu.nvidia.com"}, "spec": {"selectors": selectors}}
+        self.api.post(f"{DRA}/deviceclasses", body)
+        for name in DRA_NODES:
+            self._publish(name)
+
+    def _publish(self, name: str) -> None:
+        """Publish the devices of a node that claims ask for."""
+        devices = [
+            {
+                "name": f"gpu-{index}",
+                "attributes": {"type": {"string": "gpu"}, "productName": {"string": PRODUCT}},
+                "capacity": {"memory": {"value": "80Gi"}},
+            }
+            for index in range(8)
+        ]
+        spec = {
+            "driver": names.DRA_DRIVER,
+            "nodeName": name,
+            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
+            "devices": devices,
+        }
+        self.api.post(f"{DRA}/resourceslices", {"metadata": {"name": name}, "spec": spec})
+
+    def _add_teams(self) -> None:
+        self.add_flavor("a100", PRODUCT)
+        for team in TEAMS:
+            enforce = {names.ENFORCE_LABEL: "true"}
+            self.api.post(
+                "/api/v1/namespaces", {"metadata": {"name": team.name, "labels": enforce}}
+            )
+            more: dict[str, Any] = {"cohortName": team.cohort} if team.cohort else {}
+            preemption = {
+                "withinClusterQueue": "LowerPriority",
+                "reclaimWithinCohort": "Any" if team.cohort else "Never",
+            }
+            self.add_cluster_queue(
+                team.name, quota=team.quota, flavors=("a100",), preemption=preemption, **more
+            )
+            self.add_local_queue(team.name, team.name)
+            devices = {
+                "requests": [{"name": "gpu", "exactly": {"deviceClassName": names.GPU_CLASS}}]
+            }
+            path = f"{DRA}/namespaces/{team.name}"
+            one = {"metadata": {"name": "one"}, "spec": {"spec": {"devices": devices}}}
+            self.api.post(f"{path}/resourceclaimtemplates", one)
+        for team in TEAMS:
+            self.wait_for_queue(team.name)
+
+    def _add_editor(self) -> None:
+        """Add a user with the role ``edit`` of Kubernetes, and rights to claims."""
+        rules = [
+            {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["*"]},
+        ]
+        claims = f"{EDITOR}-claims"
+        self.api.post(f"{RBAC}/clusterroles", {"metadata": {"name": claims}, "rules": rules})
+        for role in ("edit", claims):
+            reference = {
+                "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role,
+            }  # fmt: skip
+            subjects = [{"kind": "User", "name": EDITOR}]
+            binding = {"metadata": {"name": f"{EDITOR}-{role}"}, "roleRef": reference}
+            self.api.post(f"{RBAC}/clusterrolebindings", {**binding, "subjects": subjects})
+        editor = self.cluster.client(self.cluster.kubeconfig(EDITOR))
+        waiting.until(
+            lambda: editor.answers("/api/v1/namespaces/red/pods"), what="the editor may read pods"
+        )
+        self.cluster.wait_for_roles()
+
+    # ------------------------------------------------------------------------------- the store
+
+    def take_snapshot(self) -> None:
+        """Copy what etcd has stored, as it is at a moment."""
+        with self.cluster.paused("etcd"):
+            shutil.rmtree(self._snapshot, ignore_errors=True)
+            shutil.copytree(self.cluster.folder / "etcd", self._snapshot)
+
+    def put_snapshot_back(self) -> None:
+        """Replace what etcd has stored by the snapshot, and start everything around it anew.
+
+        Our own programs are not started anew: they must notice by themselves.
+        """
+        for name in (*HELPERS, *SERVERS):
+            self.cluster.program(name).stop()
+        shutil.rmtree(self.cluster.folder / "etcd")
+        shutil.copytree(self._snapshot, self.cluster.folder / "etcd")
+        self.cluster.program("etcd").start()
+        self.cluster.start_apiserver()
+        for name in HELPERS:
+            self.start_program(name)
+
+    def delete_workload_kind(self) -> None:
+        """Delete the kind Workload, and with it all Workloads."""
+        self.api.delete(_WORKLOADS)
+
+    def apply_workload_kind(self, *, within_seconds: float = 300) -> None:
+        """Create the kind Workload as it was, unless it is there, once its deletion has ended.
+
+        Raises:
+            TimeoutError: the deletion does not end.
+        """
+
+        def is_applied() -> bool:
+            collection = _WORKLOADS.rpartition("/")[0]
+            try:
+                if self.api.lacks(_WORKLOADS):
+                    self.api.post(collection, self._workload_kind)
+                return "deletionTimestamp" not in self.api.get(_WORKLOADS)["metadata"]
+            except (RestError, OSError):
+                return False
+
+        what = "kind Workload applied: its deletion does not end"
+        waiting.until(is_applied, what=what, within_seconds=within_seconds)
+
+    def supervise(self, held_down: Mapping[str, object]) -> list[str]:
+        """Start programs that ended by themselves, as a kubelet does; return their names."""
+        started = []
+        for name in (WEBHOOK, *CONTROLLERS, *HELPERS):
+            daemon = self.cluster.program(name)
+            if name not in held_down and not daemon.is_running:
+                self.start_program(name)
+                started.append(name)
+        return started

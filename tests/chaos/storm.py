@@ -1,0 +1,633 @@
+"""A seeded storm over a whole cluster, and a verdict from outside.
+
+``python -m tests.chaos.storm --seed 1 --minutes 10``, or ``make chaos SEED=1 MINUTES=10``.
+
+For some time it does at random what users, nodes, crashes and operators do, see
+`tests.chaos.actions`. All the while `tests.chaos.checker` judges every release. Then everything is
+healed, and what must come true is waited for: every GPU that is charged is held, every GPU that is
+held is charged, and what fits is released. At last all pods are deleted, and nothing may be
+charged any more.
+"""
+
+import argparse
+import heapq
+import json
+import shutil
+import signal
+import ssl
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from admission.app import rbac
+from admission.base import names
+from admission.base.clock import SystemClock
+from tests.chaos import actions, site
+from tests.chaos.actions import KINDS, Made
+from tests.chaos.checker import Checker
+from tests.chaos.site import CONTROLLERS, HELPERS, LOST_NODE_SECONDS, SERVERS, WEBHOOK, Site
+from tests.chaos.watching import Feed, Times
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import Json, RestError
+from tests.integration.installed import KUEUE
+
+DEFAULT_SEED: Final = 1
+DEFAULT_MINUTES: Final = 10.0
+SETTLE_SECONDS: Final = 120.0
+"""How long what must come true may take once everything is healed."""
+LONGEST_MINUTES: Final = 45.0
+"""The token of the controllers ends after an hour."""
+SENDERS: Final = 8
+_TICK_SECONDS: Final = 0.05
+_PROGRESS_SECONDS: Final = 5.0
+_CALM_AFTER_SECONDS: Final = 3.0
+"""How long after a fault the clock of the windows stands still at least: programs connect."""
+_MOMENT_SECONDS: Final = 5.0
+"""What is wrong for less is on its way."""
+_KIND_SECONDS: Final = 30.0
+"""How long the deletion of the kind Workload may take after everything is healed."""
+_AUDIT: Final = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {
+            "level": "RequestResponse",
+            "users": [f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:{rbac.CONTROLLER_ACCOUNT}"],
+            "verbs": ["delete", "patch", "update"],
+            "resources": [
+                {"group": "", "resources": ["pods"]},
+                {"group": "batch", "resources": ["jobs"]},
+            ],
+        },
+        {"level": "None"},
+    ],
+}
+"""Who stops pods and Jobs is said by the API server alone."""
+
+
+class CalmClock:
+    """Seconds that stand still while something that decides or writes is down."""
+
+    def __init__(self) -> None:
+        self._steady = SystemClock().monotonic
+        self._lock = threading.Lock()
+        self._open = 0
+        self._since = 0.0
+        self._lost = 0.0
+
+    def read(self) -> float:
+        """Return the seconds until now that were calm."""
+        with self._lock:
+            return self._read()
+
+    def _read(self) -> float:
+        return self._since if self._open else self._steady() - self._lost
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Let it stand still inside the block."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self.go_on()
+
+    def stop(self) -> None:
+        """Let it stand still until `go_on` was called as often."""
+        with self._lock:
+            if not self._open:
+                self._since = self._read()
+            self._open += 1
+
+    def go_on(self) -> None:
+        """Let it go on."""
+        with self._lock:
+            self._open -= 1
+            if not self._open:
+                self._lost = self._steady() - self._since
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What storm it is.
+
+    Attributes:
+        seed: decides every action.
+        seconds: how long actions are started.
+        kinds: names of the kinds of actions.
+        settle_seconds: how long settling may take.
+    """
+
+    seed: int
+    seconds: float
+    kinds: Collection[str]
+    settle_seconds: float = SETTLE_SECONDS
+
+
+@dataclass(kw_only=True)
+class Report:
+    """What a storm did and what was found.
+
+    Attributes:
+        seed: of the storm.
+        seconds: of the storm.
+        log: file with every action.
+        actions: number by kind, and by what became of it.
+        raises: releases that were judged.
+        violations: releases above quota.
+        leaked: GPUs that are charged and not held.
+        uncharged: GPUs that are held and not charged.
+        stuck: what fits and was not released.
+        stopped: running pods and Jobs that the controller stopped without a decision.
+        restarts: programs that ended by themselves, by name.
+        faults: what went wrong with the storm itself.
+    """
+
+    seed: int
+    seconds: float
+    log: str
+    actions: dict[str, dict[str, int]] = field(default_factory=dict)
+    raises: int = 0
+    violations: list[str] = field(default_factory=list)
+    leaked: list[str] = field(default_factory=list)
+    uncharged: list[str] = field(default_factory=list)
+    stuck: list[str] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
+    restarts: dict[str, int] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+    FOUND = ("violations", "leaked", "uncharged", "stuck", "stopped", "faults")
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing was found."""
+        return not any(getattr(self, name) for name in self.FOUND)
+
+    def text(self) -> str:
+        """The report for people."""
+        total: Counter[str] = Counter()
+        for results in self.actions.values():
+            total.update(results)
+        lines = [
+            f"storm of seed {self.seed}, {self.seconds:.0f} s: {sum(total.values())} actions, "
+            + ", ".join(f"{count} {name}" for name, count in sorted(total.items()))
+            + f"; {self.raises} releases judged",
+            ", ".join(f"{len(getattr(self, name))} {name}" for name in self.FOUND),
+        ]
+        for name in self.FOUND:
+            lines += [f"{name}: {one}" for one in getattr(self, name)]
+        if self.restarts:
+            lines.append(f"ended by themselves and started again: {self.restarts}")
+        return "\n".join([*lines, f"every action: {self.log}"])
+
+
+@dataclass(order=True)
+class _Due:
+    at: float
+    number: int
+    run: Callable[[], None] = field(compare=False)
+
+
+class Storm:
+    """Carries actions out; the host of `tests.chaos.actions`.
+
+    Attributes:
+        report: what happened until now.
+    """
+
+    def __init__(
+        self, one: Site, options: Options, folder: Path, tell: Callable[[str], None]
+    ) -> None:
+        """Prepare it.
+
+        Args:
+            one: where it rages; set up.
+            options: what storm it is.
+            folder: for the log.
+            tell: takes lines about the progress.
+        """
+        self._site = one
+        self._options = options
+        self._tell = tell
+        self._steady = SystemClock().monotonic
+        self._started = self._steady()
+        self._made = Made()
+        self._due: list[_Due] = []
+        self._number = 0
+        self._now = 0.0
+        self._down: dict[str, str] = {}
+        self._has_snapshot = False
+        self._lock = threading.Lock()
+        self._results: dict[str, Counter[str]] = {}
+        self._restarts: Counter[str] = Counter()
+        self._pool = ThreadPoolExecutor(SENDERS)
+        self._calm = CalmClock()
+        self._feed = Feed(
+            one.cluster.port,
+            ssl.create_default_context(cafile=str(one.cluster.ca_file)),
+            one.cluster.admin_token,
+            Times(self._steady, self._calm.read, lambda: SystemClock().now().timestamp()),
+        )
+        self._checker = Checker(
+            {team.name: team.name for team in site.TEAMS}, lost_node_seconds=LOST_NODE_SECONDS
+        )
+        self._audit = folder / "audit.log"
+        path = folder / f"storm-{options.seed}.jsonl"
+        self._log = path.open("a")
+        self.report = Report(seed=options.seed, seconds=options.seconds, log=str(path))
+        self.admin = one.cluster.client(one.cluster.admin_kubeconfig)
+        self.editor = one.cluster.client(one.cluster.kubeconfig(site.EDITOR))
+
+    # --------------------------------------------------------------------- what actions call
+
+    def send(self, kind: str, what: str, call: Callable[[], object]) -> None:
+        """Make a request beside everything else, and log it with its answer."""
+        self._pool.submit(self._carry_out, kind, what, call)
+
+    def _carry_out(self, kind: str, what: str, call: Callable[[], object]) -> None:
+        sent = self._steady() - self._started
+        result, detail = "done", ""
+        try:
+            call()
+        except RestError as refused:
+            result = "refused" if refused.status < 500 else "failed"
+            detail = str(refused)
+        except OSError as failure:
+            result, detail = "failed", repr(failure)
+        except Exception as bug:  # noqa: BLE001 - a bug of the storm must not pass unseen
+            result, detail = "bug", repr(bug)
+            self.report.faults.append(f"{kind}: {what}: {bug!r}")
+        self._note(kind, what, result, detail, sent)
+
+    def _note(self, kind: str, what: str, result: str, detail: str, sent: float) -> None:
+        line = {"at": round(sent, 3), "kind": kind, "what": what, "result": result}
+        if detail:
+            line["detail"] = detail[:500]
+        with self._lock:
+            self._results.setdefault(kind, Counter())[result] += 1
+            self._log.write(f"{json.dumps(line)}\n")
+            self._log.flush()
+
+    def later(self, seconds: float, kind: str, what: str, call: Callable[[], object]) -> None:
+        """Do something after some seconds of the storm, also where the storm ends before."""
+        self._push(self._now + seconds, partial(self.send, kind, what, call))
+
+    def kill(self, program: str, seconds: float) -> None:
+        """Kill a program, and start it after some seconds."""
+        if self._is_busy(program, "kill"):
+            return
+        self._calm.stop()
+        self._down[program] = "killed"
+        self._site.cluster.program(program).stop()
+        self._fault("kill", f"{program} for {seconds:.1f} s")
+        self._push(self._now + seconds, partial(self._revive, program))
+
+    def _revive(self, program: str) -> None:
+        self._site.start_program(program)
+        del self._down[program]
+        self._push(self._now + _CALM_AFTER_SECONDS, self._calm_down)
+        self._fault("start", program)
+
+    def _calm_down(self) -> None:
+        """Let the clock of the windows go on, once the API server tells us everything."""
+        if self._feed.is_synced:
+            self._calm.go_on()
+        else:
+            self._push(self._now + 0.5, self._calm_down)
+
+    def freeze(self, program: str, seconds: float) -> None:
+        """Stop a program by SIGSTOP for some seconds."""
+        if self._is_busy(program, "freeze"):
+            return
+        self._calm.stop()
+        self._down[program] = "frozen"
+        self._site.cluster.program(program).signal(signal.SIGSTOP)
+        self._fault("freeze", f"{program} for {seconds:.1f} s")
+        self._push(self._now + seconds, partial(self._thaw, program))
+
+    def _thaw(self, program: str) -> None:
+        self._site.cluster.program(program).signal(signal.SIGCONT)
+        del self._down[program]
+        self._push(self._now + _CALM_AFTER_SECONDS, self._calm_down)
+        self._fault("thaw", program)
+
+    def snapshot(self) -> None:
+        """Take a snapshot of the store."""
+        if "etcd" in self._down:
+            self._note("restore-etcd", "snapshot", "skipped", "etcd is down", self._seconds())
+            return
+        self._site.take_snapshot()
+        self._has_snapshot = True
+        self._fault("snapshot", "of etcd")
+
+    def restore(self) -> None:
+        """Put the snapshot back, as soon as no server is down."""
+        self._push(self._now, self._restore)
+
+    def _restore(self) -> None:
+        if not self._has_snapshot:
+            return
+        if set(SERVERS) & set(self._down):
+            self._push(self._now + 1, self._restore)
+            return
+        began = self._steady()
+        with self._calm.stopped():
+            self._feed.pause()
+            self._judge(everything=True)
+            self._site.put_snapshot_back()
+            self._feed.resume()
+        self._has_snapshot = False
+        self._started += self._steady() - began  # the plan waits meanwhile
+        self._fault("restore", "etcd")
+
+    def drop_kind(self, seconds: float) -> None:
+        """Delete the kind Workload, and create it after some seconds."""
+        self.send("drop-kind", "delete the kind Workload", self._site.delete_workload_kind)
+        self.later(seconds, "drop-kind", "apply the kind Workload", self._site.apply_workload_kind)
+
+    def _is_busy(self, program: str, what: str) -> bool:
+        if program in self._down:
+            state = self._down[program]
+            self._note(what, program, "skipped", f"is {state}", self._seconds())
+            return True
+        return False
+
+    def _fault(self, kind: str, what: str) -> None:
+        self._note(kind, what, "done", "", self._seconds())
+
+    # ----------------------------------------------------------------------------- the storm
+
+    def run(self) -> Report:
+        """Rage, heal, settle and empty; return what was found."""
+        self._feed.start()
+        try:
+            self._await(lambda: self._feed.is_synced, 30, "all watches connected")
+            self._started = self._steady()
+            self._rage()
+            self._heal()
+            self._settle()
+            self._empty()
+            self._pool.shutdown()
+        finally:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._feed.stop()
+        self._judge(everything=True)
+        self.report.violations = [one.text() for one in self._checker.violations]
+        self.report.raises = self._checker.raises
+        self.report.stopped = self._stopped()
+        self.report.restarts = dict(self._restarts)
+        self.report.actions = {kind: dict(found) for kind, found in self._results.items()}
+        self._log.close()
+        Path(self.report.log).with_suffix(".txt").write_text(f"{self.report.text()}\n")
+        return self.report
+
+    def _push(self, at: float, run: Callable[[], None]) -> None:
+        """Do something at a second of the storm, at the end of the storm at the latest."""
+        self._number += 1
+        heapq.heappush(self._due, _Due(at, self._number, run))
+
+    def _rage(self) -> None:
+        told = 0.0
+        upcoming = actions.plan(self._options.seed, self._options.seconds, self._options.kinds)
+        following = next(upcoming)
+        while (now := self._seconds()) < self._options.seconds:
+            while min(following.at, self._due[0].at if self._due else now) <= now:
+                if self._due and self._due[0].at <= following.at:
+                    due = heapq.heappop(self._due)
+                    self._now = due.at
+                    due.run()
+                else:
+                    self._now = following.at
+                    KINDS[following.kind].act(self, self._made, following.rng)
+                    following = next(upcoming)
+            self._tick()
+            if now >= told + _PROGRESS_SECONDS:
+                told = now
+                self._progress(f"{now:.0f}/{self._options.seconds:.0f} s")
+
+    def _seconds(self) -> float:
+        return self._steady() - self._started
+
+    def _tick(self) -> None:
+        for name in self._site.supervise(self._down):
+            self._restarts[name] += 1
+            self._fault("supervise", f"{name} had ended")
+        self._judge()
+        threading.Event().wait(_TICK_SECONDS)
+
+    def _judge(self, *, everything: bool = False) -> None:
+        before = len(self._checker.violations)
+        for event in self._feed.take(everything=everything):
+            self._checker.take(event)
+        for one in self._checker.violations[before:]:
+            self._tell(f"VIOLATION: {one.text()}")
+            self._note("checker", one.text(), "violation", "", self._seconds())
+
+    def _progress(self, when: str) -> None:
+        quotas = self._checker.quotas()
+        held = ", ".join(
+            f"{cohort} {self._checker.held(cohort)}/{quota}" for cohort, quota in quotas.items()
+        )
+        with self._lock:
+            count = sum(sum(one.values()) for one in self._results.values())
+        down = f", down: {', '.join(self._down)}" if self._down else ""
+        self._tell(
+            f"{when}: {count} actions, {self._checker.raises} releases judged, "
+            f"{len(self._checker.violations)} violations, held: {held}{down}"
+        )
+
+    def _heal(self) -> None:
+        """Do at once what would have been healed later."""
+        while self._due:
+            due = heapq.heappop(self._due)
+            self._now = due.at
+            due.run()
+            self._tick()
+        for name in (WEBHOOK, *CONTROLLERS):
+            self._await(
+                partial(self._site.is_ready_program, name),
+                90,
+                f"{name} ready, see {self._site.cluster.logs[name]}",
+            )
+        try:
+            self._site.apply_workload_kind(within_seconds=_KIND_SECONDS)
+        except TimeoutError as late:
+            self.report.stuck.append(str(late))
+        self._fault("heal", "everything")
+
+    def _settle(self) -> None:
+        """Wait for what must come true; what does not is reported."""
+        self._pool.submit(self._end_lingering).result()
+        self._await_quiet(
+            {
+                "leaked": self._checker.leaked,
+                "uncharged": self._checker.uncharged,
+                "stuck": self._checker.stuck,
+            },
+            "settle",
+        )
+
+    def _end_lingering(self) -> None:
+        """End the containers of all pods that are being deleted, as kubelets do at last."""
+        for one in self.admin.get("/api/v1/pods")["items"]:
+            metadata = one["metadata"]
+            if "deletionTimestamp" in metadata and one["spec"].get("nodeName"):
+                path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+                with suppress(RestError):
+                    self.admin.patch(f"{path}/status", {"status": {"phase": "Failed"}})
+
+    def _empty(self) -> None:
+        """Delete all Jobs and pods; nothing is charged and no Workload is left then."""
+        for team in site.TEAMS:
+            jobs = f"/apis/batch/v1/namespaces/{team.name}/jobs?propagationPolicy=Background"
+            self.admin.delete(jobs)
+            self.admin.delete(f"/api/v1/namespaces/{team.name}/pods", {"gracePeriodSeconds": 0})
+
+        def left() -> dict[str, str]:
+            found = self.admin.get(f"{KUEUE}/workloads")["items"]
+            return {
+                one["metadata"]["uid"]: f"Workload {'/'.join(_ref(one))} is left" for one in found
+            }
+
+        self._await_quiet({"leaked": lambda: self._checker.leaked() | left()}, "empty")
+
+    def _await_quiet(self, looks: dict[str, Callable[[], dict[str, str]]], what: str) -> None:
+        """Return once nothing stays wrong; note what does.
+
+        Pods come and go meanwhile, so something is wrong for a moment all the time.
+        """
+        began = told = self._steady()
+        since: dict[tuple[str, str], float] = {}
+        while True:
+            self._tick()
+            now = self._steady()
+            wrong = {
+                (name, one): text for name, look in looks.items() for one, text in look().items()
+            }
+            since = {key: since.get(key, now) for key in wrong}
+            lasting = [key for key, start in since.items() if now - start >= _MOMENT_SECONDS]
+            if now - began >= 2 * _MOMENT_SECONDS and not lasting and self._feed.is_synced:
+                return
+            if now > told + _PROGRESS_SECONDS:
+                told = now
+                self._progress(f"{what}, {len(lasting)} wrong")
+            if now > began + self._options.settle_seconds:
+                for key in lasting:
+                    getattr(self.report, key[0]).append(f"{what}: {wrong[key]}")
+                return
+
+    def _await(self, look: Callable[[], bool], seconds: float, what: str) -> None:
+        deadline = self._steady() + seconds
+        while not look():
+            self._tick()
+            if self._steady() > deadline:
+                raise TimeoutError(f"{what}: not within {seconds} s")
+
+    # ----------------------------------------------------------- who stopped what: the audit log
+
+    def _stopped(self) -> list[str]:
+        """Return what the controller stopped without a decision."""
+        ours = set(_stopped_by_us(self._audit))
+        return [text for uid, text in self._checker.stopped.items() if uid in ours]
+
+
+def _ref(document: Json) -> tuple[str, str]:
+    return document["metadata"].get("namespace", ""), document["metadata"]["name"]
+
+
+def _stopped_by_us(audit: Path) -> Iterator[str]:
+    """Yield the uids of the pods that the controller deleted, and of the Jobs it suspended."""
+    for line in audit.read_text().splitlines():
+        with suppress(ValueError):  # the last line may be half written
+            event = json.loads(line)
+            answer = event.get("responseObject") or {}
+            if event["verb"] == "delete":
+                options = event.get("requestObject") or {}
+                yield (options.get("preconditions") or {}).get("uid", "")
+                yield answer.get("metadata", {}).get("uid", "")
+            elif event["objectRef"]["resource"] == "jobs":
+                asked = (event.get("requestObject") or {}).get("spec") or {}
+                if asked.get("suspend"):
+                    yield answer.get("metadata", {}).get("uid", "")
+
+
+def rage(options: Options, folder: Path, tell: Callable[[str], None]) -> Report:
+    """Set a cluster up, run a storm over it and return what was found.
+
+    Args:
+        options: what storm it is.
+        folder: for logs; it must exist.
+        tell: takes lines about the progress.
+    """
+    policy = folder / "audit-policy.yaml"
+    policy.write_text(json.dumps(_AUDIT))
+    flags = [f"--audit-policy-file={policy}", f"--audit-log-path={folder / 'audit.log'}"]
+    with Cluster.start(api_flags=flags) as cluster:
+        one = Site(cluster, folder)
+        try:
+            one.set_up()
+            tell("the cluster is set up")
+            return Storm(one, options, folder, tell).run()
+        finally:
+            for name in (*SERVERS, *HELPERS, WEBHOOK, *CONTROLLERS):
+                with suppress(KeyError, OSError):
+                    shutil.copy(cluster.logs[name], folder)
+
+
+def chosen(only: str, without: str) -> frozenset[str]:
+    """Return the names of kinds that two lists with commas leave.
+
+    Raises:
+        ValueError: there is no such kind.
+    """
+    listed = [set(filter(None, text.split(","))) for text in (only, without)]
+    for name in sorted(set.union(*listed) - set(KINDS)):
+        raise ValueError(f"there is no kind {name!r}; there are {', '.join(sorted(KINDS))}")
+    return frozenset((listed[0] or set(KINDS)) - listed[1])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run as a command; return its exit code: 0 good, 1 something was found, 2 bad arguments."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.chaos.storm",
+        description="Run a seeded storm over a whole cluster, and judge from outside whether "
+        "quota was kept.",
+        epilog="Kinds of actions: " + ", ".join(KINDS) + ". Example: "
+        "python -m tests.chaos.storm --seed 7 --minutes 2 --without restore-etcd,drop-kind",
+    )
+    parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help="default %(default)s")
+    parser.add_argument(
+        "--minutes", type=float, default=DEFAULT_MINUTES, help="default %(default)s"
+    )
+    parser.add_argument(
+        "--only", default="", help="kinds of actions, with commas; others stay out"
+    )
+    parser.add_argument("--without", default="", help="kinds of actions to leave out, with commas")
+    parser.add_argument("--folder", type=Path, help="for the logs; default: a new temporary one")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    given = parser.parse_args(arguments)
+    try:
+        kinds = chosen(given.only, given.without)
+    except ValueError as problem:
+        parser.error(str(problem))
+    if not 0 < given.minutes <= LONGEST_MINUTES:
+        parser.error(f"--minutes: {given.minutes} is not above 0 and at most {LONGEST_MINUTES}")
+    folder = given.folder or Path(tempfile.mkdtemp(prefix="storm-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    options = Options(seed=given.seed, seconds=given.minutes * 60, kinds=kinds)
+    report = rage(options, folder, lambda line: print(line, file=sys.stderr, flush=True))
+    print(json.dumps(asdict(report), indent=2) if given.json else report.text())
+    return 0 if report.is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

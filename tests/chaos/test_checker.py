@@ -1,0 +1,419 @@
+"""The checker finds what it is there to find, and only that."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.chaos.checker import Checker, Event, Json
+
+NOON = 1767268800.0
+"""2026-01-01T12:00:00Z."""
+YEARS = "2036-01-01T12:00:00Z"
+
+
+class World:
+    """A checker, and objects as watches would show them; a second passes with each event."""
+
+    def __init__(self, **quotas: int) -> None:
+        self.checker = Checker(
+            {"team": "team", "other": "other", "alone": "alone"}, lost_node_seconds=10
+        )
+        self.second = 0.0
+        self.take("nodes", {"metadata": {"name": "node"}, "spec": {}}, "LISTED")
+        for name, amount in quotas.items():
+            self.quota(name, amount)
+
+    def take(self, kind: str, found: Json, type_: str = "MODIFIED", after: float = 1) -> None:
+        self.second += after
+        found.setdefault("metadata", {}).setdefault("resourceVersion", str(int(self.second)))
+        event = Event(kind=kind, type=type_, object=found, at=self.second, wall=NOON + self.second)
+        self.checker.take(event)
+
+    def quota(self, name: str, amount: int, after: float = 1) -> None:
+        resource = {"name": "nvidia.com/gpu", "nominalQuota": str(amount)}
+        flavors = [{"name": "a100", "resources": [resource]}]
+        cohort = {} if name == "alone" else {"cohortName": "both"}
+        spec = {"resourceGroups": [{"flavors": flavors}], **cohort}
+        self.take("clusterqueues", {"metadata": {"name": name}, "spec": spec}, after=after)
+
+    def charged(self, name: str, amount: int) -> None:
+        """The status of a queue of quota 4 says what it is charged."""
+        resource = {"name": "nvidia.com/gpu", "nominalQuota": "4"}
+        spec = {"resourceGroups": [{"flavors": [{"name": "a100", "resources": [resource]}]}]}
+        total = [{"name": "nvidia.com/gpu", "total": str(amount)}]
+        status = {"flavorsReservation": [{"name": "a100", "resources": total}]}
+        found = {"metadata": {"name": name}, "spec": spec, "status": status}
+        self.take("clusterqueues", found)
+
+    def pod(
+        self,
+        name: str,
+        gpus: int = 1,
+        *,
+        gated: bool = False,
+        node: str = "",
+        phase: str = "Pending",
+        ns: str = "team",
+        type_: str = "MODIFIED",
+        metadata: Mapping[str, Any] | None = None,
+        job: str = "",
+        **spec: Any,
+    ) -> None:
+        limits = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+        owners = [{"kind": "Job", "uid": job, "controller": True}] if job else []
+        found = {
+            "metadata": {
+                "name": name, "namespace": ns, "uid": name, "ownerReferences": owners,
+                **(metadata or {}),
+            },
+            "spec": {
+                "containers": [{"resources": {"limits": limits}}],
+                "schedulingGates": [{"name": "any"}] if gated else [],
+                "nodeName": node,
+                **spec,
+            },
+            "status": {"phase": phase},
+        }  # fmt: skip
+        self.take("pods", found, type_)
+
+    def run(self, name: str, gpus: int = 1, **more: Any) -> None:
+        """A pod is created, released, bound, and runs."""
+        self.pod(name, gpus, gated=True, type_="ADDED", **more)
+        self.pod(name, gpus, **more)
+        self.pod(name, gpus, node="node", phase="Running", **more)
+
+    def job(self, name: str, parallelism: int, *, suspend: bool = False) -> None:
+        spec = {
+            "suspend": suspend,
+            "parallelism": parallelism,
+            "template": {"spec": {"containers": [{}]}},
+        }
+        self.take(
+            "jobs", {"metadata": {"name": name, "namespace": "team", "uid": name}, "spec": spec}
+        )
+
+    def claim(self, name: str, count: int) -> None:
+        exactly = {"deviceClassName": "gpu.nvidia.com", "count": count}
+        devices = {"requests": [{"name": "gpu", "exactly": exactly}]}
+        metadata = {"name": name, "namespace": "team", "uid": name}
+        self.take("resourceclaims", {"metadata": metadata, "spec": {"devices": devices}})
+
+    def found(self) -> list[tuple[str, int, int]]:
+        """Pods whose release was wrong, with what was held then and the quota in force."""
+        return [(one.pod, one.held, one.quota) for one in self.checker.violations]
+
+
+DELETED = {"deletionTimestamp": YEARS, "deletionGracePeriodSeconds": 300_000_000}
+
+
+def test_releases_within_quota_are_good() -> None:
+    world = World(team=2, other=2)
+    world.run("first", 3)
+    world.run("second", 1, ns="other")
+
+    assert world.found() == []
+    assert world.checker.raises == 2
+    assert world.checker.held("both") == 4
+
+
+def test_a_release_above_the_quota_of_the_cohort_is_found() -> None:
+    world = World(team=2, other=2)
+    world.run("first", 3)
+    world.run("second", 2, ns="other")
+
+    assert world.found() == [("other/second", 5, 4)]
+    assert "team/first 3 Running on node" in world.checker.violations[0].text()
+
+
+def test_a_queue_without_a_cohort_is_judged_by_itself() -> None:
+    world = World(team=9, alone=1)
+    world.run("first", 1, ns="alone")
+    world.run("second", 1, ns="alone")
+
+    assert world.found() == [("alone/second", 2, 1)]
+
+
+@pytest.mark.parametrize("ns", ["elsewhere", "team"])
+def test_a_gated_pod_and_one_of_a_namespace_without_a_queue_hold_nothing(ns: str) -> None:
+    world = World(team=1)
+    world.pod("one", 5, ns=ns, gated=ns == "team")
+
+    assert world.found() == []
+    assert world.checker.held("both") == 0
+
+
+def test_a_pod_that_is_created_without_a_gate_is_a_release() -> None:
+    world = World(team=1)
+    world.pod("first", 2, type_="ADDED")
+
+    assert world.found() == [("team/first", 2, 1)]
+
+
+def test_a_running_pod_without_its_labels_still_counts() -> None:
+    world = World(team=1)
+    world.run("first", metadata={"labels": {"kueue.x-k8s.io/managed": "true"}})
+    world.pod("first", node="node", phase="Running", metadata={"labels": {}})
+    world.run("second")
+
+    assert world.found() == [("team/second", 2, 1)]
+
+
+def test_a_pod_of_a_job_that_was_deleted_without_its_pods_still_counts() -> None:
+    world = World(team=1)
+    world.job("job", 1)
+    world.run("first", job="job")
+    world.take("jobs", {"metadata": {"uid": "job"}}, "DELETED")
+    world.pod("first", node="node", phase="Running")
+    world.run("second")
+
+    assert world.found() == [("team/second", 2, 1)]
+
+
+def test_a_pod_that_is_being_deleted_counts_until_it_has_ended() -> None:
+    world = World(team=1)
+    world.run("first")
+    world.pod("first", node="node", phase="Running", metadata=DELETED)
+    world.run("second")
+    assert world.found() == [("team/second", 2, 1)]
+    world.pod("first", node="node", phase="Failed", metadata=DELETED)
+    world.pod("second", type_="DELETED")
+    world.run("third")
+
+    assert len(world.found()) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"phase": "Succeeded", "node": "node"},
+        {"phase": "Failed", "node": "node"},
+        {"type_": "DELETED"},
+        {"metadata": DELETED},
+        {"metadata": {**DELETED, "deletionGracePeriodSeconds": 0}, "node": "node"},
+    ],
+    ids=["succeeded", "failed", "gone", "deleted before it was bound", "only finalizers"],
+)
+def test_what_has_ended_does_not_count(change: Any) -> None:
+    world = World(team=1)
+    world.pod("first", gated=True, type_="ADDED")
+    world.pod("first")
+    world.pod("first", **change)
+    world.run("second")
+
+    assert world.found() == []
+
+
+@pytest.mark.parametrize(
+    ("node", "type_", "seconds", "count"),
+    [
+        ({}, "DELETED", 0, 0),
+        ({"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service"}]}}, "MODIFIED", 0, 0),
+        ({"ready": "False"}, "MODIFIED", 0, 1),
+        ({"ready": "Unknown"}, "MODIFIED", 20, 0),
+        ({"ready": "True"}, "MODIFIED", 20, 1),
+    ],
+    ids=["gone", "out of service", "not ready", "not ready for long", "ready"],
+)
+def test_what_a_lost_node_runs_does_not_count(
+    node: Json, type_: str, seconds: float, count: int
+) -> None:
+    world = World(team=1)
+    world.run("first")
+    deleted = {"deletionTimestamp": "2026-01-01T12:00:03Z", "deletionGracePeriodSeconds": 1}
+    world.pod("first", node="node", phase="Running", metadata=deleted)
+    ready = {"type": "Ready", "status": node.get("ready", "True")}
+    ready["lastTransitionTime"] = "2026-01-01T12:00:05Z"
+    body = {"spec": {}, "status": {"conditions": [ready]}, **node, "metadata": {"name": "node"}}
+    world.take("nodes", body, type_)
+    world.second += seconds
+    world.run("second")
+
+    assert len(world.found()) == count
+
+
+def test_pods_that_ran_before_anybody_watched_count_and_are_no_release() -> None:
+    world = World(team=1)
+    world.pod("first", 3, node="node", phase="Running", type_="LISTED")
+    assert world.found() == []
+    world.run("second")
+
+    assert world.found() == [("team/second", 4, 1)]
+
+
+def test_a_store_that_was_put_back_is_begun_anew() -> None:
+    world = World(team=1)
+    world.run("first")
+    world.take("pods", {}, "RESET")
+    assert world.checker.held("both") == 0
+    world.pod("second", 2, node="node", phase="Running", type_="LISTED")
+    world.run("third")
+
+    assert world.found() == [("team/third", 3, 1)]
+
+
+def test_a_lower_quota_alone_is_no_violation() -> None:
+    world = World(team=4)
+    world.run("first", 4)
+    world.quota("team", 1)
+    world.pod("first", 4, node="node", phase="Running")
+
+    assert world.found() == []
+
+
+def test_a_release_after_the_quota_was_lowered_is_found() -> None:
+    world = World(team=4)
+    world.run("first", 1)
+    world.quota("team", 1)
+    world.second += world.checker.window
+    world.run("second", 1)
+
+    assert world.found() == [("team/second", 2, 1)]
+
+
+def test_a_release_that_was_decided_before_the_quota_was_lowered_is_none() -> None:
+    world = World(team=4)
+    world.run("first", 1)
+    world.quota("team", 1)
+    world.run("second", 1)
+
+    assert world.found() == []
+
+
+def test_the_pods_of_a_job_were_decided_when_it_was_started() -> None:
+    world = World(team=3)
+    world.job("job", 2, suspend=True)
+    world.job("job", 2)
+    world.pod("first", job="job", type_="ADDED")
+    world.quota("team", 1)
+    world.second += world.checker.window
+    world.pod("second", job="job", type_="ADDED")
+    assert world.found() == []
+    world.job("job", 3)
+    world.pod("third", job="job", type_="ADDED")
+
+    assert world.found() == [("team/third", 3, 1)]
+
+
+def test_a_job_has_no_more_pods_than_were_admitted_while_old_ones_end() -> None:
+    world = World(team=2)
+    world.job("job", 2)
+    for name in ("first", "second"):
+        world.pod(name, job="job", type_="ADDED")
+        world.pod(name, node="node", phase="Running", job="job")
+    world.pod("first", node="node", phase="Running", job="job", metadata=DELETED)
+    world.pod("third", job="job", type_="ADDED")
+
+    assert world.found() == [("team/third", 3, 2)]
+
+
+def test_a_shared_claim_counts_once() -> None:
+    world = World(team=3)
+    world.claim("shared", 2)
+    entries = [{"name": "gpu", "resourceClaimName": "shared"}]
+    for name in ("first", "second"):
+        world.run(name, 0, resourceClaims=entries)
+    assert world.found() == []
+    assert world.checker.held("both") == 2
+    assert world.checker.raises == 1
+    world.run("third", 2)
+
+    assert world.found() == [("team/third", 4, 3)]
+
+
+def test_a_claim_that_was_swapped_before_the_release_counts_as_it_is_then() -> None:
+    world = World(team=3)
+    entries = [{"name": "gpu", "resourceClaimName": "one"}]
+    world.claim("one", 1)
+    world.pod("first", 0, gated=True, type_="ADDED", resourceClaims=entries)
+    world.claim("one", 8)
+    world.pod("first", 0, resourceClaims=entries)
+
+    assert world.found() == [("team/first", 8, 3)]
+
+
+def test_claims_from_templates_count_per_pod() -> None:
+    world = World(team=3)
+    exactly = {"deviceClassName": "gpu.nvidia.com", "count": 2}
+    spec = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
+    metadata = {"name": "two", "namespace": "team", "uid": "two"}
+    world.take("resourceclaimtemplates", {"metadata": metadata, "spec": spec})
+    entries = [{"name": "gpu", "resourceClaimTemplateName": "two"}]
+    world.run("first", 0, resourceClaims=entries)
+    world.run("second", 0, resourceClaims=entries)
+
+    assert world.found() == [("team/second", 4, 3)]
+
+
+def test_a_container_that_ends_before_the_others_start_counts_if_it_asks_for_more() -> None:
+    world = World(team=3)
+    greedy = {"resources": {"limits": {"nvidia.com/gpu": "3"}}}
+    sidecar = {"resources": {"limits": {"nvidia.com/gpu": "1"}}, "restartPolicy": "Always"}
+    world.run("first", 1, initContainers=[greedy, sidecar])
+
+    assert world.checker.held("both") == 3
+
+
+def workload(owner: str, *, evicted: bool, active: bool = True) -> Json:
+    condition = {"type": "Evicted", "status": str(evicted)}
+    return {
+        "metadata": {"ownerReferences": [{"uid": owner}]},
+        "spec": {"active": active},
+        "status": {"conditions": [condition]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("document", "count"),
+    [
+        (workload("first", evicted=False), 1),
+        (workload("first", evicted=True), 0),
+        (workload("first", evicted=False, active=False), 0),
+    ],
+    ids=["nobody decided", "evicted", "deactivated"],
+)
+def test_running_pods_that_are_stopped_without_a_decision_are_found(
+    document: Json, count: int
+) -> None:
+    world = World(team=1)
+    world.run("first")
+    world.take("workloads", document)
+    world.pod("first", node="node", phase="Running", metadata=DELETED)
+
+    assert len(world.checker.stopped) == count
+
+
+@pytest.mark.parametrize(("parallelism", "found"), [(1, ["job"]), (2, [])])
+def test_a_running_job_that_is_suspended_without_a_decision_is_found(
+    parallelism: int, found: list[str]
+) -> None:
+    world = World(team=1)
+    world.job("job", 1)
+    world.run("first", job="job")
+    world.job("job", parallelism, suspend=True)
+
+    assert list(world.checker.stopped) == found
+
+
+@pytest.mark.parametrize(("charged", "leaked", "uncharged"), [(0, 0, 1), (2, 0, 0), (3, 1, 0)])
+def test_what_is_charged_is_compared_with_what_is_held(
+    charged: int, leaked: int, uncharged: int
+) -> None:
+    world = World()
+    world.charged("alone", charged)
+    world.run("first", 2, ns="alone")
+
+    assert len(world.checker.leaked()) == leaked
+    assert len(world.checker.uncharged()) == uncharged
+
+
+def test_what_waits_though_there_is_room_is_found() -> None:
+    world = World(team=3)
+    world.run("first", 2)
+    world.pod("large", 2, gated=True, type_="ADDED")
+    world.pod("ended", 1, gated=True, phase="Failed")
+    assert world.checker.stuck() == {}
+    world.pod("small", 1, gated=True, type_="ADDED")
+
+    said = "pod team/small waits for 1 GPUs, 1 are free in both"
+    assert world.checker.stuck() == {"small": said}
