@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.app import admission_policies
-from admission.app.admission_policies import Document
+from admission.app.admission_policies import Document, listed
 from admission.base import names
 from admission.kube import resources
+from admission.owners import integrations
 from admission.settings import Settings
 from admission.webhook.configuration import MOST, quote
 
 PODS_POLICY: Final = "gpu-admission-protect-pods"
+NEW_PODS_POLICY: Final = "gpu-admission-protect-new-pods"
 JOBS_POLICY: Final = "gpu-admission-protect-jobs"
 
 LABELS: Final = (
@@ -60,9 +62,29 @@ def documents(settings: Settings) -> list[Document]:
     """
     return [
         document
-        for policy in (_pods(settings), _jobs(settings))
+        for policy in (_new_pods(settings), _pods(settings), _jobs(settings))
         for document in (policy, admission_policies.binding(policy["metadata"]["name"], ["Deny"]))
     ]
+
+
+def _new_pods(settings: Settings) -> Document:
+    """The marks of a release come with no pod that somebody makes by hand."""
+    marks = [("labels", label) for label in LABELS if label != names.MANAGED_LABEL] + [
+        ("annotations", annotation) for annotation in ANNOTATIONS
+    ]
+    makers = sorted({user for kind in integrations.HELD for user in kind.pod_makers})
+    checks = [
+        _Check(
+            expression=f"request.userInfo.username in [{listed(makers)}]",
+            message="Only the controller may set the labels and annotations by which a pod's GPUs "
+            f"are charged to a queue: {', '.join(key for _, key in marks)}. Leave them out",
+        )
+    ]
+    marked = " || ".join(_has(f"object.metadata.{member}", key) for member, key in marks)
+    return _policy(
+        NEW_PODS_POLICY, "", ["pods"], checks, settings,
+        condition={"name": "bears-a-mark", "expression": marked}, operation="CREATE",
+    )  # fmt: skip
 
 
 def _pods(settings: Settings) -> Document:
@@ -149,6 +171,12 @@ def _jobs(settings: Settings) -> Document:
             message="More pods than were admitted would run. Set spec.suspend to true in the same "
             "update: the Job starts again when it is admitted with all of them",
         ),
+        _Check(
+            expression=f"{_replacement('oldObject')} != 'Failed' || "
+            f"{_replacement('object')} == 'Failed'",
+            message="More pods than were admitted would run while old ones end. Leave "
+            "spec.podReplacementPolicy at Failed",
+        ),
     ]
     queued = " || ".join(
         _has(f"{one}.metadata.labels", names.QUEUE_LABEL) for one in ("oldObject", "object")
@@ -168,6 +196,11 @@ def _pods_at_a_time(job: str) -> str:
     parallelism = _or_empty(parallelism, "1")
     fewer = f"has({completions}) && {completions} < {parallelism}"
     return f"({fewer} ? {completions} : {parallelism})"
+
+
+def _replacement(job: str) -> str:
+    """When a Job makes a pod in the place of another."""
+    return _or_empty(f"{job}.spec.podReplacementPolicy", "''")
 
 
 def _has(path: str, key: str) -> str:
@@ -194,6 +227,7 @@ def _policy(
     settings: Settings,
     *,
     condition: Document,
+    operation: str = "UPDATE",
 ) -> Document:
     workloads = resources.WORKLOADS
     trusted = (
@@ -202,7 +236,7 @@ def _policy(
     )
     return admission_policies.policy(
         name,
-        [admission_policies.rule(group, plurals, ["UPDATE"])],
+        [admission_policies.rule(group, plurals, [operation])],
         [
             {
                 "expression": f"({one.expression}) || {_TRUSTED}",

@@ -19,12 +19,19 @@ SYNC_PATH: Final = FieldPath.of("metadata", "annotations").key(names.JOB_SYNC_CO
 
 _TEMPLATE: Final = FieldPath.of("spec", "template")
 _SUSPEND: Final[Operation] = {"op": "add", "path": "/spec/suspend", "value": True}
+_FAILED: Final = "Failed"
+_REPLACE_ENDED: Final[Operation] = {
+    "op": "add",
+    "path": "/spec/podReplacementPolicy",
+    "value": _FAILED,
+}
 
 
 class JobSpec(batch.JobRun, frozen=True, kw_only=True):
     """Spec of a Job under review."""
 
     template: Pod = Pod()
+    pod_replacement_policy: str | None = None
 
 
 class Job(views.Object, frozen=True, kw_only=True):
@@ -41,9 +48,15 @@ class Job(views.Object, frozen=True, kw_only=True):
         """Return whether it is suspended."""
         return batch_job.is_suspended(self)
 
-    def suspend(self) -> tuple[Operation, ...]:
-        """Return the operation that suspends it."""
-        return (_SUSPEND,)
+    def hold(self) -> tuple[Operation, ...]:
+        """Return the operations that suspend it, and have it replace only pods that have ended.
+
+        Else a new pod would run beside one that is still ending, and both were admitted once
+        (ADR 0125).
+        """
+        suspends = () if self.is_held() else (_SUSPEND,)
+        replaces = () if self.spec.pod_replacement_policy == _FAILED else (_REPLACE_ENDED,)
+        return (*suspends, *replaces)
 
     def templates(self) -> tuple[Template, ...]:
         """Return its one pod template."""

@@ -54,8 +54,11 @@ class Reviewed(Protocol):
         """Return whether it is suspended."""
         ...
 
-    def suspend(self) -> Sequence[Operation]:
-        """Return the operations that suspend it; it is not suspended."""
+    def hold(self) -> Sequence[Operation]:
+        """Return the operations after which it waits, and later runs only what is admitted.
+
+        None where it is so already.
+        """
         ...
 
     def templates(self) -> Sequence[Template]:

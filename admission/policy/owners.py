@@ -93,7 +93,7 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
         operations=(
             *_unadmitted(templates),
             *patch.operations(),
-            *_suspension(owner),
+            *owner.hold(),
             *(operation for one in prepared for operation in one.operations),
         ),
         warnings=(
@@ -186,7 +186,7 @@ def _without_queue(
         waits = f"{stays} until its label {names.QUEUE_LABEL} names {queues}"
         return Outcome(
             standing=placement.standing,
-            operations=(*_unadmitted(templates), *_suspension(owner)),
+            operations=(*_unadmitted(templates), *owner.hold()),
             warnings=(f"its pods ask for {wants}: {waits}",),
         )
     operations = [*_unadmitted(templates)]
@@ -195,12 +195,8 @@ def _without_queue(
         label = {names.HELD_WITH_PARENT: "true" if was_held or not owner.is_held() else "false"}
         patch = PatchBuilder()
         patch.merge("/metadata/labels", owner.metadata.labels, label)
-        operations += (*patch.operations(), *_suspension(owner))
+        operations += (*patch.operations(), *owner.hold())
     return Outcome(standing=placement.standing, operations=tuple(operations))
-
-
-def _suspension(owner: Reviewed) -> Sequence[Operation]:
-    return () if owner.is_held() else owner.suspend()
 
 
 def _leaves_it_to_us(templates: Iterable[Template], wants: tuple[str, ...]) -> bool:

@@ -266,3 +266,27 @@ def test_a_trusted_account_may_change_everything(team: Team) -> None:
     team.system.api.patch(path, {"metadata": {"labels": {names.PODSET_LABEL: "other"}}})
 
     assert team.editor.get(path)["metadata"]["labels"][names.PODSET_LABEL] == "other"
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        {"labels": {names.PODSET_LABEL: "main"}},
+        {"labels": {names.CLUSTER_QUEUE_NAME_LABEL: "other"}},
+        {"annotations": {names.WORKLOAD_ANNOTATION: "job-train-12345"}},
+    ],
+)
+def test_a_pod_that_somebody_makes_bears_no_mark_of_a_release(team: Team, marks: Json) -> None:
+    pod = {"metadata": {"name": "forged", **marks}, "spec": {"containers": [applied.container(1)]}}
+    with pytest.raises(RestError) as refused:
+        team.editor.post(team.pods, pod)
+    assert refused.value.status == 403
+    assert "Leave them out" in str(refused.value)
+
+
+def test_a_job_replaces_only_pods_that_have_ended(team: Team) -> None:
+    path = team.job(2, podReplacementPolicy="TerminatingOrFailed")
+    assert team.editor.get(path)["spec"]["podReplacementPolicy"] == "Failed"
+    change = {"spec": {"podReplacementPolicy": "TerminatingOrFailed"}}
+    said = team.refuses(path, change)
+    assert "Leave spec.podReplacementPolicy at Failed" in said

@@ -189,6 +189,23 @@ def test_pods_of_a_job_that_is_deleted_hold_its_quota_until_they_have_ended(team
     team.system.wait_released(team.name, "second")
 
 
+def test_a_job_runs_no_other_pods_while_those_that_were_deleted_end(team: Team) -> None:
+    pods = team.run_job(**LASTING)
+    for pod in pods:
+        team.api.delete(f"{team.pods}/{pod['metadata']['name']}")
+    assert team.keeps_waiting()
+    ours = {pod["metadata"]["uid"] for pod in pods}
+    assert {pod["metadata"]["uid"] for pod in team.holding()} == ours
+    team.end(pods)
+    waiting.until(
+        lambda: (
+            len(found := team.of_job("train")) == len(pods)
+            and not ours & {pod["metadata"]["uid"] for pod in found}
+        ),
+        what="other pods of the Job run",
+    )
+
+
 def test_a_suspended_job_holds_its_quota_until_its_pods_have_ended(team: Team) -> None:
     pods = team.run_job(**LASTING)
     found = team.workload_of("train")

@@ -51,8 +51,8 @@ class JobSet(views.Object, frozen=True, kw_only=True):
     def is_held(self) -> bool:
         return self.spec.suspend is True
 
-    def suspend(self) -> tuple[Operation, ...]:
-        return ({"op": "add", "path": "/spec/suspend", "value": True},)
+    def hold(self) -> tuple[Operation, ...]:
+        return () if self.is_held() else ({"op": "add", "path": "/spec/suspend", "value": True},)
 
     def templates(self) -> tuple[Template, ...]:
         return tuple(

@@ -247,7 +247,8 @@ def test_where_a_queue_is_required_a_gpu_job_without_one_is_suspended_and_its_us
     document = make_job(gpus=1)
     outcome = mutate(document, make_cluster("a", "b"), rules=builders.QUEUE_REQUIRED)
     after = jsonpatch.apply_patch(document, list(outcome.operations))
-    expected = {**document, "spec": {**document["spec"], "suspend": True}}
+    waits = {"suspend": True, "podReplacementPolicy": "Failed"}
+    expected = {**document, "spec": {**document["spec"], **waits}}
     assert after == expected
     (warning,) = outcome.warnings
     assert warning == (
