@@ -194,6 +194,9 @@ class ControllerSettings(_Frozen):
             Else once the pod has ended.
         lost_node_seconds: how long a node has to be not ready, after the grace period of a pod
             that is being deleted on it, until the pod counts as ended.
+        max_stops_per_minute: pods and Jobs that run and are stopped in a minute, other than by
+            preemption, by the stop policy of a queue or by `active: false`; further ones are
+            held back. 0 for no limit.
         workloads: what is done with Workloads besides.
     """
 
@@ -206,6 +209,7 @@ class ControllerSettings(_Frozen):
     outside_interval_seconds: float = Field(default=60, gt=0)
     release_on_deletion: bool = False
     lost_node_seconds: float = Field(default=300, ge=0)
+    max_stops_per_minute: int = Field(default=20, ge=0, le=60_000)
     metrics_address: ListenAddress | None = ListenAddress(host="127.0.0.1", port=8080)
     health_address: ListenAddress | None = None
     visibility_address: ListenAddress | None = None

@@ -157,6 +157,7 @@ class Controller:
             health=gpu_settings.health_policy(settings.gpu.health),
             namespaces=settings.gpu.managed_namespaces,
             lists_others=True,
+            system_namespace=settings.namespace,
             rules=engine_settings.rules(settings.quota),
         )
         lister = Lister(self._api, put, settings.controller.outside_interval_seconds)

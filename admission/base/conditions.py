@@ -37,6 +37,7 @@ ACTIVE: Final = "Active"
 CAPACITY_SUFFICIENT: Final = f"{names.OWN_DOMAIN}/CapacitySufficient"
 RELEASING: Final = f"{names.OWN_DOMAIN}/Releasing"
 COSTS_EXACT: Final = f"{names.OWN_DOMAIN}/CostsExact"
+STOP_HELD_BACK: Final = f"{names.OWN_DOMAIN}/StopHeldBack"
 SPEC_SUPPORTED: Final = f"{names.OWN_DOMAIN}/SpecSupported"
 
 # of pods
@@ -300,6 +301,31 @@ def pods_ready_timeout(workload: str) -> Text:
     """Return why a Workload is evicted whose pods were not ready in time."""
     message = f"Exceeded the PodsReady timeout {workload}"
     return Text(EvictionReason.PODS_READY_TIMEOUT, message)
+
+
+ORDERED_EVICTIONS: Final = frozenset(
+    {
+        EvictionReason.PREEMPTED,
+        EvictionReason.DEACTIVATED,
+        *(queue_drained(kind).reason for kind in ("ClusterQueue", "LocalQueue")),
+    }
+)
+"""Reasons of Evicted by which somebody wants exactly this Workload to stop, or this queue."""
+
+
+def stop_held_back(why: Text, per_minute: int) -> Text:
+    """Return why an owner still runs that is to be stopped.
+
+    Args:
+        why: it is to be stopped.
+        per_minute: stops that are allowed in a minute.
+    """
+    return Text(
+        "TooManyStops",
+        f"It still runs and is to be stopped ({why.reason}: {why.message}). More than "
+        f"{per_minute} stops a minute are held back; an administrator lets them go with: "
+        "gpu-admission stops allow",
+    )
 
 
 class PreemptionReason(StrEnum):

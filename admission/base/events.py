@@ -111,6 +111,14 @@ def stopped(message: str) -> Event:
     return Event(NORMAL, "Stopped", message)
 
 
+STOP_HELD_BACK: Final = "StopHeldBack"
+
+
+def stop_held_back(message: str) -> Event:
+    """Return the event on an owner that is to be stopped and still runs."""
+    return Event(WARNING, STOP_HELD_BACK, message)
+
+
 def freed_from_lost_node(node: str) -> Event:
     """Return the event on the pod whose quota is free though nobody saw it end."""
     note = (

@@ -400,6 +400,10 @@ EVENTS_LEFT_OUT: Final = Counter(
     "gpu_admission_events_left_out",
     "Events that were not written because they only repeat a condition and there were too many.",
 )
+STOPS_HELD_BACK: Final = Gauge(
+    "gpu_admission_stops_held_back",
+    "Pods and Jobs that run, are to be stopped, and are not because there were too many stops.",
+)
 INBOX_MESSAGES: Final = Gauge(
     "gpu_admission_inbox_messages", "Watch events and write results that are not handled yet."
 )

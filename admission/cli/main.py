@@ -33,6 +33,10 @@ COMMANDS: Final = {
     "run": Lazy(
         "admission.cli.serve:run", "Run webhook and controller as two supervised processes."
     ),
+    "stops": Lazy(
+        "admission.cli.stops:stops",
+        "Show pods and Jobs that are to be stopped and whose stop is held back.",
+    ),
     "uninstall": Lazy(
         "admission.cli.install:uninstall",
         "Take everything out of a cluster again, webhook configurations first.",

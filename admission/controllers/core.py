@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from admission.api import views
-from admission.base import events, metrics
+from admission.base import events, metrics, names
 from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
@@ -25,6 +25,7 @@ from admission.controllers.devices.guard import Guard
 from admission.controllers.devices.surroundings import Charges
 from admission.controllers.effects import Effects
 from admission.controllers.explaining import Explainer
+from admission.controllers.owners.brake import Brake
 from admission.controllers.owners.index import Subject
 from admission.controllers.owners.jobs import Jobs
 from admission.controllers.owners.owners import Owners
@@ -130,6 +131,7 @@ class Core:
         health: HealthPolicy | None = None,
         namespaces: ManagedNamespaces = MANAGED,
         lists_others: bool = False,
+        system_namespace: str = names.SYSTEM_NAMESPACE,
     ) -> None:
         self._state = state
         self._events = events
@@ -168,6 +170,7 @@ class Core:
         self._accounting = accounting
         self._room_at = clock.monotonic()
         self._backlog, self._following = Backlog(), Following()
+        self._brake = Brake(clock, settings.max_stops_per_minute, system_namespace)
         self._make_owners()
         self._pending_conditions = PendingConditions(
             state, self._workloads, self._pods, self._explainer, self._lanes, self._pace, clock
@@ -201,6 +204,8 @@ class Core:
         self._owners = tuple(
             special.get(one.kind) or Owners(one, *common) for one in integrations.INTEGRATIONS
         )
+        for owners in self._owners:
+            owners.brake = self._brake
 
     def _make_mirrors(self) -> dict[Resource, Mirror[Any]]:
         """Who takes what is watched, by resource."""
@@ -245,6 +250,7 @@ class Core:
         self._taking_over = True
         self._leading = True
         self._accounting.lead()
+        self._brake.lead()
 
     def receive(self, message: Message) -> None:
         """Takes one message."""
@@ -290,6 +296,7 @@ class Core:
         for lane in self._lanes.due():
             self._look_at(lane)
         self._backlog.add_all(self._timers.take_due())
+        self._backlog.add_all(self._brake.take_due())
         self._backlog.decide(self._scheduling.run())
         while self._pace.may_send() and (key := self._backlog.take(self._pace.may_decide)):
             self._advance(key)
@@ -396,6 +403,8 @@ class Core:
 
     def _configuration_changed(self, resource: Resource, view: views.Object) -> None:
         """Looks again at every Workload that may be concerned, and at why others wait."""
+        if resource is resources.NAMESPACES:
+            self._brake.see_namespace(view)
         if resource is resources.PRIORITY_CLASSES:
             self._look_at_stuck()
             return
@@ -597,7 +606,7 @@ class Core:
         now = self._clock.monotonic()
         moments = [
             self._lanes.next_due_in(), self._scheduling.next_due_in(), self._timers.next_due_in(),
-            self._fleet.next_due_in(),
+            self._fleet.next_due_in(), self._brake.next_due_in(),
         ]  # fmt: skip
         if self._pace.may_tell():
             absolute = (

@@ -317,6 +317,9 @@ class _Reader:
             ),
             release_on_deletion=self._gpu.release_on == gpu.POD_TERMINATING,
             lost_node_seconds=_seconds(self._gpu.lost_node_after, default.lost_node_seconds),
+            max_stops_per_minute=default.max_stops_per_minute
+            if self._gpu.max_stops_per_minute is None
+            else self._gpu.max_stops_per_minute,
             metrics_address=metrics,
             health_address=None if health == metrics else health,
             visibility_address=self._visibility(),

@@ -137,6 +137,7 @@ def _gpu_document(settings: Settings) -> dict[str, Any]:
         "admission": gpu.PAUSED if settings.quota.paused else gpu.ACTIVE,
         "releaseOn": gpu.POD_TERMINATING if controller.release_on_deletion else gpu.POD_END,
         "lostNodeAfter": _wire(controller.lost_node_seconds),
+        "maxStopsPerMinute": controller.max_stops_per_minute,
         "managedResources": list(settings.gpu.managed_resources),
         "excludedNamespaces": list(settings.gpu.excluded_namespaces),
         "tolerationKey": settings.gpu.toleration_key,

@@ -83,7 +83,10 @@ class World:
             writer=self,
             events=self.events,
             clock=self.clock,
-            settings=controller or ControllerSettings(workloads=workloads or WorkloadSettings()),
+            settings=controller
+            or ControllerSettings(
+                workloads=workloads or WorkloadSettings(), max_stops_per_minute=0
+            ),
             accounting=Accounting(),
             rules=replace(rules, device_classes=device_classes or {}),
             namespaces=namespaces,

@@ -95,6 +95,7 @@ class GpuConfiguration(ConfigModel):
     admission: Literal["Active", "Paused"] | None = None
     release_on: Literal["PodEnd", "PodTerminating"] | None = None
     lost_node_after: Annotated[Duration, Field(ge=0)] | None = None
+    max_stops_per_minute: Annotated[int, Field(ge=0, le=60_000)] | None = None
     managed_resources: Annotated[list[str], Field(min_length=1)] | None = None
     excluded_namespaces: list[str] | None = None
     toleration_key: str | None = None

@@ -29,6 +29,7 @@ _LASTING: Final = (
     conditions.PRIORITY_CLASS_NOT_FOUND,
     conditions.PREBUILT_NOT_FOUND,
     events.ADMISSION_CHECKS,
+    events.STOP_HELD_BACK,
 )
 """Reasons of events that are told each time that they read otherwise."""
 
@@ -69,6 +70,10 @@ class OwnerEvents:
         text = _open_checks(owner, workload)
         event = events.admission_checks(text) if text else None
         self._tell_change(key, owner.view, events.ADMISSION_CHECKS, event)
+
+    def held_back(self, key: WorkloadKey, owner: views.Object, event: Event | None) -> None:
+        """Tell that an owner without Workload is not stopped yet; None when it is."""
+        self._tell_change(key, owner, events.STOP_HELD_BACK, event)
 
     def forget(self, key: WorkloadKey) -> None:
         """The owner of a key is gone."""

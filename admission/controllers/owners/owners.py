@@ -19,6 +19,7 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.controllers.owners import owner_events, requests
+from admission.controllers.owners.brake import Brake
 from admission.controllers.owners.index import OwnerIndex, Subject
 from admission.controllers.owners.owner_events import OwnerEvents
 from admission.controllers.queues.configuration import Configuration
@@ -71,7 +72,10 @@ class Owners(Generic[View, Document]):
         resource: where its objects are.
         index: the owners as last seen.
         mirrors: who takes what is watched, by resource.
+        brake: holds stops back where there are too many.
     """
+
+    brake: Brake
 
     def __init__(
         self,
@@ -150,6 +154,7 @@ class Owners(Generic[View, Document]):
     def _forget(self, key: WorkloadKey) -> None:
         for keys in (self._stuck, self._stopped, self._unmarkable):
             keys.discard(key)
+        self.brake.forget(key)
         self._deleted.pop(key, None)
         self._events.forget(key)
 
@@ -179,6 +184,8 @@ class Owners(Generic[View, Document]):
         if subject.beside is not None and workload is not None:
             return self._remove(workload)
         step = self._next_step(subject)
+        if step.step is not Step.STOP:
+            self.brake.forget(key)
         if owner is not None and workload is not None and not self._kind.has_condition:
             self._events.checked(key, owner, workload)
         clears = step.step is Step.CLEAR_RESERVATION and self._kind.is_deleted_to_stop
@@ -199,7 +206,10 @@ class Owners(Generic[View, Document]):
             write = self._about_workload(subject, step, workload)
             if write is not None:
                 return write
-        return None if owner is None else self._about_owner(key, step, owner, workload)
+        write = None if owner is None else self._about_owner(key, step, owner, workload)
+        if write is None and workload is not None and step.step is not Step.STOP:
+            return self.brake.unmark(workload)
+        return write
 
     def _is_left_alone(self, subject: Subject) -> bool:
         """Return whether an owner is in a namespace that is not managed.
@@ -375,7 +385,7 @@ class Owners(Generic[View, Document]):
                 return self._start(key, owner, workload)
             case Step.STOP if self._kind.key_of(owner.view) not in self._stopped:
                 asked = None if workload is not None else self._ask_absence(key, owner)
-                return asked or self._stop(key, owner, step)
+                return asked or self._stop_or_wait(key, step, owner, workload)
             case Step.RESET if restores is not None:
                 return self._patch(key, owner, Purpose.RESET_OWNER, restores.reset(), "status")
             case Step.RESTORE if restores is not None:
@@ -421,6 +431,20 @@ class Owners(Generic[View, Document]):
             return self._finish(workload, Text(conditions.FAILED_TO_START, str(conflict)))
         told = tuple(owner_events.started(workload))
         return self._patch(key, owner, Purpose.START_OWNER, changes, told=told)
+
+    def _stop_or_wait(
+        self, key: WorkloadKey, step: Next, owner: Owner, workload: views.Workload | None
+    ) -> Write | None:
+        """Stop an owner, or say that it is not stopped yet."""
+        if not self.brake.holds(key, owner.view, workload):
+            self._events.held_back(key, owner.view, None)
+            return self._stop(key, owner, step)
+        why = Text(step.reason, step.message)
+        told = events.stop_held_back(self.brake.text(why))
+        if workload is not None:
+            return self.brake.mark(workload, why, told)
+        self._events.held_back(key, owner.view, told)
+        return None
 
     def _stop(self, key: WorkloadKey, owner: Owner, step: Next) -> Write | None:
         """Suspend an owner, or say on it why it is deleted, and then delete it."""
