@@ -185,6 +185,7 @@ class ControllerSettings(_Frozen):
         status_interval_seconds: least time between two status writes of one queue; up to twice
             as long while many queues change.
         outside_interval_seconds: how often pods are listed that hold GPUs without a queue.
+        audit_interval_seconds: how often what is charged is compared with what is held.
         metrics_address: where metrics, health and readiness are served; None for nowhere.
         health_address: where they are served, too; None for nowhere else.
         visibility_address: where pending workloads are served, with TLS; None for nowhere.
@@ -207,6 +208,7 @@ class ControllerSettings(_Frozen):
     waiting_refresh_seconds: float = Field(default=30, ge=0)
     status_interval_seconds: float = Field(default=0.5, ge=0)
     outside_interval_seconds: float = Field(default=60, gt=0)
+    audit_interval_seconds: float = Field(default=600, gt=0)
     release_on_deletion: bool = False
     lost_node_seconds: float = Field(default=300, ge=0)
     max_stops_per_minute: int = Field(default=20, ge=0, le=60_000)

@@ -19,6 +19,7 @@ from admission.app.watches import Watches
 from admission.base import metrics
 from admission.base.clock import Clock
 from admission.controllers import core
+from admission.controllers.audit import Auditor
 from admission.controllers.core import Core, Message
 from admission.controllers.devices.outside import Lister
 from admission.controllers.queries import Answer, Query, Reader
@@ -65,6 +66,7 @@ class _View:
         core: decides.
         watches: tell it what there is.
         lister: tells it what pods of others hold.
+        auditor: compares what it counts with what there is.
         writers: send what it asks for.
         sender: sends for the writers.
         ending: set when all of it is over.
@@ -73,6 +75,7 @@ class _View:
     core: Core
     watches: Watches
     lister: Lister
+    auditor: Auditor
     writers: WriterPool
     sender: Sender
     ending: threading.Event
@@ -80,7 +83,13 @@ class _View:
 
 @dataclass(frozen=True, slots=True)
 class _Reverted:
-    """The API server is in an earlier state than what the view that tells this has seen."""
+    """What the view knows that tells this is not what there is.
+
+    Attributes:
+        why: the API server is in an earlier state, or an audit found a difference.
+    """
+
+    why: str = "the API server went back to an earlier state"
 
 
 class Controller:
@@ -161,7 +170,19 @@ class Controller:
             rules=engine_settings.rules(settings.quota),
         )
         lister = Lister(self._api, put, settings.controller.outside_interval_seconds)
-        return _View(decides, watches, lister, writers, sender, ending)
+        auditor = Auditor(
+            self._api,
+            lambda question: self.ask(question, self._request_seconds),
+            lambda why: put(_Reverted(why)),
+            self._events,
+            gpu_settings.catalogue_of(settings.gpu),
+            engine_settings.rules(settings.quota),
+            wait=ending.wait,
+            monotonic=self._clock.monotonic,
+            interval_seconds=settings.controller.audit_interval_seconds,
+            release_on_deletion=settings.controller.release_on_deletion,
+        )
+        return _View(decides, watches, lister, auditor, writers, sender, ending)
 
     def _begin_view(self) -> None:
         """Begins to list and follow, on the thread of the core or before it is started."""
@@ -171,10 +192,12 @@ class Controller:
             view.core.receive(core.Lead())
         view.watches.start()
         view.lister.start()
+        if self._leads:
+            view.auditor.start()
 
-    def _change_view(self) -> None:
+    def _change_view(self, why: str) -> None:
         """Drops all that is known and all that is about to be written, and lists anew."""
-        self._log.warning("the API server went back to an earlier state, all is listed anew")
+        self._log.warning("all is listed anew", why=why)
         with self._changing:
             if self._stopping.is_set():
                 return
@@ -182,6 +205,7 @@ class Controller:
             old.ending.set()
             old.watches.stop()
             old.lister.stop()
+            old.auditor.stop()
             # Whoever leads next must outwait what was sent and is not answered.
             self._unknown_at = self._clock.monotonic()
             metrics.forget_objects()
@@ -208,6 +232,7 @@ class Controller:
         with self._changing:
             self._leads = True
             self._view.watches.restart(core.Lead())
+            self._view.auditor.start()
         self._rotation.start()
 
     def ask(self, question: Callable[[Reader], Answer], within_seconds: float) -> Answer:
@@ -265,6 +290,7 @@ class Controller:
             view.ending.set()
             view.watches.stop()
             view.lister.stop()
+            view.auditor.stop()
         self._inbox.put(None)
         self._thread.join(_STOP_SECONDS)
         has_ended = view.writers.stop(_STOP_SECONDS)
@@ -285,7 +311,7 @@ class Controller:
         while not self._stopping.is_set():
             self._receive(timeout)
             if self._view.core.is_reverted:
-                self._change_view()
+                self._change_view(_Reverted().why)
             began = self._clock.monotonic()
             decides = self._view.core
             timeout = decides.step()
@@ -316,7 +342,7 @@ class Controller:
         if found is None or found[0] not in (_ANY_VIEW, self._views):
             return
         if isinstance(found[1], _Reverted):
-            self._change_view()
+            self._change_view(found[1].why)
         else:
             self._view.core.receive(found[1])
 

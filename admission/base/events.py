@@ -106,6 +106,25 @@ def charged_running(cluster_queue: str) -> Event:
     return Event(NORMAL, "Charged", note)
 
 
+def ledger_drift(amount: str, *, is_more: bool, mends: bool) -> Event:
+    """Return the event on the ClusterQueue that is charged otherwise than it should be.
+
+    Args:
+        amount: by how much, with resource and flavor.
+        is_more: whether more is charged than is held; else less.
+        mends: whether the controller reads everything again now.
+    """
+    what = (
+        f"{amount} {'are charged that nothing holds' if is_more else 'are held and not charged'}"
+    )
+    then = (
+        "The controller reads everything again"
+        if mends
+        else "Reading everything again did not mend it: restart the controller and report this"
+    )
+    return Event(WARNING, "LedgerDrift", f"{what}. {then}")
+
+
 def stopped(message: str) -> Event:
     """Return the event on the owner that was deleted or suspended."""
     return Event(NORMAL, "Stopped", message)

@@ -204,6 +204,12 @@ RELEASING_PODS: Final = Gauge(
     " ended. Others get the quota once they have ended.",
     ("cluster_queue",),
 )
+LEDGER_DRIFT: Final = Gauge(
+    "gpu_admission_ledger_drift",
+    "Quota that is charged beyond what Workloads and running pods hold, as an audit found it: 0"
+    " when all is well, negative where less is charged than is held.",
+    ("cluster_queue", "flavor", "resource"),
+)
 POD_RELEASE_SECONDS: Final = Histogram(
     "gpu_admission_pod_release_seconds",
     "Time from the creation of a pod (whole seconds) to its release.",

@@ -33,7 +33,7 @@ from admission.controllers.owners.pods import Pods
 from admission.controllers.owners.running_pods import RunningPods
 from admission.controllers.pending_conditions import PendingConditions
 from admission.controllers.quarantine import Quarantine, Unreadable
-from admission.controllers.queries import Query
+from admission.controllers.queries import Counted, Query
 from admission.controllers.queues import concerns
 from admission.controllers.queues.accounting import Accounting
 from admission.controllers.queues.configuration import Configuration
@@ -340,6 +340,16 @@ class Core:
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> Line | None:
         """Return who waits in a ClusterQueue, or in that of a LocalQueue; None if unknown."""
         return self._state.line(queue)
+
+    def counted(self) -> Counted:
+        """Return what is charged now, and for whom that is about to change."""
+        holdings, sums = self._state.charges()
+        unsettled = {lane for lane in self._lanes.busy() if isinstance(lane, WorkloadKey)}
+        return Counted(
+            holdings=holdings,
+            sums=sums,
+            unsettled=frozenset(unsettled | self._scheduling.undecided()),
+        )
 
     def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[views.Workload | None, ...]:
         """Workloads as last seen, in the order of the keys; None for one that is gone."""

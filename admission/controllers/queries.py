@@ -4,16 +4,32 @@ An answer holds what never changes, and is made in a single pass over one queue 
 does the sorting and the writing.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from admission.api import views
-from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
+from admission.base.names import ClusterQueueName, FlavorResource, LocalQueueKey, WorkloadKey
+from admission.engine.holding import Holding
 from admission.state.pending import Line
 
 Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What is charged at one moment.
+
+    Attributes:
+        holdings: of each Workload, and of each pod that is charged on its own.
+        sums: usage of each ClusterQueue, as the quota trees have it.
+        unsettled: Workloads that were decided about, or are written, at this moment.
+    """
+
+    holdings: Mapping[WorkloadKey, Holding]
+    sums: Mapping[ClusterQueueName, Mapping[FlavorResource, int]]
+    unsettled: frozenset[WorkloadKey]
 
 
 class Reader(Protocol):
@@ -26,6 +42,10 @@ class Reader(Protocol):
 
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> Line | None:
         """Who waits in the ClusterQueue, or in that of the LocalQueue; None for an unknown one."""
+        ...
+
+    def counted(self) -> Counted:
+        """Return what is charged now, as copies."""
         ...
 
     def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[views.Workload | None, ...]:

@@ -310,6 +310,10 @@ class Scheduling:
         wakeup = self._state.next_wakeup_us()
         return None if wakeup is None else max(0.0, (wakeup - now_us) / 1e6)
 
+    def undecided(self) -> set[WorkloadKey]:
+        """Return the Workloads of which a decision is not written yet."""
+        return {*self._admits, *self._evicts, *self._take_backs}
+
     def preemption_of(self, key: WorkloadKey) -> decisions.Evict | None:
         """The last decision to evict a Workload for another one."""
         return self._preemptions.get(key)

@@ -14,7 +14,7 @@ import msgspec
 from typing_extensions import override
 
 from admission.api import batch, views
-from admission.base import conditions, names, patches, syntax
+from admission.base import conditions, names, patches, structs, syntax
 from admission.base.conditions import Text
 from admission.objects import facts
 from admission.owners import injection, prebuilt
@@ -593,6 +593,9 @@ class _Injected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     counts: dict[str, int | None] = {}
 
 
+_AS_INJECTED: Final = structs.converter(_Injected)
+
+
 def _injected(
     job: batch.Job,
     added: Mapping[str, Any],
@@ -613,7 +616,7 @@ def _injected(
 def _read_injected(job: batch.Job) -> _Injected | None:
     """Return what an admission gave a Job, or None where the Job does not say it."""
     try:
-        return msgspec.json.decode(job.metadata.annotation(names.INJECTED), type=_Injected)
+        return _AS_INJECTED(msgspec.json.decode(job.metadata.annotation(names.INJECTED)))
     except msgspec.DecodeError:
         return None
 

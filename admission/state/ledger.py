@@ -57,6 +57,10 @@ class Ledger:
         """Whether a workload holds quota."""
         return key in self._holdings
 
+    def holdings(self) -> dict[WorkloadKey, Holding]:
+        """Return everything that is charged, as a copy."""
+        return dict(self._holdings)
+
     def tally(self, key: LocalQueueKey) -> Tally:
         """Sums of one LocalQueue."""
         return self._locals.get(key, Tally())

@@ -11,6 +11,7 @@ from admission.base.names import (
     ClusterQueueName,
     CohortName,
     FlavorName,
+    FlavorResource,
     LocalQueueKey,
     WorkloadKey,
 )
@@ -273,6 +274,15 @@ class State:
         """Undoes the assumption of an admission that was certainly not written."""
         if self._assumed.pop(key, None) is not None:
             self._place(self._workloads[key], now_us)
+
+    def charges(
+        self,
+    ) -> tuple[
+        dict[WorkloadKey, holding.Holding], dict[ClusterQueueName, dict[FlavorResource, int]]
+    ]:
+        """Return what is charged one by one, and the usage of each ClusterQueue, as copies."""
+        sums = {name: dict(node.usage) for name, node in self.forest.queues.items()}
+        return self._ledger.holdings(), sums
 
     def charged(
         self, workload: Workload, queue: str, node_labels: Mapping[str, str], now_us: int

@@ -315,6 +315,7 @@ class _Reader:
             outside_interval_seconds=_seconds(
                 own.outside_interval, default.outside_interval_seconds
             ),
+            audit_interval_seconds=_seconds(own.audit_interval, default.audit_interval_seconds),
             release_on_deletion=self._gpu.release_on == gpu.POD_TERMINATING,
             lost_node_seconds=_seconds(self._gpu.lost_node_after, default.lost_node_seconds),
             max_stops_per_minute=default.max_stops_per_minute

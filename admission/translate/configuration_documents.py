@@ -151,6 +151,7 @@ def _gpu_document(settings: Settings) -> dict[str, Any]:
             "waitingRefresh": _wire(controller.waiting_refresh_seconds),
             "statusInterval": _wire(controller.status_interval_seconds),
             "outsideInterval": _wire(controller.outside_interval_seconds),
+            "auditInterval": _wire(controller.audit_interval_seconds),
             **({"secureMetrics": True} if controller.secure_metrics else {}),
         },
         "webhook": _webhook(webhook),

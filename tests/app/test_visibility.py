@@ -18,7 +18,7 @@ from admission.app.controller import Address
 from admission.app.visibility import FrontProxies, VisibilityServer
 from admission.base.clock import SystemClock
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
-from admission.controllers.queries import Answer, Reader
+from admission.controllers.queries import Answer, Counted, Reader
 from admission.kube.errors import TransportError
 from admission.kube.resources import Resource
 from admission.state.pending import Line
@@ -46,6 +46,9 @@ class Core:
 
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> Line | None:
         return self._lines.line(queue)
+
+    def counted(self) -> Counted:
+        raise NotImplementedError
 
     def workloads(self, keys: Any) -> tuple[views.Workload | None, ...]:
         keys_: tuple[WorkloadKey, ...] = tuple(keys)

@@ -132,13 +132,16 @@ def test_a_workload_that_can_be_read_again_goes_on_as_if_nothing_had_been() -> N
     assert world.store.get(resources.WORKLOADS, name_of(world, "first"), "ml")["status"]
 
 
-def test_quota_of_a_workload_that_is_deleted_before_it_could_be_read_comes_back() -> None:
+def test_quota_of_a_workload_that_is_deleted_before_it_could_be_read_is_its_pods() -> None:
     world = restarted(holding(), "first", spec=UNREADABLE)
     world.settle()
     assert world.used() == 3
     world.store.delete(resources.WORKLOADS, name_of(world, "first"), "ml")
     world.settle()
+    assert world.used() == 3
 
+    world.store.delete(resources.PODS, "first", "ml")
+    world.settle()
     assert world.used() == 0
 
 
@@ -152,7 +155,7 @@ def test_a_workload_that_does_not_even_say_what_it_holds_is_reported_and_stops_n
     assert world.notes(name) == ["Unreadable"]
 
 
-def test_one_that_holds_what_no_quantity_says_is_left_out_and_stops_nobody() -> None:
+def test_of_one_that_holds_what_no_quantity_says_the_pod_is_charged() -> None:
     before = holding()
     status = before.store.get(resources.WORKLOADS, name_of(before, "first"), "ml")["status"]
     status["admission"]["podSetAssignments"][0]["resourceUsage"] = {"nvidia.com/gpu": "many"}
@@ -161,7 +164,7 @@ def test_one_that_holds_what_no_quantity_says_is_left_out_and_stops_nobody() -> 
     world.settle()
 
     assert world.admitted() == {"first", "second"}
-    assert world.used() == 1
+    assert world.used() == 3 + 1
 
 
 def test_a_waiting_workload_that_breaks_a_rule_says_which_on_itself() -> None:

@@ -109,15 +109,6 @@ def test_an_evicted_pod_says_why_and_its_workload_gives_quota_back_before_it_end
     team.let_go("train")
 
 
-def test_a_pod_whose_workload_was_deleted_says_so(system: Installed) -> None:
-    team = Team(system)
-    team.run("train")
-    team.workloads.delete(team.workload("train"))
-    stopped = team.wait_target("train")
-    assert target(stopped) == ("True", "WorkloadDeleted", "Workload is deleted")
-    team.let_go("train")
-
-
 def test_a_pod_that_took_its_own_gate_off_says_that_it_was_not_admitted(
     system: Installed,
 ) -> None:

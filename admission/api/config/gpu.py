@@ -26,6 +26,7 @@ class Controller(ConfigModel):
     waiting_refresh: Annotated[Duration, Field(ge=0)] | None = None
     status_interval: Annotated[Duration, Field(ge=0)] | None = None
     outside_interval: Annotated[Duration, Field(gt=0)] | None = None
+    audit_interval: Annotated[Duration, Field(gt=0)] | None = None
     secure_metrics: bool | None = None
 
 

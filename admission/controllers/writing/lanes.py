@@ -2,6 +2,7 @@
 
 import heapq
 import math
+from collections.abc import Iterable
 from typing import Final
 
 from admission.base.clock import Clock
@@ -53,6 +54,10 @@ class Lanes:
     def acted_at(self) -> float:
         """Monotonic time when a write was last submitted that does more than tell."""
         return self._acted_at
+
+    def busy(self) -> Iterable[Lane]:
+        """Return the lanes of which a write is open."""
+        return tuple(self._busy)
 
     def is_busy(self, lane: Lane) -> bool:
         """Whether a write of the lane is open or the lane rests after a refusal."""
