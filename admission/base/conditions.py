@@ -263,6 +263,7 @@ class EvictionReason(StrEnum):
     ADMISSION_CHECK = "AdmissionCheck"
     PODS_READY_TIMEOUT = "PodsReadyTimeout"
     NODE_FAILURES = "NodeFailures"
+    CLAIMS_CHANGED = "ResourceClaimsChanged"
     DEACTIVATED = "Deactivated"
 
 
@@ -290,6 +291,13 @@ def eviction_cause(reason: str) -> tuple[str, str]:
 def check_retries(summary: str) -> Text:
     """Return why a Workload is evicted of which an admission check asks for a retry."""
     return Text(EvictionReason.ADMISSION_CHECK, f"Evicted due to {summary}")
+
+
+CLAIMS_CHANGED: Final = Text(
+    EvictionReason.CLAIMS_CHANGED,
+    "Its ResourceClaims or ResourceClaimTemplates were deleted or replaced after its quota was "
+    "reserved, and ask for more than was reserved",
+)
 
 
 def queue_drained(kind: str) -> Text:

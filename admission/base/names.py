@@ -98,6 +98,9 @@ TOPOLOGY_GATE: Final = "kueue.x-k8s.io/topology"
 RESOURCE_IN_USE: Final = "kueue.x-k8s.io/resource-in-use"
 FIELD_MANAGER: Final = "gpu-admission"
 
+# Kubernetes' own
+POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"  # on a claim made for a pod
+
 # This project's own keys
 HELD_WITH_PARENT: Final = "gpu-admission.dev/held-with-parent"  # on a Job of a Job
 TEMPLATE_DIGEST: Final = "gpu-admission.dev/template-digest"

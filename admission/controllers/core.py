@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any, Final
 
 from admission.api import views
-from admission.base import events, metrics, names
+from admission.base import clock as clocks
+from admission.base import conditions, events, metrics, names
 from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
@@ -42,7 +43,7 @@ from admission.controllers.queues.queuestatuses import QueueStatuses
 from admission.controllers.scheduling import Scheduling
 from admission.controllers.seeing import mirrors
 from admission.controllers.seeing.mirrors import Change, Mirror
-from admission.controllers.workloads import keeping, upkeep
+from admission.controllers.workloads import evictions, keeping, upkeep
 from admission.controllers.workloads.authorship import ForeignReservations
 from admission.controllers.workloads.following import Following
 from admission.controllers.workloads.workloadindex import WorkloadIndex
@@ -165,6 +166,8 @@ class Core:
             accounting, (self._fleet.condition, self._prices.condition, self._releasing),
         )  # fmt: skip
         self._leading = self._taking_over = self.is_reverted = False
+        self._unserved: set[Resource] = set()
+        """Kinds that were listed, and are not served any more, or were not a while ago."""
         self._foreign = ForeignReservations()
         self._timers = Timers(clock)
         self._accounting = accounting
@@ -263,6 +266,7 @@ class Core:
                         self._backlog.add(key)
             case Unserved(resource=resource):
                 self._mirrors[resource].forget_sync()
+                self._unserved.add(resource)
             case Unreadable(found=found):
                 self._quarantine.see(found)
                 self._running.recount(WorkloadKey(found.namespace, found.name))
@@ -281,8 +285,10 @@ class Core:
         Returns:
             Seconds after which to call again even without a message; None: not before one.
         """
-        if not self._leading or not self.synced:
+        if not self._leading:
             return None
+        if not self.synced:
+            return self._let_kinds_go()
         self._recharge()
         self._weigh()
         for node in sorted(self._fleet.lost_nodes.take_changed()):
@@ -309,6 +315,23 @@ class Core:
         metrics.WRITES_IN_FLIGHT.set(self._lanes.in_flight)
         return self._next_due_in()
 
+    def _let_kinds_go(self) -> float | None:
+        """Take finalizers off what is deleted with its kind; nothing else while a kind is gone.
+
+        A CRD that is being deleted waits for them.
+        """
+        lacking = [one for one in watched.AWAITED if not self._mirrors[one].synced]
+        if self.is_reverted or not self._unserved.issuperset(lacking):
+            return None
+        for lane in self._lanes.due():
+            self._look_at(lane)
+        self._statuses.collect()
+        now = self._clock.monotonic()
+        self._statuses.send(self._pace.may_tell, now)
+        due = self._statuses.next_due(now)
+        moments = [self._lanes.next_due_in(), None if due is None else max(0.0, due - now)]
+        return min((one for one in moments if one is not None), default=None)
+
     def _recharge(self) -> None:
         """Counts Workloads anew that are charged for other things than before."""
         if self._claims.take_changed():
@@ -323,6 +346,8 @@ class Core:
         for workload in stale:
             if facts.is_pending(workload):
                 self._pending_conditions.note(facts.key(workload))
+            elif facts.key(workload) in keys:
+                self._backlog.add(facts.key(workload))
 
     def _weigh(self) -> None:
         """Holds quota against the GPUs that exist."""
@@ -592,7 +617,42 @@ class Core:
 
     def _due_write(self, key: WorkloadKey, workload: views.Workload) -> writes.Write | None:
         """The write of an open decision about a Workload, else of its upkeep."""
-        return self._scheduling.write_for(workload) or self._keep_up(key, workload)
+        return (
+            self._scheduling.write_for(workload)
+            or self._hold_to_claims(key, workload)
+            or self._keep_up(key, workload)
+        )
+
+    def _hold_to_claims(self, key: WorkloadKey, workload: views.Workload) -> writes.Write | None:
+        """Take quota back that was not reserved for what its claims ask for now (ADR 0122).
+
+        A claim that vanished keeps only what has not started from starting.
+        """
+        reserved = workload.status.condition(conditions.QUOTA_RESERVED)
+        is_over = any(
+            workload.status.is_true(one) for one in (conditions.EVICTED, conditions.FINISHED)
+        )
+        if not self._claims.concern(key) or reserved is None or reserved.status != "True":
+            return None
+        if is_over:
+            return None
+        found = self._subject(key)
+        owner = None if found is None else found[1].owner
+        is_held = owner is not None and owner.is_held()
+        since = clocks.from_wire(reserved.last_transition_time)
+        is_other = self._claims.changed_since(key, since) and (
+            self._scheduling.asks_for_more(key)
+            or (is_held and self._scheduling.cannot_be_counted(key))
+        )
+        if not (is_other or self._claims.has_outgrown(workload)):
+            return None
+        text, now = conditions.CLAIMS_CHANGED, self._clock.now()
+        if is_held:
+            status = evictions.withdraw(workload, text, now)
+            return writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
+        status = evictions.evict(workload, text, now)
+        told = (events.evicted(*text),)
+        return writes.set_workload_status(workload, Purpose.EVICT, status, told)
 
     def _keep_up(self, key: WorkloadKey, workload: views.Workload) -> writes.Write | None:
         ready = None

@@ -18,7 +18,7 @@ from admission.controllers.workloads import evictions, statuses
 from admission.controllers.writing import writes
 from admission.controllers.writing.pace import Pace
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
-from admission.engine import decisions, model
+from admission.engine import decisions, model, podsets
 from admission.objects import facts
 from admission.obs import logs
 from admission.owners import integrations
@@ -250,6 +250,16 @@ class Scheduling:
         if view.metadata.annotation(names.MADE_FOR_RUNNING):
             return False  # its pods run: nothing is taken back
         return fresh and view.status.is_true(conditions.QUOTA_RESERVED)
+
+    def asks_for_more(self, key: WorkloadKey) -> bool:
+        """Whether a Workload asks for more now than its reservation was made for."""
+        known = self._state.workload(key)
+        return known is not None and podsets.exceeds(known)
+
+    def cannot_be_counted(self, key: WorkloadKey) -> bool:
+        """Whether it cannot be told what a Workload asks for now."""
+        known = self._state.workload(key)
+        return known is not None and bool(known.invalid)
 
     def over_quota(self, may_take: Callable[[WorkloadKey], bool]) -> tuple[WorkloadKey, ...]:
         """Return the Workloads whose reservations must go for the others to fit the quota.

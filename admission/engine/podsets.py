@@ -85,6 +85,29 @@ def _total(requests: Mapping[ResourceName, int], count: int) -> dict[ResourceNam
     return {r: amount.multiply(max(0, value), count) for r, value in requests.items()}
 
 
+def exceeds(workload: Workload) -> bool:
+    """Whether a workload asks for more now than the quota that it holds was reserved for.
+
+    One that holds none does not. What is not covered by its queue counts where all pods share it.
+    """
+    held = workload.reservation
+    assigned = {} if held is None else {one.name: one for one in held.pod_sets}
+    for pod_set in workload.pod_sets:
+        one = assigned.get(pod_set.name)
+        if one is None:
+            continue
+        demand = _of(pod_set, one.count)
+        shared = {resource for each in pod_set.together for resource in each.requests}
+        for resource, most in demand.requests.items():
+            flavor = one.flavors.get(resource)
+            if flavor is None:
+                if resource in shared and most > 0:
+                    return True
+            elif demand.in_flavor(flavor, resource) > one.usage.get(resource, 0):
+                return True
+    return False
+
+
 def reduced(demanded: Sequence[Demand], step: int) -> tuple[Demand, ...]:
     """The demands after ``step`` of ``partial_steps`` reductions."""
     steps = partial_steps(demanded)

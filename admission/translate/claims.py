@@ -8,7 +8,7 @@ Source: kubernetes resource.k8s.io (ResourceClaim); kueue keps/2941-DRA.
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from admission.api import devices, views
 from admission.base.errors import InvalidValueError
@@ -24,6 +24,18 @@ ObjectKey = tuple[str, str]
 _EXACT: Final = "ExactCount"
 
 
+class Generated(NamedTuple):
+    """A claim that was made from a template for a pod.
+
+    Attributes:
+        name: of the claim in the pod's spec.
+        spec: what it asks for.
+    """
+
+    name: str
+    spec: devices.ClaimSpec
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
     """What is known of devices and of claims on them; its mappings may change.
@@ -33,12 +45,14 @@ class Devices:
         others: names of DeviceClasses that exist and are not counted.
         claims: what each ResourceClaim asks for.
         templates: what each ResourceClaimTemplate asks for.
+        generated: claims that were made from templates, by the uid of the pod.
     """
 
     classes: Mapping[str, DeviceClass] = field(default_factory=lambda: BUILT_IN)
     others: Container[str] = ()
     claims: Mapping[ObjectKey, devices.ClaimSpec] = field(default_factory=dict)
     templates: Mapping[ObjectKey, devices.ClaimSpec] = field(default_factory=dict)
+    generated: Mapping[str, Mapping[ObjectKey, Generated]] = field(default_factory=dict)
 
 
 NO_DEVICES: Final = Devices()
@@ -175,6 +189,40 @@ def claimed(
     except InvalidValueError as error:
         return Claimed(requests=requests, problem=f"{where}: {error.value} {error.rule}")
     return Claimed(requests=total, shared=tuple(shared.values()))
+
+
+def outgrown(view: views.Workload, spec: views.PodSpec, known: Devices) -> str:
+    """Return which claim that was made for the pod of a Workload costs more than its template.
+
+    Args:
+        view: the Workload, which the pod owns.
+        spec: of the pod.
+        known: claims and classes.
+
+    Returns:
+        The name of the claim in the pod's spec; empty for none, and while a template is unknown.
+    """
+    for owner in view.metadata.owner_references or ():
+        generated = known.generated.get(owner.uid, {})
+        for one in spec.resource_claims or () if generated else ():
+            key = view.metadata.namespace, one.resource_claim_template_name or ""
+            offered = known.templates.get(key)
+            if offered is None:
+                continue
+            made = (each.spec for each in generated.values() if each.name == one.name)
+            if any(_costs_more(each, offered, known) for each in made):
+                return one.name
+    return ""
+
+
+def _costs_more(claim: devices.ClaimSpec, template: devices.ClaimSpec, known: Devices) -> bool:
+    if claim == template:
+        return False
+    try:
+        asked, offered = (amounts(one, known.classes) for one in (claim, template))
+    except InvalidValueError:
+        return True
+    return any(count > offered.get(name, 0) for name, count in asked.items())
 
 
 def amounts(spec: devices.ClaimSpec, classes: Mapping[str, DeviceClass]) -> dict[str, int]:

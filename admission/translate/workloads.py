@@ -196,6 +196,11 @@ def _taken(
         taken = claims.claimed(
             amounts, spec, view.metadata.namespace, around.devices, _path(index)
         )
+        if not taken.problem and (name := claims.outgrown(view, spec, around.devices)):
+            rule = (
+                f"{name}: the ResourceClaim that was made for it asks for more than its template"
+            )
+            taken = replace(taken, problem=f"{_path(index)}.resourceClaims: {rule}")
         found.append(replace(taken, shared=tuple(s for s in taken.shared if s.key not in counted)))
         counted |= {one.key for one in taken.shared}
     return found

@@ -211,3 +211,134 @@ def test_req_28_published_devices_are_the_capacity_of_a_node(system: Installed) 
 
     said = f"{GPU} in flavor {team}: quota promises 4, 2 exist (2 healthy)"
     waiting.until(lambda: said in told(), what="two published GPUs in the condition")
+
+
+# ------------------------------------------------------------- claims that become other claims
+
+
+FOREIGN = "example.com/mine"
+
+
+def swap(system: Installed, team: str, name: str, kind: str = "resourceclaims") -> None:
+    """What a user with the role edit can do: the same name, for eight devices."""
+    path = f"{DRA}/namespaces/{team}/{kind}"
+    metadata = {"metadata": {"finalizers": None}}
+    system.api.patch(f"{path}/{name}", metadata)
+    system.api.delete(f"{path}/{name}")
+    waiting.until(lambda: not system.api.answers(f"{path}/{name}"), what="the claim is gone")
+    if kind == "resourceclaims":
+        add_claim(system, team, name, request(count=8))
+    else:
+        add_template(system, team, name, request(count=8))
+
+
+def create_gated(system: Installed, team: str, **reference: str) -> None:
+    """A pod with a claim that the user holds by a gate of their own."""
+    container = {"name": "main", "image": "train", "resources": {"claims": [{"name": "gpu"}]}}
+    spec = {
+        "resourceClaims": [{"name": "gpu", **reference}],
+        "containers": [container],
+        "schedulingGates": [{"name": FOREIGN}],
+    }
+    system.create_pod(team, "held", gpus=None, spec=spec)
+
+
+def gates(system: Installed, team: str) -> list[str]:
+    """Gates of the pod; none once it is being deleted or is gone."""
+    found = pod_or_none(system, team)
+    return [one["name"] for one in (found or {}).get("spec", {}).get("schedulingGates", [])]
+
+
+def is_reserved(system: Installed, team: str) -> bool:
+    """Whether the only Workload of the team holds quota."""
+    found = system.api.get(f"{KUEUE}/namespaces/{team}/workloads")["items"]
+    return any("admission" in one.get("status", {}) for one in found)
+
+
+def pod_or_none(system: Installed, team: str) -> Any:
+    found = system.api.get(f"/api/v1/namespaces/{team}/pods")["items"]
+    return next((pod for pod in found if pod["metadata"]["name"] == "held"), None)
+
+
+@pytest.mark.parametrize("kind", ["resourceclaims", "resourceclaimtemplates"])
+def test_a_released_pod_whose_claim_becomes_a_larger_one_is_stopped(
+    system: Installed, kind: str
+) -> None:
+    """Our gate is gone, and one of the user still holds the pod."""
+    team = system.add_team(quota=1)
+    if kind == "resourceclaims":
+        add_claim(system, team, "gpu", request())
+        create_gated(system, team, resourceClaimName="gpu")
+    else:
+        add_template(system, team, "gpu", request())
+        create_gated(system, team, resourceClaimTemplateName="gpu")
+    waiting.until(lambda: gates(system, team) == [FOREIGN], what="our gate is gone")
+    swap(system, team, "gpu", kind)
+    waiting.until(lambda: pod_or_none(system, team) is None, what="the pod is stopped")
+
+
+def test_a_claim_that_becomes_an_equal_one_stops_nothing(system: Installed) -> None:
+    team = system.add_team(quota=8)
+    add_claim(system, team, "gpu", request(count=8))
+    create_gated(system, team, resourceClaimName="gpu")
+    waiting.until(lambda: gates(system, team) == [FOREIGN], what="our gate is gone")
+    uid = system.pod(team, "held")["metadata"]["uid"]
+    swap(system, team, "gpu")
+    other = system.add_team(quota=1)
+    system.create_pod(other, "probe")
+    system.wait_released(other, "probe")
+    assert system.pod(team, "held")["metadata"]["uid"] == uid
+    assert "deletionTimestamp" not in system.pod(team, "held")["metadata"]
+
+
+def test_a_claim_in_place_of_the_generated_one_does_not_exceed_its_template(
+    system: Installed,
+) -> None:
+    """Whoever makes claims may name a pod as their owner."""
+    team = system.add_team(quota=1)
+    add_template(system, team, "one", request())
+    create_gated(system, team, resourceClaimTemplateName="one")
+    waiting.until(lambda: gates(system, team) == [FOREIGN], what="our gate is gone")
+    pod = system.pod(team, "held")["metadata"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "held", "uid": pod["uid"]}
+    metadata = {
+        "name": "held-gpu-x",
+        "annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"},
+        "ownerReferences": [{**owner, "controller": True}],
+    }
+    spec = {"devices": {"requests": [request(count=8)]}}
+    path = f"{DRA}/namespaces/{team}/resourceclaims"
+    system.api.post(path, {"metadata": metadata, "spec": spec})
+    waiting.until(lambda: pod_or_none(system, team) is None, what="the pod is stopped")
+
+
+def test_a_claim_that_becomes_a_larger_one_before_the_release_is_charged_anew(
+    system: Installed,
+) -> None:
+    """An admission check holds the pod between decision and release."""
+    check = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "AdmissionCheck",
+        "metadata": {"name": "slow"},
+        "spec": {"controllerName": "example.com/slow"},
+    }
+    system.api.post(f"{KUEUE}/admissionchecks", check)
+    active = {
+        "type": "Active",
+        "status": "True",
+        "reason": "Active",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    system.api.patch(f"{KUEUE}/admissionchecks/slow/status", {"status": {"conditions": [active]}})
+    team = system.add_team(
+        quota=1, admissionChecksStrategy={"admissionChecks": [{"name": "slow"}]}
+    )
+    add_claim(system, team, "gpu", request())
+    create_gated(system, team, resourceClaimName="gpu")
+    waiting.until(lambda: is_reserved(system, team), what="one GPU reserved")
+    swap(system, team, "gpu")
+    waiting.until(lambda: not is_reserved(system, team), what="the reservation is withdrawn")
+    condition = system.wait_condition(team, "held")
+    assert names.ADMISSION_GATE in gates(system, team)
+    assert condition["status"] == "False"

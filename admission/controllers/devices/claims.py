@@ -4,10 +4,12 @@ What a Workload already holds is recorded in its status, and stays, whatever bec
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final, Protocol
 
 from admission.api import devices, views
-from admission.base.names import WorkloadKey
+from admission.base import clock as clocks
+from admission.base.names import POD_CLAIM_NAME, WorkloadKey
 from admission.controllers.seeing import mirrors
 from admission.controllers.seeing.mirrors import Mirror
 from admission.gpu import claims
@@ -15,8 +17,9 @@ from admission.gpu.claims import DeviceClass
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import facts
+from admission.owners import pod as pod_owner
 from admission.translate import claims as translate_claims
-from admission.translate.claims import Devices, ObjectKey, Sought
+from admission.translate.claims import Devices, Generated, ObjectKey, Sought
 
 WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.DEVICE_CLASSES: devices.DeviceClass,
@@ -64,11 +67,17 @@ class Claims:
         self._kept: dict[devices.ClaimSpec, devices.ClaimSpec] = {}
         self._classes: dict[str, DeviceClass] = {}
         self._others: dict[str, None] = {}
+        self._generated: dict[str, dict[ObjectKey, Generated]] = {}
+        """Claims that were made from a template, by the uid of their pod."""
         self._known = self._gathered()
         self._names: dict[WorkloadKey, frozenset[ObjectKey]] = {}
         self._users: dict[ObjectKey, dict[WorkloadKey, None]] = {}
         self._stale: dict[WorkloadKey, None] = {}
         self._changed = False
+        self._made: dict[ObjectKey, datetime] = {}
+        """When each claim and template was made; of two with one name, the later time."""
+        self._pods: dict[ObjectKey, str] = {}
+        """The uid of the pod of each of them."""
         self.mirrors: Mapping[Resource, Mirror[Any]] = {
             resources.DEVICE_CLASSES: Mirror("DeviceClass", self._see_class, self._lose_class),
             resources.RESOURCE_CLAIMS: Mirror(
@@ -76,7 +85,7 @@ class Claims:
             ),
             resources.RESOURCE_CLAIM_TEMPLATES: Mirror(
                 "ResourceClaimTemplate",
-                lambda view: self._put(self._templates, view, view.spec.spec),
+                self._see_template,
                 lambda view: self._drop(self._templates, view),
                 slim=True,
             ),
@@ -111,6 +120,26 @@ class Claims:
             if not users:
                 del self._users[name]
 
+    def concern(self, key: WorkloadKey) -> bool:
+        """Whether a Workload names claims or templates."""
+        return bool(self._names.get(key))
+
+    def changed_since(self, key: WorkloadKey, moment: datetime) -> bool:
+        """Whether a claim or template that a Workload names is gone, or may be another one.
+
+        Times of objects are whole seconds: one of the same second may be.
+        """
+        made = (self._made.get(name) for name in self._names.get(key, ()))
+        return any(one is None or one >= moment for one in made)
+
+    def has_outgrown(self, view: views.Workload) -> bool:
+        """Whether a claim that was made for the pod of a Workload asks for more than its template.
+
+        A user may delete such a claim and make another one in its place.
+        """
+        specs = (one.template.spec for one in view.spec.pod_sets or ())
+        return any(translate_claims.outgrown(view, spec, self._known) for spec in specs)
+
     def sought(self, pod: views.Pod) -> Sought:
         """Whether a pod asks by claim for anything that is counted."""
         return translate_claims.sought(pod.spec, pod.metadata.namespace, self._known)
@@ -127,11 +156,41 @@ class Claims:
 
     def _see_claim(self, view: devices.ResourceClaim) -> None:
         self._allocations.see_claim(view)
+        self._note_made(view)
         self._put(self._claims, view, view.spec)
+        self._see_generated(view)
+
+    def _see_template(self, view: devices.ResourceClaimTemplate) -> None:
+        self._note_made(view)
+        self._put(self._templates, view, view.spec.spec)
+
+    def _note_made(self, view: views.Object) -> None:
+        key, text = mirrors.key_of(view), view.metadata.creation_timestamp
+        if text:
+            made = clocks.from_wire(text)
+            self._made[key] = max(made, self._made.get(key, made))
+
+    def _see_generated(self, view: devices.ResourceClaim) -> None:
+        """Notes a claim that was made, or pretends to have been made, for a claim of a pod."""
+        name = view.metadata.annotation(POD_CLAIM_NAME)
+        for owner in view.metadata.owner_references or ():
+            if name and owner.kind == "Pod":
+                key = mirrors.key_of(view)
+                self._generated.setdefault(owner.uid, {})[key] = Generated(name, view.spec)
+                self._pods[key] = owner.uid
+                pod = views.ObjectMeta(namespace=key[0], name=owner.name, uid=owner.uid)
+                self._stale[pod_owner.KIND.key_of(views.Object(metadata=pod))] = None
+                self._changed = True
 
     def _lose_claim(self, view: views.Object) -> None:
         self._allocations.lose_claim(view)
         self._drop(self._claims, view)
+        key = mirrors.key_of(view)
+        uid = self._pods.pop(key, None)
+        if uid is not None:
+            self._generated[uid].pop(key, None)
+            if not self._generated[uid]:
+                del self._generated[uid]
 
     def _see_class(self, view: devices.DeviceClass) -> None:
         name, found = view.metadata.name, translate_claims.device_class(view)
@@ -161,6 +220,7 @@ class Claims:
             claims=self._claims,
             others=self._others,
             templates=self._templates,
+            generated=self._generated,
         )
 
     def _put(self, into: Specs, view: views.Object, spec: devices.ClaimSpec) -> None:
@@ -174,6 +234,8 @@ class Claims:
     def _drop(self, into: Specs, view: views.Object) -> None:
         key = mirrors.key_of(view)
         into.pop(key, None)
+        if key not in self._claims and key not in self._templates:
+            self._made.pop(key, None)
         self._touch(key)
 
     def _touch(self, key: ObjectKey) -> None:

@@ -21,7 +21,9 @@ from admission.objects import condition_list
 
 _PLACES: Final = ("clusterName", "nominatedClusterNames", "unhealthyNodes")
 """Members of the status that tell of an admission that is over."""
-_RETRIED_AT_ONCE: Final = frozenset({EvictionReason.PREEMPTED, EvictionReason.NODE_FAILURES})
+_RETRIED_AT_ONCE: Final = frozenset(
+    {EvictionReason.PREEMPTED, EvictionReason.NODE_FAILURES, EvictionReason.CLAIMS_CHANGED}
+)
 
 
 def preempt(workload: views.Workload, evicted: decisions.Evict, now: datetime) -> dict[str, Any]:
