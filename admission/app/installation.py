@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from admission.api import crds
 from admission.app import (
+    backups,
     certificates,
     guard,
     manifests,
@@ -18,6 +19,7 @@ from admission.app import (
     warnpolicies,
     webhook_secret,
 )
+from admission.app.backups import Backup, LeftOut
 from admission.base import clock as clocks
 from admission.base import names, patches
 from admission.base.clock import Clock
@@ -68,6 +70,7 @@ class Plan:
             reach the controller, no namespace of the cluster can be deleted.
         older_versions: serve v1beta1 of kinds that must be converted. The API server then keeps
             a cache of each version, and has every Workload that is written converted for it.
+        backup: queues and reservations to bring back; None for nothing.
     """
 
     webhook_url: str
@@ -77,14 +80,25 @@ class Plan:
     bypass_guard: bool = True
     visibility: bool = False
     older_versions: bool = True
+    backup: Backup | None = None
+
+
+def _ignore(_: LeftOut) -> None:
+    """Nobody is told."""
 
 
 def install(
-    api: Api, plan: Plan, settings: Settings, clock: Clock, wait: Callable[[float], None]
+    api: Api,
+    plan: Plan,
+    settings: Settings,
+    clock: Clock,
+    wait: Callable[[float], None],
+    left_out: Callable[[LeftOut], None] = _ignore,
 ) -> Iterator[Applied]:
     """Applies everything, server-side; a second time changes nothing.
 
-    The webhook configurations come last, when what they need is there.
+    The webhook configurations come last, when what they need is there. What is brought back from
+    a backup is there before anything runs that could decide.
 
     Args:
         api: the cluster.
@@ -92,15 +106,20 @@ def install(
         settings: the configuration.
         clock: for certificates and for bounding waits.
         wait: sleeps for seconds.
+        left_out: told of each object of the backup that is not brought back.
 
     Raises:
+        BackupError: there is a backup, and a controller is running.
         InstallationError: Kueue is installed, the URL is no https URL, or the CRDs were not
-            established in time.
+            established in time; or there is a backup, and webhook configurations of ours.
         KubeError: the API server refused.
     """
     if not plan.take_over:
         _refuse_kueue(api)
     host = _host(plan.webhook_url) if plan.webhook_url else ""
+    if plan.backup is not None:
+        _refuse_installed(api, settings)
+        backups.refuse_running(api, settings.namespace, clock)
     yield from apply.apply_all(api, [manifests.namespace(settings)])
     if host:
         hosts = [host, visibility_manifests.host(settings.namespace)]
@@ -117,6 +136,8 @@ def install(
     conversion = manifests.conversion(client_config) if plan.older_versions else None
     yield from apply.apply_all(api, crds.documents(conversion))
     _await_crds(api, clock, wait)
+    if plan.backup is not None:
+        yield from backups.restore(api, plan.backup, left_out)
     yield from apply.apply_all(api, manifests.roles(settings))
     if not settings.certificates.rotate:
         yield from _taken_away(api, reversed(rbac.certificates(settings.namespace)))
@@ -136,6 +157,7 @@ def uninstall(
     wait: Callable[[float], None],
     *,
     release_pods: bool,
+    keep_crds: bool = False,
 ) -> Iterator[Applied]:
     """Takes everything back, webhook configurations first, so that nothing waits for a webhook.
 
@@ -145,6 +167,7 @@ def uninstall(
         clock: bounds the wait for the CRDs to be gone.
         wait: sleeps for seconds.
         release_pods: take our gate off the pods that still wait; otherwise they stay pending.
+        keep_crds: keep queues and Workloads, served in the stored version only.
 
     Raises:
         InstallationError: a CRD is still there after its time.
@@ -168,15 +191,69 @@ def uninstall(
     roles = [*rbac.certificates(settings.namespace), *manifests.roles(settings)]
     by_name = {(one["kind"], one["metadata"]["name"]): one for one in roles}
     yield from apply.delete_all(api, reversed(by_name.values()))
-    yield from apply.delete_all(api, reversed(crds.documents()))
-    _await_no_crds(api, clock, wait)
+    if keep_crds:
+        yield from apply.apply_all(api, crds.documents())  # nobody converts any more
+    else:
+        yield from apply.delete_all(api, reversed(crds.documents()))
+        _await_no_crds(api, clock, wait)
     yield from apply.delete_all(api, [manifests.namespace(settings)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """What an uninstallation concerns.
+
+    Attributes:
+        queues: ClusterQueues and LocalQueues.
+        workloads: Workloads.
+        waiting: pods that carry our gate.
+        running: pods that we released and that have not ended.
+    """
+
+    queues: int
+    workloads: int
+    waiting: int
+    running: int
+
+
+def inventory(api: Api) -> Inventory:
+    """Return what an uninstallation concerns now.
+
+    Raises:
+        KubeError: the API server refused.
+    """
+    queues = (resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES)
+    running = 0
+    for pod in _all(api, resources.PODS, names.PODSET_LABEL):
+        has_ended = (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
+        running += not has_ended and _gates(pod) == _kept(pod)
+    return Inventory(
+        queues=sum(1 for resource in queues for _ in _all(api, resource)),
+        workloads=sum(1 for _ in _all(api, resources.WORKLOADS)),
+        waiting=len(gated_pods(api)),
+        running=running,
+    )
 
 
 def gated_pods(api: Api) -> list[Document]:
     """Pods that still carry our gate."""
     selector = f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}"
     return [pod for pod in _all(api, resources.PODS, selector) if _gates(pod) != _kept(pod)]
+
+
+def _refuse_installed(api: Api, settings: Settings) -> None:
+    """Refuse to bring a backup back where reviews, and so a controller, are at work."""
+    place = manifests.service_reference(settings)
+    for document in manifests.webhook_configurations(place, settings):
+        resource, name, _ = apply.locate(document)
+        try:
+            api.get(resource, name)
+        except errors.NotFoundError:
+            continue
+        raise InstallationError(
+            f"{resource.kind} {name} exists: gpu-admission is installed, and may decide before "
+            "all is brought back; run gpu-admission uninstall --keep-crds before"
+        )
 
 
 def _refuse_kueue(api: Api) -> None:

@@ -1,5 +1,6 @@
 """Commands ``install`` and ``uninstall``."""
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -10,7 +11,9 @@ from typing import Final
 
 import click
 
-from admission.app import configuration, connection, installation
+from admission.app import backups, configuration, connection, installation
+from admission.app.backups import LeftOut
+from admission.app.installation import Inventory
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.cli import options, output
@@ -36,6 +39,7 @@ Examples:
   gpu-admission install --kubeconfig kubeconfig --webhook-url https://127.0.0.1:9443 \\
       --cert-dir ./certs
   gpu-admission install --image registry.example.com/gpu-admission:0.1.0 -o json
+  gpu-admission install --restore queues.jsonl
 """
 )
 @output.kubeconfig_option
@@ -79,6 +83,12 @@ Examples:
     help="Serve v1beta1 of every kind. Without it the API server saves a conversion for each "
     "write of a Workload.",
 )
+@click.option(
+    "--restore",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    help="Bring back queues and reservations from a file of uninstall --backup, before anything "
+    "is decided. What exists stays as it is.",
+)
 @output.output_option
 def install(
     kubeconfig: str | None,
@@ -90,6 +100,7 @@ def install(
     bypass_guard: bool,
     visibility: bool,
     older_versions: bool,
+    restore: Path | None,
     form: str,
 ) -> None:
     """Put everything into a cluster: CRDs, roles, webhook and controller.
@@ -98,7 +109,10 @@ def install(
     certificate is made, and renewed when it is due, in the Secret gpu-admission-webhook-tls; one
     that cert-manager or somebody else has put there is used as it is.
     """
+    with output.reported():
+        backup = None if restore is None else backups.read(restore)
     plan = installation.Plan(
+        backup=backup,
         webhook_url=webhook_url,
         certificates=cert_dir,
         image=image,
@@ -114,7 +128,9 @@ def install(
             connections=1, timeout_seconds=_TIMEOUT_SECONDS
         )
         with closing(api):
-            changes = installation.install(api, plan, settings, SystemClock(), time.sleep)
+            changes = installation.install(
+                api, plan, settings, SystemClock(), time.sleep, _tell_left_out
+            )
             _show(changes, form)
 
 
@@ -122,7 +138,9 @@ def install(
     epilog="""\b
 Examples:
   gpu-admission uninstall --kubeconfig kubeconfig
-  gpu-admission uninstall --release-pods
+  gpu-admission uninstall --yes --backup queues.jsonl
+  gpu-admission uninstall --yes --keep-crds
+  gpu-admission uninstall --yes --release-pods
 """
 )
 @output.kubeconfig_option
@@ -132,14 +150,32 @@ Examples:
     is_flag=True,
     help="Also take the scheduling gate off pods that still wait; otherwise they stay pending.",
 )
+@click.option(
+    "--backup",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write all queues and Workloads to a new file before; install --restore brings them "
+    "back. Stop a controller that runs outside the cluster first.",
+)
+@click.option(
+    "--keep-crds", is_flag=True, help="Keep the CRDs, and with them all queues and Workloads."
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @output.output_option
 def uninstall(
-    kubeconfig: str | None, config_file: Path | None, release_pods: bool, form: str
+    kubeconfig: str | None,
+    config_file: Path | None,
+    release_pods: bool,
+    backup: Path | None,
+    keep_crds: bool,
+    yes: bool,
+    form: str,
 ) -> None:
     """Take everything out of a cluster again, webhook configurations first.
 
-    Deletes the CRDs and with them all queues and Workloads. Running pods run on. Takes the
-    configuration file of the installation, if there was one.
+    Deletes the CRDs and with them all queues and Workloads. Running pods run on. Says what a
+    later installation will do, and asks. Takes the configuration file of the installation, if
+    there was one.
     """
     with output.reported(options.CONFIG_ADVICE):
         settings = configuration.load_logged(config_file)
@@ -148,9 +184,14 @@ def uninstall(
             connections=1, timeout_seconds=_TIMEOUT_SECONDS
         )
         with closing(api):
+            _ask(installation.inventory(api), backup, keep_crds=keep_crds, yes=yes)
+            if backup is not None:
+                count = backups.save(api, backup, SystemClock())
+                click.echo(f"{count} object(s) written to {backup}", err=True)
             changes = installation.uninstall(
-                api, settings, SystemClock(), time.sleep, release_pods=release_pods
-            )
+                api, settings, SystemClock(), time.sleep,
+                release_pods=release_pods, keep_crds=keep_crds,
+            )  # fmt: skip
             _show(changes, form)
             waiting = len(installation.gated_pods(api))
     if waiting:
@@ -159,6 +200,34 @@ def uninstall(
             "run again with --release-pods, or delete them",
             err=True,
         )
+
+
+def _ask(found: Inventory, backup: Path | None, *, keep_crds: bool, yes: bool) -> None:
+    """Say what becomes of what is there, now and at a later installation, and ask."""
+    if keep_crds:
+        becomes = "stay; a later installation goes on with them"
+    elif backup is not None:
+        becomes = f"are written to {backup} and deleted; install --restore brings them back"
+    else:
+        becomes = "are deleted, and must be made anew; --backup FILE or --keep-crds keeps them"
+    click.echo(
+        f"{found.queues} queue(s) and {found.workloads} workload(s) {becomes}.\n"
+        f"{found.running} released pod(s) go on. A later installation charges each to the "
+        "ClusterQueue named on it, above quota if need be, once that ClusterQueue exists.\n"
+        f"{found.waiting} pod(s) wait for quota. They stay pending, and wait again after a later "
+        "installation; --release-pods releases them now, without quota.",
+        err=True,
+    )
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("nobody can be asked here: pass --yes to uninstall")
+    click.confirm("Uninstall?", abort=True, err=True)
+
+
+def _tell_left_out(one: LeftOut) -> None:
+    where = f" -n {one.namespace}" if one.namespace else ""
+    click.echo(f"warning: {one.kind}/{one.name}{where} is not brought back: {one.why}", err=True)
 
 
 def _show(changes: Iterable[Applied], form: str) -> None:

@@ -25,7 +25,7 @@ SERVE = {
 }  # fmt: skip
 ONCE = {
     "install": ["install", "--webhook-url", "https://127.0.0.1:9443", "--cert-dir", "{folder}/c"],
-    "uninstall": ["uninstall"],
+    "uninstall": ["uninstall", "--yes"],
     "why": ["why", "train", "-n", "team"],
 }
 KUBECONFIG = """

@@ -231,7 +231,7 @@ def test_a_configuration_reaches_the_pods_and_the_webhooks(
 def test_uninstalling_leaves_nothing(cluster: Cluster) -> None:
     install(cluster, "--visibility")
     kubeconfig = str(cluster.admin_kubeconfig)
-    done = run_command("uninstall", "--kubeconfig", kubeconfig, "-o", "json")
+    done = run_command("uninstall", "--yes", "--kubeconfig", kubeconfig, "-o", "json")
     assert done.returncode == 0, done.stderr
     for path in (
         f"/apis/apps/v1/namespaces/{SYSTEM}/deployments",

@@ -375,7 +375,7 @@ def test_the_older_version_can_be_left_out_and_then_nothing_is_converted(
 def test_everything_is_taken_out_without_the_webhook(system: Reviewed) -> None:
     """The last test: the objects of the others, some written in the older version, go too."""
     system.stop()
-    done = run_command("uninstall", "--kubeconfig", system.kubeconfig)
+    done = run_command("uninstall", "--yes", "--kubeconfig", system.kubeconfig)
     assert done.returncode == 0, done.stderr
     waiting.until(
         lambda: not system.api.answers(collection("ClusterQueue")), what="the kinds are gone"

@@ -242,11 +242,12 @@ def test_uninstalling_under_a_running_controller_stops_no_pod(
         team = add_team_of_everything(it)
         it.create_pod(team, "train")
         it.wait_released(team, "train")
-        removed = run_command("uninstall", "--kubeconfig", it.kubeconfig)
+        removed = run_command("uninstall", "--yes", "--kubeconfig", it.kubeconfig)
         assert removed.returncode == 0, removed.stderr
 
         def workload_was_missed() -> bool:
-            return "find_kind" in it.page(it.metrics_url, "/metrics")[1]
+            status, text = it.page(it.metrics_url, "/readyz")
+            return status == 503 and "workloads" in text
 
         waiting.until(workload_was_missed, what="the controller misses the Workload")
         assert "deletionTimestamp" not in it.pod(team, "train")["metadata"]
@@ -264,7 +265,9 @@ def test_with_everything_stopped_other_pods_are_created_and_uninstall_leaves_a_w
         system.create_pod(team, "train")
     assert refused.value.status == 500
 
-    removed = run_command("uninstall", "--kubeconfig", system.kubeconfig, "--release-pods")
+    removed = run_command(
+        "uninstall", "--yes", "--kubeconfig", system.kubeconfig, "--release-pods"
+    )
     assert removed.returncode == 0, removed.stderr
 
     def created() -> Any:

@@ -1,0 +1,121 @@
+"""A file that is not a whole backup is refused before anything is changed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admission.api import crds
+from admission.app import backups
+from admission.app.backups import BackupError
+from admission.kube import resources
+from admission.kube.store import Store
+from tests.clocks import FakeClock
+from tests.controllers import world
+
+QUEUE = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "ClusterQueue",
+    "metadata": {"name": "gpus"},
+    "spec": {},
+}
+
+
+def mark(**more: Any) -> dict[str, Any]:
+    found = {"format": 1, **more}
+    return {"apiVersion": "v1", "kind": "List", "gpuAdmissionBackup": found, "items": []}
+
+
+def text(*documents: Any) -> str:
+    return "".join(f"{json.dumps(one)}\n" for one in documents)
+
+
+WHOLE = text(mark(), QUEUE, mark(objects=1))
+BROKEN = {
+    "empty": ("", "line 1: is no backup"),
+    "another file": (text(QUEUE), "line 1: is no backup"),
+    "no JSON": ("apiVersion: v1\n", "line 1: was cut off, or is no backup"),
+    "another version": (
+        text(mark(format=2), mark(objects=0)),
+        "Backup.format",
+    ),
+    "without its end": (text(mark(), QUEUE), "was cut off"),
+    "without its first object": (text(mark(), mark(objects=1)), "was cut off"),
+    "cut in a line": (WHOLE[:-20], "line 3: was cut off"),
+    "only its start": (text(mark()), "was cut off"),
+    "another kind": (
+        text(mark(), {**QUEUE, "kind": "Secret", "apiVersion": "v1"}, mark(objects=1)),
+        "line 2: v1 Secret: must be one of Topology, ",
+    ),
+    "another version of a kind": (
+        text(mark(), {**QUEUE, "apiVersion": "kueue.x-k8s.io/v9"}, mark(objects=1)),
+        "line 2: kueue.x-k8s.io/v9 ClusterQueue: must be one of",
+    ),
+    "no name": (
+        text(mark(), {**QUEUE, "metadata": {}}, mark(objects=1)),
+        "line 2: kueue.x-k8s.io/v1beta2 ClusterQueue: metadata.name: must be given",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "says"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_file_that_is_no_whole_backup_is_refused(
+    tmp_path: Path, content: str, says: str
+) -> None:
+    file = tmp_path / "queues.jsonl"
+    file.write_text(content)
+    with pytest.raises(BackupError) as refused:
+        backups.read(file)
+    assert str(refused.value).startswith(f"{file}: ")
+    assert says in str(refused.value)
+
+
+def test_what_was_saved_is_read_again(tmp_path: Path) -> None:
+    store, file = Store(crds=crds.documents()), tmp_path / "queues.jsonl"
+    for document in (
+        world.namespace(),
+        world.cluster_queue(),
+        world.flavor(),
+        world.by_hand("b", ("main", 1, 1)),
+    ):
+        found = resources.of_kind(document["apiVersion"], document["kind"])
+        assert found is not None
+        store.create(found, document, document["metadata"].get("namespace", ""))
+    assert backups.save(store, file, FakeClock()) == 3
+    documents = backups.read(file).documents
+    assert [one["kind"] for one in documents] == ["ResourceFlavor", "ClusterQueue", "Workload"]
+    assert not {"uid", "resourceVersion"} & set(documents[0]["metadata"])
+    other = Store(crds=crds.documents())
+    other.create(resources.NAMESPACES, world.namespace())
+    left: list[Any] = []
+    assert len(list(backups.restore(other, backups.read(file), left.append))) == 3
+    assert left == []
+    for document in documents:
+        found = resources.of_kind(document["apiVersion"], document["kind"])
+        assert found is not None
+        metadata = document["metadata"]
+        made = other.get(found, metadata["name"], metadata.get("namespace", ""))
+        assert made["spec"] == document["spec"]
+
+
+def test_a_running_controller_is_not_disturbed() -> None:
+    store, clock = Store(), FakeClock()
+    spec = {
+        "holderIdentity": "host_1",
+        "leaseDurationSeconds": 15,
+        "renewTime": clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+    }
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "gpu-admission", "namespace": "sys"},
+        "spec": spec,
+    }
+    store.create(resources.NAMESPACES, world.namespace("sys"))
+    store.create(resources.LEASES, lease, "sys")
+    with pytest.raises(BackupError, match="a controller is running"):
+        backups.refuse_running(store, "sys", clock)
+    clock.advance(16)
+    backups.refuse_running(store, "sys", clock)
+    backups.refuse_running(store, "elsewhere", clock)
