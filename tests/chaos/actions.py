@@ -22,6 +22,8 @@ from tests.controlplane.rest import Json, Rest
 from tests.integration.installed import KUEUE
 
 YEARS: Final = 10 * 365 * 24 * 3600
+_CALM_SHARE: Final = 0.2
+"""Share of a storm at its beginning in which nothing is taken away."""
 GRACE: Final = (0, 1, 3, 8, YEARS)
 """Seconds of grace with which pods are deleted."""
 _QUEUES: Final = tuple(team.name for team in TEAMS)
@@ -101,10 +103,12 @@ class Kind:
     Attributes:
         act: does it once.
         per_minute: how often.
+        is_fault: it takes nodes, programs or kinds away; a storm begins without.
     """
 
     act: Action
     per_minute: float
+    is_fault: bool = False
 
 
 # ----------------------------------------------------------------------------------- pods, Jobs
@@ -457,19 +461,19 @@ KINDS: Final[dict[str, Kind]] = {
     "label": Kind(label, 10),
     "patch-job": Kind(patch_job, 10),
     "quota": Kind(quota, 3),
-    "lose-node": Kind(lose_node, 1),
-    "silence-node": Kind(silence_node, 1),
-    "condemn-node": Kind(condemn_node, 1),
-    "kill-controller": Kind(kill_controller, 1.5),
-    "freeze-controller": Kind(freeze_controller, 1.5),
-    "kill-webhook": Kind(kill_webhook, 1),
-    "freeze-webhook": Kind(freeze_webhook, 0.7),
-    "kill-apiserver": Kind(kill_apiserver, 0.5),
-    "freeze-apiserver": Kind(freeze_apiserver, 0.7),
-    "kill-etcd": Kind(kill_etcd, 0.5),
-    "freeze-etcd": Kind(freeze_etcd, 0.7),
-    "drop-kind": Kind(drop_kind, 0.4),
-    "restore-etcd": Kind(restore_etcd, 0.4),
+    "lose-node": Kind(lose_node, 1, is_fault=True),
+    "silence-node": Kind(silence_node, 1, is_fault=True),
+    "condemn-node": Kind(condemn_node, 1, is_fault=True),
+    "kill-controller": Kind(kill_controller, 1.5, is_fault=True),
+    "freeze-controller": Kind(freeze_controller, 1.5, is_fault=True),
+    "kill-webhook": Kind(kill_webhook, 1, is_fault=True),
+    "freeze-webhook": Kind(freeze_webhook, 0.7, is_fault=True),
+    "kill-apiserver": Kind(kill_apiserver, 0.5, is_fault=True),
+    "freeze-apiserver": Kind(freeze_apiserver, 0.7, is_fault=True),
+    "kill-etcd": Kind(kill_etcd, 0.5, is_fault=True),
+    "freeze-etcd": Kind(freeze_etcd, 0.7, is_fault=True),
+    "drop-kind": Kind(drop_kind, 0.4, is_fault=True),
+    "restore-etcd": Kind(restore_etcd, 0.4, is_fault=True),
 }
 
 
@@ -500,9 +504,10 @@ def plan(seed: int, seconds: float, kinds: Collection[str]) -> Iterator[Planned]
 
 def _planned(seed: int, seconds: float, kind: str) -> Iterator[Planned]:
     times, rng = random.Random(f"{seed}/{kind}/times"), random.Random(f"{seed}/{kind}")
-    period = min(60 / KINDS[kind].per_minute, seconds * 0.7)
+    begin = seconds * _CALM_SHARE if KINDS[kind].is_fault else 0.0
+    period = min(60 / KINDS[kind].per_minute, (seconds - begin) * 0.9)
     for place in itertools.count():
-        yield Planned((place + times.random()) * period, kind, rng)
+        yield Planned(begin + (place + times.random()) * period, kind, rng)
 
 
 def _late(refs: list[Ref], rng: random.Random) -> Ref | None:

@@ -150,7 +150,8 @@ class Checker:
         lost_node_seconds: how long a node must have been not ready.
         violations: what was found so far.
         stopped: running pods whose deletion began, and running Jobs that were suspended, while no
-            Workload of theirs was evicted: a text by uid.
+            Workload of theirs was evicted: a text by the uid of a pod, and by uid and
+            resourceVersion of a suspended Job (``uid@version``).
         raises: releases that were judged.
     """
 
@@ -349,7 +350,7 @@ class Checker:
             # Whoever lets it run other pods than were admitted has it stopped.
             is_changed = found.parallelism != before.entitled
             if running and uid not in self._evicted and not is_changed:
-                self.stopped[uid] = (
+                self.stopped[f"{uid}@{event.object['metadata']['resourceVersion']}"] = (
                     f"Job {'/'.join(found.ref)} was suspended with {len(running)} pods running "
                     f"(second {event.at:.1f})"
                 )
@@ -484,7 +485,11 @@ class Checker:
         for pod in self._pods.values():
             cohort = self._cohort_of(pod.ref[0])
             is_over = pod.is_gone or pod.ends_by is not None or pod.has_ended
-            if pod.is_released or is_over or not cohort:
+            claims_exist = all(
+                pod.templates.get(entry) or (pod.ref[0], claim) in self._devices
+                for entry, claim in pod.claims
+            )
+            if pod.is_released or is_over or not cohort or not claims_exist:
                 continue
             need = self._cost([*self._holders(cohort), pod]) - self.held(cohort)
             if need <= free[cohort]:

@@ -52,6 +52,8 @@ _CALM_AFTER_SECONDS: Final = 3.0
 """How long after a fault the clock of the windows stands still at least: programs connect."""
 _MOMENT_SECONDS: Final = 5.0
 """What is wrong for less is on its way."""
+_HEAL_SECONDS: Final = 90.0
+"""How long servers may take until every watch is connected."""
 _KIND_SECONDS: Final = 30.0
 """How long the deletion of the kind Workload may take after everything is healed."""
 _AUDIT: Final = {
@@ -299,7 +301,7 @@ class Storm:
 
     def _calm_down(self) -> None:
         """Let the clock of the windows go on, once the API server tells us everything."""
-        if self._feed.is_synced:
+        if not self._feed.behind:
             self._calm.go_on()
         else:
             self._push(self._now + 0.5, self._calm_down)
@@ -348,6 +350,8 @@ class Storm:
         self._has_snapshot = False
         self._started += self._steady() - began  # the plan waits meanwhile
         self._fault("restore", "etcd")
+        # The snapshot may hold a kind Workload that is being deleted.
+        self.send("restore-etcd", "apply the kind Workload", self._site.apply_workload_kind)
 
     def drop_kind(self, seconds: float) -> None:
         """Delete the kind Workload, and create it after some seconds."""
@@ -370,7 +374,7 @@ class Storm:
         """Rage, heal, settle and empty; return what was found."""
         self._feed.start()
         try:
-            self._await(lambda: self._feed.is_synced, 30, "all watches connected")
+            self._await(lambda: not self._feed.behind, 30, "all watches connected")
             self._started = self._steady()
             self._rage()
             self._heal()
@@ -380,6 +384,7 @@ class Storm:
         finally:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._feed.stop()
+        self.report.faults += self._feed.faults
         self._judge(everything=True)
         self.report.violations = [one.text() for one in self._checker.violations]
         self.report.raises = self._checker.raises
@@ -400,7 +405,7 @@ class Storm:
         upcoming = actions.plan(self._options.seed, self._options.seconds, self._options.kinds)
         following = next(upcoming)
         while (now := self._seconds()) < self._options.seconds:
-            while min(following.at, self._due[0].at if self._due else now) <= now:
+            while min([following.at, *(due.at for due in self._due[:1])]) <= now:
                 if self._due and self._due[0].at <= following.at:
                     due = heapq.heappop(self._due)
                     self._now = due.at
@@ -440,6 +445,8 @@ class Storm:
         with self._lock:
             count = sum(sum(one.values()) for one in self._results.values())
         down = f", down: {', '.join(self._down)}" if self._down else ""
+        if behind := self._feed.behind:
+            down += f", not watched: {', '.join(behind)}"
         self._tell(
             f"{when}: {count} actions, {self._checker.raises} releases judged, "
             f"{len(self._checker.violations)} violations, held: {held}{down}"
@@ -447,21 +454,23 @@ class Storm:
 
     def _heal(self) -> None:
         """Do at once what would have been healed later."""
-        while self._due:
+        deadline = self._steady() + _HEAL_SECONDS
+        while self._due and self._steady() < deadline:
             due = heapq.heappop(self._due)
             self._now = due.at
             due.run()
             self._tick()
-        for name in (WEBHOOK, *CONTROLLERS):
-            self._await(
-                partial(self._site.is_ready_program, name),
-                90,
-                f"{name} ready, see {self._site.cluster.logs[name]}",
-            )
+        if behind := self._feed.behind:
+            self.report.faults.append(f"heal: not watched: {', '.join(behind)}")
         try:
             self._site.apply_workload_kind(within_seconds=_KIND_SECONDS)
         except TimeoutError as late:
             self.report.stuck.append(str(late))
+        for name in (WEBHOOK, *CONTROLLERS):
+            try:
+                self._await(partial(self._site.is_ready_program, name), 90, f"{name} ready")
+            except TimeoutError as late:
+                self.report.stuck.append(str(late))
         self._fault("heal", "everything")
 
     def _settle(self) -> None:
@@ -486,7 +495,11 @@ class Storm:
                     self.admin.patch(f"{path}/status", {"status": {"phase": "Failed"}})
 
     def _empty(self) -> None:
-        """Delete all Jobs and pods; nothing is charged and no Workload is left then."""
+        """Delete all Jobs and pods; then nothing is charged, and no Workload waits or runs.
+
+        A Workload that has finished may stay: the garbage collector takes the owner off that of a
+        Job which was deleted without its pods.
+        """
         for team in site.TEAMS:
             jobs = f"/apis/batch/v1/namespaces/{team.name}/jobs?propagationPolicy=Background"
             self.admin.delete(jobs)
@@ -495,7 +508,9 @@ class Storm:
         def left() -> dict[str, str]:
             found = self.admin.get(f"{KUEUE}/workloads")["items"]
             return {
-                one["metadata"]["uid"]: f"Workload {'/'.join(_ref(one))} is left" for one in found
+                one["metadata"]["uid"]: f"Workload {'/'.join(_ref(one))} is left"
+                for one in found
+                if one["metadata"].get("ownerReferences") or not _is_finished(one)
             }
 
         self._await_quiet({"leaked": lambda: self._checker.leaked() | left()}, "empty")
@@ -515,7 +530,7 @@ class Storm:
             }
             since = {key: since.get(key, now) for key in wrong}
             lasting = [key for key, start in since.items() if now - start >= _MOMENT_SECONDS]
-            if now - began >= 2 * _MOMENT_SECONDS and not lasting and self._feed.is_synced:
+            if now - began >= 2 * _MOMENT_SECONDS and not lasting and not self._feed.behind:
                 return
             if now > told + _PROGRESS_SECONDS:
                 told = now
@@ -544,8 +559,16 @@ def _ref(document: Json) -> tuple[str, str]:
     return document["metadata"].get("namespace", ""), document["metadata"]["name"]
 
 
+def _is_finished(workload: Json) -> bool:
+    conditions = workload.get("status", {}).get("conditions") or ()
+    return any(one["type"] == "Finished" and one["status"] == "True" for one in conditions)
+
+
 def _stopped_by_us(audit: Path) -> Iterator[str]:
-    """Yield the uids of the pods that the controller deleted, and of the Jobs it suspended."""
+    """Yield the pods that the controller deleted and the Jobs that it suspended.
+
+    They are named as in `Checker.stopped`.
+    """
     for line in audit.read_text().splitlines():
         with suppress(ValueError):  # the last line may be half written
             event = json.loads(line)
@@ -556,8 +579,9 @@ def _stopped_by_us(audit: Path) -> Iterator[str]:
                 yield answer.get("metadata", {}).get("uid", "")
             elif event["objectRef"]["resource"] == "jobs":
                 asked = (event.get("requestObject") or {}).get("spec") or {}
-                if asked.get("suspend"):
-                    yield answer.get("metadata", {}).get("uid", "")
+                if asked.get("suspend") and answer.get("kind") == "Job":
+                    metadata = answer["metadata"]
+                    yield f"{metadata['uid']}@{metadata['resourceVersion']}"
 
 
 def rage(options: Options, folder: Path, tell: Callable[[str], None]) -> Report:

@@ -383,7 +383,7 @@ def test_running_pods_that_are_stopped_without_a_decision_are_found(
     assert len(world.checker.stopped) == count
 
 
-@pytest.mark.parametrize(("parallelism", "found"), [(1, ["job"]), (2, [])])
+@pytest.mark.parametrize(("parallelism", "found"), [(1, ["job@7"]), (2, [])])
 def test_a_running_job_that_is_suspended_without_a_decision_is_found(
     parallelism: int, found: list[str]
 ) -> None:
@@ -412,6 +412,8 @@ def test_what_waits_though_there_is_room_is_found() -> None:
     world.run("first", 2)
     world.pod("large", 2, gated=True, type_="ADDED")
     world.pod("ended", 1, gated=True, phase="Failed")
+    entries = [{"name": "gpu", "resourceClaimName": "nowhere"}]
+    world.pod("unknown", 0, gated=True, resourceClaims=entries)
     assert world.checker.stuck() == {}
     world.pod("small", 1, gated=True, type_="ADDED")
 

@@ -119,10 +119,15 @@ class Feed:
             watch.break_off()
 
     @property
-    def is_synced(self) -> bool:
-        """Whether every watch is connected."""
+    def behind(self) -> list[str]:
+        """The kinds whose watch is not connected."""
         with self._lock:
-            return all(watch.is_synced for watch in self._watches)
+            return [watch.kind for watch in self._watches if not watch.is_synced]
+
+    @property
+    def faults(self) -> list[str]:
+        """Bugs in watches, each of which ended one."""
+        return [watch.fault for watch in self._watches if watch.fault]
 
     def take(self, *, everything: bool = False) -> list[Event]:
         """Return the next events in order, each once.
@@ -211,21 +216,21 @@ class _Watch:
 
     def __init__(self, feed: Feed, kind: str, path: str) -> None:
         self._feed = feed
-        self._kind = kind
+        self.kind = kind
         self._path = path
         self._known: dict[str, Json] = {}
         self._listed_in = -1
         self._version = ""
-        self._connection: HTTPSConnection | None = None
+        self._socket: socket.socket | None = None
         self.is_synced = False
+        self.fault = ""
         self.thread = threading.Thread(target=self._run, name=f"watch-{kind}", daemon=True)
 
     def break_off(self) -> None:
         """End what is being read."""
-        connection = self._connection
-        if connection is not None and connection.sock is not None:
+        if (found := self._socket) is not None:
             with suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
+                found.shutdown(socket.SHUT_RDWR)
 
     def _run(self) -> None:
         while (epoch := self._feed.wait_running()) is not None:
@@ -237,46 +242,52 @@ class _Watch:
                 self._version = ""
                 self._feed.synced(self, is_synced=False)
                 self._feed.rest()
+            except Exception as bug:
+                self.fault = f"watch of {self.kind}: {bug!r}"
+                self._feed.synced(self, is_synced=False)
+                raise
 
     @contextmanager
     def _asked(self, query: str) -> Iterator[HTTPResponse]:
         """Ask within a connection of its own, which `break_off` can end."""
-        connection = self._connection = self._feed.connect()
+        connection = self._feed.connect()
         try:
+            connection.connect()
+            self._socket = connection.sock  # an answer takes it away from the connection
             connection.request("GET", f"{self._path}{query}", headers=self._feed.headers)
             yield connection.getresponse()
         finally:
-            self._connection = None
+            self._socket = None
             connection.close()
 
     def _list(self, epoch: int) -> None:
         with self._asked("") as answer:
-            body = json.loads(answer.read())
-        if answer.status == HTTPStatus.NOT_FOUND:
-            items: list[Json] = []  # the kind is not served: nothing of it is left
-        elif answer.status != HTTPStatus.OK:
+            content = answer.read()
+        is_served = answer.status != HTTPStatus.NOT_FOUND
+        if is_served and answer.status != HTTPStatus.OK:
             raise ConnectionError(f"{self._path}: {answer.status}")
-        else:
-            items = body["items"]
+        # Of a kind that is not served nothing is left.
+        body = json.loads(content) if is_served else {"items": []}
+        items: list[Json] = body["items"]
         if not self._feed.is_current(epoch):
             raise ConnectionError("interrupted")
         known, self._known = self._known, {one["metadata"]["uid"]: one for one in items}
         if epoch != self._listed_in:
-            self._feed.tell(self._kind, "RESET", {}, epoch, 0)
+            self._feed.tell(self.kind, "RESET", {}, epoch, 0)
             for one in items:
-                self._feed.tell(self._kind, "LISTED", one, epoch)
+                self._feed.tell(self.kind, "LISTED", one, epoch)
         else:
             for uid, one in known.items():
                 if uid not in self._known:
-                    self._feed.tell(self._kind, "DELETED", one, epoch)
+                    self._feed.tell(self.kind, "DELETED", one, epoch)
             for uid, one in self._known.items():
                 version = one["metadata"]["resourceVersion"]
                 if uid not in known:
-                    self._feed.tell(self._kind, "ADDED", one, epoch)
+                    self._feed.tell(self.kind, "ADDED", one, epoch)
                 elif known[uid]["metadata"]["resourceVersion"] != version:
-                    self._feed.tell(self._kind, "MODIFIED", one, epoch)
+                    self._feed.tell(self.kind, "MODIFIED", one, epoch)
         self._listed_in = epoch
-        if answer.status == HTTPStatus.NOT_FOUND:
+        if not is_served:
             self._feed.synced(self, is_synced=True)
             self._feed.rest()
             self._version = ""
@@ -307,4 +318,4 @@ class _Watch:
                     self._known.pop(uid, None)
                 else:
                     self._known[uid] = found
-                self._feed.tell(self._kind, event["type"], found, epoch)
+                self._feed.tell(self.kind, event["type"], found, epoch)
