@@ -1,7 +1,7 @@
 """Settings: what can be chosen, with its default, parsed and validated once, then frozen."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -78,7 +78,7 @@ class NamespaceMode(_Frozen):
         enforce: whether GPU pods and Jobs without a queue are refused.
     """
 
-    bypass: Literal["deny", "deny-strict", "warn", "audit"] = namespaces.WARN
+    bypass: namespaces.BypassChoice = namespaces.WARN
     enforce: bool = False
 
 
@@ -102,7 +102,8 @@ class GpuSettings(_Frozen):
         excluded_namespaces: namespaces whose pods and Jobs are never ours.
         namespace_requirements: what the labels of the others satisfy; see `managed_namespaces`.
         queue_required: whether GPU pods and Jobs without a queue are held until they have one.
-        modes: what holds in namespaces whose labels say nothing else.
+        modes: what holds in namespaces whose labels say nothing else; None where nobody has
+            chosen, see `effective_modes`.
         toleration_key: taint key that GPU pods tolerate with operator Exists; empty = inject none.
         products: GPUs that replace those of the shipped table or are added, in its form.
         health: which GPUs count.
@@ -112,18 +113,26 @@ class GpuSettings(_Frozen):
     excluded_namespaces: tuple[str, ...] = DEFAULT_EXCLUDED_NAMESPACES
     namespace_requirements: tuple[Requirement, ...] = ()
     queue_required: bool = False
-    modes: ModeSettings = ModeSettings()
+    modes: ModeSettings | None = None
     toleration_key: str = names.GPU_TAINT_KEY
     products: tuple[Mapping[str, Any], ...] = ()
     health: HealthSettings = HealthSettings()
 
     @property
+    def effective_modes(self) -> ModeSettings:
+        """What holds in namespaces: warnings, where nobody has chosen."""
+        return self.modes or ModeSettings()
+
+    @property
     def managed_namespaces(self) -> ManagedNamespaces:
         """The namespaces in which pods and Jobs are managed."""
+        modes = self.effective_modes
         return ManagedNamespaces(
             excluded=frozenset(self.excluded_namespaces),
             requirements=self.namespace_requirements,
             queue_required=self.queue_required,
+            enforced_with_queue=modes.with_queue.enforce,
+            enforced_without_queue=modes.without_queue.enforce,
         )
 
 

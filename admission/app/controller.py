@@ -15,6 +15,7 @@ from admission.app.coresource import CoreSource
 from admission.app.leading import Leadership
 from admission.app.metrics_access import MetricsAccess
 from admission.app.pages import PageServer, Wsgi
+from admission.app.queuemarks import QueueMarks
 from admission.app.watches import Watches
 from admission.base import metrics
 from admission.base.clock import Clock
@@ -67,6 +68,7 @@ class _View:
         watches: tell it what there is.
         lister: tells it what pods of others hold.
         auditor: compares what it counts with what there is.
+        marks: labels namespaces that have a LocalQueue.
         writers: send what it asks for.
         sender: sends for the writers.
         ending: set when all of it is over.
@@ -76,6 +78,7 @@ class _View:
     watches: Watches
     lister: Lister
     auditor: Auditor
+    marks: QueueMarks
     writers: WriterPool
     sender: Sender
     ending: threading.Event
@@ -152,7 +155,12 @@ class Controller:
         def may_write() -> bool:
             return self._leadership.may_write() and watches.is_certain()
 
-        watches = Watches(self._api, put, self._clock, lambda: put(_Reverted()))
+        def see(message: Message) -> None:
+            marks.see(message)
+            put(message)
+
+        marks = QueueMarks(self._api, may_write)
+        watches = Watches(self._api, see, self._clock, lambda: put(_Reverted()))
         sender = Sender(self._api, self._clock, ending, may_write)
         writers = WriterPool(sender, put, threads=settings.controller.writers)
         decides = Core(
@@ -182,7 +190,7 @@ class Controller:
             interval_seconds=settings.controller.audit_interval_seconds,
             release_on_deletion=settings.controller.release_on_deletion,
         )
-        return _View(decides, watches, lister, auditor, writers, sender, ending)
+        return _View(decides, watches, lister, auditor, marks, writers, sender, ending)
 
     def _begin_view(self) -> None:
         """Begins to list and follow, on the thread of the core or before it is started."""
@@ -194,6 +202,7 @@ class Controller:
         view.lister.start()
         if self._leads:
             view.auditor.start()
+        view.marks.start()
 
     def _change_view(self, why: str) -> None:
         """Drops all that is known and all that is about to be written, and lists anew."""
@@ -206,6 +215,7 @@ class Controller:
             old.watches.stop()
             old.lister.stop()
             old.auditor.stop()
+            old.marks.stop()
             # Whoever leads next must outwait what was sent and is not answered.
             self._unknown_at = self._clock.monotonic()
             metrics.forget_objects()
@@ -291,6 +301,7 @@ class Controller:
             view.watches.stop()
             view.lister.stop()
             view.auditor.stop()
+            view.marks.stop()
         self._inbox.put(None)
         self._thread.join(_STOP_SECONDS)
         has_ended = view.writers.stop(_STOP_SECONDS)

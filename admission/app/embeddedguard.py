@@ -37,7 +37,7 @@ def reviewer(api: Api, settings: Settings) -> Reviewer:
         labels = _labels(api, request["namespace"])
         if namespaces.leave_out(request["namespace"], labels):
             return {"response": _response(request["uid"], AUDIT, [], [])}
-        choice = _choice(labels, settings.gpu.modes)
+        choice = _choice(labels, settings.gpu.effective_modes)
         found = bypass.of_pod(request["object"], managed)
         sure = [one for one in found if _is_refused(one, choice)]
         noticed = [one for one in found if one not in sure and _is_noticed(one)]

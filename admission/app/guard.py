@@ -17,6 +17,7 @@ What a container loads with ``envFrom`` stands in no pod. So the key is refused 
 written: in ConfigMaps and Secrets.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +37,7 @@ from admission.base.namespaces import (
 )
 from admission.gpu import bypass, resources
 from admission.owners import integrations
-from admission.settings import ModeSettings, Settings
+from admission.settings import ModeSettings, NamespaceMode, Settings
 from admission.webhook import configuration
 from admission.webhook.configuration import MOST, quote
 
@@ -49,6 +50,7 @@ STRICT_DEBUG_POLICY: Final = "gpu-admission-bypass-strict-debug"
 NOTICE_POLICY: Final = "gpu-admission-bypass-notice"
 SOURCES_POLICY: Final = "gpu-admission-bypass-sources"
 CLAIMS_POLICY: Final = "gpu-admission-claims"
+ENFORCE_POLICY: Final = "gpu-admission-enforce"
 LABELS_POLICY: Final = "gpu-admission-bypass-labels"
 
 LABEL_VALUES: Final[Mapping[str, Sequence[str]]] = {
@@ -63,8 +65,13 @@ _DEBUGGING: Final = ("ephemeralContainers",)
 _GATES: Final = "spec.schedulingGates"
 _CLAIM_TEXT: Final = (
     "spec.resourceClaims: the pod must be held until it is known whether its claims are for GPUs,"
-    f" because the namespace has the label {names.ENFORCE_LABEL}=true, and gpu-admission did not"
-    " answer: create the pod again in a minute"
+    " because the namespace enforces queues, and gpu-admission did not answer: create the pod"
+    " again in a minute"
+)
+_ENFORCE_TEXT: Final = (
+    "spec.schedulingGates: the namespace enforces queues, so a pod that asks for GPUs is held"
+    f" until it is admitted. Let the label {names.QUEUE_LABEL} name a LocalQueue and name no node;"
+    " where it was so, gpu-admission did not answer: create the pod again in a minute"
 )
 _ALL_VARIABLES: Final = f"{', '.join(bypass.VARIABLES[:-1])} and {bypass.VARIABLES[-1]}"
 _OF_CONTAINER: Final = ("env", "envFrom", "volumeMounts", "resources.limits", "resources.requests")
@@ -151,14 +158,31 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
             [_not_by_node()], variables=[_many_of_new_pod()], tells_many=False,
         ),
     )  # fmt: skip
-    namespaces, modes = settings.gpu.managed_namespaces, settings.gpu.modes
+    namespaces, modes = settings.gpu.managed_namespaces, settings.gpu.effective_modes
     about_pods = [one for policy in policies for one in policy.documents(namespaces, modes)]
     return [
         *about_pods,
         *_about_sources(namespaces, modes),
-        *_about_claims(namespaces),
+        *_about_queues(cel, namespaces, modes),
         *_about_labels(),
     ]
+
+
+def leftovers(settings: Settings) -> list[Document]:
+    """Return the bindings that installations with other modes have, enough to delete them."""
+    wanted = {one["metadata"]["name"] for one in documents(settings)}
+    found = {}
+    for one, other in itertools.permutations(BYPASS_CHOICES, 2):
+        modes = ModeSettings(
+            with_queue=NamespaceMode(bypass=one, enforce=True),
+            without_queue=NamespaceMode(bypass=other),
+        )
+        swapped = ModeSettings(with_queue=modes.without_queue, without_queue=modes.with_queue)
+        for chosen_modes in (modes, swapped):
+            gpu = settings.gpu.model_copy(update={"modes": chosen_modes})
+            for document in documents(settings.model_copy(update={"gpu": gpu})):
+                found[document["metadata"]["name"]] = document
+    return [found[name] for name in sorted(found.keys() - wanted)]
 
 
 # -------------------------------------------------------------------------------------- rules
@@ -238,6 +262,19 @@ class _Cel:
         requests = _exists(f"{amounts}.requests", "r", self._counts("requests"))
         claims = f"(has({amounts}.claims) && size({amounts}.claims) > 0)"
         return f"(has({amounts}) && ({limits} || {requests} || {claims}))"
+
+    def asks_by_name(self) -> str:
+        """The new pod asks for GPUs by name, or for more than is looked through."""
+        amounts = " || ".join(
+            f"(has(c.resources.{kind}) && (size(c.resources.{kind}) > {MOST}"
+            f" || c.resources.{kind}.exists(r, {self._counts(kind)})))"
+            for kind in ("limits", "requests")
+        )
+        asks = f"has(c.resources) && ({amounts})"
+        lists = (f"object.spec.{member}" for member in _RUNNING)
+        return " || ".join(
+            f"(has({one}) && (size({one}) > {MOST} || {one}.exists(c, {asks})))" for one in lists
+        )
 
     def _counts(self, kind: str) -> str:
         return f"({self.managed} && string(c.resources.{kind}[r]) != '0')"
@@ -603,26 +640,50 @@ def _about_sources(namespaces: ManagedNamespaces, modes: ModeSettings) -> Iterab
     yield from _bindings(SOURCES_POLICY, _SURE, modes)
 
 
-def _about_claims(namespaces: ManagedNamespaces) -> Iterable[Document]:
-    """The policy on pods that ask by claim, in namespaces that enforce queues.
+def _about_queues(
+    cel: _Cel, namespaces: ManagedNamespaces, modes: ModeSettings
+) -> Iterable[Document]:
+    """The policies on pods that ask for GPUs in namespaces that enforce queues.
 
-    The webhook gives such a pod a gate. One without was created while the webhook did not answer.
+    The webhook refuses such a pod, or gives it a gate. One without was created while the webhook
+    did not answer, or while it knew nothing of the mode.
     """
     gated = f"has(object.{_GATES}) && size(object.{_GATES}) <= {MOST} && {_gated('object')}"
-    yield admission_policies.policy(
-        CLAIMS_POLICY,
-        [admission_policies.rule("", ["pods"], ["CREATE"])],
-        [{"expression": gated, "message": _CLAIM_TEXT, "reason": "Forbidden"}],
-        namespaces=namespaces,
-        conditions=[
-            _not_by_node(),
-            {"name": "asks-by-claim", "expression": configuration.asks_by_claim("object")},
-            {"name": "names-no-node", "expression": "!has(object.spec.nodeName)"},
-            {"name": "not-of-an-admitted-job", "expression": _is_not_of_admitted_owner()},
-        ],
-    )
-    enforced = {"matchLabels": {names.ENFORCE_LABEL: "true"}}
-    yield admission_policies.binding(CLAIMS_POLICY, ["Deny", "Audit"], selector=enforced)
+    not_of_owner = {"name": "not-of-an-admitted-job", "expression": _is_not_of_admitted_owner()}
+    for name, text, conditions in (
+        (
+            CLAIMS_POLICY,
+            _CLAIM_TEXT,
+            [
+                {"name": "asks-by-claim", "expression": configuration.asks_by_claim("object")},
+                {"name": "names-no-node", "expression": "!has(object.spec.nodeName)"},
+            ],
+        ),
+        (
+            ENFORCE_POLICY,
+            _ENFORCE_TEXT,
+            [{"name": "asks-by-name", "expression": cel.asks_by_name()}],
+        ),
+    ):
+        yield admission_policies.policy(
+            name,
+            [admission_policies.rule("", ["pods"], ["CREATE"])],
+            [{"expression": gated, "message": text, "reason": "Forbidden"}],
+            namespaces=namespaces,
+            conditions=[_not_by_node(), *conditions, not_of_owner],
+        )
+        for where, expressions in chosen(
+            names.ENFORCE_LABEL,
+            ["true"],
+            with_queue=modes.with_queue.enforce,
+            without_queue=modes.without_queue.enforce,
+        ):
+            yield admission_policies.binding(
+                name,
+                ["Deny", "Audit"],
+                choice=where.removeprefix("-"),
+                selector={"matchExpressions": expressions},
+            )
 
 
 def _is_not_of_admitted_owner() -> str:

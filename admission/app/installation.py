@@ -176,6 +176,7 @@ def uninstall(
     place = manifests.service_reference(settings)
     yield from apply.delete_all(api, _api_services(settings))
     yield from apply.delete_all(api, manifests.webhook_configurations(place, settings))
+    yield from _taken_away(api, guard.leftovers(settings))
     yield from apply.delete_all(api, reversed(guard.documents(settings)))
     yield from apply.delete_all(api, reversed(protection.documents(settings)))
     yield from apply.delete_all(api, reversed(warnpolicies.documents(settings)))
@@ -196,6 +197,7 @@ def uninstall(
     else:
         yield from apply.delete_all(api, reversed(crds.documents()))
         _await_no_crds(api, clock, wait)
+    _unmark(api)
     yield from apply.delete_all(api, [manifests.namespace(settings)])
 
 
@@ -280,11 +282,13 @@ def _processes(settings: Settings, image: str) -> list[Document]:
 
 def _guard(api: Api, plan: Plan, settings: Settings) -> Iterator[Applied]:
     """The policies, or their removal; a controller outside the cluster is the installing user."""
+    leftovers = guard.leftovers(settings)
     if plan.bypass_guard:
         users = [_own_name(api)] if plan.webhook_url else []
         yield from apply.apply_all(api, guard.documents(settings, users))
+        yield from _taken_away(api, leftovers)
         return
-    yield from _taken_away(api, reversed(guard.documents(settings)))
+    yield from _taken_away(api, [*leftovers, *reversed(guard.documents(settings))])
 
 
 def _visibility(
@@ -379,6 +383,13 @@ def _is_established(crd: Document | None) -> bool:
     # A fresh CRD has ``conditions: null``.
     conditions = ((crd or {}).get("status") or {}).get("conditions") or []
     return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+
+def _unmark(api: Api) -> None:
+    """Take off the label of namespaces that had a LocalQueue."""
+    without = patches.merge({"metadata": {"labels": {names.HAS_QUEUE_LABEL: None}}})
+    for namespace in _all(api, resources.NAMESPACES, names.HAS_QUEUE_LABEL):
+        api.patch(resources.NAMESPACES, namespace["metadata"]["name"], without)
 
 
 def _remove_finalizers(api: Api, resource: Resource) -> None:

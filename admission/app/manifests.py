@@ -16,6 +16,7 @@ from admission.api import crds
 from admission.app import (
     configuration,
     guard,
+    modes,
     protection,
     rbac,
     scope,
@@ -269,12 +270,16 @@ def webhook_configurations(client_config: Mapping[str, Any], settings: Settings)
         settings: the managed resources and namespaces.
     """
     account = f"system:serviceaccount:{settings.namespace}:{rbac.CONTROLLER_ACCOUNT}"
-    return webhook_configuration.documents(
+    mutating, *others = webhook_configuration.documents(
         client_config=client_config,
         managed_resources=settings.gpu.managed_resources,
         namespaces=settings.gpu.managed_namespaces,
         service_account=account,
     )
+    mutating["metadata"]["annotations"] = {
+        names.MODES: modes.to_text(settings.gpu.effective_modes)
+    }
+    return [mutating, *others]
 
 
 def conversion(client_config: Mapping[str, Any]) -> crds.ConversionConfig:

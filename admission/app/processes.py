@@ -15,8 +15,9 @@ from admission.settings import Settings
 from certs.files import CertificateFiles
 
 _CHECK_SECONDS: Final = 1.0
-_OTHER_CONNECTIONS: Final = 6
-"""Lease and its watch, lists of others' pods, who asks for pending workloads, certificates."""
+_OTHER_CONNECTIONS: Final = 7
+"""Lease and its watch, lists of others' pods, who asks for pending workloads, certificates, labels
+of namespaces."""
 
 
 def run_controller(

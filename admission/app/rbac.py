@@ -58,7 +58,9 @@ def _on_owners(held: HeldKind) -> tuple[_Rule, ...]:
 
 # "get" where a write that met a conflict reads the object, else objects are only followed.
 _CONTROLLER_RULES: Final = (
-    _Rule("", ("limitranges", "namespaces", "nodes"), _FOLLOW),
+    _Rule("", ("limitranges", "nodes"), _FOLLOW),
+    # A policy lets it change one label only, see `admission.app.scope`.
+    _Rule("", ("namespaces",), (*_FOLLOW, "patch")),
     _Rule("node.k8s.io", ("runtimeclasses",), _FOLLOW),
     _Rule("scheduling.koordinator.sh", ("devices",), _FOLLOW),
     _Rule(

@@ -1,7 +1,7 @@
 """What the controller may not do although its role lets it: roles know no fields.
 
-The controller patches pods, Jobs, the kinds that it holds by a finalizer, and the caBundle of what
-leads API servers to us. Policies in the API
+The controller patches pods, Jobs, a label of namespaces, the kinds that it holds by a finalizer,
+and the caBundle of what leads API servers to us. Policies in the API
 server limit each of these writes to the fields that the controller's code changes, and keep it out
 of the excluded namespaces. See docs/adr/0083-the-controllers-account-changes-few-fields.md.
 
@@ -73,6 +73,7 @@ def documents(settings: Settings) -> list[dict[str, Any]]:
             _queues(),
             *_pods(unmanaged),
             *_jobs(unmanaged),
+            _namespaces(),
             *(_bundles() if settings.certificates.rotate else ()),
         )
         for document in _documents(policy, account)
@@ -220,6 +221,31 @@ def _jobs(unmanaged: Iterable[str]) -> Iterable[_Policy]:
                 expression=f"has({labels}) && {quote(names.QUEUE_LABEL)} in {labels}",
                 message=f"the controller may delete Jobs with the label {names.QUEUE_LABEL} only",
             ),
+        ],
+    )
+
+
+def _namespaces() -> _Policy:
+    """The controller says of a namespace whether it has a LocalQueue."""
+    new, old = "object.metadata.labels", "oldObject.metadata.labels"
+
+    def kept(one: str, other: str) -> str:
+        same = f"(has({other}) && k in {other} && {other}[k] == {one}[k])"
+        every = f"{one}.all(k, k == {quote(names.HAS_QUEUE_LABEL)} || {same})"
+        return f"(!has({one}) || (size({one}) <= {MOST} && {every}))"
+
+    return _Policy(
+        suffix="-namespaces",
+        group="",
+        resources=[resources.NAMESPACES.plural],
+        scope="Cluster",
+        checks=[
+            _Check(
+                expression=f"{_same('spec')} && {_same_but('metadata', ('labels', *_MAINTAINED))} "
+                f"&& {kept(old, new)} && {kept(new, old)}",
+                message=f"the controller may change the label {names.HAS_QUEUE_LABEL} of a "
+                "namespace, and nothing else of it",
+            )
         ],
     )
 

@@ -124,6 +124,7 @@ CAPACITY_GUARD_ENFORCE: Final = "Enforce"
 CAPACITY_GUARD_OFF: Final = "Off"
 CONFIG_HASH: Final = "gpu-admission.dev/config-hash"  # on our pods
 DEMO_ORDER: Final = "demo.gpu-admission.dev/order"  # number of a pod in the demo's scenario
+MODES: Final = "gpu-admission.dev/modes"  # on our mutating webhook configuration
 RELEASED_TERM: Final = "gpu-admission.dev/released-term"  # on the Lease
 STOPS_ALLOWED_UNTIL: Final = "gpu-admission.dev/stops-allowed-until"  # on our namespace
 AWAITED_AT: Final = "gpu-admission.dev/awaited-at"  # on a CRD that is being deleted

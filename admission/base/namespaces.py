@@ -6,7 +6,7 @@ Source: kueue ``managedJobsNamespaceSelector``, which holds whatever labels a po
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from admission.base import names
 from admission.base.selectors import Labels, Requirement
@@ -19,8 +19,10 @@ DENY: Final = "deny"
 DENY_STRICT: Final = "deny-strict"
 WARN: Final = "warn"
 AUDIT: Final = "audit"
-BYPASS_CHOICES: Final = (DENY, DENY_STRICT, WARN, AUDIT)
+BypassChoice = Literal["deny", "deny-strict", "warn", "audit"]
 """What can become of a pod that reaches GPUs around quota."""
+
+BYPASS_CHOICES: Final[tuple[BypassChoice, ...]] = (DENY, DENY_STRICT, WARN, AUDIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,16 @@ class ManagedNamespaces:
         excluded: names of namespaces that are not managed, besides `NEVER_MANAGED`.
         requirements: what the labels of a managed namespace satisfy, each of them.
         queue_required: whether what asks for GPUs there is held until it has a queue.
+        enforced_with_queue: whether it is refused without a queue, in namespaces with a LocalQueue
+            whose label says nothing else.
+        enforced_without_queue: likewise in namespaces without a LocalQueue.
     """
 
     excluded: frozenset[str] = frozenset()
     requirements: tuple[Requirement, ...] = ()
     queue_required: bool = False
+    enforced_with_queue: bool = False
+    enforced_without_queue: bool = False
 
     @property
     def unmanaged(self) -> tuple[str, ...]:
@@ -58,6 +65,22 @@ class ManagedNamespaces:
         if labels is None and self.requirements:
             return False
         return not self.leave_out(name, labels)
+
+    def enforces(self, labels: Labels, *, has_queue: bool = False) -> bool:
+        """Whether what asks for GPUs in a managed namespace is refused without a queue.
+
+        It is refused even where `queue_required` would hold it.
+
+        Args:
+            labels: of the namespace.
+            has_queue: whether it is known to have a LocalQueue; its labels may say so later.
+        """
+        said = labels.get(names.ENFORCE_LABEL)
+        if said in {"true", "false"}:
+            return said == "true"
+        if has_queue or names.HAS_QUEUE_LABEL in labels:
+            return self.enforced_with_queue
+        return self.enforced_without_queue
 
 
 def enforces(labels: Labels) -> bool:

@@ -7,17 +7,20 @@ from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
-from admission.app import backups, configuration, connection, installation
+from admission.app import backups, configuration, connection, installation, modes, operators
 from admission.app.backups import LeftOut
 from admission.app.installation import Inventory
 from admission.base import names
 from admission.base.clock import SystemClock
+from admission.base.namespaces import BYPASS_CHOICES
 from admission.cli import options, output
+from admission.kube.api import Api
 from admission.kube.apply import Applied, Effect
+from admission.settings import ModeSettings, Settings
 
 _ADVICE: Final = (
     "the command may be repeated: what was done is not done again. It needs a user who may "
@@ -38,12 +41,21 @@ _MARKS: Final = {
 Examples:
   gpu-admission install --kubeconfig kubeconfig --webhook-url https://127.0.0.1:9443 \\
       --cert-dir ./certs
+  gpu-admission install --image registry.example.com/gpu-admission:0.1.0 --mode deny
   gpu-admission install --image registry.example.com/gpu-admission:0.1.0 -o json
   gpu-admission install --restore queues.jsonl
 """
 )
 @output.kubeconfig_option
 @options.config_option
+@click.option(
+    "--mode",
+    type=click.Choice(list(modes.MODES)),
+    help="What holds in namespaces whose labels do not say it. "
+    + " ".join(f"{name}: {what}." for name, what in modes.MODES.items())
+    + " Default: the file's modes, else those of the installation that is there; a new "
+    f"installation asks on a terminal, and takes {modes.DEFAULT} where there is none.",
+)
 @click.option(
     "--webhook-url",
     default="",
@@ -65,7 +77,7 @@ Examples:
     default=True,
     show_default=True,
     help="Policies in the API server against ways to GPUs around quota; namespaces choose by the "
-    f"label {names.BYPASS_LABEL}: deny, warn (default) or audit.",
+    f"label {names.BYPASS_LABEL}: {', '.join(BYPASS_CHOICES)}. What holds elsewhere says --mode.",
 )
 @click.option(
     "--visibility/--no-visibility",
@@ -93,6 +105,7 @@ Examples:
 def install(
     kubeconfig: str | None,
     config_file: Path | None,
+    mode: str | None,
     webhook_url: str,
     cert_dir: Path,
     image: str,
@@ -122,12 +135,17 @@ def install(
         older_versions=older_versions,
     )
     with output.reported(options.CONFIG_ADVICE):
-        settings = configuration.load_logged(config_file)
+        said = configuration.load_logged(config_file)
+    if mode and said.gpu.modes is not None:
+        raise click.UsageError(f"--mode {mode}: {config_file} has modes, too; leave one out")
     with output.reported(_ADVICE):
         api = connection.Target(kubeconfig).connect(
             connections=1, timeout_seconds=_TIMEOUT_SECONDS
         )
         with closing(api):
+            settings = _without_operators(api, _with_modes(api, said, mode))
+            if webhook_url:
+                _tell_outside(settings, said)
             changes = installation.install(
                 api, plan, settings, SystemClock(), time.sleep, _tell_left_out
             )
@@ -228,6 +246,62 @@ def _ask(found: Inventory, backup: Path | None, *, keep_crds: bool, yes: bool) -
 def _tell_left_out(one: LeftOut) -> None:
     where = f" -n {one.namespace}" if one.namespace else ""
     click.echo(f"warning: {one.kind}/{one.name}{where} is not brought back: {one.why}", err=True)
+
+
+def _with_modes(api: Api, settings: Settings, mode: str | None) -> Settings:
+    """The settings with what holds in namespaces, and a line about where that comes from."""
+    if not mode and settings.gpu.modes is not None:
+        return settings
+    kept = None if mode else modes.installed(api)
+    if kept is not None:
+        click.echo(f"mode: as installed before: {modes.to_text(kept)}", err=True)
+        # An installation without modes keeps a file without modes, so its pods are not replaced.
+        return _changed(settings, modes=None if kept == ModeSettings() else kept)
+    if not mode:
+        mode = _asked() if sys.stdin.isatty() and sys.stderr.isatty() else modes.DEFAULT
+    click.echo(f"mode {mode}: {modes.MODES[mode]}", err=True)
+    chosen = modes.of(mode, settings)
+    return _changed(settings, modes=None if chosen == ModeSettings() else chosen)
+
+
+def _asked() -> str:
+    click.echo("What shall hold in namespaces whose labels do not say it?", err=True)
+    for name, what in modes.MODES.items():
+        click.echo(f"  {name}: {what}", err=True)
+    choices = click.Choice(list(modes.MODES))
+    answer: str = click.prompt("Mode", type=choices, default=modes.DEFAULT, err=True)
+    return answer
+
+
+def _without_operators(api: Api, settings: Settings) -> Settings:
+    """The settings without the namespaces of GPU operators, and a line about each."""
+    excluded = set(settings.gpu.excluded_namespaces)
+    for operator in operators.find(api):
+        if operator.namespace in settings.gpu.managed_namespaces.unmanaged:
+            continue
+        found = f"namespace {operator.namespace}: {operator.sign} is a GPU operator's"
+        if operator.has_queue:
+            text = f"not excluded: {found}, but it has a LocalQueue; see excludedNamespaces"
+        else:
+            text = f"excluded: {found}"
+            excluded.add(operator.namespace)
+        click.echo(text, err=True)
+    return _changed(settings, excluded_namespaces=tuple(sorted(excluded)))
+
+
+def _changed(settings: Settings, **changes: Any) -> Settings:
+    gpu = settings.gpu.model_copy(update=changes)
+    return settings.model_copy(update={"gpu": gpu})
+
+
+def _tell_outside(settings: Settings, said: Settings) -> None:
+    """What runs outside the cluster reads a file of its own; nothing where that says the same."""
+    if settings.gpu.managed_namespaces == said.gpu.managed_namespaces:
+        return
+    _, document = configuration.documents(settings)
+    needed = ("apiVersion", "kind", "modes", "excludedNamespaces")
+    text = configuration.to_text([{key: document[key] for key in needed}])
+    click.echo(f"start the program with a --config file that says the same:\n{text}", err=True)
 
 
 def _show(changes: Iterable[Applied], form: str) -> None:

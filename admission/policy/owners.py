@@ -163,7 +163,7 @@ def _place(
     elif not queue and _leaves_it_to_us(templates, wants):
         if queueing.has_default_queue(context.namespace, knowledge):
             queue = names.DEFAULT_LOCAL_QUEUE
-        elif wants and queueing.is_enforced(context.namespace, knowledge):
+        elif wants and queueing.is_enforced(context.namespace, rules, knowledge):
             return Placement(standing=Standing.REFUSED, wants=wants)
         elif rules.namespaces.queue_required:
             return Placement(standing=Standing.IN_DOUBT, wants=wants)
@@ -218,7 +218,7 @@ def _labels(owner: Reviewed, placement: Placement, knowledge: Knowledge) -> dict
 
 def _refusal(placement: Placement, context: Context, knowledge: Knowledge) -> FieldError:
     advice = queueing.advice(context, knowledge)
-    where = f"namespace {context.namespace} ({names.ENFORCE_LABEL}=true)"
+    where = queueing.enforcer(context.namespace, knowledge)
     rule = f"its pods ask for {', '.join(placement.wants)}, so in {where} it must name {advice}"
     return fielderrors.required(metadata_rules.QUEUE_PATH, rule)
 

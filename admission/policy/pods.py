@@ -214,7 +214,7 @@ def toleration_to_wire(item: views.Toleration) -> dict[str, str]:
 
 def _refusal(pod: Pod, placement: Placement, context: Context, knowledge: Knowledge) -> FieldError:
     asked = f"the pod asks for {', '.join(placement.wants)}"
-    where = f"namespace {context.namespace} ({names.ENFORCE_LABEL}=true)"
+    where = queueing.enforcer(context.namespace, knowledge)
     if pod.spec.node_name:
         rule = f"{asked}, so in {where} it must go through a queue and may not name its node"
         return fielderrors.forbidden(FieldPath.of("spec", "nodeName"), rule)

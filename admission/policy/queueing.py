@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from admission.base import clock, names, namespaces
+from admission.base import clock, names
 from admission.objects.reviewed_pod import Pod
 from admission.owners import integrations
 from admission.policy import requests
@@ -72,7 +72,7 @@ def _place(
 ) -> Placement:
     """Where a pod that stands for itself belongs."""
     if pod.spec.node_name:  # the API server refuses a gate beside a node name
-        return _outside(wants, context, knowledge)
+        return _outside(wants, context, rules, knowledge)
     if names.POD_SUSPENDING_PARENT in (pod.metadata.annotations or {}):
         label = pod.metadata.label(names.QUEUE_LABEL)
         return Placement(standing=Standing.SUSPENDED, queue=label, wants=wants)
@@ -81,7 +81,7 @@ def _place(
         return Placement(standing=Standing.QUEUED, queue=queue, wants=wants)
     if _may_want_devices(pod, wants) and _is_kept(wants, context, rules, knowledge):
         return Placement(standing=Standing.IN_DOUBT, wants=wants)
-    return _outside(wants, context, knowledge)
+    return _outside(wants, context, rules, knowledge)
 
 
 def _queue(pod: Pod, wants: tuple[str, ...], context: Context, knowledge: Knowledge) -> str:
@@ -100,7 +100,7 @@ def _is_kept(wants: tuple[str, ...], context: Context, rules: Rules, knowledge: 
     """Whether a pod without a queue that may want devices is held until more is known of it."""
     if _may_lag(context, knowledge):
         return True
-    enforced = is_enforced(context.namespace, knowledge)
+    enforced = is_enforced(context.namespace, rules, knowledge)
     if wants:
         return rules.namespaces.queue_required and not enforced
     by_queue = enforced or has_default_queue(context.namespace, knowledge)
@@ -124,10 +124,22 @@ def has_default_queue(namespace: str, knowledge: Knowledge) -> bool:
     return knowledge.local_queue(namespace, names.DEFAULT_LOCAL_QUEUE) is not None
 
 
-def is_enforced(namespace: str, knowledge: Knowledge) -> bool:
+def is_enforced(namespace: str, rules: Rules, knowledge: Knowledge) -> bool:
     """Whether GPU pods without a queue are refused in the namespace."""
     found = knowledge.namespace(namespace)
-    return found is not None and namespaces.enforces(found.metadata.labels or {})
+    if found is None:
+        return False
+    has_queue = bool(knowledge.local_queue_names(namespace))
+    return rules.namespaces.enforces(found.metadata.labels or {}, has_queue=has_queue)
+
+
+def enforcer(namespace: str, knowledge: Knowledge) -> str:
+    """Return the words for a namespace in which queues are enforced, and what says so there."""
+    found = knowledge.namespace(namespace)
+    labels = {} if found is None else found.metadata.labels or {}
+    by_label = names.ENFORCE_LABEL in labels
+    said = f"{names.ENFORCE_LABEL}=true" if by_label else "where queues are enforced by default"
+    return f"namespace {namespace} ({said})"
 
 
 def advice(context: Context, knowledge: Knowledge) -> str:
@@ -146,10 +158,12 @@ def is_left_out(namespace: str, rules: Rules, knowledge: Knowledge) -> bool:
     return rules.namespaces.leave_out(namespace, labels)
 
 
-def _outside(wants: tuple[str, ...], context: Context, knowledge: Knowledge) -> Placement:
+def _outside(
+    wants: tuple[str, ...], context: Context, rules: Rules, knowledge: Knowledge
+) -> Placement:
     if not wants:
         return Placement(standing=Standing.FREE)
-    refused = is_enforced(context.namespace, knowledge)
+    refused = is_enforced(context.namespace, rules, knowledge)
     return Placement(standing=Standing.REFUSED if refused else Standing.UNMANAGED, wants=wants)
 
 

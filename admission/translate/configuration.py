@@ -26,6 +26,8 @@ from admission.settings import (
     HealthSettings,
     LeaderElectionSettings,
     ListenAddress,
+    ModeSettings,
+    NamespaceMode,
     QuotaSettings,
     Settings,
     TransformationSettings,
@@ -142,6 +144,7 @@ class _Reader:
             excluded_namespaces=tuple(sorted(excluded)),
             namespace_requirements=namespace_settings.required(selector),
             queue_required=bool(self._kueue.manage_jobs_without_queue_name),
+            modes=None if self._gpu.modes is None else _modes(self._gpu.modes),
             toleration_key=_DEFAULTS.gpu.toleration_key if key is None else key,
             products=self._products(),
             health=self._health(),
@@ -418,6 +421,14 @@ class _Reader:
         return ListenAddress(
             host=host.strip("[]") or _DEFAULTS.webhook.address.host, port=int(port)
         )
+
+
+def _modes(found: gpu.Modes) -> ModeSettings:
+    def mode(one: gpu.NamespaceMode | None) -> NamespaceMode:
+        said = {} if one is None else one.model_dump(exclude_none=True)
+        return NamespaceMode.model_validate(said)
+
+    return ModeSettings(with_queue=mode(found.with_queue), without_queue=mode(found.without_queue))
 
 
 def _is_ip_address(text: str) -> bool:

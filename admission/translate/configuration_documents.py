@@ -7,6 +7,7 @@ from admission.api.config import durations, gpu, kueue
 from admission.settings import (
     HealthSettings,
     ListenAddress,
+    ModeSettings,
     PodsReadySettings,
     QuotaSettings,
     Settings,
@@ -140,6 +141,7 @@ def _gpu_document(settings: Settings) -> dict[str, Any]:
         "maxStopsPerMinute": controller.max_stops_per_minute,
         "managedResources": list(settings.gpu.managed_resources),
         "excludedNamespaces": list(settings.gpu.excluded_namespaces),
+        **({} if (modes := settings.gpu.modes) is None else {"modes": _modes(modes)}),
         "tolerationKey": settings.gpu.toleration_key,
         **({"products": list(map(dict, products))} if (products := settings.gpu.products) else {}),
         **({"health": health} if (health := _health(settings.gpu.health)) else {}),
@@ -159,6 +161,13 @@ def _gpu_document(settings: Settings) -> dict[str, Any]:
             "authorityLifetime": _wire(settings.certificates.authority_lifetime_seconds),
             "servingLifetime": _wire(settings.certificates.serving_lifetime_seconds),
         },
+    }
+
+
+def _modes(modes: ModeSettings) -> dict[str, Any]:
+    return {
+        "withQueue": modes.with_queue.model_dump(),
+        "withoutQueue": modes.without_queue.model_dump(),
     }
 
 

@@ -59,9 +59,9 @@ def kubectl(cluster: Cluster, *arguments: str, text: str = "") -> str:
 
 
 def install(cluster: Cluster, *arguments: str) -> dict[str, str]:
-    """Effects by kind and name."""
-    kubeconfig = str(cluster.admin_kubeconfig)
-    done = run_command("install", "--kubeconfig", kubeconfig, "-o", "json", *arguments)
+    """Effects by kind and name; with the modes of rendered manifests."""
+    command = ("install", "--kubeconfig", str(cluster.admin_kubeconfig), "--mode", "warn")
+    done = run_command(*command, "-o", "json", *arguments)
     assert done.returncode == 0, done.stderr
     return {f"{one['kind']}/{one['name']}": one["effect"] for one in json.loads(done.stdout)}
 

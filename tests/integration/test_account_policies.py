@@ -156,6 +156,11 @@ def guarded() -> Iterator[Guarded]:
                     partial(_is_refused, found.account, method, at, body),
                     what=f"{method} {at} refused",
                 )
+        labelled = {"metadata": {"labels": {"a": "b"}}}
+        path = f"/api/v1/namespaces/{found.team}"
+        waiting.until(
+            lambda: _is_refused(found.account, "PATCH", path, labelled), what=f"{path} protected"
+        )
         yield found
 
 
@@ -428,6 +433,24 @@ def test_a_jobs_status_keeps_its_counts_and_its_end(guarded: Guarded) -> None:
 
 def test_jobs_without_a_queue_are_not_deleted(guarded: Guarded) -> None:
     assert names.QUEUE_LABEL in guarded.refuses_deletion(guarded.job(team="a"))
+
+
+def test_of_a_namespace_only_one_label_is_changed(guarded: Guarded) -> None:
+    path = f"/api/v1/namespaces/{guarded.team}"
+    enforced = {"pod-security.kubernetes.io/enforce": "privileged"}
+    for metadata in (
+        {"labels": enforced},
+        {"labels": {names.BYPASS_LABEL: "warn"}},
+        {"labels": {names.HAS_QUEUE_LABEL: "true", names.ENFORCE_LABEL: "false"}},
+        {"annotations": {names.HAS_QUEUE_LABEL: "true"}},
+        {"finalizers": ["example.com/a"]},
+    ):
+        said = guarded.refuses(path, {"metadata": metadata})
+        assert f"may change the label {names.HAS_QUEUE_LABEL} of a namespace" in said
+    for value in ("true", None):
+        marked = {"metadata": {"labels": {names.HAS_QUEUE_LABEL: value}}}
+        found = guarded.account.patch(path, marked)["metadata"]["labels"]
+        assert found.get(names.HAS_QUEUE_LABEL) == value
 
 
 def test_nobody_elses_writes_are_limited(guarded: Guarded) -> None:

@@ -290,3 +290,80 @@ def test_a_job_replaces_only_pods_that_have_ended(team: Team) -> None:
     change = {"spec": {"podReplacementPolicy": "TerminatingOrFailed"}}
     said = team.refuses(path, change)
     assert "Leave spec.podReplacementPolicy at Failed" in said
+
+
+# ------------------------------------------------ what follows rules of its own (Kueue's, 403)
+
+
+def test_a_running_pod_keeps_queue_and_class_and_gets_no_gate(team: Team) -> None:
+    add_classes(team.system)
+    labels = {names.PRIORITY_CLASS_LABEL: "low"}
+    team.system.create_pod(team.name, "train", metadata={"labels": labels})
+    team.system.wait_released(team.name, "train")
+    path = f"{team.pods}/train"
+    for value in (None, "other"):
+        said = team.refuses(path, {"metadata": {"labels": {names.QUEUE_LABEL: value}}})
+        assert f"metadata.labels[{names.QUEUE_LABEL}]: Invalid value" in said
+        assert "field is immutable" in said
+    said = team.refuses(path, {"metadata": {"labels": {names.PRIORITY_CLASS_LABEL: None}}})
+    assert "WorkloadPriorityClass cannot be removed from a workload" in said
+    gated = {"metadata": {"annotations": {names.ADMISSION_GATED_BY: "example.com/hold"}}}
+    assert "cannot add admission gate after creation" in team.refuses(path, gated)
+    team.editor.patch(path, {"metadata": {"labels": {names.PRIORITY_CLASS_LABEL: "high"}}})
+    waiting.until(lambda: workload(team)["spec"]["priority"] == 100, what="the other class")
+
+
+def test_a_running_pod_without_a_class_gets_none(team: Team) -> None:
+    add_classes(team.system)
+    path = team.running()
+    said = team.refuses(path, {"metadata": {"labels": {names.PRIORITY_CLASS_LABEL: "high"}}})
+    assert "WorkloadPriorityClass cannot be added to a non-suspended workload" in said
+
+
+def test_a_waiting_pod_moves_to_another_queue_and_its_gates_only_go(team: Team) -> None:
+    add_classes(team.system)
+    team.system.add_local_queue(team.name, team.name, "other")
+    team.system.wait_for_queue(team.name, "other")
+    gates = {names.ADMISSION_GATED_BY: "example.com/a,example.com/b"}
+    team.system.create_pod(team.name, "waits", metadata={"annotations": gates})
+    path = f"{team.pods}/waits"
+    said = team.refuses(path, {"metadata": {"labels": {names.QUEUE_LABEL: None}}})
+    assert "queue-name must not be empty in namespace with default queue" in said
+    more = {names.ADMISSION_GATED_BY: "example.com/a,example.com/c"}
+    said = team.refuses(path, {"metadata": {"annotations": more}})
+    assert "can only remove gates, not add new ones" in said
+    labels = {names.QUEUE_LABEL: "other", names.PRIORITY_CLASS_LABEL: "high"}
+    team.editor.patch(path, {"metadata": {"labels": labels}})
+    waiting.until(
+        lambda: (
+            (workload(team)["spec"]["queueName"], workload(team)["spec"].get("priority"))
+            == ("other", 100)
+        ),
+        what="the Workload in the other queue",
+    )
+    assert team.system.is_gated(team.name, "waits")
+    team.editor.patch(path, {"metadata": {"annotations": {names.ADMISSION_GATED_BY: None}}})
+    team.system.wait_released(team.name, "waits")
+
+
+def test_a_job_keeps_its_class_and_its_gates_only_go(team: Team) -> None:
+    add_classes(team.system)
+    path = team.job(pods=1)
+    said = team.refuses(path, {"metadata": {"labels": {names.PRIORITY_CLASS_LABEL: "high"}}})
+    assert "WorkloadPriorityClass cannot be added to a non-suspended workload" in said
+    gated = {"metadata": {"annotations": {names.ADMISSION_GATED_BY: "example.com/hold"}}}
+    assert "cannot add admission gate after creation" in team.refuses(path, gated)
+
+
+def workload(team: Team) -> Any:
+    (found,) = team.system.api.get(f"{KUEUE}/namespaces/{team.name}/workloads")["items"]
+    return found
+
+
+def add_classes(system: Installed) -> None:
+    """Two classes, unless they are there."""
+    for name, value in (("low", 1), ("high", 100)):
+        path = f"{KUEUE}/workloadpriorityclasses"
+        if system.api.lacks(f"{path}/{name}"):
+            identity = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass"}
+            system.api.post(path, {**identity, "metadata": {"name": name}, "value": value})

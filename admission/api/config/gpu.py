@@ -7,6 +7,7 @@ from pydantic import Field
 from admission.api.config.durations import Duration
 from admission.api.config.model import ConfigModel
 from admission.base import names
+from admission.base.namespaces import BypassChoice
 
 API_VERSION: Final = names.CONFIG_API_VERSION
 KIND: Final = "GpuConfiguration"
@@ -88,6 +89,20 @@ class Certificates(ConfigModel):
     serving_lifetime: Annotated[Duration, Field(gt=0)] | None = None
 
 
+class NamespaceMode(ConfigModel):
+    """What holds in a namespace; see ``admission.settings.NamespaceMode``."""
+
+    bypass: BypassChoice | None = None
+    enforce: bool | None = None
+
+
+class Modes(ConfigModel):
+    """What holds where labels say nothing; see ``admission.settings.ModeSettings``."""
+
+    with_queue: NamespaceMode | None = None
+    without_queue: NamespaceMode | None = None
+
+
 class GpuConfiguration(ConfigModel):
     """The document; a missing field has its default. See ``admission.settings.GpuSettings``."""
 
@@ -99,6 +114,7 @@ class GpuConfiguration(ConfigModel):
     max_stops_per_minute: Annotated[int, Field(ge=0, le=60_000)] | None = None
     managed_resources: Annotated[list[str], Field(min_length=1)] | None = None
     excluded_namespaces: list[str] | None = None
+    modes: Modes | None = None
     toleration_key: str | None = None
     products: list[Product] | None = None
     health: Health | None = None

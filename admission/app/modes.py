@@ -1,0 +1,84 @@
+"""What holds in namespaces whose labels say nothing: the choices of ``install``, and what is kept.
+
+An installation keeps its modes in an annotation of its webhook configuration, so that a later
+``install`` does not change them unasked (docs/adr/0117-modes-for-the-whole-cluster.md).
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from admission.base import names
+from admission.base.errors import AdmissionError
+from admission.base.namespaces import AUDIT, DENY, DENY_STRICT, WARN
+from admission.kube import errors, resources
+from admission.kube.api import Api
+from admission.settings import ModeSettings, NamespaceMode, Settings
+from admission.webhook import configuration
+
+EVERYWHERE: Final = "deny-everywhere"
+MODES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        DENY: "in namespaces with a LocalQueue, refuse pods that reach GPUs around quota, and GPU "
+        "pods and Jobs without a queue; elsewhere warn",
+        DENY_STRICT: "the same, and refuse privileged containers and host paths of devices there",
+        EVERYWHERE: "as deny, in every managed namespace",
+        WARN: "warn everywhere, refuse nothing",
+        AUDIT: "only note in the audit log, everywhere",
+    }
+)
+"""Each choice of ``install --mode``, with what it does."""
+
+DEFAULT: Final = DENY
+"""Of a new installation where nobody can be asked."""
+
+
+class ModesError(AdmissionError):
+    """It cannot be told what holds."""
+
+
+def of(mode: str, settings: Settings) -> ModeSettings:
+    """Return what a choice of ``install --mode`` stands for.
+
+    Where ``manageJobsWithoutQueueName`` holds GPU pods without a queue, they are not refused.
+    """
+    if mode in {WARN, AUDIT}:
+        plain = NamespaceMode(bypass=WARN if mode == WARN else AUDIT)
+        return ModeSettings(with_queue=plain, without_queue=plain)
+    denied = NamespaceMode(
+        bypass=DENY_STRICT if mode == DENY_STRICT else DENY,
+        enforce=not settings.gpu.queue_required,
+    )
+    elsewhere = denied if mode == EVERYWHERE else NamespaceMode()
+    return ModeSettings(with_queue=denied, without_queue=elsewhere)
+
+
+def to_text(modes: ModeSettings) -> str:
+    """Return the value of the annotation that keeps the modes."""
+    return modes.model_dump_json()
+
+
+def installed(api: Api) -> ModeSettings | None:
+    """Return the modes of the installation in the cluster; None where there is none.
+
+    One that is older than modes only warned.
+
+    Raises:
+        ModesError: the annotation cannot be read.
+        KubeError: the API server refused.
+    """
+    try:
+        found = api.get(resources.MUTATING_WEBHOOKS, configuration.MUTATING_NAME)
+    except errors.NotFoundError:
+        return None
+    text = (found["metadata"].get("annotations") or {}).get(names.MODES, "")
+    if not text:
+        return ModeSettings()
+    try:
+        return ModeSettings.model_validate_json(text)
+    except ValueError as error:
+        place = f"MutatingWebhookConfiguration {configuration.MUTATING_NAME}"
+        raise ModesError(
+            f"{place}: metadata.annotations[{names.MODES}]: {text!r}: must be modes as JSON; "
+            "say with --mode what shall hold"
+        ) from error

@@ -1,0 +1,100 @@
+"""GPU operators of a cluster: their own pods see every GPU rightly, so they are left alone.
+
+A namespace counts as an operator's where a ClusterPolicy of the NVIDIA GPU operator says so, or
+where a DaemonSet about GPUs mounts a directory in which device plugins and DRA drivers register
+with the kubelet. Whoever may create such a DaemonSet in a tenant's namespace could have it
+excluded, so namespaces with a LocalQueue never are.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.kube import errors, resources
+from admission.kube.api import Api
+from admission.kube.resources import Resource
+
+_PAGE: Final = 500
+_CLUSTER_POLICIES: Final = Resource(
+    "nvidia.com", "v1", "clusterpolicies", "ClusterPolicy", namespaced=False
+)
+_DAEMON_SETS: Final = Resource("apps", "v1", "daemonsets", "DaemonSet")
+_REGISTRIES: Final = ("/var/lib/kubelet/device-plugins", "/var/lib/kubelet/plugins_registry")
+_OF_GPUS: Final = re.compile(
+    r"gpu|nvidia|rocm|hami|koordlet|volcano-device-plugin|habana|ascend", re.IGNORECASE
+)
+"""Words in the name or the images of a GPU operator's DaemonSet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A namespace in which a GPU operator runs.
+
+    Attributes:
+        namespace: its name.
+        sign: what shows that.
+        has_queue: whether it has a LocalQueue, so it is a tenant's.
+    """
+
+    namespace: str
+    sign: str
+    has_queue: bool
+
+
+def find(api: Api) -> list[Operator]:
+    """Return the namespaces of GPU operators, sorted by name.
+
+    Raises:
+        KubeError: the API server refused.
+    """
+    signs: dict[str, str] = {}
+    for namespace, sign in (*_cluster_policies(api), *_daemon_sets(api)):
+        signs.setdefault(namespace, sign)
+    return [
+        Operator(namespace, signs[namespace], _has_queue(api, namespace))
+        for namespace in sorted(signs)
+    ]
+
+
+def _cluster_policies(api: Api) -> Iterator[tuple[str, str]]:
+    for policy in _all(api, _CLUSTER_POLICIES):
+        namespace = (policy.get("status") or {}).get("namespace")
+        if namespace:
+            yield namespace, f"ClusterPolicy {policy['metadata']['name']}"
+
+
+def _daemon_sets(api: Api) -> Iterator[tuple[str, str]]:
+    for one in _all(api, _DAEMON_SETS):
+        name, pod = one["metadata"]["name"], one["spec"]["template"]["spec"]
+        containers = [*(pod.get("initContainers") or ()), *pod["containers"]]
+        words = " ".join([name, *(container.get("image", "") for container in containers)])
+        if _OF_GPUS.search(words) and any(map(_is_registry, pod.get("volumes") or ())):
+            yield one["metadata"]["namespace"], f"DaemonSet {name}"
+
+
+def _is_registry(volume: dict[str, Any]) -> bool:
+    path = (volume.get("hostPath") or {}).get("path", "")
+    return path.rstrip("/") in _REGISTRIES
+
+
+def _has_queue(api: Api, namespace: str) -> bool:
+    try:
+        page = api.list(resources.LOCAL_QUEUES, namespace, limit=1)
+    except errors.NotFoundError:
+        return False
+    return bool(page.items)
+
+
+def _all(api: Api, resource: Resource) -> Iterable[Any]:
+    """Every object, in pages; none where the kind is not served."""
+    token = ""
+    while True:
+        try:
+            page = api.list(resource, limit=_PAGE, continue_=token)
+        except errors.NotFoundError:
+            return
+        yield from page.items
+        token = page.continue_
+        if not token:
+            return
