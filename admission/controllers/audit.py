@@ -128,10 +128,10 @@ def _add_reservation(result: Expected, workload: views.Workload) -> None:
     if admission is None or not _is_charged(workload):
         return
     queue = ClusterQueueName(admission.cluster_queue)
-    reclaimed = {one.name: one.count for one in workload.status.reclaimable_pods or ()}
+    left_of = _left(workload)
     for assigned in admission.pod_set_assignments or ():
         count = assigned.count or 0
-        left = max(0, count - reclaimed.get(assigned.name, 0))
+        left = min(left_of.get(assigned.name, count), count)
         for resource, flavor in (assigned.flavors or {}).items():
             text = str((assigned.resource_usage or {}).get(resource, 0))
             try:
@@ -149,14 +149,23 @@ def _is_charged(workload: views.Workload) -> bool:
     return holds and (workload.spec.active is not False or integrations.owns(workload))
 
 
+def _left(workload: views.Workload) -> dict[str, int]:
+    """Return how many pods of each pod set still need quota, by its name."""
+    reclaimed = {one.name: one.count for one in workload.status.reclaimable_pods or ()}
+    return {
+        one.name: max(0, one.count - reclaimed.get(one.name, 0))
+        for one in workload.spec.pod_sets or ()
+    }
+
+
 def _charged_pods(workload: views.Workload, pod_set: str) -> int:
     """Return for how many pods of a pod set a Workload is charged."""
     admission = workload.status.admission
     if admission is None or not _is_charged(workload):
         return 0
-    reclaimed = {one.name: one.count for one in workload.status.reclaimable_pods or ()}
+    left = _left(workload)
     return sum(
-        max(0, (one.count or 0) - reclaimed.get(one.name, 0))
+        min(left.get(one.name, one.count or 0), one.count or 0)
         for one in admission.pod_set_assignments or ()
         if not pod_set or one.name == pod_set
     )

@@ -196,10 +196,16 @@ class Core:
             self._workloads, self._configuration, self._events, self._clock, look_at,
             self._scheduling,
         )  # fmt: skip
+        self._jobs = Jobs(*common, self._running, self._timers)
         self._pods = Pods(
-            *common, self._running, self._fleet, self._claims, self._timers, self._settings
+            *common,
+            self._jobs,
+            self._running,
+            self._fleet,
+            self._claims,
+            self._timers,
+            self._settings,
         )
-        self._jobs = Jobs(*common)
         special: dict[Kind, Owners[Any, Any]] = {
             batch_job.KIND: self._jobs,
             pod_owner.KIND: self._pods,

@@ -188,9 +188,9 @@ class Scheduling:
         workload = self._unpriced.get(key)
         if workload is None or not workload.counts or workload.reservation is None:
             return 0
-        reclaimed = {one.name: one.reclaimable for one in workload.pod_sets}
+        left = {one.name: one.effective_count for one in workload.pod_sets}
         return sum(
-            max(0, one.count - reclaimed.get(one.name, 0))
+            min(left.get(one.name, one.count), one.count)
             for one in workload.reservation.pod_sets
             if not pod_set or one.name == pod_set
         )

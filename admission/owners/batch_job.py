@@ -87,9 +87,16 @@ class AnyJob(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JobOwner(Owner, Reclaims, Restores, Resizes):
-    """A Job with a queue."""
+    """A Job with a queue.
+
+    Attributes:
+        view: the Job.
+        may_start_pods: whether the Job controller may still make pods of it though it is
+            suspended; see `is_stopped`.
+    """
 
     view: batch.Job
+    may_start_pods: bool = False
 
     @property
     @override
@@ -107,7 +114,7 @@ class JobOwner(Owner, Reclaims, Restores, Resizes):
 
     @override
     def is_active(self) -> bool:
-        return is_active(self.view)
+        return is_active(self.view) or self.may_start_pods
 
     @override
     def is_ready(self) -> bool:
@@ -213,6 +220,51 @@ def is_suspended(job: AnyJob) -> bool:
 def is_active(job: batch.Job) -> bool:
     """Return whether pods of the Job run, as the Job controller counts them."""
     return job.status.active > 0
+
+
+def let_go(job: batch.Job) -> views.Workload | None:
+    """Return what a Job asks for that was admitted and runs, or None if it does not run.
+
+    It is a Workload that is nowhere stored, with the labels of the pod template in its pod set.
+    """
+    owner = JobOwner(job)
+    if not owner.was_admitted() or owner.finished() is not None:
+        return None
+    wanted = parallelism(job) if job.spec.completions is None else job.spec.completions
+    left = max(0, min(count(job), wanted - _ended(job, wanted)))
+    template = job.spec.template
+    queue = template.metadata.label(names.LOCAL_QUEUE_NAME_LABEL)
+    return views.Workload(
+        metadata=views.ObjectMeta(
+            namespace=job.metadata.namespace,
+            uid=job.metadata.uid,
+            creation_timestamp=job.metadata.creation_timestamp,
+        ),
+        spec=views.WorkloadSpec(
+            queue_name=queue or job.metadata.label(names.QUEUE_LABEL),
+            pod_sets=(views.PodSet(name=POD_SET, count=left, template=template),),
+        ),
+    )
+
+
+def is_stopped(job: batch.Job) -> bool:
+    """Return whether the Job controller has seen that a suspended Job was stopped.
+
+    It may have seen the start and not the stop yet; then it makes pods of a suspended Job. When it
+    has seen the stop it says so in a condition, which turns True then: at another time than the
+    one that the Job had before its start.
+    """
+    injected = _read_injected(job)
+    since = _suspended_since(job)
+    return injected is None or (bool(since) and since != injected.suspended_since)
+
+
+def _suspended_since(job: batch.Job) -> str:
+    """Return since when the Job controller says that a Job is suspended; empty if it does not."""
+    for condition in job.status.conditions or ():
+        if condition.type == "Suspended" and condition.status == "True":
+            return condition.last_transition_time or ""
+    return ""
 
 
 def is_ready(job: batch.Job) -> bool:
@@ -584,6 +636,7 @@ class _Injected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
         node_selector: keys of its node selector.
         tolerations: those of the pods.
         counts: parallelism and completions before partial admission; None where it was absent.
+        suspended_since: since when the Job controller said that the Job was suspended.
     """
 
     labels: tuple[str, ...] = ()
@@ -591,6 +644,7 @@ class _Injected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     node_selector: tuple[str, ...] = ()
     tolerations: tuple[dict[str, Any], ...] = ()
     counts: dict[str, int | None] = {}
+    suspended_since: str = ""
 
 
 _AS_INJECTED: Final = structs.converter(_Injected)
@@ -610,6 +664,7 @@ def _injected(
         node_selector=tuple(sorted(changes.get("nodeSelector", ()))),
         tolerations=tuple(changes.get("tolerations", [])[present:]),
         counts={name: before[name] for name in counts},
+        suspended_since=_suspended_since(job),
     )
 
 

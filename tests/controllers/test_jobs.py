@@ -10,7 +10,14 @@ from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.owners import batch_job
 from tests.controllers.jobobjects import job
-from tests.controllers.world import World, cluster_queue, flavor, local_queue, ready_world
+from tests.controllers.world import (
+    WORKLOAD_KIND,
+    World,
+    cluster_queue,
+    flavor,
+    local_queue,
+    ready_world,
+)
 
 SELECTOR = {"nvidia.com/gpu.product": "a100"}
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
@@ -571,4 +578,42 @@ def test_a_decision_for_what_a_job_asked_before_is_not_written():
     change(world, "c", parallelism=3, completions=3)
     world.settle()
     assert not is_running(world, "c")
+    assert used(world) == "2"
+
+
+def test_a_job_that_was_stopped_holds_its_quota_until_its_controller_has_seen_it():
+    """It may have seen the start only, and make pods of a suspended Job."""
+    world = ready_world()
+    world.add(job())
+    world.settle()
+    world.is_job_controller_away = True
+    deactivate(world)
+    assert not is_running(world)
+    assert used(world) == "2"
+    world.is_job_controller_away = False
+    world.settle()
+    assert used(world) == "0"
+
+
+def test_a_job_controller_that_says_nothing_is_waited_for_ten_seconds():
+    world = ready_world()
+    world.add(job())
+    world.settle()
+    world.is_job_controller_away = True
+    deactivate(world)
+    assert used(world) == "2"
+    world.pass_time(11)
+    assert used(world) == "0"
+
+
+def test_a_job_that_runs_without_a_workload_is_charged_before_it_has_pods():
+    """As after an etcd restore and a lost CRD: others must not get what its pods will take."""
+    world = ready_world(quota=2)
+    world.add(job())
+    world.settle()
+    name = workload(world).metadata.name
+    world.store.delete(resources.CRDS, WORKLOAD_KIND)
+    world.store.delete(resources.WORKLOADS, name, "ml")
+    world.settle()
+    assert world.workloads() == {}
     assert used(world) == "2"

@@ -74,6 +74,8 @@ class World:
         self.refuse: Any = None
         self.shown: dict[Resource, tuple[views.Object, ...]] = {}
         self.unlisted: set[Resource] = set()
+        self.is_job_controller_away = False
+        self._told = 0
         self._queue: deque[Write] = deque()
         self._sender = Sender(self.store, self.clock, threading.Event())
         self.config = config
@@ -125,6 +127,7 @@ class World:
 
     def observe(self) -> None:
         """Tells the core what the store holds, and what else is shown, as a relist does."""
+        self._say_what_is_suspended()
         for resource, into in WATCHED.items():
             if resource in self.unlisted:
                 continue
@@ -132,6 +135,28 @@ class World:
             for one in listed.undecodable:
                 self.core.receive(Unreadable(one))
             self.core.receive(core.Observed(resource, listed))
+
+    def _say_what_is_suspended(self) -> None:
+        """Does what the Job controller does when it sees a Job stopped or let go."""
+        if self.is_job_controller_away:
+            return
+        for job in self.store.list(resources.JOBS, into=dict).items:
+            found = job.get("status", {}).get("conditions") or []
+            told: dict[str, Any] = next((c for c in found if c["type"] == "Suspended"), {})
+            status = str(job["spec"].get("suspend") is True)
+            if told.get("status") == status or (not told and status == "False"):
+                continue
+            self._told += 1
+            minutes, seconds = divmod(self._told, 60)
+            since = f"2026-01-01T{minutes // 60:02}:{minutes % 60:02}:{seconds:02}Z"
+            condition = {"type": "Suspended", "status": status, "lastTransitionTime": since}
+            others = [one for one in found if one["type"] != "Suspended"]
+            change = patches.merge({"status": {"conditions": [*others, condition]}})
+            metadata = job["metadata"]
+            self.store.patch(
+                resources.JOBS, metadata["name"], change, metadata["namespace"],
+                subresource="status",
+            )  # fmt: skip
 
     def listed(self, resource: Resource, into: type[Any]) -> Replaced[Any]:
         """Everything of a kind that is watched."""

@@ -20,6 +20,7 @@ from admission.controllers.devices.claims import Claims
 from admission.controllers.devices.fleet import Fleet
 from admission.controllers.owners import pods_without_workload, requests
 from admission.controllers.owners.index import Subject
+from admission.controllers.owners.jobs import Jobs
 from admission.controllers.owners.owners import Charging, Decide, Owners
 from admission.controllers.owners.running_pods import RunningPods
 from admission.controllers.queues.configuration import Configuration
@@ -46,6 +47,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
         charging: Charging,
+        jobs: Jobs,
         running: RunningPods,
         fleet: Fleet,
         claims: Claims,
@@ -61,6 +63,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             clock: source of time.
             look_at: is told which Workloads to look at again.
             charging: see `Owners`.
+            jobs: Jobs that are held as a whole.
             running: is told of the pods.
             fleet: is told which GPUs the pods hold.
             claims: tells what pods ask for by claim.
@@ -69,6 +72,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         """
         integration = replace(pod_owner.INTEGRATION, owner=self._owner)
         super().__init__(integration, workloads, configuration, events, clock, look_at, charging)
+        self._jobs = jobs
         self._running = running
         self._settings = settings
         self._ending: dict[str, dict[WorkloadKey, None]] = {}
@@ -166,6 +170,10 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         pod = self.index.get(key)
         if pod is None:
             return None
+        controller = pod.metadata.controller()
+        if controller is not None and self._jobs.is_held(key.namespace, controller):
+            # its Job was let go by somebody else: it is suspended again, and the pod goes
+            return self._tell(key, pod, conditions.waits_for_job(controller.name), admitted=False)
         now, configuration = self._clock.now(), self._configuration
         is_in_doubt = pods_without_workload.is_in_doubt(pod)
         if not is_in_doubt and pods_without_workload.hint_for(pod, configuration) is None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Protocol
 
+import msgspec
+
 from admission.api import views
 from admission.base import clock as clocks
 from admission.base import conditions, metrics, names, patches
@@ -144,6 +146,10 @@ class RunningPods:
         self._pods: dict[str, _Pod] = {}
         self._of: dict[WorkloadKey, dict[str, dict[str, None]]] = {}
         """UIDs by Workload and pod set."""
+        self._owners: dict[WorkloadKey, views.Workload] = {}
+        """What owners ask for that were let go as a whole, by the key of their Workload."""
+        self._short: set[WorkloadKey] = set()
+        """Those of them that are charged on their own for pods that are not there yet."""
         self._exceeded: set[tuple[WorkloadKey, str]] = set()
         """Pod sets of which pods are charged on their own."""
         self._on: dict[str, dict[str, None]] = {}
@@ -180,6 +186,8 @@ class RunningPods:
         if known is None or _differs(known.view, pod):
             self._note_releasing(one)
             self._recount(one.of, one.pod_set)
+        if known is None:
+            self._recount_owner(one.of)
         if resource is resources.RELEASED_PODS and _is_single(pod):
             self._doubt(one, pod)  # a single pod, which lost the label by which it is watched
 
@@ -237,6 +245,51 @@ class RunningPods:
         else:
             self._strays[pod.metadata.uid] = pod
 
+    def see_owner(self, key: WorkloadKey, asked: views.Workload | None) -> None:
+        """Take what an owner asks for that was let go as a whole, or None where it is held.
+
+        Its pods may not be there yet, and nobody else may get what they will take.
+
+        Args:
+            key: of its Workload.
+            asked: its one pod set, in a Workload that is nowhere stored; its labels name the
+                ClusterQueue.
+        """
+        if asked is not None:
+            self._owners[key] = asked
+            self._recount_owner(key)
+        else:
+            self._owners.pop(key, None)
+            self._lose_owner(key)
+
+    def _lose_owner(self, key: WorkloadKey) -> None:
+        if key in self._short:
+            self._short.discard(key)
+            self._ledger.lose(_owner_key(key))
+
+    def _recount_owner(self, key: WorkloadKey) -> None:
+        """Charge the pods that an owner may still make, where its Workload is not charged."""
+        asked = self._owners.get(key)
+        if asked is None:
+            return
+        (pod_set,) = asked.spec.pod_sets or ()
+        there = sum(map(len, self._of.get(key, {}).values()))
+        is_charged = self._ledger.charged_pods(key, "") > 0
+        missing = 0 if is_charged else pod_set.count - there
+        queue = self._configuration.cluster_queue_of(
+            LocalQueueKey(key.namespace, asked.spec.queue_name),
+            pod_set.template.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL),
+        )
+        if missing <= 0 or not queue or not self._configuration.manages(key.namespace):
+            self._lose_owner(key)
+            return
+        self._short.add(key)
+        metadata = msgspec.structs.replace(asked.metadata, name=_owner_key(key).name)
+        more = msgspec.structs.replace(pod_set, count=missing)
+        spec = msgspec.structs.replace(asked.spec, pod_sets=(more,))
+        charged = msgspec.structs.replace(asked, metadata=metadata, spec=spec)
+        self._ledger.charge(charged, queue, {}, ends=False)
+
     def node_changed(self, name: str) -> None:
         """Take the news that it may have changed whether pods on a node can run."""
         for key in dict.fromkeys(self._pods[uid].of for uid in self._on.get(name, ())):
@@ -249,6 +302,8 @@ class RunningPods:
         uids = (*self._alone.values(), *self._strays)
         for key in dict.fromkeys(self._pods[uid].of for uid in uids if uid in self._pods):
             self.recount(key)
+        for key in tuple(self._owners):
+            self._recount_owner(key)
 
     def _forget(self, uid: str) -> None:
         self._doubts.pop(uid, None)
@@ -263,6 +318,7 @@ class RunningPods:
         self._stop_charging(known)
         self._set_releasing(uid, None)
         self._recount(known.of, known.pod_set)
+        self._recount_owner(known.of)
 
     # ------------------------------------------------------------------------------ charging
 
@@ -270,6 +326,7 @@ class RunningPods:
         """Charge each pod of a Workload on its own that the Workload is not charged for."""
         for pod_set in tuple(self._of.get(key, ())):
             self._recount(key, pod_set)
+        self._recount_owner(key)
 
     def _recount(self, key: WorkloadKey, pod_set: str) -> None:
         uids = self._of.get(key, {}).get(pod_set, {})
@@ -459,6 +516,11 @@ class RunningPods:
         ]:
             where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
             yield f"{pod.metadata.namespace}/{pod.metadata.name}{where}"
+
+
+def _owner_key(key: WorkloadKey) -> WorkloadKey:
+    """Return by what the pods are charged that an owner may still make."""
+    return WorkloadKey(key.namespace, f"pods of {key.name}")
 
 
 def _workload_of(pod: views.Pod) -> WorkloadKey:
