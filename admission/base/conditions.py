@@ -764,7 +764,8 @@ def groups_unsupported() -> Text:
 
 def queue_required_in_namespace(namespace: str) -> Text:
     """Return what a pod without a queue says in a namespace that enforces queues."""
-    return _queue_required(f"namespace {namespace}", names.ENFORCE_LABEL)
+    by = f"its label {names.ENFORCE_LABEL}, or the mode of the installation"
+    return _queue_required(f"namespace {namespace}", by)
 
 
 def queue_required_in_cluster() -> Text:

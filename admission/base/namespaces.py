@@ -83,10 +83,5 @@ class ManagedNamespaces:
         return self.enforced_without_queue
 
 
-def enforces(labels: Labels) -> bool:
-    """Whether a namespace itself refuses what asks for GPUs without a queue."""
-    return labels.get(names.ENFORCE_LABEL) == "true"
-
-
 MANAGED: Final = ManagedNamespaces()
 """What is managed where nothing is chosen."""

@@ -1,7 +1,7 @@
 """Why a pod waits, or where it was admitted: what its conditions and its Workload say."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -73,7 +73,10 @@ def explain(api: Api, namespace: str, name: str) -> Answer:
     if workload is None:
         return _without_workload(pod, labels.get(names.QUEUE_LABEL, ""))
     queue = workload.get("spec", {}).get("queueName", "")
-    return _from_workload(pod, workload, _cluster_queue(api, namespace, queue))
+    answer = _from_workload(pod, workload, _cluster_queue(api, namespace, queue))
+    if answer.state is not State.WAITING:
+        return answer
+    return replace(answer, advice=_releasing(api, answer.cluster_queue))
 
 
 def _unmanaged_advice(labels: Mapping[str, str]) -> str:
@@ -103,6 +106,17 @@ def _cluster_queue(api: Api, namespace: str, queue: str) -> str:
         return ""
     name: str = found.get("spec", {}).get("clusterQueue", "")
     return name
+
+
+def _releasing(api: Api, name: str) -> str:
+    """Which pods hold quota of a ClusterQueue that is about to be free; empty if none is known."""
+    try:
+        found = api.get(resources.CLUSTER_QUEUES, name) if name else {}
+    except (errors.NotFoundError, errors.ForbiddenError):
+        return ""  # a user need not be allowed to read ClusterQueues
+    condition = _condition(found, conditions.RELEASING)
+    message: str = condition.get("message", "")
+    return message if condition.get("status") == "True" else ""
 
 
 def _without_workload(pod: Document, queue: str) -> Answer:

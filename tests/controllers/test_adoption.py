@@ -76,6 +76,19 @@ def test_in_an_enforced_namespace_it_waits_for_a_queue_and_says_so() -> None:
     assert world.admitted() == {"train"}
 
 
+def test_where_the_mode_enforces_queues_it_waits_for_one_and_says_so() -> None:
+    """The namespace has a LocalQueue, of another name than default, and no label."""
+    world = World(namespaces=ManagedNamespaces(enforced_with_queue=True))
+    world.add(namespace(), flavor(), cluster_queue(), local_queue("team-a"))
+    add_pod_in_doubt(world)
+    world.pass_time(2)
+
+    condition = world.condition("train")
+    assert condition is not None
+    assert condition.reason == "QueueRequired"
+    assert world.is_gated("train")
+
+
 def add_claiming_pod(world: World) -> None:
     claims = [{"name": "device", "resourceClaimTemplateName": "one"}]
     add_pod_in_doubt(world, gpus=0, spec={"resourceClaims": claims})

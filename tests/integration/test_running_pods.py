@@ -5,12 +5,15 @@ stays when it is deleted, and runs on for all that anybody can tell.
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from typing import Any
 
 import pytest
 
 from admission.base import conditions, names
+from admission.insight.why import explain
+from admission.kube.client import Client
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
@@ -158,6 +161,8 @@ def test_a_workload_deleted_while_its_pod_ends_gives_no_quota_away(team: Team) -
     )
     assert f"{team.name}/first on node gpus" in queue["message"]
     assert team.usage() == "4"
+    with closing(Client.connect(team.system.kubeconfig)) as client:
+        assert f"{team.name}/first on node gpus" in explain(client, team.name, "second").advice
     team.end([pod])
     team.system.wait_released(team.name, "second")
     waiting.until(

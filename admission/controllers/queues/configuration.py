@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from admission.api import views
-from admission.base import namespaces
 from admission.base.errors import InvalidValueError
 from admission.base.names import FlavorName, LocalQueueKey
 from admission.base.namespaces import ManagedNamespaces
@@ -129,8 +128,9 @@ class Configuration:
         return ""
 
     def enforces(self, namespace: str) -> bool:
-        """Whether a namespace itself says that GPU pods need a queue."""
-        return namespaces.enforces(self.namespaces.get(namespace, {}))
+        """Whether GPU pods need a queue in a namespace, by its label or by its mode."""
+        has_queue = any(key.namespace == namespace for key in self.local_queues)
+        return self.managed.enforces(self.namespaces.get(namespace, {}), has_queue=has_queue)
 
     def behind(self, cluster_queue: str) -> Iterable[LocalQueueKey]:
         """LocalQueues that point to a ClusterQueue."""
