@@ -31,6 +31,7 @@ SETTINGS: Final = Settings(
         status_interval_seconds=0.2,
         request_timeout_seconds=2,
         lost_node_seconds=LOST_NODE_SECONDS,
+        audit_interval_seconds=5,
     ),
     leader_election=LeaderElectionSettings(lease_seconds=8, renew_seconds=6, retry_seconds=0.5),
 )

@@ -151,6 +151,7 @@ class Report:
         stuck: what fits and was not released.
         stopped: running pods and Jobs that the controller stopped without a decision.
         restarts: programs that ended by themselves, by name.
+        drifts: differences that an audit of the controller found.
         faults: what went wrong with the storm itself.
     """
 
@@ -165,9 +166,10 @@ class Report:
     stuck: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     restarts: dict[str, int] = field(default_factory=dict)
+    drifts: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
-    FOUND = ("violations", "leaked", "uncharged", "stuck", "stopped", "faults")
+    FOUND = ("violations", "leaked", "uncharged", "stuck", "stopped", "drifts", "faults")
 
     @property
     def is_good(self) -> bool:
@@ -389,6 +391,7 @@ class Storm:
         self.report.violations = [one.text() for one in self._checker.violations]
         self.report.raises = self._checker.raises
         self.report.stopped = self._stopped()
+        self.report.drifts = self._drifts()
         self.report.restarts = dict(self._restarts)
         self.report.actions = {kind: dict(found) for kind, found in self._results.items()}
         self._log.close()
@@ -549,10 +552,20 @@ class Storm:
 
     # ----------------------------------------------------------- who stopped what: the audit log
 
+    def _drifts(self) -> list[str]:
+        """Return what the audits of the controllers logged."""
+        logs = self._site.cluster.logs
+        lines = [line for name in CONTROLLERS for line in logs[name].read_text().splitlines()]
+        return [line for line in lines if _DRIFT in line]
+
     def _stopped(self) -> list[str]:
         """Return what the controller stopped without a decision."""
         ours = set(_stopped_by_us(self._audit))
         return [text for uid, text in self._checker.stopped.items() if uid in ours]
+
+
+_DRIFT: Final = "what is charged is not what is held"
+"""What an audit logs that finds a difference."""
 
 
 def _ref(document: Json) -> tuple[str, str]:

@@ -353,6 +353,23 @@ def test_pods_that_admitted_owners_made_are_not_listed():
     assert outside.look(made.store).outside == {}
 
 
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ({names.PODSET_LABEL: "main"}, False),
+        ({names.PODSET_LABEL: "main", names.CLUSTER_QUEUE_NAME_LABEL: "gpus"}, True),
+    ],
+)
+def test_a_pod_hides_behind_the_label_of_a_pod_set_only_if_a_queue_is_charged_for_it(
+    labels: dict[str, str], expected: bool
+) -> None:
+    made = guarded_world(quota=2, gpu=2)
+    made.store.create(resources.PODS, other_pod("forged", **labels), "ml")
+    made.settle()
+    made.pass_time(10)
+    assert (condition(made)[0] == "True") is expected
+
+
 # ------------------------------------------------------------------------------- Koordinator
 
 

@@ -138,3 +138,14 @@ def test_a_pod_that_was_deleted_by_force_is_believed_to_be_gone_once_it_was_read
     found.settle()
     found.store.delete(resources.PODS, "first", "ml", grace_period_seconds=0)
     assert used(found) == 0
+
+
+def test_a_pod_that_was_never_admitted_gets_no_label_of_ours() -> None:
+    found = made()
+    document = pod_document("other", gpus=1)
+    document["metadata"] = {"name": "other", "labels": {names.PODSET_LABEL: "main"}}
+    document["spec"]["nodeName"] = "n0"
+    document["spec"].pop("schedulingGates", None)
+    found.store.create(resources.PODS, document, "ml")
+    assert used(found) == 0
+    assert names.MANAGED_LABEL not in (found.pod("other").metadata.labels or {})

@@ -100,10 +100,12 @@ class _Doubt:
     """A pod that a watch by label does not show any more, though nobody has deleted it.
 
     Attributes:
+        was: the pod as it was watched.
         found: the pod as it was read; None before.
         due: when it is looked at again; None for now.
     """
 
+    was: views.Pod
     found: views.Pod | None = None
     due: datetime | None = None
 
@@ -171,11 +173,12 @@ class RunningPods:
     def see(self, pod: views.Pod, resource: Resource = resources.PODS) -> None:
         """Take a pod as it is now."""
         uid = pod.metadata.uid
-        self._doubts.pop(uid, None)
+        doubt = self._doubts.pop(uid, None)
         if not self._runs(pod):
             self._forget(uid)
             return
-        known, one = self._pods.get(uid), _Pod(pod, _workload_of(pod), resource)
+        before = known = self._pods.get(uid)
+        one = _Pod(pod, _workload_of(pod), resource)
         if known is not None and (known.of, known.pod_set) != (one.of, one.pod_set):
             self._forget(uid)
             known = None
@@ -188,8 +191,13 @@ class RunningPods:
             self._recount(one.of, one.pod_set)
         if known is None:
             self._recount_owner(one.of)
-        if resource is resources.RELEASED_PODS and _is_single(pod):
-            self._doubt(one, pod)  # a single pod, which lost the label by which it is watched
+        is_managed = self._configuration.manages(pod.metadata.namespace)
+        if resource is not resources.RELEASED_PODS or not is_managed:
+            return
+        was = pod if before is None else before.view
+        was = was if doubt is None else doubt.was
+        if _is_single(was):
+            self._doubt(one, was, pod)  # it lost the label by which it is watched
 
     def lose(
         self,
@@ -213,16 +221,17 @@ class RunningPods:
         if known.resource is not resource and not for_good:
             return False
         view = known.view
-        if for_good or view.metadata.deletion_timestamp or not view.spec.node_name:
+        is_told = bool(view.metadata.deletion_timestamp) or not view.spec.node_name
+        if for_good or is_told or not self._configuration.manages(view.metadata.namespace):
             self._forget(uid)
         else:
-            self._doubt(known)
+            self._doubt(known, view)
         return True
 
-    def _doubt(self, one: _Pod, found: views.Pod | None = None) -> None:
+    def _doubt(self, one: _Pod, was: views.Pod, found: views.Pod | None = None) -> None:
         """Have a pod read, or labelled as it was, that its watch does not show any more."""
         uid = one.view.metadata.uid
-        self._doubts[uid] = _Doubt(found)
+        self._doubts[uid] = _Doubt(was, found)
         self._alone.setdefault(one.key, uid)
         self._look_at((one.key,))
 
@@ -425,13 +434,13 @@ class RunningPods:
             return writes.read(
                 key, Purpose.CONFIRM_POD, resources.PODS, one.view.metadata, views.Pod
             )
-        return self._put_back(key, one, doubt.found)
+        return self._put_back(key, doubt.was, doubt.found)
 
-    def _put_back(self, key: WorkloadKey, one: _Pod, found: views.Pod) -> Write:
+    def _put_back(self, key: WorkloadKey, pod: views.Pod, found: views.Pod) -> Write:
         """Return the write that gives a pod its labels again, so that it is watched."""
-        was, now = one.view.metadata, found.metadata
+        was, now = pod.metadata, found.metadata
         labels = {label: was.label(label) for label in _MARKS if was.label(label)}
-        if _is_single(one.view):
+        if _is_single(pod):
             labels[names.MANAGED_LABEL] = names.MANAGED_VALUE
         marks = {names.WORKLOAD_ANNOTATION: was.annotation(names.WORKLOAD_ANNOTATION) or None}
         precondition = {"resourceVersion": now.resource_version, "uid": now.uid}
@@ -458,7 +467,7 @@ class RunningPods:
         elif (
             found is not None
             and found.metadata.label(names.PODSET_LABEL)
-            and not _is_single(found)
+            and not _is_single(doubt.was)
         ):
             self.see(found, resources.RELEASED_PODS)
         elif found is None or purpose is Purpose.LABEL_POD:
@@ -531,8 +540,11 @@ def _workload_of(pod: views.Pod) -> WorkloadKey:
 
 
 def _is_single(pod: views.Pod) -> bool:
-    """Return whether a pod has a Workload of its own."""
-    return _workload_of(pod) == pod_owner.KIND.key_of(pod)
+    """Return whether a pod has a Workload of its own, by its label or by its annotation."""
+    if pod.metadata.label(names.MANAGED_LABEL) == names.MANAGED_VALUE:
+        return True
+    named = pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
+    return bool(named) and named == pod_owner.KIND.key_of(pod).name
 
 
 def _queue(pod: views.Pod) -> str:
