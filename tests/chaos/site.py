@@ -139,7 +139,9 @@ class Site(System):
         complete = found["pod-complete"]["spec"]["selector"]["matchExpressions"]
         complete[-1] = {"key": run_for, "operator": "Exists"}
         gone = found["pod-delete"]
-        (is_deleted,) = gone["spec"]["selector"]["matchExpressions"]
+        is_deleted, *_ = gone["spec"]["selector"]["matchExpressions"]
+        for name in ("job-pod-stop", "job-pod-delete"):
+            del found[name]
         phase = {"key": ".status.phase", "operator": "In"}
         gone["spec"]["selector"]["matchExpressions"] = [
             is_deleted, {**phase, "values": ["Succeeded", "Failed"]},

@@ -559,9 +559,28 @@ class Storm:
         return [line for line in lines if _DRIFT in line]
 
     def _stopped(self) -> list[str]:
-        """Return what the controller stopped without a decision."""
-        ours = set(_stopped_by_us(self._audit))
-        return [text for uid, text in self._checker.stopped.items() if uid in ours]
+        """Return what the controller stopped without a decision.
+
+        A Workload that is evicted and gone before its watch is connected again is seen by nobody;
+        the controllers' logs tell of it.
+        """
+        ours, decided = set(_stopped_by_us(self._audit)), tuple(self._evicted())
+        return [
+            text
+            for uid, text in self._checker.stopped.items()
+            if uid in ours and not text.startswith(decided)
+        ]
+
+    def _evicted(self) -> Iterator[str]:
+        """Yield how texts of `Checker.stopped` begin about what was evicted."""
+        logs = self._site.cluster.logs
+        for line in (line for name in CONTROLLERS for line in logs[name].read_text().splitlines()):
+            with suppress(ValueError):
+                told = json.loads(line)
+                if told.get("event") == "workload evicted":
+                    for kind, key in (("pod", "pod"), ("Job", "job")):
+                        if key in told:
+                            yield f"{kind} {told['namespace']}/{told[key]} was "
 
 
 _DRIFT: Final = "what is charged is not what is held"
