@@ -185,6 +185,7 @@ class Controller:
             self._events,
             gpu_settings.catalogue_of(settings.gpu),
             engine_settings.rules(settings.quota),
+            is_current=lambda: may_write() and decides.synced,
             wait=ending.wait,
             monotonic=self._clock.monotonic,
             interval_seconds=settings.controller.audit_interval_seconds,

@@ -345,6 +345,7 @@ class Auditor:
         catalogue: Catalogue,
         rules: Rules,
         *,
+        is_current: Callable[[], bool],
         wait: Callable[[float], bool],
         monotonic: Callable[[], float],
         interval_seconds: float,
@@ -359,6 +360,7 @@ class Auditor:
             events: takes events about ClusterQueues.
             catalogue: of GPU products.
             rules: settings that change what is counted.
+            is_current: whether this process leads, and what it knows can be up to date.
             wait: waits for some seconds; true if the process is to stop.
             monotonic: time that never goes back.
             interval_seconds: between two audits.
@@ -370,6 +372,7 @@ class Auditor:
         self._events = events
         self._catalogue = catalogue
         self._rules = rules
+        self._is_current = is_current
         self._wait = wait
         self._monotonic = monotonic
         self._interval = interval_seconds
@@ -407,7 +410,7 @@ class Auditor:
 
         Raises:
             KubeError: the API server could not be listed.
-            TimeoutError: the core did not answer in time.
+            TimeoutError: the core did not answer in time, or is not up to date.
         """
         drift, lasting, queues = self._look()
         for _ in range(_LOOKS - 1):
@@ -432,6 +435,8 @@ class Auditor:
         before = self._ask(lambda core: core.counted())
         listed = self._list()
         after = self._ask(lambda core: core.counted())
+        if not self._is_current():
+            raise TimeoutError("this process does not lead, or its watches are behind")
         should = expected(
             listed, self._catalogue, self._rules, release_on_deletion=self._release_on_deletion
         )

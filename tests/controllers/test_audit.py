@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import pytest
+
 from admission.base import metrics, names
 from admission.base.names import ClusterQueueName, FlavorName, FlavorResource, ResourceName
 from admission.controllers.audit import Auditor
@@ -27,6 +29,7 @@ class Audits:
     repairs: list[str] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)
     between: Callable[[], object] = lambda: None
+    is_current: bool = True
 
     def __post_init__(self) -> None:
         self.auditor = Auditor(
@@ -36,6 +39,7 @@ class Audits:
             self.found.events,
             catalogue.load(),
             NO_RULES,
+            is_current=lambda: self.is_current,
             wait=self.wait,
             monotonic=self.found.clock.monotonic,
             interval_seconds=600,
@@ -132,6 +136,17 @@ def test_a_sum_that_is_not_the_sum_of_what_is_charged_is_told() -> None:
     node = found.state.forest.queues[ClusterQueueName("gpus")]
     node.usage[GPUS[1]] += 1
     assert Audits(found).auditor.audit() == {GPUS: 1}
+
+
+def test_a_process_that_may_be_behind_audits_nothing() -> None:
+    """As one that was frozen, and does not lead any more."""
+    found = made()
+    run(found, "first", gpus=2)
+    forget(found, "first")
+    audits = Audits(found, is_current=False)
+    with pytest.raises(TimeoutError):
+        audits.auditor.audit()
+    assert audits.repairs == []
 
 
 def test_an_audit_changes_nothing() -> None:
