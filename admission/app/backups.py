@@ -7,7 +7,7 @@ cut off is refused.
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ from admission.base import names
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.kube import errors, resources
-from admission.kube.api import Api, Document
+from admission.kube.api import Api, Document, every_served
 from admission.kube.apply import Applied, Effect
 from admission.kube.resources import Resource
 
@@ -40,7 +40,6 @@ _WITH_STATUS: Final = frozenset(
 """Kinds of which the status tells more than can be found out again."""
 _MARK: Final = "gpuAdmissionBackup"
 _FORMAT: Final = 1
-_PAGE: Final = 500
 _KEPT: Final = ("name", "namespace", "labels", "annotations", "ownerReferences", "finalizers")
 
 
@@ -230,7 +229,9 @@ def _without_owner(api: Api, metadata: Mapping[str, Any]) -> str:
 
 def _documents(api: Api) -> Iterator[Document]:
     for resource in ORDER:
-        found = [_saved(resource, one) for one in _all(api, resource) if not _is_leaving(one)]
+        found = [
+            _saved(resource, one) for one in every_served(api, resource) if not _is_leaving(one)
+        ]
         yield from (one for _, one in sorted(found, key=lambda pair: pair[0]))
 
 
@@ -285,17 +286,3 @@ def _check(path: Path, number: int, document: Document) -> None:
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         raise BackupError(f"{path}: line {number}: {kind}: metadata.name: must be given")
-
-
-def _all(api: Api, resource: Resource) -> Iterable[Document]:
-    """Every object, in pages; none where the kind is not served."""
-    token = ""
-    while True:
-        try:
-            page = api.list(resource, limit=_PAGE, continue_=token)
-        except errors.NotFoundError:
-            return
-        yield from page.items
-        token = page.continue_
-        if not token:
-            return

@@ -26,7 +26,7 @@ from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.controllers.queues import finalizers
 from admission.kube import apply, errors, resources
-from admission.kube.api import Api, Document
+from admission.kube.api import Api, Document, every_served
 from admission.kube.apply import Applied, Effect
 from admission.kube.resources import Resource
 from admission.settings import DEFAULT_VISIBILITY_ADDRESS, Settings
@@ -48,7 +48,6 @@ the CRD changes, or after five minutes (operator-framework/operator-controller#1
 _GUARD_SECONDS: Final = 10.0
 """How long an API server may go on applying policies that were deleted; it looks every second."""
 _POLL_SECONDS: Final = 0.1
-_PAGE: Final = 500
 
 
 class InstallationError(AdmissionError):
@@ -226,12 +225,12 @@ def inventory(api: Api) -> Inventory:
     """
     queues = (resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES)
     running = 0
-    for pod in _all(api, resources.PODS, names.PODSET_LABEL):
+    for pod in every_served(api, resources.PODS, label_selector=names.PODSET_LABEL):
         has_ended = (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
         running += not has_ended and _gates(pod) == _kept(pod)
     return Inventory(
-        queues=sum(1 for resource in queues for _ in _all(api, resource)),
-        workloads=sum(1 for _ in _all(api, resources.WORKLOADS)),
+        queues=sum(1 for resource in queues for _ in every_served(api, resource)),
+        workloads=sum(1 for _ in every_served(api, resources.WORKLOADS)),
         waiting=len(gated_pods(api)),
         running=running,
     )
@@ -240,7 +239,11 @@ def inventory(api: Api) -> Inventory:
 def gated_pods(api: Api) -> list[Document]:
     """Pods that still carry our gate."""
     selector = f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}"
-    return [pod for pod in _all(api, resources.PODS, selector) if _gates(pod) != _kept(pod)]
+    return [
+        pod
+        for pod in every_served(api, resources.PODS, label_selector=selector)
+        if _gates(pod) != _kept(pod)
+    ]
 
 
 def _refuse_installed(api: Api, settings: Settings) -> None:
@@ -388,13 +391,13 @@ def _is_established(crd: Document | None) -> bool:
 def _unmark(api: Api) -> None:
     """Take off the label of namespaces that had a LocalQueue."""
     without = patches.merge({"metadata": {"labels": {names.HAS_QUEUE_LABEL: None}}})
-    for namespace in _all(api, resources.NAMESPACES, names.HAS_QUEUE_LABEL):
+    for namespace in every_served(api, resources.NAMESPACES, label_selector=names.HAS_QUEUE_LABEL):
         api.patch(resources.NAMESPACES, namespace["metadata"]["name"], without)
 
 
 def _remove_finalizers(api: Api, resource: Resource) -> None:
     """Takes Kueue's finalizer off, which nobody would do once the controller is gone."""
-    for item in _all(api, resource):
+    for item in every_served(api, resource):
         metadata = item["metadata"]
         finalizers = metadata.get("finalizers", [])
         if names.RESOURCE_IN_USE in finalizers:
@@ -439,17 +442,3 @@ def _kept(pod: Document) -> list[str]:
     if not pod["metadata"].get("annotations", {}).get(names.FOREIGN_TOPOLOGY_GATE):
         ours.add(names.TOPOLOGY_GATE)  # Kueue's, of a pod that was taken over
     return [gate for gate in _gates(pod) if gate not in ours]
-
-
-def _all(api: Api, resource: Resource, selector: str = "") -> Iterator[Document]:
-    """Every object, in pages; none where the kind is not served."""
-    token = ""
-    while True:
-        try:
-            page = api.list(resource, label_selector=selector, limit=_PAGE, continue_=token)
-        except errors.NotFoundError:
-            return
-        yield from page.items
-        token = page.continue_
-        if not token:
-            return

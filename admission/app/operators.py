@@ -7,15 +7,14 @@ excluded, so namespaces with a LocalQueue never are.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.kube import errors, resources
-from admission.kube.api import Api
+from admission.kube.api import Api, every_served
 from admission.kube.resources import Resource
 
-_PAGE: Final = 500
 _CLUSTER_POLICIES: Final = Resource(
     "nvidia.com", "v1", "clusterpolicies", "ClusterPolicy", namespaced=False
 )
@@ -58,14 +57,14 @@ def find(api: Api) -> list[Operator]:
 
 
 def _cluster_policies(api: Api) -> Iterator[tuple[str, str]]:
-    for policy in _all(api, _CLUSTER_POLICIES):
+    for policy in every_served(api, _CLUSTER_POLICIES):
         namespace = (policy.get("status") or {}).get("namespace")
         if namespace:
             yield namespace, f"ClusterPolicy {policy['metadata']['name']}"
 
 
 def _daemon_sets(api: Api) -> Iterator[tuple[str, str]]:
-    for one in _all(api, _DAEMON_SETS):
+    for one in every_served(api, _DAEMON_SETS):
         name, pod = one["metadata"]["name"], one["spec"]["template"]["spec"]
         containers = [*(pod.get("initContainers") or ()), *pod["containers"]]
         words = " ".join([name, *(container.get("image", "") for container in containers)])
@@ -84,17 +83,3 @@ def _has_queue(api: Api, namespace: str) -> bool:
     except errors.NotFoundError:
         return False
     return bool(page.items)
-
-
-def _all(api: Api, resource: Resource) -> Iterable[Any]:
-    """Every object, in pages; none where the kind is not served."""
-    token = ""
-    while True:
-        try:
-            page = api.list(resource, limit=_PAGE, continue_=token)
-        except errors.NotFoundError:
-            return
-        yield from page.items
-        token = page.continue_
-        if not token:
-            return

@@ -1,18 +1,15 @@
 """Stops that the controller holds back: who waits, and letting all of them go."""
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 from admission.base import clock as clocks
 from admission.base import conditions, events, names, patches
 from admission.base.clock import Clock
 from admission.kube import errors, resources
-from admission.kube.api import Api, Document
-from admission.kube.resources import Resource
-
-_PAGE: Final = 500
+from admission.kube.api import Api, Document, every
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +40,7 @@ def held_back(api: Api) -> list[HeldBack]:
     """
     told: dict[tuple[str, str, str], HeldBack] = {}
     with_workload: set[str] = set()
-    for workload in _all(api, resources.WORKLOADS):
+    for workload in every(api, resources.WORKLOADS):
         owner = _controller(workload["metadata"])
         with_workload.add(owner.get("uid", ""))
         if why := _why(workload):
@@ -91,7 +88,7 @@ def _controller(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _owners(api: Api, with_workload: Container[str]) -> Iterator[HeldBack]:
-    told = _all(api, resources.EVENTS, field_selector=f"reason={events.STOP_HELD_BACK}")
+    told = every(api, resources.EVENTS, field_selector=f"reason={events.STOP_HELD_BACK}")
     for event in told:
         regarding = event.get("regarding") or {}
         resource = resources.of_kind(regarding.get("apiVersion", ""), regarding.get("kind", ""))
@@ -115,13 +112,3 @@ def _owners(api: Api, with_workload: Container[str]) -> Iterator[HeldBack]:
 
 def _is_suspended(owner: Document) -> bool:
     return bool((owner.get("spec") or {}).get("suspend"))
-
-
-def _all(api: Api, resource: Resource, field_selector: str = "") -> Iterable[Document]:
-    token = ""
-    while True:
-        page = api.list(resource, field_selector=field_selector, limit=_PAGE, continue_=token)
-        yield from page.items
-        token = page.continue_
-        if not token:
-            return

@@ -5,9 +5,9 @@ no cache, index or sum of the core: it lists Workloads, bound pods, queues and f
 the Workload of a pod by the uid of its owner, not by labels (ADR 0126).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from admission.api import views
 from admission.base import conditions, events, metrics, names, pod_resources, quantity
@@ -27,26 +27,25 @@ from admission.engine import transformation
 from admission.engine.transformation import Rules
 from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
-from admission.kube.api import Api
+from admission.kube.api import Api, every
 from admission.kube.errors import KubeError
-from admission.kube.resources import Resource
 from admission.objects import pods
 from admission.obs import logs
 from admission.owners import integrations
 from admission.translate import currency
 
-Object = TypeVar("Object", bound=views.Object)
 Pair = tuple[ClusterQueueName, FlavorResource]
 Amounts = Mapping[Pair, int]
 Ask = Callable[[Callable[[Reader], Counted]], Counted]
 
-_PAGE: Final = 500
 _BOUND: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 _LOOKS: Final = 3
 _PAUSE_SECONDS: Final = 10.0
 """Between two looks: a write that is under way, or a watch that is behind, is over by then."""
 _REPAIR_SECONDS: Final = 3600.0
 """Between two repairs: what reading anew does not mend is for people to look at."""
+_OF_OWNER: Final = "pods of "
+"""So begins the name by which an owner is charged for pods that it may still make."""
 _OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 _NOTHING: Final[Amounts] = {}
 
@@ -208,7 +207,7 @@ def _requests(pod: views.Pod, rules: Rules) -> dict[ResourceName, int]:
     return transformation.counted(pod_resources.requests(read), rules)
 
 
-def _flavor(pod: views.Pod, group: Any, listed: Listed) -> str:
+def _flavor(pod: views.Pod, group: views.ResourceGroup, listed: Listed) -> str:
     """Return the flavor of a resource group on which a pod runs."""
     node = listed.nodes.get(pod.spec.node_name)
     selected = pod.spec.node_selector or {}
@@ -219,9 +218,9 @@ def _flavor(pod: views.Pod, group: Any, listed: Listed) -> str:
             flavor = listed.flavors.get(name)
             wanted = {} if flavor is None else flavor.spec.node_labels or {}
             if wanted and all(present.get(k) == v for k, v in wanted.items()):
-                return str(name)
+                return name
     plain = (n for n in offered if n in listed.flavors and not listed.flavors[n].spec.node_labels)
-    return str(next(plain, offered[0] if offered else ""))
+    return next(plain, offered[0] if offered else "")
 
 
 def _add(
@@ -300,6 +299,8 @@ def differences(
         group = should.of_pods.get(key, key)
         holding = after.holdings.get(key)
         unlisted = key.name.startswith("pod ") and key not in should.of_pods
+        if key.name.startswith(_OF_OWNER):  # for pods that are not there yet
+            moving |= {key, WorkloadKey(key.namespace, key.name.removeprefix(_OF_OWNER))}
         if before.holdings.get(key) != holding or unlisted or key in after.unsettled:
             moving.add(group)
         elif holding is not None:
@@ -443,30 +444,17 @@ class Auditor:
         return in_sums(after), differences(should, before, after), listed.queues
 
     def _list(self) -> Listed:
+        api = self._api
+        queues = every(api, resources.CLUSTER_QUEUES, into=views.ClusterQueue)
+        flavors = every(api, resources.RESOURCE_FLAVORS, into=views.ResourceFlavor)
+        nodes = every(api, resources.NODES, into=views.Node)
         return Listed(
-            workloads=tuple(self._all(resources.WORKLOADS, views.Workload)),
-            pods=tuple(self._all(resources.PODS, views.Pod, _BOUND)),
-            nodes={one.metadata.name: one for one in self._all(resources.NODES, views.Node)},
-            queues={
-                one.metadata.name: one
-                for one in self._all(resources.CLUSTER_QUEUES, views.ClusterQueue)
-            },
-            flavors={
-                one.metadata.name: one
-                for one in self._all(resources.RESOURCE_FLAVORS, views.ResourceFlavor)
-            },
+            workloads=tuple(every(api, resources.WORKLOADS, into=views.Workload)),
+            pods=tuple(every(api, resources.PODS, field_selector=_BOUND, into=views.Pod)),
+            nodes={one.metadata.name: one for one in nodes},
+            queues={one.metadata.name: one for one in queues},
+            flavors={one.metadata.name: one for one in flavors},
         )
-
-    def _all(self, resource: Resource, into: type[Object], fields: str = "") -> Iterator[Object]:
-        token = ""
-        while True:
-            page = self._api.list(
-                resource, field_selector=fields, limit=_PAGE, continue_=token, into=into
-            )
-            yield from page.items
-            token = page.continue_
-            if not token:
-                return
 
     def _publish(self, drift: Amounts, queues: Iterable[str]) -> None:
         metrics.LEDGER_DRIFT.clear()

@@ -379,7 +379,7 @@ class Core:
         return Counted(
             holdings=holdings,
             sums=sums,
-            unsettled=frozenset(unsettled | self._scheduling.undecided()),
+            unsettled=frozenset({*unsettled, *self._scheduling.undecided(), *self._quarantine}),
         )
 
     def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[views.Workload | None, ...]:

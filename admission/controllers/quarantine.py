@@ -4,6 +4,7 @@ They are quarantined only as long as no version of them could be read; one that 
 was last read.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,10 @@ class Quarantine:
     def __contains__(self, key: object) -> bool:
         """Whether the Workload exists and cannot be read."""
         return key in self._versions
+
+    def __iter__(self) -> Iterator[WorkloadKey]:
+        """Return the keys of all."""
+        return iter(tuple(self._versions))
 
     def see(self, found: Undecodable) -> None:
         """Takes a Workload that cannot be decoded; says so once per version of it."""

@@ -4,14 +4,16 @@ Every read takes ``into``, the type that the answer is decoded to; without it a 
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeAlias
+from typing import Any, Final, Generic, Protocol, TypeAlias
 
 from typing_extensions import TypeVar
 
 from admission.base import patches
 from admission.base.patches import Patch
+from admission.kube.errors import NotFoundError
 from admission.kube.resources import Resource
 
 Document: TypeAlias = dict[str, Any]
@@ -215,3 +217,54 @@ class Api(Protocol):
                 as every other ApiError.
         """
         ...
+
+
+PAGE: Final = 500
+"""Objects of a page: a longer one holds up the server and other threads."""
+
+
+def every(
+    api: Api,
+    resource: Resource,
+    *,
+    label_selector: str = "",
+    field_selector: str = "",
+    page_size: int = PAGE,
+    into: type[T] = DOCUMENT,
+) -> Iterator[T]:
+    """Yield every object of a collection, page by page; those that cannot be decoded are left out.
+
+    Args:
+        api: the API server.
+        resource: the kind.
+        label_selector: of the objects.
+        field_selector: of the objects.
+        page_size: objects of a page.
+        into: see `Api.list`.
+
+    Raises:
+        NotFoundError: the kind is not served.
+        KubeError: a page could not be had.
+    """
+    token = ""
+    while True:
+        page = api.list(
+            resource,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            limit=page_size,
+            continue_=token,
+            into=into,
+        )
+        yield from page.items
+        token = page.continue_
+        if not token:
+            return
+
+
+def every_served(
+    api: Api, resource: Resource, *, label_selector: str = "", into: type[T] = DOCUMENT
+) -> Iterator[T]:
+    """Yield what `every` yields; nothing where the kind is not served."""
+    with suppress(NotFoundError):
+        yield from every(api, resource, label_selector=label_selector, into=into)

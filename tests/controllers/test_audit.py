@@ -12,8 +12,9 @@ from admission.controllers.queries import Counted, Reader
 from admission.engine.transformation import NO_RULES
 from admission.gpu import catalogue
 from admission.kube import resources
+from tests.controllers.jobobjects import job
 from tests.controllers.test_running_pods import change, drop_workload, ending, made, run
-from tests.controllers.world import World
+from tests.controllers.world import WORKLOAD_KIND, World, ready_world
 
 GPUS = (
     ClusterQueueName("gpus"),
@@ -156,3 +157,14 @@ def test_an_audit_changes_nothing() -> None:
     Audits(found).auditor.audit()
     found.settle()
     assert len(found.sent) == sent
+
+
+def test_nothing_differs_while_a_job_is_charged_for_pods_that_are_not_there() -> None:
+    found = ready_world(quota=2)
+    found.add(job())
+    found.settle()
+    name = found.workloads()["train"].metadata.name
+    found.store.delete(resources.CRDS, WORKLOAD_KIND)
+    found.store.delete(resources.WORKLOADS, name, "ml")
+    found.settle()
+    assert Audits(found).auditor.audit() == {}

@@ -15,43 +15,38 @@ from admission.base.rounds import Rounds
 from admission.controllers.devices.capacity import Amounts
 from admission.controllers.devices.fleet import Listed
 from admission.kube import resources
-from admission.kube.api import Api
+from admission.kube.api import PAGE, Api, every
 from admission.kube.errors import KubeError
 from admission.obs import logs
 from admission.translate import nodes
 from admission.translate.claims import ObjectKey
 
-_PAGE: Final = 500
 _RETRY_SECONDS: Final = 5.0
 _LABELS: Final = f"{names.MANAGED_LABEL}!={names.MANAGED_VALUE},!{names.PODSET_LABEL}"
 """Pods with the other label are watched, and judged one by one."""
 _FIELDS: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 
-def look(api: Api, page_size: int = _PAGE) -> Listed:
-    """What pods that are not watched hold now.
+def look(api: Api, page_size: int = PAGE) -> Listed:
+    """Return what pods that are not watched hold now.
 
     Raises:
         KubeError: a page could not be had.
     """
     claims: set[ObjectKey] = set()
     outside: dict[str, dict[str, int]] = {}
-    token = ""
-    while True:
-        page = api.list(
-            resources.PODS,
-            label_selector=_LABELS,
-            field_selector=_FIELDS,
-            limit=page_size,
-            continue_=token,
-            into=views.Pod,
-        )
-        for pod in page.items:
-            _add(outside, pod)
-            claims.update(nodes.claims_of(pod))
-        token = page.continue_
-        if not token:
-            return Listed(outside, frozenset(claims))
+    pods = every(
+        api,
+        resources.PODS,
+        label_selector=_LABELS,
+        field_selector=_FIELDS,
+        page_size=page_size,
+        into=views.Pod,
+    )
+    for pod in pods:
+        _add(outside, pod)
+        claims.update(nodes.claims_of(pod))
+    return Listed(outside, frozenset(claims))
 
 
 def _add(held: dict[str, dict[str, int]], pod: views.Pod) -> None:
