@@ -120,7 +120,7 @@ class GpuSettings(_Frozen):
 
     @property
     def effective_modes(self) -> ModeSettings:
-        """What holds in namespaces: warnings, where nobody has chosen."""
+        """Return the modes that hold in namespaces: warnings, where nobody has chosen."""
         return self.modes or ModeSettings()
 
     @property

@@ -289,7 +289,7 @@ class Controller:
         )
 
     def unready(self) -> str:
-        """What is not known, not up to date, or has expired; empty when all is well."""
+        """Return what is not known, not up to date, or has expired; empty when all is well."""
         return self._view.watches.unready() or self._rotation.unready()
 
     def stop(self) -> None:

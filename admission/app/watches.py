@@ -96,7 +96,7 @@ class Watches:
         return not (self._is_reverted or any(one.is_unsure for one in self._needed))
 
     def unready(self) -> str:
-        """What is not known, or not known to be up to date; empty when all is well."""
+        """Return what is not known, or not known to be up to date; empty when all is well."""
         listed = [(r.resource, r.has_synced) for r in self._needed]
         listed += [(o.reflector.resource, o.is_settled) for o in self._optional]
         waiting = [resource for resource, has_synced in listed if not has_synced]

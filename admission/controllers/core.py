@@ -194,17 +194,11 @@ class Core:
         )  # fmt: skip
         common = (
             self._workloads, self._configuration, self._events, self._clock, look_at,
-            self._scheduling,
-        )  # fmt: skip
-        self._jobs = Jobs(*common, self._running, self._timers)
-        self._pods = Pods(
-            *common,
-            self._jobs,
             self._running,
-            self._fleet,
-            self._claims,
-            self._timers,
-            self._settings,
+        )  # fmt: skip
+        self._jobs = Jobs(*common, self._timers)
+        self._pods = Pods(
+            *common, self._jobs, self._fleet, self._claims, self._timers, self._settings
         )
         special: dict[Kind, Owners[Any, Any]] = {
             batch_job.KIND: self._jobs,

@@ -41,7 +41,7 @@ class Reader(Protocol):
         ...
 
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> Line | None:
-        """Who waits in the ClusterQueue, or in that of the LocalQueue; None for an unknown one."""
+        """Return who waits in the ClusterQueue, also of a LocalQueue; None where there is none."""
         ...
 
     def counted(self) -> Counted:

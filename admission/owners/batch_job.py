@@ -135,10 +135,6 @@ class JobOwner(Owner, Reclaims, Restores, Resizes):
         return not self.is_held() and named == KIND.key_of(self.view).name
 
     @override
-    def pod_metadata(self) -> views.ObjectMeta:
-        return self.view.spec.template.metadata
-
-    @override
     def missing_workload(self) -> Text:
         return conditions.WORKLOAD_MISSING
 

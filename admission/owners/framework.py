@@ -153,10 +153,6 @@ class Owner(Protocol):
         """
         ...
 
-    def pod_metadata(self) -> views.ObjectMeta:
-        """Return the metadata of its pods: of the pod itself, or of its first pod template."""
-        ...
-
     def missing_workload(self) -> Text:
         """Return why it is stopped when it runs without ever having been admitted."""
         ...

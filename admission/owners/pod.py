@@ -93,10 +93,6 @@ class PodOwner(Owner, Terminates):
         return not self.is_held() and named == KIND.key_of(self.view).name
 
     @override
-    def pod_metadata(self) -> views.ObjectMeta:
-        return self.view.metadata
-
-    @override
     def missing_workload(self) -> Text:
         return conditions.WORKLOAD_MISSING
 

@@ -614,10 +614,10 @@ class State:
         return tuple(i.workload.key for i in (*queue.active(), *queue.parked()))
 
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> Line | None:
-        """Who waits in a ClusterQueue, or in that of a LocalQueue, at this moment.
+        """Return who waits in a ClusterQueue, or in that of a LocalQueue, at this moment.
 
-        None when there is no such queue, or when the LocalQueue is stopped: its workloads stand
-        in no line. A LocalQueue without ClusterQueue has a line with nobody in it.
+        Return None when there is no such queue, or when the LocalQueue is stopped: its Workloads
+        stand in no line. A LocalQueue without ClusterQueue has a line with nobody in it.
         """
         if isinstance(queue, LocalQueueKey):
             local = self._local_queues.get(queue)
@@ -634,6 +634,6 @@ class State:
         return tuple(item.workload.key for item in self._lines.queues[name].active())
 
     def take_changed(self) -> Changed:
-        """What may have changed since the last call."""
+        """Return what may have changed since the last call."""
         self.forest.refresh()
         return self._changes.take(shares=self.config.fair_sharing is not None)

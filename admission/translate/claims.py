@@ -162,7 +162,7 @@ def _is_counted(name: str, known: Devices) -> bool:
 def claimed(
     requests: Amounts, spec: views.PodSpec, namespace: str, known: Devices, path: str
 ) -> Claimed:
-    """What pods take by request and by claim.
+    """Return what pods take by request and by claim.
 
     Args:
         requests: of the containers of one pod.
@@ -226,7 +226,7 @@ def _costs_more(claim: devices.ClaimSpec, template: devices.ClaimSpec, known: De
 
 
 def amounts(spec: devices.ClaimSpec, classes: Mapping[str, DeviceClass]) -> dict[str, int]:
-    """What a claim takes, by resource.
+    """Return what a claim takes, by resource.
 
     Raises:
         InvalidValueError: what it takes is not known before devices are allocated, or a class is

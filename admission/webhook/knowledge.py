@@ -154,7 +154,7 @@ class ClusterKnowledge:
         return cast("views.ClusterQueue | None", self._get(resources.CLUSTER_QUEUES, "", name))
 
     def queue_facts(self, queue: views.ClusterQueue) -> QueueFacts:
-        """What follows from the queue and the flavors of this moment."""
+        """Return what follows from a ClusterQueue and the flavors of this moment."""
         return self._facts.facts(queue, self)
 
     def most(self, queue: str, flavor: str, resource: str) -> int | None:

@@ -309,24 +309,18 @@ _JOB_EDITS: Final[tuple[Json, ...]] = (
 
 def label(host: Host, made: Made, rng: random.Random) -> None:
     """Change what quota is counted by, as a user."""
-    ref, edit = _late(made.pods, rng), rng.choice(_POD_EDITS)
-    if ref is not None:
-        host.send(
-            "label",
-            f"patch pod {_text(ref)}: {edit}",
-            lambda: host.editor.patch(_path("pods", ref), edit),
-        )
+    _patch(host, "label", "pods", _late(made.pods, rng), rng.choice(_POD_EDITS))
 
 
 def patch_job(host: Host, made: Made, rng: random.Random) -> None:
     """Change a Job, as a user."""
-    ref, edit = _late(made.jobs, rng), rng.choice(_JOB_EDITS)
+    _patch(host, "patch-job", "jobs", _late(made.jobs, rng), rng.choice(_JOB_EDITS))
+
+
+def _patch(host: Host, action: str, plural: str, ref: Ref | None, edit: Json) -> None:
     if ref is not None:
-        host.send(
-            "patch-job",
-            f"patch Job {_text(ref)}: {edit}",
-            lambda: host.editor.patch(_path("jobs", ref), edit),
-        )
+        text = f"patch {plural} {_text(ref)}: {edit}"
+        host.send(action, text, lambda: host.editor.patch(_path(plural, ref), edit))
 
 
 def quota(host: Host, made: Made, rng: random.Random) -> None:

@@ -1,11 +1,13 @@
 """Create, read, list, replace, delete."""
 
+from dataclasses import replace
+
 import pytest
 
 from admission.api import views
 from admission.base import patches
 from admission.kube import errors, resources
-from admission.kube.api import Api
+from admission.kube.api import Api, every, every_served
 from tests.contract import objects
 from tests.contract.conftest import Server
 
@@ -116,6 +118,27 @@ def test_pages_show_one_moment(api: Api, namespace: str):
     ]
     assert {page.resource_version for page in pages} == {first.resource_version}
     assert third.continue_ == ""
+
+
+def test_every_object_of_a_kind_is_had_page_by_page(api: Api, namespace: str):
+    for name in "abcde":
+        limit_range = objects.limit_range(name, color=namespace)
+        api.create(resources.LIMIT_RANGES, limit_range, namespace)
+    found = every(
+        api,
+        resources.LIMIT_RANGES,
+        label_selector=f"color={namespace}",
+        page_size=2,
+        into=views.Object,
+    )
+    assert [one.metadata.name for one in found] == ["a", "b", "c", "d", "e"]
+
+
+def test_a_kind_that_is_not_served_has_no_object(api: Api):
+    unknown = replace(resources.WORKLOADS, group="nobody.example.com")
+    assert list(every_served(api, unknown)) == []
+    with pytest.raises(errors.NotFoundError):
+        list(every(api, unknown))
 
 
 def test_items_of_a_list_say_what_they_are(api: Api, namespace: str):

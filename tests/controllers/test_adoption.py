@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from admission.api import views
 from admission.base import names, patches
 from admission.base.namespaces import ManagedNamespaces
 from admission.kube import resources
@@ -60,17 +61,22 @@ def test_without_a_default_queue_it_is_let_go_after_a_second() -> None:
     assert not world.workloads()
 
 
+def check_waits_for_queue(world: World) -> views.PodCondition:
+    """The pod is held and says that it needs a queue; the condition."""
+    condition = world.condition("train")
+    assert condition is not None
+    assert condition.reason == "QueueRequired"
+    assert world.is_gated("train")
+    return condition
+
+
 def test_in_an_enforced_namespace_it_waits_for_a_queue_and_says_so() -> None:
     enforced = namespace()
     enforced["metadata"]["labels"] = {names.ENFORCE_LABEL: "true"}
     world = world_with(enforced)
     add_pod_in_doubt(world)
     world.pass_time(2)
-    condition = world.condition("train")
-
-    assert condition is not None
-    assert condition.reason == "QueueRequired"
-    assert world.is_gated("train")
+    check_waits_for_queue(world)
     world.add(local_queue("default"))
     world.pass_time(1)
     assert world.admitted() == {"train"}
@@ -82,11 +88,7 @@ def test_where_the_mode_enforces_queues_it_waits_for_one_and_says_so() -> None:
     world.add(namespace(), flavor(), cluster_queue(), local_queue("team-a"))
     add_pod_in_doubt(world)
     world.pass_time(2)
-
-    condition = world.condition("train")
-    assert condition is not None
-    assert condition.reason == "QueueRequired"
-    assert world.is_gated("train")
+    check_waits_for_queue(world)
 
 
 def add_claiming_pod(world: World) -> None:
@@ -154,9 +156,7 @@ def test_where_a_queue_is_required_it_waits_for_one_and_a_label_is_enough() -> N
     world.add(namespace(), flavor(), cluster_queue(), local_queue("team-a"))
     add_pod_in_doubt(world)
     world.pass_time(2)
-    condition = world.condition("train")
-    assert condition is not None
-    assert condition.reason == "QueueRequired"
+    condition = check_waits_for_queue(world)
     assert condition.message == (
         "this cluster admits GPU pods through a queue only (manageJobsWithoutQueueName); create a "
         "LocalQueue named default, or give the pod the label kueue.x-k8s.io/queue-name"

@@ -8,6 +8,7 @@ from admission.kube import resources
 from admission.settings import ControllerSettings
 from tests.builders import pod_document
 from tests.controllers import world
+from tests.controllers.test_capacity import node as gpu_node
 from tests.controllers.world import World
 
 LASTING = ["example.com/hold"]
@@ -36,6 +37,14 @@ def change(found: World, name: str, document: dict[str, object], subresource: st
 def drop_workload(found: World, name: str) -> None:
     workload = found.workloads()[name].metadata.name
     found.store.delete(resources.WORKLOADS, workload, "ml")
+
+
+def flavors(found: World, name: str) -> set[str]:
+    """The flavors that the Workload of a pod has."""
+    admission = found.workloads()[name].status.admission
+    assert admission is not None
+    given = admission.pod_set_assignments or ()
+    return {flavor for one in given for flavor in (one.flavors or {}).values()}
 
 
 def used(found: World) -> int:
@@ -68,6 +77,32 @@ def test_a_pod_that_ends_is_charged_by_the_next_controller() -> None:
     assert used(again) == 2
 
 
+def test_a_pod_whose_workload_is_gone_is_charged_for_the_flavor_of_its_node() -> None:
+    """Its node selector names no flavor any more; the labels of its node do."""
+    found = World()
+    found.add(
+        world.namespace(),
+        world.flavor("first"),
+        world.flavor("second"),
+        world.cluster_queue(quota=2, flavors=("first", "second")),
+        world.local_queue(),
+        gpu_node("n0", labels={"pool": "second"}, gpu=2),
+    )
+    found.add_pod("train", gpus=2)
+    found.settle()
+    assert flavors(found, "train") == {"first"}
+    change(found, "train", {"spec": {"nodeName": "n0"}})
+    for name in ("first", "second"):
+        labels = {"nvidia.com/gpu.product": None, "pool": name}
+        renamed = patches.merge({"spec": {"nodeLabels": labels}})
+        found.store.patch(resources.RESOURCE_FLAVORS, name, renamed)
+    found.settle()
+
+    drop_workload(found, "train")
+    found.settle()
+    assert flavors(found, "train") == {"second"}
+
+
 def test_a_pod_on_a_node_that_is_gone_is_charged_no_more() -> None:
     found = made()
     ending(found)
@@ -98,24 +133,22 @@ def test_the_cluster_queue_names_the_pods_that_hold_its_quota() -> None:
     assert "ml/first on node n0" in condition.message
 
 
+def add_running(found: World, name: str, labels: dict[str, str], **annotations: str) -> None:
+    """Add a pod that runs without having been held."""
+    document = pod_document(name, gpus=1)
+    document["metadata"] = {"name": name, "labels": labels, "annotations": annotations}
+    document["spec"]["nodeName"] = "n0"
+    document["spec"].pop("schedulingGates", None)
+    found.store.create(resources.PODS, document, "ml")
+
+
 def test_more_pods_than_were_admitted_are_charged_one_by_one() -> None:
     found = made()
     run(found, "first", gpus=1)
     marks = found.pod("first").metadata
-    annotations = {names.WORKLOAD_ANNOTATION: marks.annotation(names.WORKLOAD_ANNOTATION)}
-    labels = {
-        key: marks.label(key)
-        for key in (
-            names.PODSET_LABEL,
-            names.LOCAL_QUEUE_NAME_LABEL,
-            names.CLUSTER_QUEUE_NAME_LABEL,
-        )
-    }
-    document = pod_document("second", gpus=1)
-    document["metadata"] = {"name": "second", "labels": labels, "annotations": annotations}
-    document["spec"]["nodeName"] = "n0"
-    document["spec"].pop("schedulingGates", None)
-    found.store.create(resources.PODS, document, "ml")
+    named = {names.WORKLOAD_ANNOTATION: marks.annotation(names.WORKLOAD_ANNOTATION)}
+    told = (names.PODSET_LABEL, names.LOCAL_QUEUE_NAME_LABEL, names.CLUSTER_QUEUE_NAME_LABEL)
+    add_running(found, "second", {label: marks.label(label) for label in told}, **named)
     assert used(found) == 2
 
 
@@ -142,10 +175,6 @@ def test_a_pod_that_was_deleted_by_force_is_believed_to_be_gone_once_it_was_read
 
 def test_a_pod_that_was_never_admitted_gets_no_label_of_ours() -> None:
     found = made()
-    document = pod_document("other", gpus=1)
-    document["metadata"] = {"name": "other", "labels": {names.PODSET_LABEL: "main"}}
-    document["spec"]["nodeName"] = "n0"
-    document["spec"].pop("schedulingGates", None)
-    found.store.create(resources.PODS, document, "ml")
+    add_running(found, "other", {names.PODSET_LABEL: "main"})
     assert used(found) == 0
     assert names.MANAGED_LABEL not in (found.pod("other").metadata.labels or {})

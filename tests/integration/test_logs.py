@@ -23,6 +23,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     with Cluster.start() as cluster:
         made = Installed(cluster, tmp_path_factory.mktemp("logs"))
         made.install()
+        add_priorities(made)  # before: a pod whose class is not seen yet is told of as held
         try:
             made.start("--log-level", "debug")
             yield made
@@ -56,7 +57,6 @@ def create(system: Installed, team: str, name: str, priority: str) -> None:
 
 def test_a_pod_is_followed_by_its_name_from_admission_to_eviction(system: Installed) -> None:
     team = system.add_team(4, preemption={"withinClusterQueue": "LowerPriority"})
-    add_priorities(system)
     secret = {"metadata": {"name": "token"}, "stringData": {"token": SECRET}}
     system.api.post(f"/api/v1/namespaces/{team}/secrets", secret)
     create(system, team, "victim", "low")

@@ -190,10 +190,6 @@ class Set(Owner, Restores):
         return self.admitted
 
     @override
-    def pod_metadata(self) -> views.ObjectMeta:
-        return self.view.metadata
-
-    @override
     def missing_workload(self) -> Text:
         return Text("NoMatchingWorkload", "")
 

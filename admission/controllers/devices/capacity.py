@@ -302,7 +302,7 @@ class Capacities:
         return _EMPTY if found is None else found.stock()
 
     def fragmentation(self, flavor: str) -> dict[str, Fragmentation]:
-        """What is free and in which pieces, by resource; looks at every node of the flavor."""
+        """Return what is free and in which pieces, by resource: of every node of a flavor."""
         largest: dict[str, int] = {}
         found = self._sums.get(flavor)
         if found is None:

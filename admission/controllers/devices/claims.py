@@ -93,7 +93,7 @@ class Claims:
 
     @property
     def known(self) -> Devices:
-        """What is known now."""
+        """Return the classes, claims and templates as last seen."""
         return self._known
 
     def see_workload(self, view: views.Workload) -> None:

@@ -13,7 +13,7 @@ from admission.base.events import Events
 from admission.base.names import WorkloadKey
 from admission.controllers.owners.child_jobs import ChildJobs
 from admission.controllers.owners.index import Subject
-from admission.controllers.owners.owners import Charging, Decide, Owners
+from admission.controllers.owners.owners import Decide, Owners
 from admission.controllers.owners.running_pods import RunningPods
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.seeing.mirrors import Mirror
@@ -42,7 +42,6 @@ class Jobs(Owners[batch.Job, batch.JobDocument]):
         events: Events,
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
-        charging: Charging,
         running: RunningPods,
         timers: Timers,
     ) -> None:
@@ -54,13 +53,11 @@ class Jobs(Owners[batch.Job, batch.JobDocument]):
             events: takes events about the Jobs.
             clock: source of time.
             look_at: is told which Workloads to look at again.
-            charging: see `Owners`.
-            running: is told of Jobs that run.
+            running: is told of Jobs that run, too.
             timers: when to look at a Workload again.
         """
-        self._running = running
         integration = replace(batch_job.INTEGRATION, owner=self._owner)
-        super().__init__(integration, workloads, configuration, events, clock, look_at, charging)
+        super().__init__(integration, workloads, configuration, events, clock, look_at, running)
         self._timers = timers
         self._stopped_at: dict[str, datetime] = {}
         """When Jobs were first seen stopped whose controller may not have seen it, by UID."""

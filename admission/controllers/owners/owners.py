@@ -4,7 +4,7 @@ Source: kueue pkg/controller/jobframework/reconciler.go.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Generic, Protocol
+from typing import Any, Final, Generic
 
 from admission.api import views
 from admission.base import conditions, events, patches
@@ -12,23 +12,21 @@ from admission.base.clock import Clock
 from admission.base.conditions import Text
 from admission.base.events import Event, Events
 from admission.base.names import (
-    CLUSTER_QUEUE_NAME_LABEL,
     MADE_FOR_RUNNING,
     PRIORITY_CLASS_LABEL,
-    LocalQueueKey,
     WorkloadKey,
 )
 from admission.controllers.owners import owner_events, requests
 from admission.controllers.owners.brake import Brake
 from admission.controllers.owners.index import OwnerIndex, Subject
 from admission.controllers.owners.owner_events import OwnerEvents
+from admission.controllers.owners.running_pods import RunningPods
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.seeing.mirrors import Mirror
 from admission.controllers.workloads import evictions, keeping, statuses
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Verb, Write
-from admission.engine.decisions import Admit
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import facts
@@ -43,23 +41,6 @@ from admission.owners.workload import (
 
 Decide = Callable[[WorkloadKey, views.Workload], Write | None]
 """Returns the write of an open decision, or of the upkeep of a Workload, if there is one."""
-
-
-class Charging(Protocol):
-    """Tells what Workloads are charged whose pods run already."""
-
-    def admit_running(
-        self, view: views.Workload, queue: str, node_labels: dict[str, str]
-    ) -> Admit | None:
-        """Return what a Workload is charged; None without its ClusterQueue.
-
-        Args:
-            view: the Workload.
-            queue: name of the ClusterQueue.
-            node_labels: of the node on which its pods run, as far as it is known.
-        """
-        ...
-
 
 _OF_NAMED: Final = frozenset({Step.ADOPT_WORKLOAD, Step.AWAIT_WORKLOAD})
 
@@ -85,7 +66,7 @@ class Owners(Generic[View, Document]):
         events: Events,
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
-        charging: Charging,
+        running: RunningPods,
     ) -> None:
         """Prepare an empty index.
 
@@ -96,7 +77,7 @@ class Owners(Generic[View, Document]):
             events: takes events about the owners.
             clock: source of time.
             look_at: is told which Workloads to look at again.
-            charging: tells what owners are charged that run already.
+            running: the pods of owners that run.
 
         Raises:
             LookupError: the API server's paths for the kind are not known.
@@ -113,7 +94,7 @@ class Owners(Generic[View, Document]):
         self._events = OwnerEvents(events, resource)
         self._clock = clock
         self._look_at = look_at
-        self._charging = charging
+        self._running = running
         self._stuck: set[WorkloadKey] = set()
         self._stopped: set[WorkloadKey] = set()
         """Owners whose deletion was accepted; they may still run for their grace period."""
@@ -339,7 +320,7 @@ class Owners(Generic[View, Document]):
             case Step.REMOVE_FINALIZER:
                 return requests.remove_finalizer(workload)
             case Step.CHARGE if owner is not None:
-                return self._charge_running(subject.key, owner, workload)
+                return self._charge_running(subject.key, workload)
             case Step.FINISH:
                 return self._finish(workload, Text(step.reason, step.message))
             case Step.CLEAR_RESERVATION:
@@ -353,21 +334,14 @@ class Owners(Generic[View, Document]):
             case _:
                 return None
 
-    def _charge_running(
-        self, key: WorkloadKey, owner: Owner, workload: views.Workload
-    ) -> Write | None:
+    def _charge_running(self, key: WorkloadKey, workload: views.Workload) -> Write | None:
         """Give a Workload the quota that its owner's pods hold, even above the ClusterQueue's."""
-        pods = owner.pod_metadata()
-        queue = self._configuration.cluster_queue_of(
-            LocalQueueKey(key.namespace, workload.spec.queue_name),
-            pods.label(CLUSTER_QUEUE_NAME_LABEL),
-        )
-        admit = self._charging.admit_running(workload, queue, {}) if queue else None
+        admit = self._running.admit(workload)
         if admit is None:
             self._stuck.add(key)  # it goes on running, and is charged once its queue exists
             return None
         status = statuses.reserve(workload, admit, self._clock.now())
-        told = (events.charged_running(queue),)
+        told = (events.charged_running(admit.cluster_queue),)
         return writes.set_workload_status(workload, Purpose.CHARGE_RUNNING, status, told)
 
     def _finish(self, workload: views.Workload, text: Text) -> Write:

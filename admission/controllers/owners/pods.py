@@ -21,7 +21,7 @@ from admission.controllers.devices.fleet import Fleet
 from admission.controllers.owners import pods_without_workload, requests
 from admission.controllers.owners.index import Subject
 from admission.controllers.owners.jobs import Jobs
-from admission.controllers.owners.owners import Charging, Decide, Owners
+from admission.controllers.owners.owners import Decide, Owners
 from admission.controllers.owners.running_pods import RunningPods
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.workloads.workloadindex import WorkloadIndex
@@ -46,9 +46,8 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         events: Events,
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
-        charging: Charging,
-        jobs: Jobs,
         running: RunningPods,
+        jobs: Jobs,
         fleet: Fleet,
         claims: Claims,
         timers: Timers,
@@ -62,18 +61,16 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             events: takes events about the pods.
             clock: source of time.
             look_at: is told which Workloads to look at again.
-            charging: see `Owners`.
+            running: is told of the pods, too.
             jobs: Jobs that are held as a whole.
-            running: is told of the pods.
             fleet: is told which GPUs the pods hold.
             claims: tells what pods ask for by claim.
             timers: when to look at a Workload again.
             settings: say when a pod that is being deleted counts as ended.
         """
         integration = replace(pod_owner.INTEGRATION, owner=self._owner)
-        super().__init__(integration, workloads, configuration, events, clock, look_at, charging)
+        super().__init__(integration, workloads, configuration, events, clock, look_at, running)
         self._jobs = jobs
-        self._running = running
         self._settings = settings
         self._ending: dict[str, dict[WorkloadKey, None]] = {}
         """Pods that are being deleted, by the node that they are bound to."""

@@ -24,9 +24,10 @@ from admission.controllers.seeing.mirrors import Mirror
 from admission.controllers.writing import writes
 from admission.controllers.writing.timers import Timers
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
+from admission.engine.decisions import Admit
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import condition_list
+from admission.objects import condition_list, facts
 from admission.owners import pod as pod_owner
 from admission.settings import ControllerSettings
 
@@ -63,6 +64,18 @@ class Ledger(Protocol):
             queue: the ClusterQueue.
             node_labels: of the node on which they run.
             ends: they are being deleted, so nothing else is preempted for what they hold.
+        """
+        ...
+
+    def admit_running(
+        self, view: views.Workload, queue: str, node_labels: dict[str, str]
+    ) -> Admit | None:
+        """Return what a Workload is charged whose pods run; None if it cannot be read.
+
+        Args:
+            view: the Workload.
+            queue: the ClusterQueue.
+            node_labels: of the node on which its pods run, as far as it is known.
         """
         ...
 
@@ -330,6 +343,26 @@ class RunningPods:
         self._recount_owner(known.of)
 
     # ------------------------------------------------------------------------------ charging
+
+    def admit(self, workload: views.Workload) -> Admit | None:
+        """Return what a Workload is charged whose pods run; None without its ClusterQueue."""
+        key, asked = facts.key(workload), self._owners.get(facts.key(workload))
+        pods = [self._pods[uid] for uids in self._of.get(key, {}).values() for uid in uids]
+        marks = views.ObjectMeta()
+        node = ""
+        if pods:
+            first = min(pods, key=_order).view
+            marks, node = first.metadata, first.spec.node_name
+        elif asked is not None:
+            (pod_set,) = asked.spec.pod_sets or ()
+            marks = pod_set.template.metadata
+        queue = self._configuration.cluster_queue_of(
+            LocalQueueKey(key.namespace, workload.spec.queue_name),
+            marks.label(names.CLUSTER_QUEUE_NAME_LABEL),
+        )
+        if not queue:
+            return None
+        return self._ledger.admit_running(workload, queue, self._fleet.node_labels(node))
 
     def recount(self, key: WorkloadKey) -> None:
         """Charge each pod of a Workload on its own that the Workload is not charged for."""
