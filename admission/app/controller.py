@@ -30,9 +30,9 @@ from admission.insight import pages
 from admission.kube.api import Api
 from admission.kube.events import EventRecorder
 from admission.obs import logs
+from admission.scheduling.state import State
 from admission.settings import LOOPBACK, Settings
-from admission.state.world import State
-from admission.translate import engine_settings, gpu_settings
+from admission.translate import gpu_settings, scheduling_settings
 from certs.files import CertificateFiles
 
 _BATCH: Final = 512
@@ -164,7 +164,7 @@ class Controller:
         sender = Sender(self._api, self._clock, ending, may_write)
         writers = WriterPool(sender, put, threads=settings.controller.writers)
         decides = Core(
-            state=State(engine_settings.engine_config(settings.quota)),
+            state=State(scheduling_settings.engine_config(settings.quota)),
             writer=writers,
             events=self._events,
             clock=self._clock,
@@ -175,7 +175,7 @@ class Controller:
             namespaces=settings.gpu.managed_namespaces,
             lists_others=True,
             system_namespace=settings.namespace,
-            rules=engine_settings.rules(settings.quota),
+            rules=scheduling_settings.rules(settings.quota),
         )
         lister = Lister(self._api, put, settings.controller.outside_interval_seconds)
         auditor = Auditor(
@@ -184,7 +184,7 @@ class Controller:
             lambda why: put(_Reverted(why)),
             self._events,
             gpu_settings.catalogue_of(settings.gpu),
-            engine_settings.rules(settings.quota),
+            scheduling_settings.rules(settings.quota),
             is_current=lambda: may_write() and decides.synced,
             wait=ending.wait,
             monotonic=self._clock.monotonic,

@@ -7,7 +7,7 @@ from admission.api import views
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.controllers.queries import Answer, Reader
 from admission.insight.visibility import statuses
-from admission.state.pending import Line
+from admission.scheduling.pending import PendingSnapshot
 
 _ANSWER_SECONDS: Final = 5.0
 _SLICE: Final = 1_000
@@ -28,10 +28,10 @@ class CoreSource:
     def __init__(self, ask: Ask) -> None:
         self._ask_core = ask
 
-    def line(self, queue: ClusterQueueName | LocalQueueKey) -> Line | None:
+    def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
         """A copy of the line of a queue."""
 
-        def ask(reader: Reader) -> tuple[bool, Line | None]:
+        def ask(reader: Reader) -> tuple[bool, PendingSnapshot | None]:
             return reader.synced, reader.line(queue)
 
         synced, found = self._ask(ask)

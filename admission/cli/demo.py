@@ -116,7 +116,7 @@ def _table(moment: Moment) -> rich.table.Table:
 
 
 def _shortened(why: str) -> str:
-    """The reason and the numbers; the engine's words for the same stand on the pod."""
+    """The reason and the numbers; the message of the decision stands on the pod."""
     reason, _, text = why.partition(": ")
     numbers = text.partition(". ClusterQueue ")[2] or text
     return textwrap.shorten(f"{reason}: {numbers}", _WHY_SHOWN, placeholder=" ...")

@@ -23,8 +23,6 @@ from admission.base.names import (
 from admission.base.rounds import Rounds
 from admission.controllers.queries import Counted, Reader
 from admission.controllers.writing import writes
-from admission.engine import transformation
-from admission.engine.transformation import Rules
 from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
 from admission.kube.api import Api, every
@@ -32,6 +30,8 @@ from admission.kube.errors import KubeError
 from admission.objects import pods
 from admission.obs import logs
 from admission.owners import integrations
+from admission.scheduling import transformation
+from admission.scheduling.transformation import Rules
 from admission.translate import currency
 
 Pair = tuple[ClusterQueueName, FlavorResource]
@@ -295,18 +295,18 @@ def differences(
     """
     found: dict[WorkloadKey, dict[Pair, int]] = {}
     moving = set(should.doubtful)
-    for key in before.holdings.keys() | after.holdings.keys():
+    for key in before.workloads.keys() | after.workloads.keys():
         group = should.of_pods.get(key, key)
-        holding = after.holdings.get(key)
+        workload = after.workloads.get(key)
         unlisted = key.name.startswith("pod ") and key not in should.of_pods
         if key.name.startswith(_OF_OWNER):  # for pods that are not there yet
             moving |= {key, WorkloadKey(key.namespace, key.name.removeprefix(_OF_OWNER))}
-        if before.holdings.get(key) != holding or unlisted or key in after.unsettled:
+        if before.workloads.get(key) != workload or unlisted or key in after.unsettled:
             moving.add(group)
-        elif holding is not None:
+        elif workload is not None:
             amounts = found.setdefault(group, {})
-            for fr, value in holding.usage.items():
-                pair = (holding.cluster_queue, fr)
+            for fr, value in workload.usage.items():
+                pair = (workload.cluster_queue, fr)
                 amounts[pair] = amounts.get(pair, 0) + value
     moving |= before.unsettled | after.unsettled
     result: dict[WorkloadKey, dict[Pair, int]] = {}
@@ -326,10 +326,10 @@ def in_sums(counted: Counted) -> dict[Pair, int]:
     drift: dict[Pair, int] = {
         (queue, fr): value for queue, sums in counted.sums.items() for fr, value in sums.items()
     }
-    for holding in counted.holdings.values():
-        if holding.cluster_queue in counted.sums:
-            for fr, value in holding.usage.items():
-                pair = (holding.cluster_queue, fr)
+    for workload in counted.workloads.values():
+        if workload.cluster_queue in counted.sums:
+            for fr, value in workload.usage.items():
+                pair = (workload.cluster_queue, fr)
                 drift[pair] = drift.get(pair, 0) - value
     return drift
 

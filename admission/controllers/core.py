@@ -40,7 +40,7 @@ from admission.controllers.queues.accounting import Accounting
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.queues.prices import Prices
 from admission.controllers.queues.queuestatuses import QueueStatuses
-from admission.controllers.scheduling import Scheduling
+from admission.controllers.scheduler import Scheduler
 from admission.controllers.seeing import mirrors
 from admission.controllers.seeing.mirrors import Change, Mirror
 from admission.controllers.workloads import evictions, keeping, upkeep
@@ -54,7 +54,6 @@ from admission.controllers.writing.pace import Pace
 from admission.controllers.writing.timers import Timers
 from admission.controllers.writing.writer import Writer
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Verb
-from admission.engine.transformation import NO_RULES, Rules
 from admission.gpu import catalogue
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
@@ -65,9 +64,10 @@ from admission.obs import logs
 from admission.owners import batch_job, integrations
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Kind
+from admission.scheduling.pending import PendingSnapshot
+from admission.scheduling.state import State
+from admission.scheduling.transformation import NO_RULES, Rules
 from admission.settings import ControllerSettings
-from admission.state.pending import Line
-from admission.state.world import State
 
 _GATHERING_SECONDS: Final = 0.01
 """From one turn to the next while nothing can be decided: a turn costs much the same for one
@@ -156,7 +156,7 @@ class Core:
         self._prices = Prices(self._configuration, products)
         self._claims = Claims(rules.device_classes, self._fleet)
         self._charges = Charges(rules, self._claims)
-        self._scheduling = Scheduling(
+        self._scheduling = Scheduler(
             state, clock, self._explainer, accounting, self._prices, self._charges,
             pace=self._pace, events=events,
         )  # fmt: skip
@@ -362,16 +362,16 @@ class Core:
 
     # ------------------------------------------------------------------------------ answering
 
-    def line(self, queue: ClusterQueueName | LocalQueueKey) -> Line | None:
+    def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
         """Return who waits in a ClusterQueue, or in that of a LocalQueue; None if unknown."""
         return self._state.line(queue)
 
     def counted(self) -> Counted:
         """Return what is charged now, and for whom that is about to change."""
-        holdings, sums = self._state.charges()
+        workloads, sums = self._state.charges()
         unsettled = {lane for lane in self._lanes.busy() if isinstance(lane, WorkloadKey)}
         return Counted(
-            holdings=holdings,
+            workloads=workloads,
             sums=sums,
             unsettled=frozenset({*unsettled, *self._scheduling.undecided(), *self._quarantine}),
         )

@@ -18,10 +18,10 @@ from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
 from admission.controllers.writing.sparing import SparingEvents
 from admission.controllers.writing.writes import Outcome, Purpose
-from admission.engine.decisions import Evict
 from admission.kube import resources
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner
+from admission.scheduling.decisions import Evict
 
 
 class Effects:

@@ -10,7 +10,7 @@ from typing import Final
 
 from admission.base.conditions import WaitReason
 from admission.base.names import WorkloadKey
-from admission.engine.decisions import Wait
+from admission.scheduling.decisions import Wait
 
 OF_BLOCKERS: Final = frozenset(
     {

@@ -14,9 +14,9 @@ from admission.controllers.writing import writes
 from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.pace import Pace
 from admission.controllers.writing.writes import Purpose, Write
-from admission.engine.decisions import Wait
 from admission.objects import facts
-from admission.state.world import State
+from admission.scheduling.decisions import Wait
+from admission.scheduling.state import State
 
 _PAUSE_SECONDS: Final = 0.2
 """Between two texts while decisions are being written; longer while answers are slow."""

@@ -13,7 +13,7 @@ from admission.api.held import HeldWorkload
 from admission.base import events
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
-from admission.controllers.scheduling import Scheduling
+from admission.controllers.scheduler import Scheduler
 from admission.controllers.seeing.mirrors import Change
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
@@ -32,7 +32,7 @@ class Unreadable:
 class Quarantine:
     """Which Workloads cannot be read, by key."""
 
-    def __init__(self, scheduling: Scheduling, workloads: WorkloadIndex, events: Events) -> None:
+    def __init__(self, scheduling: Scheduler, workloads: WorkloadIndex, events: Events) -> None:
         """Prepares it with nobody inside.
 
         Args:

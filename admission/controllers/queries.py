@@ -11,8 +11,8 @@ from typing import Generic, Protocol, TypeVar
 
 from admission.api import views
 from admission.base.names import ClusterQueueName, FlavorResource, LocalQueueKey, WorkloadKey
-from admission.engine.holding import Holding
-from admission.state.pending import Line
+from admission.scheduling.pending import PendingSnapshot
+from admission.scheduling.reserving import ReservingWorkload
 
 Answer = TypeVar("Answer")
 
@@ -22,12 +22,12 @@ class Counted:
     """What is charged at one moment.
 
     Attributes:
-        holdings: of each Workload, and of each pod that is charged on its own.
+        workloads: of each Workload, and of each pod that is charged on its own.
         sums: usage of each ClusterQueue, as the quota trees have it.
         unsettled: Workloads that were decided about, or are written, at this moment.
     """
 
-    holdings: Mapping[WorkloadKey, Holding]
+    workloads: Mapping[WorkloadKey, ReservingWorkload]
     sums: Mapping[ClusterQueueName, Mapping[FlavorResource, int]]
     unsettled: frozenset[WorkloadKey]
 
@@ -40,7 +40,7 @@ class Reader(Protocol):
         """Whether every watched kind was listed; before that an unknown name means nothing."""
         ...
 
-    def line(self, queue: ClusterQueueName | LocalQueueKey) -> Line | None:
+    def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
         """Return who waits in the ClusterQueue, also of a LocalQueue; None where there is none."""
         ...
 

@@ -13,11 +13,11 @@ from admission.base.conditions import EvictionReason, WaitReason
 from admission.base.errors import InvalidValueError
 from admission.base.names import WorkloadKey
 from admission.controllers.writing.writes import Outcome, Purpose, Write
-from admission.engine import decisions
 from admission.kube import resources
 from admission.objects import facts
 from admission.obs import logs
 from admission.owners import pod as pod_owner
+from admission.scheduling import decisions
 
 _OWNERS: Final = {"Pod": "pod", "Job": "job"}
 _WRITTEN: Final[Mapping[Purpose, tuple[str, str]]] = {

@@ -15,8 +15,8 @@ from admission.base.names import (
     FlavorResource,
     ResourceName,
 )
-from admission.engine import quota
-from admission.engine.hierarchy import Forest
+from admission.scheduling import quota
+from admission.scheduling.hierarchy import Forest
 from admission.translate import queues
 
 

@@ -1,9 +1,9 @@
-"""The engine's admissions to the wire."""
+"""Admissions as they are written to Workloads."""
 
 from typing import Any
 
 from admission.base import quantity
-from admission.engine.decisions import Admit, PodSetAssignment
+from admission.scheduling.decisions import Admit, PodSetAssignment
 
 
 def to_wire(admit: Admit) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 from admission.api import devices, views
 from admission.base.errors import InvalidValueError
 from admission.base.names import ResourceName
-from admission.engine.model import Together
 from admission.gpu import claims, resources
 from admission.gpu.claims import BUILT_IN, DeviceClass, DeviceRequest
+from admission.scheduling.model import Together
 
 Amounts = Mapping[ResourceName, int]
 ObjectKey = tuple[str, str]

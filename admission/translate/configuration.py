@@ -15,8 +15,8 @@ from admission.api.config import gpu, kueue
 from admission.api.config.reading import ConfigurationError, File, UnusedField
 from admission.base import names, quantity
 from admission.base.errors import InvalidValueError
-from admission.engine import model
 from admission.gpu import resources
+from admission.scheduling import model
 from admission.settings import (
     DEFAULT_VISIBILITY_ADDRESS,
     AdmissionFairSharingSettings,

@@ -17,10 +17,10 @@ from admission.base.errors import InvalidValueError
 from admission.base.memo import Memo
 from admission.base.names import FlavorName, ResourceName
 from admission.base.values import changed
-from admission.engine import model
 from admission.gpu import equivalents, resources
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.equivalents import Tariff
+from admission.scheduling import model
 from admission.translate import flavors as flavor_offers
 
 Amounts = Mapping[ResourceName, int]

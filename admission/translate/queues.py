@@ -1,4 +1,4 @@
-"""Views of flavors, queues and cohorts to the engine's values.
+"""Views of flavors, queues and cohorts to values of `scheduling`.
 
 A value that the API server should have refused raises InvalidValueError, which names the field.
 """
@@ -18,7 +18,7 @@ from admission.base.names import (
     ResourceName,
 )
 from admission.base.selectors import Requirement, requirements_of
-from admission.engine import model
+from admission.scheduling import model
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 

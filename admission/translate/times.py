@@ -1,4 +1,4 @@
-"""Wire times to the engine's microseconds and back."""
+"""Times of the API to microseconds and back."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final

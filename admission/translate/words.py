@@ -3,13 +3,13 @@
 from typing import Final
 
 from admission.base import amount, conditions, quantity
-from admission.engine import decisions
+from admission.scheduling import decisions
 
 _MOST_HOLDERS: Final = 3
 
 
 def waiting(wait: decisions.Wait) -> str:
-    """Why a pod waits: the engine's message, then the numbers behind it."""
+    """Why a pod waits: the message of the decision, then the numbers behind it."""
     shortages = [_shortage(shortage) for shortage in wait.shortages]
     return conditions.pod_waiting(wait.message, wait.cluster_queue, shortages)
 

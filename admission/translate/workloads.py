@@ -1,4 +1,4 @@
-"""Views of Workloads to the engine's values."""
+"""Views of Workloads to values of `scheduling`."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,9 +22,9 @@ from admission.base.names import (
 )
 from admission.base.pod_resources import Pod
 from admission.base.selectors import Requirement
-from admission.engine import model, transformation
 from admission.objects import facts, limit_range, pods
 from admission.objects.limit_range import NO_LIMITS, Summary
+from admission.scheduling import model, transformation
 from admission.translate import claims, queues, times
 from admission.translate.claims import NO_DEVICES, Claimed, Devices
 

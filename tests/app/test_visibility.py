@@ -21,7 +21,7 @@ from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.controllers.queries import Answer, Counted, Reader
 from admission.kube.errors import TransportError
 from admission.kube.resources import Resource
-from admission.state.pending import Line
+from admission.scheduling.pending import PendingSnapshot
 from certs import files
 from tests.controlplane import waiting
 from tests.controlplane.credentials import FRONT_PROXY, Credentials
@@ -44,7 +44,7 @@ class Core:
     def ask(self, question: Callable[[Reader], Answer], _: float) -> Answer:
         return question(self)
 
-    def line(self, queue: ClusterQueueName | LocalQueueKey) -> Line | None:
+    def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
         return self._lines.line(queue)
 
     def counted(self) -> Counted:

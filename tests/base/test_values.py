@@ -7,7 +7,7 @@ import pytest
 
 from admission.base.names import LocalQueueKey, PodSetName, Uid, WorkloadKey
 from admission.base.values import changed
-from admission.engine import model
+from admission.scheduling import model
 
 POD_SET = model.PodSet(name=PodSetName("main"), count=3, group="a")
 WORKLOAD = model.Workload(

@@ -22,8 +22,8 @@ from admission.kube.reflector import Replaced, Upserted
 from admission.kube.resources import Resource
 from admission.owners import batch_job
 from admission.owners import pod as pod_owner
+from admission.scheduling.state import State
 from admission.settings import ControllerSettings
-from admission.state.world import State
 from tests.clocks import FakeClock
 from tests.controllers import world
 

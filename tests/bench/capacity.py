@@ -30,14 +30,14 @@ from admission.base.names import FlavorName, ResourceName
 from admission.controllers.devices.capacity import Capacities
 from admission.controllers.devices.fleet import Fleet
 from admission.controllers.devices.guard import Guard
-from admission.engine import model
 from admission.gpu import catalogue, packing, placement
 from admission.gpu.health import HealthPolicy
 from admission.gpu.placement import Occupancy, Placed
 from admission.gpu.products import Product
 from admission.kube import resources
 from admission.kube.reflector import Replaced, Upserted
-from admission.state.world import State
+from admission.scheduling import model
+from admission.scheduling.state import State
 from admission.translate import currency
 from tests.bench import engine
 from tests.controlplane.nodes import make_gpu_node

@@ -26,9 +26,9 @@ from admission.base.names import (
     Uid,
     WorkloadKey,
 )
-from admission.engine import model
-from admission.engine.decisions import CycleResult
-from admission.state.world import State
+from admission.scheduling import model
+from admission.scheduling.decisions import CycleResult
+from admission.scheduling.state import State
 from tests.bench import shape
 
 CPU: Final = ResourceName("cpu")
@@ -255,7 +255,7 @@ def crowd() -> dict[str, Any]:
     first = len(_drain(meter, now_us))
     for step in range(100):
         now_us += SECOND_US
-        running = [k for name in names[step % 10 :: 97] for k in holdings(state, name)[:2]]
+        running = [k for name in names[step % 10 :: 97] for k in workloads(state, name)[:2]]
         for key in running:
             meter.finish(key, now_us)
         for k in range(10):
@@ -267,9 +267,9 @@ def crowd() -> dict[str, Any]:
     return meter.figures(skip=first, fill_cycles=first)
 
 
-def holdings(state: State, name: str) -> list[WorkloadKey]:
+def workloads(state: State, name: str) -> list[WorkloadKey]:
     """Workloads that hold quota in a queue."""
-    return list(state.forest.queues[ClusterQueueName(name)].holdings)
+    return list(state.forest.queues[ClusterQueueName(name)].workloads)
 
 
 def _drain(meter: Meter, now_us: int) -> list[CycleResult]:

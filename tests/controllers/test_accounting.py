@@ -12,8 +12,8 @@ from admission.base import conditions, patches
 from admission.base.conditions import WaitReason
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers.queues.accounting import Accounting
-from admission.engine import decisions, model
 from admission.kube import resources
+from admission.scheduling import decisions, model
 from tests.controllers.world import World, cluster_queue, cohort, flavor, local_queue, namespace
 
 _NUMBERS = count()

@@ -9,9 +9,9 @@ from admission.base import metrics, names
 from admission.base.names import ClusterQueueName, FlavorName, FlavorResource, ResourceName
 from admission.controllers.audit import Auditor
 from admission.controllers.queries import Counted, Reader
-from admission.engine.transformation import NO_RULES
 from admission.gpu import catalogue
 from admission.kube import resources
+from admission.scheduling.transformation import NO_RULES
 from tests.controllers.jobobjects import job
 from tests.controllers.test_running_pods import change, drop_workload, ending, made, run
 from tests.controllers.world import WORKLOAD_KIND, World, ready_world

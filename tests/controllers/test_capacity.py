@@ -15,8 +15,8 @@ from admission.controllers.queues.accounting import Accounting
 from admission.kube import errors, resources
 from admission.kube.reflector import Upserted
 from admission.kube.store import Store
+from admission.scheduling.state import State
 from admission.settings import ControllerSettings
-from admission.state.world import State
 from tests.clocks import FakeClock
 from tests.controllers import world
 from tests.controllers.test_one_currency import GPU, MEMORY, MIG, flavor, queue

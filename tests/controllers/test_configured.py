@@ -3,7 +3,7 @@
 from typing import Any
 
 from admission.base import names
-from admission.translate import engine_settings
+from admission.translate import scheduling_settings
 from tests.controllers.world import World, cluster_queue, flavor, local_queue, namespace
 from tests.settings import files
 
@@ -14,8 +14,8 @@ def configured(**fields: Any) -> World:
     """An empty world with these fields of Kueue's configuration."""
     settings = files.settings(files.kueue(**fields))
     return World(
-        config=engine_settings.engine_config(settings.quota),
-        rules=engine_settings.rules(settings.quota),
+        config=scheduling_settings.engine_config(settings.quota),
+        rules=scheduling_settings.rules(settings.quota),
         workloads=settings.controller.workloads,
     )
 

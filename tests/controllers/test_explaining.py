@@ -2,7 +2,7 @@
 
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers.explaining import Explainer
-from admission.engine.decisions import Wait
+from admission.scheduling.decisions import Wait
 
 KEY = WorkloadKey("ml", "w")
 

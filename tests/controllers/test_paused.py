@@ -4,11 +4,11 @@ from typing import Any
 
 from admission.base import conditions, patches
 from admission.kube import resources
-from admission.translate import engine_settings
+from admission.translate import scheduling_settings
 from tests.controllers.world import World, ready_world
 from tests.settings import files
 
-PAUSED = engine_settings.engine_config(files.settings(files.gpu(admission="Paused")).quota)
+PAUSED = scheduling_settings.engine_config(files.settings(files.gpu(admission="Paused")).quota)
 
 
 def reopened(world: World, *, paused: bool) -> World:

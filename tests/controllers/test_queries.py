@@ -9,7 +9,7 @@ from admission.base import patches
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.controllers.queries import Query, Reader
 from admission.kube import resources
-from admission.state.pending import Line
+from admission.scheduling.pending import PendingSnapshot
 from tests.controllers.world import World, cluster_queue, flavor, local_queue, namespace
 
 GPUS = ClusterQueueName("gpus")
@@ -30,13 +30,13 @@ def world() -> World:
     return made
 
 
-def ask_line(world: World, queue: ClusterQueueName | LocalQueueKey) -> Line | None:
-    query: Query[Line | None] = Query(lambda reader: reader.line(queue))
+def ask_line(world: World, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
+    query: Query[PendingSnapshot | None] = Query(lambda reader: reader.line(queue))
     world.core.receive(query)
     return query.answer.result(0)
 
 
-def order(line: Line | None) -> list[str]:
+def order(line: PendingSnapshot | None) -> list[str]:
     """Names of the LocalQueues of those who wait, in order."""
     assert line is not None
     return [item.workload.queue.name for item in sorted(line.members, key=line.sort_key())]

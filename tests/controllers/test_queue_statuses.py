@@ -12,9 +12,9 @@ from admission.base import names, patches, quantity
 from admission.controllers import core
 from admission.controllers.writing.writer import Sender
 from admission.controllers.writing.writes import Purpose
-from admission.engine import model
 from admission.kube import resources
 from admission.kube.store import Store
+from admission.scheduling import model
 from admission.settings import ControllerSettings
 from tests.clocks import FakeClock
 from tests.controllers.world import (

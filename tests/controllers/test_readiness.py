@@ -4,8 +4,8 @@ from typing import Any
 
 from admission.api import views
 from admission.base import patches
-from admission.engine.model import Config
 from admission.kube import resources
+from admission.scheduling.model import Config
 from admission.settings import PodsReadySettings, WorkloadSettings
 from tests.controllers.jobobjects import job
 from tests.controllers.world import World, ready_world

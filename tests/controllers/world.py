@@ -16,15 +16,15 @@ from admission.controllers.quarantine import Unreadable
 from admission.controllers.queues.accounting import Accounting
 from admission.controllers.writing.writer import Sender
 from admission.controllers.writing.writes import Outcome, Write
-from admission.engine import model
-from admission.engine.transformation import NO_RULES, Rules
 from admission.kube import resources
 from admission.kube.api import Document
 from admission.kube.reflector import Replaced
 from admission.kube.resources import Resource
 from admission.kube.store import Store
+from admission.scheduling import model
+from admission.scheduling.state import State
+from admission.scheduling.transformation import NO_RULES, Rules
 from admission.settings import ControllerSettings, WorkloadSettings
-from admission.state.world import State
 from tests.builders import pod_document
 from tests.clocks import FakeClock
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from admission.api import views
 from admission.base.names import ClusterQueueName, LocalQueueKey, Uid, WorkloadKey
-from admission.engine.model import Workload
-from admission.state.pending import Line, Pending
+from admission.scheduling.model import Workload
+from admission.scheduling.pending import Pending, PendingSnapshot
 
 CREATED = "2026-01-01T00:00:00Z"
 
@@ -24,9 +24,9 @@ def waiting(
     )
 
 
-def line(*members: Workload, first: str = "", **more: Any) -> Line:
+def line(*members: Workload, first: str = "", **more: Any) -> PendingSnapshot:
     """A line of them."""
-    return Line(
+    return PendingSnapshot(
         members=tuple(
             Pending(workload=one, queue_us=one.created_us, demands=(), equivalence=one.uid)
             for one in members
@@ -54,11 +54,11 @@ def view(workload: Workload) -> views.Workload:
 class Lines:
     """A source with the queues that it was given."""
 
-    def __init__(self, found: Mapping[ClusterQueueName | LocalQueueKey, Line]) -> None:
+    def __init__(self, found: Mapping[ClusterQueueName | LocalQueueKey, PendingSnapshot]) -> None:
         self._found = found
         self.gone: set[WorkloadKey] = set()
 
-    def line(self, queue: ClusterQueueName | LocalQueueKey) -> Line | None:
+    def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
         return self._found.get(queue)
 
     def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[views.Workload | None, ...]:

@@ -18,10 +18,10 @@ from admission.base.names import (
     FlavorResource,
     WorkloadKey,
 )
-from admission.engine import fairshare, model, quota
-from admission.engine.decisions import Admit, CycleResult, Evict, PodSetAssignment
-from admission.engine.hierarchy import Node
-from admission.state.world import State
+from admission.scheduling import fairshare, model, quota
+from admission.scheduling.decisions import Admit, CycleResult, Evict, PodSetAssignment
+from admission.scheduling.hierarchy import Node
+from admission.scheduling.state import State
 from admission.translate import queues, times, workloads
 
 Document = dict[str, Any]

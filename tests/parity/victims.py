@@ -15,10 +15,10 @@ from admission.base.names import (
     ResourceName,
     WorkloadKey,
 )
-from admission.engine import podsets
-from admission.engine.preemption import targets
-from admission.engine.preemption.candidates import Need, Preemptor
-from admission.engine.snapshot import Snapshot
+from admission.scheduling import podsets
+from admission.scheduling.preemption import targets
+from admission.scheduling.preemption.candidates import Need, Preemptor
+from admission.scheduling.snapshot import Snapshot
 from tests.parity.case import Run
 from tests.parity.compare import Difference
 
@@ -44,7 +44,7 @@ def chosen(case: Mapping[str, Any]) -> dict[str, str]:
     (demand,) = podsets.demands(incoming)
     need = Need(requests={_WANTED: demand.requests[_CPU]}, short=frozenset((_WANTED,)))
     found = targets.choose(snapshot, preemptor, need)
-    return {one.holding.key.name: str(one.reason) for one in found}
+    return {one.workload.key.name: str(one.reason) for one in found}
 
 
 def differences(case: Mapping[str, Any]) -> list[Difference]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from hypothesis import strategies as st
 
 from admission.base.names import ClusterQueueName, CohortName, FlavorName, ResourceName
-from admission.engine import model
-from tests.engine.worlds import NOW_US, SECOND_US, want
+from admission.scheduling import model
+from tests.scheduling.worlds import NOW_US, SECOND_US, want
 
 RESOURCES = (ResourceName("cpu"), ResourceName("gpu"))
 FLAVORS = (FlavorName("f1"), FlavorName("f2"))

@@ -12,11 +12,11 @@ from admission.base import names
 from admission.base.names import CohortName, FlavorName, FlavorResource
 from admission.controllers.devices.capacity import Capacities
 from admission.controllers.devices.guard import Guard
-from admission.engine import model
 from admission.gpu import catalogue
 from admission.gpu.health import DeviceReading, HealthPolicy
 from admission.gpu.nodes import NodeFacts
-from admission.state.world import State
+from admission.scheduling import model
+from admission.scheduling.state import State
 from tests.gpu.builders import GPU, mig
 
 CATALOGUE: Final = catalogue.load()

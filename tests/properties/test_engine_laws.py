@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.base.names import FlavorResource, LocalQueueKey, WorkloadKey
-from admission.engine import fairshare, model, quota
-from admission.engine.decisions import CycleResult
-from admission.engine.hierarchy import Node
-from admission.state.grudges import MOST
-from admission.state.world import State
-from tests.engine.worlds import cq, want, world
+from admission.scheduling import fairshare, model, quota
+from admission.scheduling.decisions import CycleResult
+from admission.scheduling.hierarchy import Node
+from admission.scheduling.preemption.history import MOST
+from admission.scheduling.state import State
 from tests.properties.engine_worlds import FLAVORS, Cast, at, casts
+from tests.scheduling.worlds import cq, want, world
 
 CYCLES = 6
 
@@ -68,8 +68,8 @@ def test_usage_is_never_negative_and_equals_the_holdings(cast):
 
         for name, node in state.forest.queues.items():
             wanted: dict[FlavorResource, int] = {}
-            for holding in node.holdings.values():
-                for fr, value in holding.usage.items():
+            for workload in node.workloads.values():
+                for fr, value in workload.usage.items():
                     wanted[fr] = wanted.get(fr, 0) + value
             assert usages(state)[name] == {fr: v for fr, v in wanted.items() if v}
         for cohort in state.forest.cohorts.values():
@@ -116,7 +116,7 @@ def test_removing_everybody_restores_an_empty_world(cast):
 
     assert usages(state) == {name: {} for name in usages(state)}
     assert not state.has_work(at(4))
-    assert all(not node.holdings for node in state.forest.queues.values())
+    assert all(not node.workloads for node in state.forest.queues.values())
 
 
 @given(casts(), st.randoms(use_true_random=False))

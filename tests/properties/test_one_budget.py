@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from admission.api import views
 from admission.base import names
 from admission.base.names import LocalQueueKey, PodSetName, ResourceName, Uid, WorkloadKey
-from admission.engine import model
 from admission.gpu import catalogue
-from admission.state.world import State
+from admission.scheduling import model
+from admission.scheduling.state import State
 from admission.translate import currency, queues
 
 CATALOGUE: Final = catalogue.load()

@@ -17,8 +17,8 @@ from admission.base.names import (
     Uid,
     WorkloadKey,
 )
-from admission.engine import model
-from admission.state.world import State
+from admission.scheduling import model
+from admission.scheduling.state import State
 from tests.properties.engine_worlds import at
 
 GPU = ResourceName("nvidia.com/gpu")

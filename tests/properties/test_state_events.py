@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from admission.base.names import FlavorResource, LocalQueueKey, WorkloadKey
-from admission.engine import model, quota
-from admission.state.status import QueueStatus
-from admission.state.world import State
+from admission.scheduling import model, quota
+from admission.scheduling.state import State
+from admission.scheduling.status import QueueStatus
 from tests.properties.engine_worlds import COHORTS, FLAVORS, QUEUES, at, cohorts, queues, workloads
 
 NAMES = [f"w{index}" for index in range(6)]
@@ -142,7 +142,7 @@ class StateEvents(RuleBasedStateMachine):
             mine = self.state.forest.queues[name]
             shown = [one.cluster_queue_status(name) for one in (self.state, fresh)]
             assert without_turns(shown[0]) == without_turns(shown[1])
-            held = sum(sum(one.usage.values()) for one in mine.holdings.values())
+            held = sum(sum(one.usage.values()) for one in mine.workloads.values())
             assert sum(shown[0].reservation.values()) == held  # also of what was taken out
             assert mine.active == node.active
             for fr in node.quotas:

@@ -11,7 +11,7 @@ PAGE: Final = tree.ROOT / "docs" / "flow-control.md"
 WHOLE: Final = (
     "admission/controllers/core.py",
     "admission/controllers/queues/throttle.py",
-    "admission/controllers/scheduling.py",
+    "admission/controllers/scheduler.py",
     "admission/controllers/pending_conditions.py",
     *(
         tree.name(path)

@@ -4,8 +4,8 @@ import pytest
 
 from admission.api.config.reading import ConfigurationError
 from admission.base.selectors import Requirement
-from admission.engine import model
-from admission.engine.transformation import Rules, Transformation
+from admission.scheduling import model
+from admission.scheduling.transformation import Rules, Transformation
 from admission.settings import (
     CertificateSettings,
     ControllerSettings,
@@ -22,7 +22,7 @@ from admission.settings import (
     WebhookSettings,
     WorkloadSettings,
 )
-from admission.translate import configuration_documents, engine_settings
+from admission.translate import configuration_documents, scheduling_settings
 from tests.settings import files
 from tests.settings.files import V1BETA1, V1BETA2
 
@@ -187,7 +187,7 @@ def test_what_is_shown_is_a_file_that_gives_the_same_settings(documents):
 
 
 def test_the_engine_gets_what_changes_its_decisions():
-    config = engine_settings.engine_config(files.settings(*EVERYTHING).quota)
+    config = scheduling_settings.engine_config(files.settings(*EVERYTHING).quota)
     assert config == model.Config(
         fair_sharing=model.FairSharing(strategies=(model.FairStrategy.LESS_THAN_INITIAL_SHARE,)),
         admission_fair_sharing=model.AdmissionFairSharing(
@@ -200,11 +200,11 @@ def test_the_engine_gets_what_changes_its_decisions():
         paused=True,
         heads_per_cycle=200,
     )
-    assert engine_settings.engine_config(QuotaSettings()) == model.Config(heads_per_cycle=200)
+    assert scheduling_settings.engine_config(QuotaSettings()) == model.Config(heads_per_cycle=200)
 
 
 def test_requests_are_counted_by_the_transformations():
-    rules = engine_settings.rules(files.settings(*EVERYTHING).quota)
+    rules = scheduling_settings.rules(files.settings(*EVERYTHING).quota)
     assert rules == Rules(
         excluded_prefixes=("example.com/",),
         transformations={
@@ -221,7 +221,7 @@ def test_requests_are_counted_by_the_transformations():
             "gpu.example.com": "nvidia.com/gpu",
         },
     )
-    assert engine_settings.rules(QuotaSettings()) == Rules()
+    assert scheduling_settings.rules(QuotaSettings()) == Rules()
 
 
 BOTH = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")

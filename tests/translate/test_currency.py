@@ -7,8 +7,8 @@ import pytest
 
 from admission.api import views
 from admission.base import names
-from admission.engine import model, podsets
 from admission.gpu import catalogue
+from admission.scheduling import model, podsets
 from admission.translate import currency
 from admission.translate.currency import Pricing
 

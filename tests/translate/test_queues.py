@@ -11,8 +11,8 @@ import pytest
 from admission.api import views
 from admission.base.amount import UNLIMITED
 from admission.base.errors import InvalidValueError
-from admission.engine import model
-from admission.engine.decisions import Admit, PodSetAssignment
+from admission.scheduling import model
+from admission.scheduling.decisions import Admit, PodSetAssignment
 from admission.translate import admission, queues, times
 
 

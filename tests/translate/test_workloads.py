@@ -11,8 +11,8 @@ import pytest
 from admission.api import views
 from admission.base.errors import InvalidValueError
 from admission.base.selectors import Requirement
-from admission.engine import model, transformation
 from admission.objects import limit_range
+from admission.scheduling import model, transformation
 from admission.translate import workloads
 from admission.translate.workloads import Surroundings
 

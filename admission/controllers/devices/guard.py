@@ -15,9 +15,9 @@ from admission.api import views
 from admission.base import amount, conditions, names, quantity
 from admission.base.names import ClusterQueueName, CohortName, FlavorResource
 from admission.controllers.devices.capacity import Amounts, Capacities, Stock, is_gpu
-from admission.engine import model
 from admission.gpu import resources
-from admission.state.world import State
+from admission.scheduling import model
+from admission.scheduling.state import State
 
 
 class _Key(NamedTuple):

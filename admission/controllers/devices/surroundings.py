@@ -10,12 +10,12 @@ from typing import Any
 from admission.api import views
 from admission.controllers.devices.claims import Claims
 from admission.controllers.seeing.mirrors import Mirror
-from admission.engine.transformation import Rules
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import limit_range, pods
 from admission.objects.limit_range import NO_LIMITS, Summary
 from admission.objects.pods import Nanos
+from admission.scheduling.transformation import Rules
 from admission.translate.workloads import Surroundings
 
 

@@ -27,11 +27,11 @@ from admission.controllers.queues.configuration import Configuration
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing.timers import Timers
 from admission.controllers.writing.writes import Purpose, Write
-from admission.engine.decisions import Wait
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner
 from admission.owners.lifecycle import Next
 from admission.owners.pod import PodOwner
+from admission.scheduling.decisions import Wait
 from admission.settings import ControllerSettings
 from admission.translate import words
 

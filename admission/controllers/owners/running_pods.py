@@ -24,11 +24,11 @@ from admission.controllers.seeing.mirrors import Mirror
 from admission.controllers.writing import writes
 from admission.controllers.writing.timers import Timers
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
-from admission.engine.decisions import Admit
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import condition_list, facts
 from admission.owners import pod as pod_owner
+from admission.scheduling.decisions import Admit
 from admission.settings import ControllerSettings
 
 SELECTOR: Final = f"{names.PODSET_LABEL},{names.MANAGED_LABEL}!={names.MANAGED_VALUE}"

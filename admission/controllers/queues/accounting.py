@@ -15,7 +15,7 @@ from admission.base.metrics import ByQueue
 from admission.base.names import WorkloadKey
 from admission.controllers.queues.census import Census
 from admission.controllers.workloads import times
-from admission.engine.decisions import CycleResult
+from admission.scheduling.decisions import CycleResult
 
 _TOTALS: Final = {
     conditions.QUOTA_RESERVED: (

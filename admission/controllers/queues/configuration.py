@@ -13,8 +13,8 @@ from admission.controllers.seeing import mirrors
 from admission.controllers.seeing.mirrors import Mirror
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.scheduling.state import State
 from admission.settings import WorkloadSettings
-from admission.state.world import State
 from admission.translate import queues
 
 _SAME: Final = True

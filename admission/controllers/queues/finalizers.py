@@ -23,7 +23,7 @@ from admission.controllers.writing import writes
 from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.writes import Purpose, QueueLane
 from admission.kube import resources
-from admission.state.world import State
+from admission.scheduling.state import State
 
 RESOURCES: Final = {
     one.kind: one

@@ -9,12 +9,12 @@ from admission.base.names import LocalQueueKey
 from admission.controllers.devices.guard import Present
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.seeing import mirrors
-from admission.engine import model
 from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import condition_list
 from admission.obs import logs
+from admission.scheduling import model
 from admission.translate import currency
 from admission.translate.currency import Pricing
 

@@ -12,8 +12,8 @@ from admission.base import amount, metrics, quantity
 from admission.base.names import FlavorResource
 from admission.controllers.queues.census import Count
 from admission.controllers.queues.series import Sample, Series
-from admission.engine.fairshare import Share
-from admission.state.status import CohortStatus, QueueStatus
+from admission.scheduling.fairshare import Share
+from admission.scheduling.status import CohortStatus, QueueStatus
 
 _MILLI: Final = 1000
 _SERIES: Final = Series()

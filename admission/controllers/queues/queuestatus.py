@@ -15,10 +15,10 @@ from admission.api import views, viewstatuses
 from admission.base import clock, conditions, names, quantity
 from admission.base.conditions import Text
 from admission.base.names import FlavorResource
-from admission.engine.fairshare import Share
-from admission.engine.fairusage import Consumption
 from admission.objects import condition_list
-from admission.state.status import CohortStatus, QueueStatus
+from admission.scheduling.consumption import Consumption
+from admission.scheduling.fairshare import Share
+from admission.scheduling.status import CohortStatus, QueueStatus
 
 _MOST_FLAVORS: Final = 64
 """What the schema of the status allows; a spec may list more."""

@@ -25,7 +25,7 @@ from admission.controllers.writing.writes import Outcome, QueueLane, Result
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.obs import logs
-from admission.state.world import State
+from admission.scheduling.state import State
 
 _CLUSTER_QUEUE: Final = resources.CLUSTER_QUEUES.kind
 _LOCAL_QUEUE: Final = resources.LOCAL_QUEUES.kind

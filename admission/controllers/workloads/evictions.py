@@ -16,8 +16,8 @@ from admission.base.conditions import EvictionReason, Text
 from admission.base.events import Event
 from admission.controllers.workloads import checks, times
 from admission.controllers.writing import writes
-from admission.engine import decisions, model
 from admission.objects import condition_list
+from admission.scheduling import decisions, model
 
 _PLACES: Final = ("clusterName", "nominatedClusterNames", "unhealthyNodes")
 """Members of the status that tell of an admission that is over."""

@@ -12,8 +12,8 @@ from admission.api import views
 from admission.base import conditions, quantity
 from admission.base.conditions import Text
 from admission.controllers.workloads import checks, evictions
-from admission.engine import decisions
 from admission.objects import condition_list
+from admission.scheduling import decisions
 from admission.translate import admission
 
 

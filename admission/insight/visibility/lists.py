@@ -13,7 +13,7 @@ from admission.api import views
 from admission.base import names
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.insight.visibility import statuses
-from admission.state.pending import Line
+from admission.scheduling.pending import PendingSnapshot
 
 VERSIONS: Final = ("v1beta2", "v1beta1")
 """Served versions, the preferred one first; they have the same form."""
@@ -27,7 +27,7 @@ _INT64: Final = 2**63
 class Source(Protocol):
     """Where lists come from."""
 
-    def line(self, queue: ClusterQueueName | LocalQueueKey) -> Line | None:
+    def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
         """A copy of the line of the ClusterQueue, or of the LocalQueue's one; None: no such queue.
 
         Raises:
@@ -111,7 +111,7 @@ def of_local_queue(
     return _summary(source, _cut(own, wanted), version)
 
 
-def places(line: Line) -> Iterator[Place]:
+def places(line: PendingSnapshot) -> Iterator[Place]:
     """Everybody in line, in the order in which they are tried."""
     seen: Counter[LocalQueueKey] = Counter()
     for position, item in enumerate(sorted(line.members, key=line.sort_key())):

@@ -1,0 +1,105 @@
+"""Why a ClusterQueue admits nothing: what it is made of, and which of that is missing.
+
+Source: kueue pkg/cache/scheduler/clusterqueue.go (updateQueueStatus, inactiveReason).
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from admission.base import conditions, names
+from admission.base.conditions import Text
+from admission.base.names import FlavorName
+from admission.scheduling.model import AdmissionCheckRule, ClusterQueue, ResourceFlavor, StopPolicy
+
+Blockers = tuple[Text, ...]
+"""Why a ClusterQueue admits nothing: reasons, each with a part of the message."""
+
+
+class Check(NamedTuple):
+    """An admission check that exists.
+
+    Attributes:
+        active: whether somebody answers it.
+        controller: name of who does.
+    """
+
+    active: bool
+    controller: str = ""
+
+
+class Supplies:
+    """What ClusterQueues refer to.
+
+    Attributes:
+        flavors: ResourceFlavors that exist.
+        checks: AdmissionChecks that exist.
+        topologies: names of Topologies that exist.
+    """
+
+    def __init__(self) -> None:
+        self.flavors: dict[FlavorName, ResourceFlavor] = {}
+        self.checks: dict[str, Check] = {}
+        self.topologies: set[str] = set()
+
+    def blockers(self, queue: ClusterQueue) -> Blockers:
+        """Why a ClusterQueue admits nothing, the first one first; none if it does."""
+        return tuple(self._blockers(queue))
+
+    def _blockers(self, queue: ClusterQueue) -> Iterator[Text]:
+        if queue.terminating:
+            yield conditions.QUEUE_TERMINATING
+        if queue.stop_policy != StopPolicy.NONE:
+            yield conditions.QUEUE_STOPPED
+        missing = [name for name in _flavors(queue) if name not in self.flavors]
+        if missing:
+            yield conditions.flavors_not_found(missing)
+        if queue.admission_checks:
+            yield from self._about_checks(queue)
+        topologies = self._missing_topologies(queue)
+        if topologies:
+            yield conditions.topologies_not_found(topologies)
+
+    def _about_checks(self, queue: ClusterQueue) -> Iterator[Text]:
+        required = sorted({rule.name for rule in queue.admission_checks})
+        missing = [name for name in required if name not in self.checks]
+        if missing:
+            yield conditions.checks_not_found(missing)
+        idle = [name for name in required if name in self.checks and not self.checks[name].active]
+        if idle:
+            yield conditions.checks_inactive(idle)
+        remote = self._run_by(names.MULTI_KUEUE, required)
+        if len(remote) > 1:
+            yield conditions.several_multi_kueue(remote)
+        per_flavor = [name for name in remote if _is_per_flavor(name, queue)]
+        if per_flavor:
+            yield conditions.multi_kueue_per_flavor(per_flavor)
+        provisioned = self._run_by(names.PROVISIONING, required)
+        if remote and provisioned:
+            yield conditions.multi_kueue_with_provisioning(remote, provisioned)
+
+    def _missing_topologies(self, queue: ClusterQueue) -> list[tuple[str, str]]:
+        """Topology and flavor; another cluster places the pods where MultiKueue is asked."""
+        if self._run_by(names.MULTI_KUEUE, sorted({rule.name for rule in queue.admission_checks})):
+            return []
+        present = (self.flavors[name] for name in _flavors(queue) if name in self.flavors)
+        return [
+            (flavor.topology, flavor.name)
+            for flavor in present
+            if flavor.topology and flavor.topology not in self.topologies
+        ]
+
+    def _run_by(self, controller: str, checks: Iterable[str]) -> list[str]:
+        known = ((name, self.checks.get(name)) for name in checks)
+        return [name for name, check in known if check and check.controller == controller]
+
+
+def _flavors(queue: ClusterQueue) -> Iterable[FlavorName]:
+    """Flavors of the spec, in its order."""
+    return dict.fromkeys(f.name for group in queue.resource_groups for f in group.flavors)
+
+
+def _is_per_flavor(name: str, queue: ClusterQueue) -> bool:
+    """Whether the check leaves out a flavor of the queue."""
+    rules: Iterable[AdmissionCheckRule] = queue.admission_checks
+    flavors = set(_flavors(queue))
+    return any(r.name == name and r.on_flavors and not flavors <= r.on_flavors for r in rules)

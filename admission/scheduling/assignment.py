@@ -1,0 +1,190 @@
+"""The result of looking for flavors: modes, choices, reasons, and what was missing.
+
+Source: kueue pkg/scheduler/flavorassigner (Assignment, PodSetAssignment, Status).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from admission.base import conditions
+from admission.base.conditions import WaitReason
+from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
+from admission.scheduling.decisions import Mode, Shortage
+from admission.scheduling.model import PodSetAssignment
+from admission.scheduling.podsets import Demand
+
+
+class Chance(IntEnum):
+    """How one resource fits one flavor; a larger value is better."""
+
+    NO_FIT = 0
+    NO_CANDIDATES = 1
+    PREEMPT = 2
+    RECLAIM = 3
+    FIT = 4
+
+    @property
+    def mode(self) -> Mode:
+        """The coarser scale that the cycle works with."""
+        return _MODES[self]
+
+
+_MODES: Final = (Mode.NO_FIT, Mode.PREEMPT, Mode.PREEMPT, Mode.PREEMPT, Mode.FIT)
+
+
+class Grade(NamedTuple):
+    """How good a flavor is.
+
+    Attributes:
+        chance: the worst of its resources.
+        borrow: height of the subtree it borrows from; 0 for none.
+    """
+
+    chance: Chance
+    borrow: int
+
+
+SEVERITY: Final[Mapping[str, int]] = {
+    WaitReason.WAITING_FOR_QUOTA: 1,
+    WaitReason.EXCEEDS_MAX_QUOTA: 2,
+    WaitReason.NO_MATCHING_FLAVOR: 3,
+}
+"""Reasons by how hopeless they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A flavor for one resource of a pod set."""
+
+    flavor: FlavorName
+    mode: Mode
+    borrow: int
+
+
+@dataclass(slots=True)
+class PodSetResult:
+    """What one pod set got.
+
+    Attributes:
+        demand: what it asked for; with ``pods`` where the queue counts them.
+        choices: the flavor of each resource; empty when it got none.
+        messages: why flavors were not good enough; empty when it fits.
+    """
+
+    demand: Demand
+    choices: Mapping[ResourceName, Choice]
+    messages: Sequence[str]
+
+    @property
+    def mode(self) -> Mode:
+        """The worst of its resources."""
+        if not self.messages:
+            return Mode.FIT
+        if not self.choices:
+            return Mode.NO_FIT
+        return min(choice.mode for choice in self.choices.values())
+
+
+@dataclass(frozen=True, slots=True)
+class ScanMemory:
+    """Where the flavor scans of a workload stopped, so that the next try goes on from there.
+
+    Attributes:
+        tried: index of the last flavor looked at, per pod set and resource; -1 at the end.
+        cycle: number of the cycle that looked.
+        generation: of the ClusterQueue at that time.
+    """
+
+    tried: Mapping[tuple[PodSetName, ResourceName], int]
+    cycle: int
+    generation: int
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether some flavors were not looked at yet."""
+        return any(index != -1 for index in self.tried.values())
+
+
+@dataclass(slots=True)
+class Assignment:
+    """Flavors for a whole workload, or why there are none.
+
+    Attributes:
+        pod_sets: results in the order of the spec; stops after the first failure.
+        usage: what it would take, per flavor and resource.
+        tried: see ``ScanMemory``.
+        refusal: the most hopeless reason met in the last pod set; None when it was refused no
+            flavor.
+        shortages: what was missing where.
+    """
+
+    pod_sets: list[PodSetResult] = field(default_factory=list)
+    usage: dict[FlavorResource, int] = field(default_factory=dict)
+    tried: dict[tuple[PodSetName, ResourceName], int] = field(default_factory=dict)
+    refusal: WaitReason | None = None
+    shortages: list[Shortage] = field(default_factory=list)
+
+    @property
+    def mode(self) -> Mode:
+        """The worst of its pod sets."""
+        return min((one.mode for one in self.pod_sets), default=Mode.NO_FIT)
+
+    @property
+    def reason(self) -> WaitReason:
+        """Why a NO_FIT does not fit; a resource that no flavor offers matches no flavor."""
+        return self.refusal or WaitReason.NO_MATCHING_FLAVOR
+
+    def note_reason(self, reason: WaitReason | None) -> None:
+        """Remembers the reason of a resource group; the most hopeless one counts."""
+        if reason is not None and (
+            self.refusal is None or SEVERITY[reason] > SEVERITY[self.refusal]
+        ):
+            self.refusal = reason
+
+    @property
+    def borrowing(self) -> int:
+        """The largest height it borrows from."""
+        return max((c.borrow for one in self.pod_sets for c in one.choices.values()), default=0)
+
+    @property
+    def short(self) -> frozenset[FlavorResource]:
+        """The flavors and resources in which victims must make room."""
+        return frozenset(
+            FlavorResource(choice.flavor, resource)
+            for one in self.pod_sets
+            for resource, choice in one.choices.items()
+            if choice.mode == Mode.PREEMPT
+        )
+
+    def requests(self) -> dict[FlavorResource, int]:
+        """Return the amounts that victims must make room for, but no zeros and no number of pods.
+
+        Source: kueue TotalRequestsFor; the pod count is added to the usage only.
+        """
+        wanted: dict[FlavorResource, int] = {}
+        for one in self.pod_sets:
+            for resource, choice in one.choices.items():
+                value = one.demand.in_flavor(choice.flavor, resource)
+                if value > 0 and resource not in one.demand.counted:
+                    fr = FlavorResource(choice.flavor, resource)
+                    wanted[fr] = wanted.get(fr, 0) + value
+        return wanted
+
+    def message(self) -> str:
+        """Why it does not fit, all pod sets together; empty when it fits."""
+        refused = [one for one in self.pod_sets if one.messages]
+        return conditions.no_flavors((one.demand.pod_set.name, one.messages) for one in refused)
+
+    def to_pod_sets(self) -> tuple[PodSetAssignment, ...]:
+        """The assignment as the workload's status keeps it."""
+        return tuple(_assigned(one) for one in self.pod_sets)
+
+
+def _assigned(one: PodSetResult) -> PodSetAssignment:
+    flavors = {resource: choice.flavor for resource, choice in sorted(one.choices.items())}
+    usage = {r: one.demand.in_flavor(flavor, r) for r, flavor in flavors.items()}
+    return PodSetAssignment(
+        name=one.demand.pod_set.name, count=one.demand.count, flavors=flavors, usage=usage
+    )

@@ -1,0 +1,73 @@
+"""Which statuses may have changed since somebody last asked."""
+
+from dataclasses import dataclass
+
+from admission.base.names import ClusterQueueName, CohortName, LocalQueueKey
+from admission.scheduling.hierarchy import CohortNode, Node, QueueNode, members
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """Objects whose status may have changed."""
+
+    cluster_queues: frozenset[ClusterQueueName] = frozenset()
+    local_queues: frozenset[LocalQueueKey] = frozenset()
+    cohorts: frozenset[CohortName] = frozenset()
+
+
+class Changes:
+    """Collects names until they are taken."""
+
+    def __init__(self) -> None:
+        self._queues: set[ClusterQueueName] = set()
+        self._locals: set[LocalQueueKey] = set()
+        self._cohorts: set[CohortName] = set()
+        self._edited: dict[int, Node] = {}
+
+    def queue(self, name: ClusterQueueName) -> None:
+        """A ClusterQueue changed."""
+        self._queues.add(name)
+
+    def local(self, key: LocalQueueKey) -> None:
+        """A LocalQueue changed."""
+        self._locals.add(key)
+
+    def tree(self, node: Node | None) -> None:
+        """What a node holds changed, and with it the sums of everything above."""
+        self._node(node)
+        for cohort in node.ancestors() if node is not None else ():
+            self._cohorts.add(cohort.name)
+
+    def edited(self, node: Node | None) -> None:
+        """What a node promises, or its place, changes: tell before the edit and after it."""
+        self.tree(node)
+        if node is not None:
+            for one in (node, node.root()):
+                self._edited[id(one)] = one
+
+    def _node(self, node: Node | None) -> None:
+        if isinstance(node, QueueNode):
+            self._queues.add(node.name)
+        elif isinstance(node, CohortNode):
+            self._cohorts.add(node.name)
+
+    def take(self, *, shares: bool) -> Changed:
+        """Hands out what was collected, and starts anew.
+
+        Args:
+            shares: shares are shown: after an edit they differ in the whole tree.
+        """
+        for node in self._edited.values():
+            self.tree(node)  # what is above now, the tree was moved since
+            for member in members(node.root()) if shares else ():
+                self._node(member)
+        changed = Changed(
+            cluster_queues=frozenset(self._queues),
+            local_queues=frozenset(self._locals),
+            cohorts=frozenset(self._cohorts),
+        )
+        self._queues.clear()
+        self._locals.clear()
+        self._cohorts.clear()
+        self._edited.clear()
+        return changed

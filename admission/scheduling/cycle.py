@@ -1,0 +1,261 @@
+"""One scheduling cycle: nominate every head, order them, then decide one by one.
+
+Source: kueue pkg/scheduler/scheduler.go.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from admission.base import conditions
+from admission.base.conditions import WaitReason
+from admission.base.names import FlavorResource, WorkloadKey
+from admission.scheduling import explain, ordering, quota
+from admission.scheduling.assignment import ScanMemory
+from admission.scheduling.decisions import Admit, Evict, Mode, Recomputation, Requeue, Wait
+from admission.scheduling.heads import Head, Verdict
+from admission.scheduling.hierarchy import QueueNode
+from admission.scheduling.model import PreemptionPolicy
+from admission.scheduling.nomination import Nominee, nominate, renominate
+from admission.scheduling.preemption.candidates import Target
+from admission.scheduling.snapshot import Snapshot
+
+
+def run(snapshot: Snapshot, heads: Iterable[Head]) -> tuple[Verdict, ...]:
+    """Decides about all heads; the snapshot is left as it was.
+
+    1. Nominate each head against the untouched snapshot.
+    2. Order the nominees.
+    3. Process them one by one; what each takes counts for those after it.
+    4. Put the snapshot back.
+    """
+    nominees = [nominate(snapshot, head) for head in heads]
+    cycle = _Cycle(snapshot)
+    verdicts = tuple(cycle.process(nominee) for nominee in ordering.in_order(snapshot, nominees))
+    snapshot.rollback()
+    return verdicts
+
+
+@dataclass(slots=True)
+class _Cycle:
+    """What the entries of one cycle know of each other.
+
+    Attributes:
+        claimed: victims of the entries so far.
+    """
+
+    snapshot: Snapshot
+    claimed: dict[WorkloadKey, Target] = field(default_factory=dict)
+
+    def process(self, nominee: Nominee) -> Verdict:
+        """Decides about one nominee.
+
+        1. Refused before nomination: say why.
+        2. Victims that another entry has claimed: look again, as if those were gone.
+        3. Without a fit or victims: wait, and hold back what it will need.
+        4. Will fit as soon as claimed victims are gone: hold that back.
+        5. No longer fits after the entries before it: try again next cycle.
+        6. Victims: claim them and tell them to leave.
+        7. Fits: give it the quota, unless another must be ready first.
+        """
+        if nominee.refusal is not None:
+            return nominee.refusal
+        if not self._overlaps(nominee):
+            return self._decide(nominee)
+        nominee = renominate(self.snapshot, nominee, tuple(self.claimed.values()))
+        outcome = self._outcome(nominee)
+        return replace(self._decide(nominee), recomputed=outcome)
+
+    def _decide(self, nominee: Nominee) -> Verdict:
+        match nominee.mode:
+            case Mode.NO_FIT:
+                verdict = self._no_fit(nominee)
+            case Mode.PREEMPT if not nominee.targets:
+                verdict = self._no_candidates(nominee)
+            case Mode.DEFERRED_FIT:
+                verdict = self._deferred(nominee)
+            case _ if self._overlaps(nominee):
+                verdict = self._skipped(nominee, conditions.OVERLAPPING_TARGETS)
+            case _ if not self._fits(nominee):
+                verdict = self._skipped(nominee, conditions.NO_LONGER_FITS)
+            case Mode.PREEMPT:
+                verdict = self._preempt(nominee)
+            case _ if self.snapshot.config.one_at_a_time and self.snapshot.unready:
+                verdict = self._not_yet(nominee)
+            case _:
+                verdict = self._admit(nominee)
+        return verdict
+
+    def _outcome(self, nominee: Nominee) -> Recomputation:
+        if nominee.mode is Mode.DEFERRED_FIT:
+            return Recomputation.DEFERRED_FIT
+        found = nominee.mode is Mode.PREEMPT and nominee.targets and not self._overlaps(nominee)
+        return Recomputation.NEW_TARGETS if found else Recomputation.SKIPPED
+
+    def _overlaps(self, nominee: Nominee) -> bool:
+        return any(target.workload.key in self.claimed for target in nominee.targets)
+
+    def _fits(self, nominee: Nominee) -> bool:
+        """Whether it fits once all claimed victims and its own are gone."""
+        gone = [target.workload for target in (*self.claimed.values(), *nominee.targets)]
+        with self.snapshot.without(gone):
+            return all(
+                value <= max(0, quota.available(nominee.queue, fr))
+                for fr, value in nominee.assignment.usage.items()
+            )
+
+    def _no_fit(self, nominee: Nominee) -> Verdict:
+        reason = nominee.assignment.reason
+        return _wait(self.snapshot, nominee, reason, Requeue.NO_FIT)
+
+    def _no_candidates(self, nominee: Nominee) -> Verdict:
+        self.snapshot.hold_back(nominee.queue, held_back(nominee))
+        reason = WaitReason.WAITING_FOR_QUOTA
+        return _wait(self.snapshot, nominee, reason, Requeue.PREEMPTION_NO_CANDIDATES)
+
+    def _deferred(self, nominee: Nominee) -> Verdict:
+        self.snapshot.hold_back(nominee.queue, nominee.assignment.usage)
+        return _wait(
+            self.snapshot,
+            nominee,
+            WaitReason.WAITING_FOR_PREEMPTED,
+            Requeue.PENDING_PREEMPTION,
+            message=conditions.DEFERRED,
+        )
+
+    def _skipped(self, nominee: Nominee, message: str) -> Verdict:
+        return _wait(
+            self.snapshot,
+            nominee,
+            WaitReason.WAITING_FOR_QUOTA,
+            Requeue.FAILED_AFTER_NOMINATION,
+            message=message,
+        )
+
+    def _not_yet(self, nominee: Nominee) -> Verdict:
+        return _wait(
+            self.snapshot,
+            nominee,
+            WaitReason.WAITING_FOR_PODS_READY,
+            Requeue.FAILED_AFTER_NOMINATION,
+            message=conditions.NOT_ALL_READY.message,
+        )
+
+    def _preempt(self, nominee: Nominee) -> Verdict:
+        self.claimed.update((target.workload.key, target) for target in nominee.targets)
+        self.snapshot.hold_back(nominee.queue, nominee.assignment.usage)
+        text = nominee.assignment.message()
+        return _wait(
+            self.snapshot,
+            nominee,
+            WaitReason.WAITING_FOR_PREEMPTED,
+            Requeue.PENDING_PREEMPTION,
+            message=conditions.pending_preemption(text, len(nominee.targets)),
+            evictions=_evictions(self.snapshot, nominee),
+        )
+
+    def _admit(self, nominee: Nominee) -> Verdict:
+        self.snapshot.add(nominee.queue, nominee.assignment.usage)
+        self.snapshot.unready += 1
+        decision = Admit(
+            workload=nominee.head.key,
+            cluster_queue=nominee.queue.name,
+            pod_sets=nominee.assignment.to_pod_sets(),
+            borrowing=nominee.borrowing,
+            checks=_checks(nominee.queue, nominee.assignment.usage),
+        )
+        return Verdict(head=nominee.head, decision=decision)
+
+
+def held_back(nominee: Nominee) -> dict[FlavorResource, int]:
+    """Return what a blocked preemptor withholds from the heads after it in this cycle.
+
+    Nothing if the queue may reclaim from anybody: it can take the quota back later.
+    """
+    queue = nominee.queue
+    if queue.spec.preemption.reclaim_within_cohort == PreemptionPolicy.ANY:
+        return {}
+    borrowing = nominee.borrowing > 0
+    return {
+        fr: held
+        for fr, value in nominee.assignment.usage.items()
+        if (held := _held_back(queue, fr, value, borrowing=borrowing)) > 0
+    }
+
+
+def _held_back(queue: QueueNode, fr: FlavorResource, value: int, *, borrowing: bool) -> int:
+    own = queue.quotas.get(fr)
+    nominal = 0 if own is None else own.nominal
+    used = queue.usage.get(fr, 0)
+    if not borrowing:
+        return max(0, min(value, nominal - used))
+    if own is None or own.borrowing_limit is None:
+        return value
+    return min(value, nominal + own.borrowing_limit - used)
+
+
+def _checks(queue: QueueNode, usage: Mapping[FlavorResource, int]) -> tuple[str, ...]:
+    """Admission checks that the assigned flavors need."""
+    flavors = {fr.flavor for fr in usage}
+    rules = queue.spec.admission_checks
+    return tuple(
+        sorted({r.name for r in rules if not r.on_flavors or not r.on_flavors.isdisjoint(flavors)})
+    )
+
+
+def _evictions(snapshot: Snapshot, nominee: Nominee) -> tuple[Evict, ...]:
+    """Victims that were not told to leave before."""
+    return tuple(
+        Evict(
+            workload=target.workload.key,
+            preemptor=nominee.head.key,
+            preemption_reason=target.reason,
+            message=conditions.preempted(
+                target.reason,
+                uid=nominee.head.workload.uid,
+                job_uid=nominee.head.workload.job_uid,
+                preemptor=nominee.queue.path(),
+                preemptee=snapshot.queue(target.workload.cluster_queue).path(),
+            ),
+            cluster_queue=target.workload.cluster_queue,
+            preemptor_cluster_queue=nominee.queue.name,
+        )
+        for target in nominee.targets
+        if not target.workload.evicted
+    )
+
+
+_FORGETFUL = (Requeue.PENDING_PREEMPTION,)
+
+
+def _wait(
+    snapshot: Snapshot,
+    nominee: Nominee,
+    reason: WaitReason,
+    requeue: Requeue,
+    *,
+    message: str = "",
+    evictions: Sequence[Evict] = (),
+) -> Verdict:
+    decision = Wait(
+        workload=nominee.head.key,
+        cluster_queue=nominee.queue.name,
+        reason=reason,
+        message=message or nominee.assignment.message(),
+        requests=explain.requests(nominee.head),
+        shortages=explain.shortages(snapshot, nominee),
+        preempting=tuple(target.workload.key for target in nominee.targets),
+    )
+    return Verdict(
+        head=nominee.head,
+        decision=decision,
+        evictions=tuple(evictions),
+        requeue=requeue,
+        memory=_memory(snapshot, nominee) if requeue not in _FORGETFUL else None,
+    )
+
+
+def _memory(snapshot: Snapshot, nominee: Nominee) -> ScanMemory | None:
+    """Where the scans stopped; nothing when none came to a flavor."""
+    if not nominee.assignment.tried:
+        return None
+    return ScanMemory(nominee.assignment.tried, snapshot.cycle, nominee.queue.generation)

@@ -1,0 +1,49 @@
+"""The numbers behind a wait, for conditions and for people who ask why."""
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from admission.base.names import FlavorResource, PodSetName, ResourceName
+from admission.scheduling.decisions import Shortage
+from admission.scheduling.heads import Head
+from admission.scheduling.hierarchy import CohortNode, QueueNode
+from admission.scheduling.nomination import Nominee
+from admission.scheduling.snapshot import Holders, Snapshot
+
+MAX_HOLDERS: Final = 5
+"""Most ClusterQueues that a shortage names."""
+
+
+def requests(head: Head) -> tuple[tuple[PodSetName, Mapping[ResourceName, int]], ...]:
+    """The total of each pod set."""
+    return tuple((one.pod_set.name, one.requests) for one in head.demands)
+
+
+def shortages(snapshot: Snapshot, nominee: Nominee) -> tuple[Shortage, ...]:
+    """What was missing, with who holds it."""
+    return tuple(
+        replace(one, holders=_holders(snapshot, nominee.queue, one))
+        for one in nominee.assignment.shortages
+    )
+
+
+def _holders(snapshot: Snapshot, queue: QueueNode, one: Shortage) -> Holders:
+    """The ClusterQueues of the tree that use most of a resource, largest first.
+
+    Counted once per cycle and tree, without what is only held back for entries that wait.
+    """
+    root = queue.root()
+    fr = FlavorResource(one.flavor, one.resource)
+    known = snapshot.holders.get((id(root), fr))
+    if known is None:
+        leaves = root.leaves() if isinstance(root, CohortNode) else (queue,)
+        found = [
+            (leaf.name, leaf.usage.get(fr, 0) - snapshot.held_back.get((leaf.name, fr), 0))
+            for leaf in leaves
+        ]
+        using = [(name, used) for name, used in found if used > 0]
+        largest = heapq.nsmallest(MAX_HOLDERS, using, key=lambda pair: (-pair[1], pair[0]))
+        known = snapshot.holders[id(root), fr] = tuple(largest)
+    return known

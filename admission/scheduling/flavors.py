@@ -1,0 +1,336 @@
+"""Flavor assignment: one flavor per resource group and pod set.
+
+Source: kueue pkg/scheduler/flavorassigner/flavorassigner.go.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from admission.base import amount, conditions, quantity
+from admission.base.conditions import WaitReason
+from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
+from admission.scheduling import placement, podsets, quota
+from admission.scheduling.assignment import (
+    SEVERITY,
+    Assignment,
+    Chance,
+    Choice,
+    Grade,
+    PodSetResult,
+    ScanMemory,
+)
+from admission.scheduling.decisions import Shortage
+from admission.scheduling.hierarchy import QueueNode
+from admission.scheduling.model import (
+    FlavorFungibility,
+    PreemptionPolicy,
+    Preference,
+    ResourceGroup,
+    SearchPolicy,
+)
+from admission.scheduling.podsets import PODS, Demand
+from admission.scheduling.preemption import targets
+from admission.scheduling.preemption.candidates import Need, Preemptor, Target
+from admission.scheduling.snapshot import Snapshot
+
+_WORST: Final = Grade(Chance.NO_FIT, 0)
+
+Pins = Mapping[tuple[PodSetName, ResourceName], FlavorName]
+"""Flavors that a repeated assignment must keep."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """How one resource fits one flavor, and why not better."""
+
+    grade: Grade
+    message: str = ""
+    reason: WaitReason | None = None
+    shortage: Shortage | None = None
+
+
+@dataclass(slots=True)
+class _Scan:
+    """What the scan of one resource group found.
+
+    Attributes:
+        choices: the best flavor's resources; empty when no flavor will do.
+        stopped: index of the last flavor looked at, -1 for the last one of the group.
+        messages: of all flavors looked at; none when the best one fits.
+        reason: of a scan without result, the least hopeless of its flavors.
+    """
+
+    choices: dict[ResourceName, Choice] = field(default_factory=dict)
+    stopped: int = -1
+    messages: list[str] = field(default_factory=list)
+    shortages: list[Shortage] = field(default_factory=list)
+    reason: WaitReason | None = None
+
+    def note_refusal(self, reason: WaitReason) -> None:
+        """Remembers why a flavor cannot be used; the least hopeless one counts."""
+        if self.reason is None or SEVERITY[reason] < SEVERITY[self.reason]:
+            self.reason = reason
+
+
+class Assigner:
+    """Looks for flavors for one workload in one snapshot.
+
+    Args:
+        memory: where earlier scans stopped; None to start at the first flavor.
+        pins: flavors to keep; None to choose freely.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        preemptor: Preemptor,
+        memory: ScanMemory | None = None,
+        pins: Pins | None = None,
+    ) -> None:
+        self._snapshot = snapshot
+        self._preemptor = preemptor
+        self._queue: QueueNode = preemptor.queue
+        self._memory = memory
+        self._pins = pins
+        self._known: list[tuple[Need, tuple[Target, ...]]] = []
+
+    def assign(self, demanded: Sequence[Demand]) -> Assignment:
+        """Flavors for all pod sets; stops at the first that gets none."""
+        result = Assignment()
+        if PODS in self._queue.group_of:
+            demanded = tuple(one.with_pods() for one in demanded)
+        for group in podsets.groups(demanded):
+            if not self._assign_group(result, group):
+                break
+        return result
+
+    def _assign_group(self, result: Assignment, group: tuple[Demand, ...]) -> bool:
+        """One flavor per resource group for pod sets that stay together."""
+        choices: dict[ResourceName, Choice] = {}
+        messages: list[str] = []
+        tried: dict[ResourceName, int] = {}
+        failed = False
+        result.refusal = None
+        requested = {resource for one in group for resource in one.requests}
+        for resource in podsets.in_visiting_order(requested):
+            if resource in choices or self._is_free(resource, group):
+                continue
+            scan = self._look_for(resource, group, result.usage)
+            result.shortages += scan.shortages
+            result.note_reason(scan.reason)
+            if not scan.choices:
+                failed, choices, messages, tried = True, {}, scan.messages, {}
+                break
+            messages += scan.messages
+            choices |= scan.choices
+            tried.update(dict.fromkeys(scan.choices, scan.stopped))
+        for one in group:
+            self._append(result, one, choices, messages, tried)
+        return not failed
+
+    def _look_for(
+        self,
+        resource: ResourceName,
+        group: tuple[Demand, ...],
+        assumed: Mapping[FlavorResource, int],
+    ) -> _Scan:
+        """Scans the resource group that covers a resource; without one, nothing is found."""
+        covering = self._queue.group_of.get(resource)
+        if covering is not None:
+            return self._scan(covering, group, resource, assumed)
+        return _Scan(messages=[conditions.resource_unavailable(resource)])
+
+    def _is_free(self, resource: ResourceName, group: tuple[Demand, ...]) -> bool:
+        """Whether a resource is not listed by the queue, and may be used without quota."""
+        if resource in self._queue.group_of:
+            return False
+        if self._snapshot.config.ignore_undeclared:
+            return True
+        return all(one.requests.get(resource, 0) == 0 for one in group)
+
+    @staticmethod
+    def _append(
+        result: Assignment,
+        one: Demand,
+        choices: Mapping[ResourceName, Choice],
+        messages: list[str],
+        tried: Mapping[ResourceName, int],
+    ) -> None:
+        own = {resource: choices[resource] for resource in one.requests if resource in choices}
+        result.pod_sets.append(PodSetResult(one, own, messages))
+        for resource, choice in own.items():
+            fr = FlavorResource(choice.flavor, resource)
+            value = one.in_flavor(choice.flavor, resource)
+            result.usage[fr] = result.usage.get(fr, 0) + value
+            result.tried[one.pod_set.name, resource] = tried[resource]
+
+    def _scan(
+        self,
+        covering: ResourceGroup,
+        group: tuple[Demand, ...],
+        resource: ResourceName,
+        assumed: Mapping[FlavorResource, int],
+    ) -> _Scan:
+        """Goes through the flavors of a resource group, from where the last scan stopped."""
+        requested = {r for one in group for r in one.requests}
+        wanted = [r for r in covering.covered_resources if r in requested]
+        policy = self._queue.spec.fungibility
+        found = _Scan()
+        best = _WORST
+        last = len(covering.flavors) - 1
+        for index in range(self._start(group[0], resource), last + 1):
+            flavor = covering.flavors[index].name
+            found.stopped = index if index < last else -1
+            refusal = self._refusal(flavor, resource, group)
+            if refusal:
+                found.messages.append(refusal)
+                found.note_refusal(WaitReason.NO_MATCHING_FLAVOR)
+                continue
+            fits = {r: self._fit(flavor, r, group, assumed) for r in wanted}
+            grade = _collect(found, fits.values(), policy)
+            stop = not try_next(grade, policy)
+            if stop or is_preferred(grade, best, policy):
+                best = grade
+                found.choices = {
+                    r: Choice(flavor, fit.grade.chance.mode, fit.grade.borrow)
+                    for r, fit in fits.items()
+                }
+            if stop:
+                break
+        if best.chance == Chance.FIT:
+            found.messages, found.shortages = [], []
+        return found
+
+    def _start(self, one: Demand, resource: ResourceName) -> int:
+        if self._memory is None:
+            return 0
+        return self._memory.tried.get((one.pod_set.name, resource), -1) + 1
+
+    def _refusal(
+        self, flavor: FlavorName, resource: ResourceName, group: tuple[Demand, ...]
+    ) -> str:
+        """Why the pod sets cannot run in a flavor whatever the quota; empty when they can."""
+        for one in group:
+            if self._pins is not None and self._pins.get((one.pod_set.name, resource)) != flavor:
+                return conditions.flavor_not_nominated(flavor, resource)
+        known = self._snapshot.flavors.get(flavor)
+        if known is None:
+            return conditions.flavor_not_found(flavor)
+        for one in group:
+            if why := placement.misfit(one.pod_set, known):
+                return why
+        return ""
+
+    def _fit(
+        self,
+        flavor: FlavorName,
+        resource: ResourceName,
+        group: tuple[Demand, ...],
+        assumed: Mapping[FlavorResource, int],
+    ) -> _Fit:
+        """How one resource of a group of pod sets fits one flavor."""
+        queue = self._queue
+        fr = FlavorResource(flavor, resource)
+        before = assumed.get(fr, 0)
+        request = sum(one.in_flavor(flavor, resource) for one in group if resource in one.requests)
+        value = before + request
+        limit = quota.potential(queue, fr)
+        available = max(0, quota.available(queue, fr))
+        if value <= available and value <= limit:
+            return _Fit(Grade(Chance.FIT, quota.borrow_height(queue, fr, value)[0]))
+        nominal = quota.nominal(queue, fr)
+        name = group[0].pod_set.name
+        shortage = Shortage(
+            pod_set=name,
+            resource=resource,
+            flavor=flavor,
+            requested=value,
+            available=available,
+            limit=limit,
+            nominal=nominal,
+            withheld=quota.withheld(queue, fr),
+        )
+        if value > limit:
+            message = _over_maximum(fr, before, request, limit)
+            return _Fit(_WORST, message, WaitReason.EXCEEDS_MAX_QUOTA, shortage)
+        more = quantity.in_words(resource, amount.subtract(value, available))
+        message = conditions.insufficient_unused_quota(resource, flavor, more)
+        borrow, may_reclaim = quota.borrow_height(queue, fr, value)
+        if nominal >= value or may_reclaim or self._preempts_while_borrowing():
+            grade = self._after_preemption(fr, value, borrow)
+            return _Fit(grade, message, None, shortage)
+        return _Fit(Grade(Chance.NO_FIT, borrow), message, WaitReason.WAITING_FOR_QUOTA, shortage)
+
+    def _preempts_while_borrowing(self) -> bool:
+        policies = self._queue.spec.preemption
+        if policies.borrow_within_cohort != PreemptionPolicy.NEVER:
+            return True
+        fair = self._snapshot.config.fair_sharing is not None
+        return fair and policies.reclaim_within_cohort != PreemptionPolicy.NEVER
+
+    def victims(self, need: Need) -> tuple[Target, ...]:
+        """Victims for a need; remembered, as one resource alone often is the whole workload."""
+        for known, found in self._known:
+            if known.short == need.short and known.requests == need.requests:
+                return found
+        found = targets.choose(self._snapshot, self._preemptor, need)
+        self._known.append((need, found))
+        return found
+
+    def _after_preemption(self, fr: FlavorResource, value: int, borrow: int) -> Grade:
+        """The grade if victims are taken for this one flavor and resource."""
+        need = Need(requests={fr: value}, short=frozenset((fr,)))
+        victims = self.victims(need)
+        if not victims:
+            return Grade(Chance.NO_CANDIDATES, borrow)
+        with self._snapshot.without(victim.workload for victim in victims):
+            borrow = quota.borrow_height(self._queue, fr, value)[0]
+        own = any(victim.workload.cluster_queue == self._queue.name for victim in victims)
+        return Grade(Chance.PREEMPT if own else Chance.RECLAIM, borrow)
+
+
+def _over_maximum(fr: FlavorResource, before: int, request: int, limit: int) -> str:
+    shown = [quantity.in_words(fr.resource, value) for value in (before, request, limit)]
+    return conditions.insufficient_quota(fr.resource, fr.flavor, *shown)
+
+
+def _collect(found: _Scan, fits: Iterable[_Fit], policy: FlavorFungibility) -> Grade:
+    """The least preferred grade of a flavor's resources; notes their messages and reasons."""
+    grade = Grade(Chance.FIT, 0)
+    refusal: WaitReason | None = None
+    for fit in fits:
+        if is_preferred(grade, fit.grade, policy):
+            grade = fit.grade
+        if fit.message:
+            found.messages.append(fit.message)
+        if fit.shortage is not None:
+            found.shortages.append(fit.shortage)
+        if fit.reason is not None and (
+            refusal is None or SEVERITY[fit.reason] > SEVERITY[refusal]
+        ):
+            refusal = fit.reason
+    if refusal is not None:
+        found.note_refusal(refusal)
+    return grade
+
+
+def is_preferred(left: Grade, right: Grade, policy: FlavorFungibility) -> bool:
+    """Whether a flavor of the left grade is better than one of the right grade."""
+    for chance in (Chance.NO_FIT, Chance.NO_CANDIDATES):
+        if chance in (left.chance, right.chance):
+            if left.chance != right.chance:
+                return left.chance > right.chance
+            break
+    if policy.preference == Preference.PREEMPTION_OVER_BORROWING:
+        return (-left.borrow, left.chance) > (-right.borrow, right.chance)
+    return (left.chance, -left.borrow) > (right.chance, -right.borrow)
+
+
+def try_next(grade: Grade, policy: FlavorFungibility) -> bool:
+    """Whether a scan goes on after a flavor of this grade."""
+    if grade.chance <= Chance.NO_CANDIDATES:
+        return True
+    if grade.chance < Chance.FIT and policy.when_can_preempt == SearchPolicy.TRY_NEXT:
+        return True
+    return grade.borrow > 0 and policy.when_can_borrow == SearchPolicy.TRY_NEXT

@@ -1,0 +1,84 @@
+"""What a cycle takes in and gives back: heads of queues and verdicts about them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from admission.base.names import ClusterQueueName, WorkloadKey
+from admission.scheduling.assignment import ScanMemory
+from admission.scheduling.decisions import Admit, CycleResult, Evict, Recomputation, Requeue, Wait
+from admission.scheduling.model import Workload
+from admission.scheduling.podsets import Demand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The first workload of a queue.
+
+    Attributes:
+        queue_us: the timestamp that orders it among equal priorities.
+        demands: what it asks for.
+        memory: where its earlier flavor scans stopped.
+        misconfigured: why it may not be admitted whatever the quota; empty when it may.
+        namespace_exists: its namespace is known.
+        namespace_matches: its namespace may use the queue.
+        spared: workloads that it has preempted too often already.
+        preempted_for: the workload that it had to leave for and that still waits, if any.
+    """
+
+    workload: Workload
+    cluster_queue: ClusterQueueName
+    queue_us: int
+    demands: tuple[Demand, ...]
+    memory: ScanMemory | None = None
+    misconfigured: str = ""
+    namespace_exists: bool = True
+    namespace_matches: bool = True
+    spared: frozenset[WorkloadKey] = frozenset()
+    preempted_for: WorkloadKey | None = None
+
+    @property
+    def key(self) -> WorkloadKey:
+        """Identity of the workload."""
+        return self.workload.key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a cycle decided about one head.
+
+    Attributes:
+        decision: quota, or why it waits.
+        evictions: victims that were told to leave for it.
+        requeue: why it returns to its queue; None when it got quota.
+        memory: for its next try.
+        recomputed: what came of choosing its victims anew; None when that was not needed.
+    """
+
+    head: Head
+    decision: Admit | Wait
+    evictions: tuple[Evict, ...] = ()
+    requeue: Requeue | None = None
+    memory: ScanMemory | None = None
+    recomputed: Recomputation | None = None
+
+
+def result_of(verdicts: Iterable[Verdict]) -> CycleResult:
+    """The verdicts of one cycle, by what was decided."""
+    admitted: list[Admit] = []
+    evicted: list[Evict] = []
+    waiting: list[Wait] = []
+    recomputed: list[tuple[ClusterQueueName, Recomputation]] = []
+    for verdict in verdicts:
+        evicted += verdict.evictions
+        if verdict.recomputed is not None:
+            recomputed.append((verdict.head.cluster_queue, verdict.recomputed))
+        if isinstance(verdict.decision, Admit):
+            admitted.append(verdict.decision)
+        else:
+            waiting.append(verdict.decision)
+    return CycleResult(
+        admitted=tuple(admitted),
+        evicted=tuple(evicted),
+        waiting=tuple(waiting),
+        recomputed=tuple(recomputed),
+    )

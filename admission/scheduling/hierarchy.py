@@ -1,0 +1,343 @@
+"""The quota tree: ClusterQueues as leaves under cohorts, kept up to date edit by edit.
+
+A Forest holds every tree. Edits only move pointers and mark what they touched; ``refresh``
+recomputes the marked trees, once, before somebody reads amounts. Usage of a ClusterQueue is
+changed by ``quota.add_usage`` and ``quota.remove_usage`` and survives every edit.
+
+Source: kueue pkg/cache/hierarchy and pkg/cache/scheduler (resource_node.go, cohort.go).
+"""
+
+from collections.abc import Iterable, Iterator
+
+from admission.base import amount
+from admission.base.names import (
+    ClusterQueueName,
+    CohortName,
+    FlavorResource,
+    ResourceName,
+    WorkloadKey,
+)
+from admission.scheduling.model import (
+    DEFAULT_WEIGHT,
+    ClusterQueue,
+    Cohort,
+    ResourceGroup,
+    ResourceQuota,
+)
+from admission.scheduling.reserving import ReservingWorkload
+
+
+class Node:
+    """What ClusterQueues and cohorts have in common.
+
+    Attributes:
+        parent: the cohort above that takes part in the arithmetic; None for a root and for
+            every node of a cycle.
+        quotas: own quota per flavor and resource.
+        subtree: quota of the whole subtree that can be used here; missing key = 0.
+        guaranteed: part of ``subtree`` that is never lent; missing key = 0.
+        usage: of the subtree, as far as it is seen here; missing key = 0.
+        potential: memo of ``quota.potential``.
+        lendable: memo of ``fairshare.lendable_of``.
+        weight: fair-sharing weight in units of 1e-9.
+        height: 0 for a leaf, else one more than the highest child.
+    """
+
+    __slots__ = (
+        "guaranteed",
+        "height",
+        "lendable",
+        "parent",
+        "potential",
+        "quotas",
+        "subtree",
+        "usage",
+        "weight",
+    )
+
+    def __init__(self) -> None:
+        self.parent: CohortNode | None = None
+        self.quotas: dict[FlavorResource, ResourceQuota] = {}
+        self.subtree: dict[FlavorResource, int] = {}
+        self.guaranteed: dict[FlavorResource, int] = {}
+        self.usage: dict[FlavorResource, int] = {}
+        self.potential: dict[FlavorResource, int] = {}
+        self.lendable: dict[ResourceName, int] = {}
+        self.weight = DEFAULT_WEIGHT
+        self.height = 0
+
+    def ancestors(self) -> Iterator["CohortNode"]:
+        """The cohorts above, nearest first."""
+        node = self.parent
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def root(self) -> "Node":
+        """The top of the tree; the node itself when nothing is above."""
+        node: Node = self
+        while node.parent is not None:
+            node = node.parent
+        return node
+
+    def derive_guaranteed(self) -> None:
+        """Sets what is never lent: the subtree's quota above the lending limit."""
+        self.guaranteed = {
+            fr: kept
+            for fr, own in self.quotas.items()
+            if own.lending_limit is not None
+            and (kept := amount.subtract(self.subtree.get(fr, 0), own.lending_limit)) > 0
+        }
+        self.potential = {}
+        self.lendable = {}
+
+
+class QueueNode(Node):
+    """A ClusterQueue in the tree.
+
+    Attributes:
+        spec: the ClusterQueue.
+        declared: the cohort that the spec names, also when it lies on a cycle.
+        active: may admit and be preempted from.
+        workloads: those that hold quota here.
+        generation: grows whenever a flavor scan that stopped half way should start again.
+        group_of: the resource group of each covered resource.
+    """
+
+    __slots__ = ("active", "declared", "generation", "group_of", "name", "spec", "workloads")
+
+    def __init__(self, name: ClusterQueueName, spec: ClusterQueue) -> None:
+        super().__init__()
+        self.name = name
+        self.declared: CohortNode | None = None
+        self.active = True
+        self.workloads: dict[WorkloadKey, ReservingWorkload] = {}
+        self.generation = 0
+        self.spec = spec
+        self.group_of: dict[str, ResourceGroup] = {}
+
+    def path(self) -> str:
+        """``/root/.../cohort/queue``, as preemption messages show it."""
+        names = [self.name, *(node.name for node in self.ancestors())]
+        return "/" + "/".join(reversed(names))
+
+
+class CohortNode(Node):
+    """A cohort in the tree.
+
+    Attributes:
+        spec: its object; None for a cohort that is only named by others.
+        declared: the cohort that the spec names as parent, also when it lies on a cycle.
+        cohorts: child cohorts by name.
+        queues: child ClusterQueues by name.
+    """
+
+    __slots__ = ("cohorts", "declared", "name", "queues", "spec")
+
+    def __init__(self, name: CohortName) -> None:
+        super().__init__()
+        self.name = name
+        self.spec: Cohort | None = None
+        self.declared: CohortNode | None = None
+        self.cohorts: dict[CohortName, CohortNode] = {}
+        self.queues: dict[ClusterQueueName, QueueNode] = {}
+
+    def children(self) -> Iterator[Node]:
+        """Child cohorts, then child ClusterQueues."""
+        yield from self.cohorts.values()
+        yield from self.queues.values()
+
+    def leaves(self) -> Iterator[QueueNode]:
+        """Every ClusterQueue of the subtree."""
+        yield from self.queues.values()
+        for cohort in self.cohorts.values():
+            yield from cohort.leaves()
+
+
+class Forest:
+    """All quota trees.
+
+    Attributes:
+        queues: ClusterQueues by name.
+        cohorts: cohorts by name, implicit ones too.
+        cyclic: names of ClusterQueues whose ancestors form a cycle; they admit nothing.
+    """
+
+    def __init__(self) -> None:
+        self.queues: dict[ClusterQueueName, QueueNode] = {}
+        self.cohorts: dict[CohortName, CohortNode] = {}
+        self.cyclic: set[ClusterQueueName] = set()
+        self._touched: dict[int, Node] = {}
+
+    def set_queue(self, spec: ClusterQueue) -> QueueNode:
+        """Adds or replaces a ClusterQueue; what it holds stays."""
+        node = self.queues.get(spec.name)
+        if node is None:
+            node = self.queues[spec.name] = QueueNode(spec.name, spec)
+        node.spec = spec
+        node.weight = spec.fair_weight
+        node.quotas = _quotas(spec.resource_groups)
+        node.group_of = {
+            r: group for group in spec.resource_groups for r in group.covered_resources
+        }
+        self._hang_queue(node, spec.cohort)
+        return node
+
+    def drop_queue(self, name: ClusterQueueName) -> None:
+        """Removes a ClusterQueue with its usage."""
+        node = self.queues.pop(name)
+        self._hang_queue(node, None)
+        self._touched.pop(id(node), None)
+        self.cyclic.discard(name)
+
+    def set_cohort(self, spec: Cohort) -> CohortNode:
+        """Adds or replaces a Cohort object."""
+        node = self._cohort(spec.name)
+        node.spec = spec
+        node.weight = spec.fair_weight
+        node.quotas = _quotas(spec.resource_groups)
+        self._hang_cohort(node, spec.parent)
+        return node
+
+    def drop_cohort(self, name: CohortName) -> None:
+        """Removes a Cohort object; with children it stays, without quota and parent."""
+        node = self.cohorts[name]
+        node.spec = None
+        node.weight = DEFAULT_WEIGHT
+        node.quotas = {}
+        self._hang_cohort(node, None)
+        self._prune(node)
+
+    def touch(self, node: Node) -> None:
+        """Marks a node whose tree must be recomputed."""
+        self._touched[id(node)] = node
+
+    def refresh(self) -> None:
+        """Recomputes the trees of all touched nodes."""
+        if not self._touched:
+            return
+        touched, self._touched = self._touched, {}
+        done: set[int] = set()
+        for node in touched.values():
+            top, cyclic = _top(node)
+            if id(top) not in done:
+                found = members(top)
+                done.update(id(member) for member in found)
+                self._recompute(top, found, cyclic=cyclic)
+
+    def _recompute(self, top: Node, found: list[Node], *, cyclic: bool) -> None:
+        for node in found:
+            assert isinstance(node, QueueNode | CohortNode)
+            node.parent = None if cyclic else node.declared
+            if isinstance(node, QueueNode):
+                (self.cyclic.add if cyclic else self.cyclic.discard)(node.name)
+        for node in found if cyclic else (top,):
+            _derive(node, deep=not cyclic)
+
+    def _cohort(self, name: CohortName) -> CohortNode:
+        node = self.cohorts.get(name)
+        if node is None:
+            node = self.cohorts[name] = CohortNode(name)
+        return node
+
+    def _hang_queue(self, node: QueueNode, parent: CohortName | None) -> None:
+        above = None if parent is None else self._cohort(parent)
+        old = node.declared
+        if above is not old:
+            node.declared = above
+            if above is not None:
+                above.queues[node.name] = node
+            if old is not None:
+                del old.queues[node.name]
+                self._leave(old)
+        self.touch(node)
+
+    def _hang_cohort(self, node: CohortNode, parent: CohortName | None) -> None:
+        above = None if parent is None else self._cohort(parent)
+        old = node.declared
+        if above is not old:
+            node.declared = above
+            if above is not None:
+                above.cohorts[node.name] = node
+            if old is not None:
+                del old.cohorts[node.name]
+                self._leave(old)
+        self.touch(node)
+
+    def _leave(self, cohort: CohortNode) -> None:
+        self.touch(cohort)
+        self._prune(cohort)
+
+    def _prune(self, cohort: CohortNode) -> None:
+        """Removes an implicit cohort that lost its last child."""
+        if cohort.spec is None and not cohort.queues and not cohort.cohorts:
+            self.cohorts.pop(cohort.name, None)
+            self._touched.pop(id(cohort), None)
+
+
+def _quotas(groups: Iterable[ResourceGroup]) -> dict[FlavorResource, ResourceQuota]:
+    return {
+        FlavorResource(flavor.name, resource): own
+        for group in groups
+        for flavor in group.flavors
+        for resource, own in flavor.resources.items()
+    }
+
+
+def _top(node: Node) -> tuple[Node, bool]:
+    """The root above a node, or a node of the cycle above it and True."""
+    seen: set[int] = set()
+    while True:
+        if id(node) in seen:
+            return node, True
+        seen.add(id(node))
+        assert isinstance(node, QueueNode | CohortNode)
+        if node.declared is None:
+            return node, False
+        node = node.declared
+
+
+def _derive(node: Node, *, deep: bool) -> None:
+    """Computes quota, usage and height of a node, below it first if ``deep``."""
+    node.subtree = {fr: own.nominal for fr, own in node.quotas.items()}
+    if isinstance(node, CohortNode):
+        usage: dict[FlavorResource, int] = {}
+        height = 0
+        for child in node.children() if deep else ():
+            _derive(child, deep=True)
+            height = max(height, child.height + 1)
+            _merge_lent(node.subtree, child)
+            _merge_used(usage, child)
+        node.usage, node.height = usage, height
+    node.derive_guaranteed()
+
+
+def _merge_lent(subtree: dict[FlavorResource, int], child: Node) -> None:
+    for fr, total in child.subtree.items():
+        lent = amount.subtract(total, child.guaranteed.get(fr, 0))
+        subtree[fr] = amount.add(subtree.get(fr, 0), lent)
+
+
+def _merge_used(usage: dict[FlavorResource, int], child: Node) -> None:
+    for fr, used in child.usage.items():
+        if (beyond := used - child.guaranteed.get(fr, 0)) > 0:
+            usage[fr] = usage.get(fr, 0) + beyond
+
+
+def members(top: Node) -> list[Node]:
+    """Every node below and including the top; also where the tree is a cycle."""
+    seen = {id(top): top}
+    stack = [top]
+    while stack:
+        node = stack.pop()
+        for child in node.children() if isinstance(node, CohortNode) else ():
+            if id(child) not in seen:
+                seen[id(child)] = child
+                stack.append(child)
+    return list(seen.values())
+
+
+def over_nominal(node: Node, pairs: Iterable[FlavorResource]) -> bool:
+    """Whether a node uses more than its subtree's quota in any of the pairs."""
+    usage, subtree = node.usage, node.subtree
+    return any(usage.get(fr, 0) > subtree.get(fr, 0) for fr in pairs)

@@ -1,0 +1,485 @@
+"""What decisions are made of: flavors, queues, cohorts and workloads, as immutable values.
+
+Amounts are integers in the canonical unit of their resource (``base.amount``), times are
+microseconds since the epoch. Values compare by content, so "did it change" is ``old != new``.
+
+Source: kueue apis/kueue/v1beta2, reduced to what a decision depends on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from admission.base.names import (
+    ClusterQueueName,
+    CohortName,
+    FlavorName,
+    FlavorResource,
+    LocalQueueKey,
+    PodSetName,
+    ResourceName,
+    Uid,
+    WorkloadKey,
+)
+from admission.base.selectors import Labels, Requirement, compile_requirements
+
+DEFAULT_WEIGHT: Final = 10**9
+"""Fair-sharing weight 1, in the unit of every weight: 1e-9."""
+
+
+class QueueingStrategy(StrEnum):
+    """What a ClusterQueue does when its head does not fit."""
+
+    STRICT_FIFO = "StrictFIFO"
+    BEST_EFFORT_FIFO = "BestEffortFIFO"
+
+
+class StopPolicy(StrEnum):
+    """Whether a queue is held, and whether it also gives up what it runs."""
+
+    NONE = "None"
+    HOLD = "Hold"
+    HOLD_AND_DRAIN = "HoldAndDrain"
+
+
+class PreemptionPolicy(StrEnum):
+    """Whom a workload may preempt."""
+
+    NEVER = "Never"
+    LOWER_PRIORITY = "LowerPriority"
+    LOWER_OR_NEWER_EQUAL_PRIORITY = "LowerOrNewerEqualPriority"
+    ANY = "Any"
+
+
+class SearchPolicy(StrEnum):
+    """Whether a flavor scan may stop at a flavor that is usable but not ideal."""
+
+    MAY_STOP = "MayStopSearch"
+    TRY_NEXT = "TryNextFlavor"
+
+
+class Preference(StrEnum):
+    """What ranks first among flavors: the better preemption mode or the smaller borrowing."""
+
+    BORROWING_OVER_PREEMPTION = "BorrowingOverPreemption"
+    PREEMPTION_OVER_BORROWING = "PreemptionOverBorrowing"
+
+
+class FairStrategy(StrEnum):
+    """When a victim of another ClusterQueue may be taken for the sake of fairness."""
+
+    LESS_THAN_OR_EQUAL_TO_FINAL_SHARE = "LessThanOrEqualToFinalShare"
+    LESS_THAN_INITIAL_SHARE = "LessThanInitialShare"
+
+
+# ---------------------------------------------------------------------------------- placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taint:
+    """A taint of the nodes of a flavor."""
+
+    key: str
+    value: str = ""
+    effect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toleration:
+    """What lets pods onto tainted nodes; an empty operator means Equal."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A label selector with a value to compare; calling it tests labels.
+
+    Attributes:
+        requirements: all must hold; none of them means everything matches.
+    """
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def __call__(self, labels: Labels) -> bool:
+        """Whether the labels match."""
+        return compile_requirements(self.requirements)(labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceFlavor:
+    """A kind of node that quota is counted on.
+
+    Attributes:
+        node_labels: labels of its nodes.
+        node_taints: taints of its nodes.
+        tolerations: given to every pod that is admitted to the flavor.
+        topology: name of its Topology; empty when it has none.
+    """
+
+    name: FlavorName
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    node_taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    topology: str = ""
+
+
+# ------------------------------------------------------------------------------------- queues
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceQuota:
+    """Quota of one resource in one flavor; a limit of None is no limit.
+
+    Attributes:
+        nominal: what counts.
+        borrowing_limit: most that may be borrowed.
+        lending_limit: most that may be lent.
+        withheld: what is promised beyond ``nominal`` and does not exist; only told to who waits.
+    """
+
+    nominal: int = 0
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
+    withheld: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorQuotas:
+    """Quotas of one flavor."""
+
+    name: FlavorName
+    resources: Mapping[ResourceName, ResourceQuota] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceGroup:
+    """Resources that always get one common flavor, and the flavors in order of preference."""
+
+    covered_resources: tuple[ResourceName, ...]
+    flavors: tuple[FlavorQuotas, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cohort:
+    """A node of the quota tree above ClusterQueues.
+
+    Attributes:
+        parent: the cohort above; None for a root.
+        fair_weight: in units of 1e-9.
+    """
+
+    name: CohortName
+    parent: CohortName | None = None
+    resource_groups: tuple[ResourceGroup, ...] = ()
+    fair_weight: int = DEFAULT_WEIGHT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorFungibility:
+    """When a flavor scan goes on to the next flavor."""
+
+    when_can_borrow: SearchPolicy = SearchPolicy.MAY_STOP
+    when_can_preempt: SearchPolicy = SearchPolicy.TRY_NEXT
+    preference: Preference = Preference.BORROWING_OVER_PREEMPTION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preemption:
+    """Whom workloads of a ClusterQueue may preempt.
+
+    Attributes:
+        max_priority_threshold: while borrowing, only workloads up to this priority may be
+            preempted; None is no threshold.
+    """
+
+    within_cluster_queue: PreemptionPolicy = PreemptionPolicy.NEVER
+    reclaim_within_cohort: PreemptionPolicy = PreemptionPolicy.NEVER
+    borrow_within_cohort: PreemptionPolicy = PreemptionPolicy.NEVER
+    max_priority_threshold: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionCheckRule:
+    """An admission check and the flavors that need it; no flavors means all of them."""
+
+    name: str
+    on_flavors: frozenset[FlavorName] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterQueue:
+    """A leaf of the quota tree.
+
+    Attributes:
+        cohort: the cohort above; None when it stands alone.
+        fair_weight: in units of 1e-9.
+        namespace_selector: which namespaces may use it; None matches nothing.
+        usage_based: orders its LocalQueues by their past usage (admission fair sharing).
+        terminating: is being deleted; admits nothing more.
+    """
+
+    name: ClusterQueueName
+    cohort: CohortName | None = None
+    resource_groups: tuple[ResourceGroup, ...] = ()
+    queueing_strategy: QueueingStrategy = QueueingStrategy.BEST_EFFORT_FIFO
+    fungibility: FlavorFungibility = FlavorFungibility()
+    preemption: Preemption = Preemption()
+    fair_weight: int = DEFAULT_WEIGHT
+    stop_policy: StopPolicy = StopPolicy.NONE
+    namespace_selector: Selector | None = None
+    admission_checks: tuple[AdmissionCheckRule, ...] = ()
+    usage_based: bool = False
+    terminating: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalQueue:
+    """A team's way into a ClusterQueue.
+
+    Attributes:
+        fair_weight: in units of 1e-9; for admission fair sharing.
+    """
+
+    key: LocalQueueKey
+    cluster_queue: ClusterQueueName
+    stop_policy: StopPolicy = StopPolicy.NONE
+    fair_weight: int = DEFAULT_WEIGHT
+    terminating: bool = False
+
+
+# ---------------------------------------------------------------------------------- workloads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Together:
+    """Something that pods share, so that it is needed once.
+
+    Attributes:
+        key: its identity; of several workloads that share it one is charged.
+        requests: amounts, canonical units.
+        requests_by_flavor: amounts of ``requests`` that differ in a flavor.
+    """
+
+    key: str
+    requests: Mapping[ResourceName, int] = field(default_factory=dict)
+    requests_by_flavor: Mapping[FlavorName, Mapping[ResourceName, int]] = field(
+        default_factory=dict
+    )
+
+    def in_flavor(self, flavor: FlavorName, resource: ResourceName) -> int:
+        """The amount of a resource, were the pods to run in a flavor."""
+        differing = self.requests_by_flavor.get(flavor, {})
+        return differing.get(resource, self.requests.get(resource, 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSet:
+    """Equal pods of a workload.
+
+    Attributes:
+        count: pods in the spec.
+        min_count: the least number of pods that is useful; None when all are needed.
+        requests: what one pod needs, after all adjustments, canonical units.
+        requests_by_flavor: amounts of ``requests`` that differ in a flavor (resources whose
+            amount depends on the flavor's product); a missing flavor or resource means the
+            amount in ``requests``.
+        together: what all pods together need besides, however many they are.
+        unsuited: flavors that cannot serve the pods whatever the quota, and why.
+        node_selector: labels that the nodes must have.
+        affinity: alternatives of required node affinity, each a conjunction; None when there is
+            no required affinity.
+        group: pod sets with the same group get the same flavors; empty for none.
+        shape: digest of everything in the pod template that tells two pods apart for quota.
+        reclaimable: pods that no longer need quota.
+    """
+
+    name: PodSetName
+    count: int = 1
+    min_count: int | None = None
+    requests: Mapping[ResourceName, int] = field(default_factory=dict)
+    requests_by_flavor: Mapping[FlavorName, Mapping[ResourceName, int]] = field(
+        default_factory=dict
+    )
+    together: tuple[Together, ...] = ()
+    unsuited: Mapping[FlavorName, str] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    affinity: tuple[tuple[Requirement, ...], ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    group: str = ""
+    shape: str = ""
+    reclaimable: int = 0
+
+    @property
+    def effective_count(self) -> int:
+        """Pods that still need quota."""
+        return self.count - min(self.reclaimable, self.count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSetAssignment:
+    """Flavors and total usage of one pod set.
+
+    Attributes:
+        count: pods that got quota; below the spec after partial admission.
+        flavors: the flavor of each resource.
+        usage: total over ``count`` pods, canonical units.
+    """
+
+    name: PodSetName
+    count: int
+    flavors: Mapping[ResourceName, FlavorName] = field(default_factory=dict)
+    usage: Mapping[ResourceName, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """Quota that a workload holds.
+
+    Attributes:
+        reserved_us: when the quota was reserved.
+        admitted: whether its pods may run; False while admission checks are open.
+    """
+
+    cluster_queue: ClusterQueueName
+    pod_sets: tuple[PodSetAssignment, ...]
+    reserved_us: int = 0
+    admitted: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eviction:
+    """An eviction that is in force.
+
+    Attributes:
+        reason: the reason of the condition Evicted.
+        since_us: when it became True.
+    """
+
+    reason: str
+    since_us: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Pods that are admitted together.
+
+    Attributes:
+        active: False when it was deactivated.
+        finished: it ended; holds and wants nothing.
+        held: it may not queue now (on hold, waiting for replacement pods, gated, or with an
+            admission that is still to be taken out).
+        on_hold: its owner has said that it is not to queue; the status says so already.
+        gates: names of the gates that keep it from queueing, as annotated; empty for none.
+        reservation: quota it holds; None while it waits.
+        eviction: set while Evicted is True.
+        requeued: the condition Requeued is not False.
+        requeue_at_us: not tried before; None for no backoff.
+        job_uid: label job-uid, for the preemption message; empty when unknown.
+        failed_checks: an admission check said Retry or Rejected.
+        invalid: why it may not be admitted as specified; empty when it is valid.
+        pods_ready: all of its pods run; matters while admission waits for that.
+        generation: of the object; a change makes it tried again.
+        stays: nobody can tell it to leave, so it is nobody's victim.
+        is_pod: a pod that is charged on its own, and counted as no Workload.
+    """
+
+    key: WorkloadKey
+    uid: Uid
+    queue: LocalQueueKey
+    priority: int = 0
+    created_us: int = 0
+    pod_sets: tuple[PodSet, ...] = ()
+    active: bool = True
+    finished: bool = False
+    held: bool = False
+    on_hold: bool = False
+    gates: str = ""
+    reservation: Reservation | None = None
+    eviction: Eviction | None = None
+    requeued: bool = True
+    requeue_at_us: int | None = None
+    job_uid: str = ""
+    failed_checks: bool = False
+    invalid: str = ""
+    pods_ready: bool = False
+    generation: int = 0
+    stays: bool = False
+    is_pod: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether its reservation is usage: it holds one, and neither ended nor was stopped."""
+        return self.reservation is not None and self.active and not self.finished
+
+    @property
+    def wants_quota(self) -> bool:
+        """Whether it may stand in a queue."""
+        return self.reservation is None and self.active and not (self.finished or self.held)
+
+
+# ------------------------------------------------------------------------------------- config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FairSharing:
+    """Fair sharing between ClusterQueues.
+
+    Attributes:
+        strategies: preemption strategies in order; one or two.
+    """
+
+    strategies: tuple[FairStrategy, ...] = (
+        FairStrategy.LESS_THAN_OR_EQUAL_TO_FINAL_SHARE,
+        FairStrategy.LESS_THAN_INITIAL_SHARE,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionFairSharing:
+    """Ordering of LocalQueues by past usage.
+
+    Attributes:
+        half_life_us: in which consumed usage halves; 0 forgets at once.
+        sampling_us: how often usage is sampled.
+        weights: factor of each resource in units of 1e-9; missing means 1.
+    """
+
+    half_life_us: int
+    sampling_us: int = 300_000_000
+    weights: Mapping[ResourceName, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Settings that change decisions.
+
+    Attributes:
+        fair_sharing: None for the classical order and preemption.
+        ignore_undeclared: requests for resources that a ClusterQueue does not list are free
+            (``quotaCheckStrategy: IgnoreUndeclared``) instead of never fitting.
+        requeue_by_eviction: a workload whose pods were not ready in time queues by the time of
+            its eviction instead of its creation.
+        retry_batch_us: parked workloads return this long after the event that frees them.
+        one_at_a_time: nothing is admitted while a workload with quota has pods that are not ready
+            (``waitForPodsReady.blockAdmission``).
+        paused: no workload gets quota; what has quota keeps it.
+        heads_per_cycle: most heads that one cycle decides; the trees take turns. None for all.
+    """
+
+    fair_sharing: FairSharing | None = None
+    admission_fair_sharing: AdmissionFairSharing | None = None
+    ignore_undeclared: bool = False
+    requeue_by_eviction: bool = True
+    retry_batch_us: int = 0
+    one_at_a_time: bool = False
+    paused: bool = False
+    heads_per_cycle: int | None = None
+
+
+Usage = Mapping[FlavorResource, int]
+"""Amounts per flavor and resource; a missing key is 0."""

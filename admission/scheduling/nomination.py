@@ -1,0 +1,193 @@
+"""Nomination: what one head could get, were it alone.
+
+Source: kueue pkg/scheduler/scheduler.go (nominate, getAssignments, recompute).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from admission.base import conditions
+from admission.base.conditions import Text
+from admission.base.names import FlavorName, PodSetName, ResourceName
+from admission.scheduling import podsets
+from admission.scheduling.assignment import Assignment, ScanMemory
+from admission.scheduling.decisions import Mode, Requeue, Wait
+from admission.scheduling.flavors import Assigner, Pins
+from admission.scheduling.heads import Head, Verdict
+from admission.scheduling.hierarchy import QueueNode
+from admission.scheduling.podsets import Demand
+from admission.scheduling.preemption.candidates import Need, Preemptor, Target
+from admission.scheduling.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nominee:
+    """A head with what it could get.
+
+    Attributes:
+        borrowing: of the assignment.
+        mode: of the assignment; DEFERRED_FIT when it fits after victims of others are gone.
+        targets: victims that would make room.
+        refusal: set when the head is not fit to be nominated at all.
+        recomputed: the assignment was made again during processing.
+    """
+
+    head: Head
+    queue: QueueNode
+    assignment: Assignment
+    mode: Mode
+    borrowing: int = 0
+    targets: tuple[Target, ...] = ()
+    refusal: Verdict | None = None
+    recomputed: bool = False
+
+
+def nominate(snapshot: Snapshot, head: Head) -> Nominee:
+    """The best assignment of a head in the snapshot as it is.
+
+    1. Refuse what may not be admitted at all.
+    2. Assign flavors to the full workload, with victims where needed.
+    3. Failing that, to as many of its pods as possible.
+    """
+    queue = snapshot.queue(head.cluster_queue)
+    refusal = _refuse(queue, head)
+    if refusal is not None:
+        empty = Assignment()
+        return Nominee(head=head, queue=queue, assignment=empty, mode=Mode.NO_FIT, refusal=refusal)
+    return _assign(snapshot, head, queue, memory=_valid_memory(snapshot, queue, head))
+
+
+def renominate(snapshot: Snapshot, nominee: Nominee, claimed: Sequence[Target]) -> Nominee:
+    """The assignment again, in the same flavors, once the claimed victims are gone.
+
+    A fit then is a deferred one: the victims are not gone yet.
+    """
+    pins = _pins(nominee.assignment)
+    with snapshot.without(target.workload for target in claimed):
+        again = _assign(snapshot, nominee.head, nominee.queue, pins=pins)
+    mode = Mode.DEFERRED_FIT if again.mode == Mode.FIT else again.mode
+    return replace(again, mode=mode, recomputed=True)
+
+
+def _assign(
+    snapshot: Snapshot,
+    head: Head,
+    queue: QueueNode,
+    *,
+    memory: ScanMemory | None = None,
+    pins: Pins | None = None,
+) -> Nominee:
+    """The full workload if it fits or has victims, else as many of its pods as possible."""
+    full = _try(snapshot, head, queue, head.demands, memory=memory, pins=pins)
+    if full.mode == Mode.FIT or full.targets:
+        return full
+    return _partial(snapshot, head, queue, memory=memory, pins=pins) or full
+
+
+def _pins(assignment: Assignment) -> Pins:
+    found: dict[tuple[PodSetName, ResourceName], FlavorName] = {}
+    for one in assignment.pod_sets:
+        for resource, choice in one.choices.items():
+            found[one.demand.pod_set.name, resource] = choice.flavor
+    return found
+
+
+def _try(
+    snapshot: Snapshot,
+    head: Head,
+    queue: QueueNode,
+    demanded: Sequence[Demand],
+    *,
+    memory: ScanMemory | None = None,
+    pins: Pins | None = None,
+) -> Nominee:
+    """Flavors for the demands and, where they do not fit, victims."""
+    preemptor = preemptor_of(head, queue)
+    assigner = Assigner(snapshot, preemptor, memory, pins)
+    assignment = assigner.assign(demanded)
+    mode = assignment.mode
+    victims: tuple[Target, ...] = ()
+    if mode == Mode.PREEMPT:
+        victims = assigner.victims(Need(requests=assignment.requests(), short=assignment.short))
+    return Nominee(
+        head=head,
+        queue=queue,
+        assignment=assignment,
+        mode=mode,
+        borrowing=assignment.borrowing,
+        targets=victims,
+    )
+
+
+def preemptor_of(head: Head, queue: QueueNode) -> Preemptor:
+    """The head as somebody who wants room."""
+    workload = head.workload
+    return Preemptor(
+        key=workload.key,
+        uid=workload.uid,
+        queue=queue,
+        local_queue=workload.queue,
+        priority=workload.priority,
+        queue_us=head.queue_us,
+        spared=head.spared,
+    )
+
+
+def _partial(
+    snapshot: Snapshot,
+    head: Head,
+    queue: QueueNode,
+    *,
+    memory: ScanMemory | None,
+    pins: Pins | None,
+) -> Nominee | None:
+    """The assignment with the fewest pods left out that fits or has victims, by bisection."""
+    steps = podsets.partial_steps(head.demands)
+    if steps == 0:
+        return None
+    low, high = 0, steps + 1
+    best: Nominee | None = None
+    while low < high:
+        step = (low + high) // 2
+        demanded = podsets.reduced(head.demands, step)
+        found = _try(snapshot, head, queue, demanded, memory=memory, pins=pins)
+        if found.mode == Mode.FIT or found.targets:
+            best, high = found, step
+        else:
+            low = step + 1
+    return best
+
+
+def _valid_memory(snapshot: Snapshot, queue: QueueNode, head: Head) -> ScanMemory | None:
+    """The head's scan memory, unless quota changed since an older cycle."""
+    memory = head.memory
+    if memory is None:
+        return None
+    if snapshot.cycle - memory.cycle > 1 and queue.generation > memory.generation:
+        return None
+    return memory
+
+
+def _refuse(queue: QueueNode, head: Head) -> Verdict | None:
+    """Why a head is not nominated, first reason first."""
+    if head.workload.failed_checks:
+        return _refusal(head, conditions.FAILED_CHECKS)
+    if not queue.active:
+        return _refusal(head, conditions.inactive_cluster_queue(queue.name))
+    if not head.namespace_exists:
+        return _refusal(head, conditions.no_namespace(head.key.namespace))
+    if not head.namespace_matches:
+        return _refusal(head, conditions.WRONG_NAMESPACE, Requeue.NAMESPACE_MISMATCH)
+    if head.misconfigured:
+        return _refusal(head, conditions.misconfigured(head.misconfigured))
+    return None
+
+
+def _refusal(head: Head, text: Text, requeue: Requeue = Requeue.GENERIC) -> Verdict:
+    decision = Wait(
+        workload=head.key,
+        cluster_queue=head.cluster_queue,
+        reason=text.reason,
+        message=text.message,
+    )
+    return Verdict(head=head, decision=decision, requeue=requeue, memory=head.memory)

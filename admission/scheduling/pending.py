@@ -1,0 +1,437 @@
+"""The waiting workloads of one ClusterQueue: who is tried next, and who is parked.
+
+Workloads that decisions cannot tell apart form a class. When one of a class does not fit, the
+class is parked as a whole, and a retry frees it as a whole, so that neither costs anything per
+workload.
+
+Source: kueue pkg/cache/queue/cluster_queue.go.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from operator import attrgetter
+from typing import Any, Final, Generic, TypeVar
+
+from admission.base.names import ClusterQueueName, LocalQueueKey, ResourceName, WorkloadKey
+from admission.base.selectors import Labels
+from admission.scheduling.assignment import ScanMemory
+from admission.scheduling.consumption import Rank
+from admission.scheduling.decisions import Requeue, Wait
+from admission.scheduling.heads import Head
+from admission.scheduling.model import QueueingStrategy, Selector, Workload
+from admission.scheduling.podsets import Demand
+
+OrderKey = tuple[int, int, str]
+"""1. higher priority, 2. earlier queue time, 3. UID."""
+
+_IMMEDIATE = (Requeue.FAILED_AFTER_NOMINATION, Requeue.PENDING_PREEMPTION)
+_OF_CLASS = (Requeue.NO_FIT, Requeue.PREEMPTION_NO_CANDIDATES)
+
+_SAME: Final[Rank] = (False, Fraction(0))
+_ORDER: Final = attrgetter("order")
+
+
+_SLACK: Final = 16
+_What = TypeVar("_What")
+
+
+class _Entry(Generic[_What]):
+    """Something in a heap, sorted by its place in line."""
+
+    __slots__ = ("order", "what")
+
+    def __init__(self, order: OrderKey, what: _What) -> None:
+        self.order = order
+        self.what = what
+
+    def __lt__(self, other: "_Entry[_What]") -> bool:
+        return self.order < other.order
+
+
+@dataclass(slots=True, kw_only=True)
+class Pending:
+    """A workload that waits in a queue.
+
+    Attributes:
+        parked: not tried until a retry; for itself, whatever its class.
+        told: a result of its class was passed on to it, or it had one of its own.
+    """
+
+    workload: Workload
+    queue_us: int
+    demands: tuple[Demand, ...]
+    equivalence: Hashable
+    memory: ScanMemory | None = None
+    parked: bool = False
+    told: bool = False
+    order: OrderKey = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.order = (-self.workload.priority, self.queue_us, self.workload.uid)
+
+    def ready_at_us(self) -> int | None:
+        """When its backoff ends; None when nothing but an event ends it."""
+        if not self.workload.requeued:
+            return None
+        return self.workload.requeue_at_us or 0
+
+    def head(
+        self,
+        cluster_queue: ClusterQueueName,
+        selector: Selector | None,
+        labels: Labels | None,
+        *,
+        spared: frozenset[WorkloadKey],
+        preempted_for: WorkloadKey | None,
+    ) -> Head:
+        """What a cycle decides about.
+
+        Args:
+            cluster_queue: in which it waits.
+            selector: of the namespaces that the ClusterQueue serves.
+            labels: of its namespace; None where there is no such namespace.
+            spared: workloads that it may not preempt again.
+            preempted_for: the workload that it had to leave for and that still waits, if any.
+        """
+        return Head(
+            workload=self.workload,
+            cluster_queue=cluster_queue,
+            queue_us=self.queue_us,
+            demands=self.demands,
+            memory=self.memory,
+            misconfigured=self.workload.invalid,
+            namespace_exists=labels is not None,
+            namespace_matches=selector is not None and labels is not None and selector(labels),
+            spared=spared,
+            preempted_for=preempted_for,
+        )
+
+
+@dataclass(slots=True)
+class _Class:
+    """Equal workloads: those that may be tried, first one first.
+
+    Attributes:
+        equivalence: what they have in common.
+        members: all members by key, individually parked ones too.
+        is_parked: none of its members is tried until a retry.
+        result: what was last said of a member that did not fit; it holds for all of them.
+        untold: members that were never told a result.
+        entry: the one by which it competes with other classes; older ones in their heap are stale.
+    """
+
+    equivalence: Hashable
+    members: dict[WorkloadKey, Pending] = field(default_factory=dict)
+    is_parked: bool = False
+    result: Wait | None = None
+    untold: dict[WorkloadKey, None] = field(default_factory=dict)
+    entry: "_Entry[_Class] | None" = None
+    _heap: list[_Entry[WorkloadKey]] = field(default_factory=list)
+
+    def enter(self, item: Pending) -> None:
+        """Lets a member be tried; entries of those that left go when they are too many."""
+        if len(self._heap) > 2 * len(self.members) + _SLACK:
+            others = [one for one in self.members.values() if not one.parked and one is not item]
+            self._heap = [_Entry(one.order, one.workload.key) for one in others]
+            heapq.heapify(self._heap)
+        heapq.heappush(self._heap, _Entry(item.order, item.workload.key))
+
+    def first(self) -> Pending | None:
+        """The first member that may be tried."""
+        while self._heap:
+            entry = self._heap[0]
+            found = self.members.get(entry.what)
+            if found is not None and not found.parked and found.order == entry.order:
+                return found
+            heapq.heappop(self._heap)
+        return None
+
+
+Ranking = Callable[[LocalQueueKey], Rank]
+"""Where a LocalQueue stands by its past usage; lower goes first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingSnapshot:
+    """Everybody who waits in a ClusterQueue at one moment, parked or not.
+
+    Another thread may sort them: the order and the workload of a `Pending` never change.
+
+    Attributes:
+        members: in no order.
+        first: who goes before all others of the same rank; None when nobody does.
+        ranks: rank of each LocalQueue that has members; None when they are all equal.
+    """
+
+    members: tuple[Pending, ...]
+    first: WorkloadKey | None = None
+    ranks: Mapping[LocalQueueKey, Rank] | None = None
+
+    def sort_key(self) -> Callable[[Pending], Any]:
+        """What sorts the members as they are tried."""
+        return _ORDER if self.ranks is None and self.first is None else self._place
+
+    def _place(self, item: Pending) -> tuple[Rank, bool, OrderKey]:
+        rank = _SAME if self.ranks is None else self.ranks[item.workload.queue]
+        return rank, item.workload.key != self.first, item.order
+
+
+class PendingQueue:
+    """Waiting workloads of one ClusterQueue.
+
+    Attributes:
+        ranking: orders LocalQueues before everything else; None when they are all equal. With
+            a ranking, members of one class belong to one LocalQueue.
+        by_local: number of waiting workloads per LocalQueue.
+        requested: what all of them ask for, by resource.
+    """
+
+    def __init__(self, strategy: QueueingStrategy, ranking: Ranking | None = None) -> None:
+        self.strategy = strategy
+        self.ranking = ranking
+        self.by_local: Counter[LocalQueueKey] = Counter()
+        self.requested: Counter[ResourceName] = Counter()
+        self._items: dict[WorkloadKey, Pending] = {}
+        self._classes: dict[Hashable, _Class] = {}
+        self._heap: list[_Entry[_Class]] = []
+        self._sticky: WorkloadKey | None = None
+        self._parked_classes: dict[Hashable, None] = {}
+        self._parked_items: dict[WorkloadKey, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def parked_count(self) -> int:
+        """How many of them are not tried until something changes."""
+        grouped = sum(len(self._classes[key].members) for key in self._parked_classes)
+        return grouped + sum(
+            self._items[key].equivalence not in self._parked_classes for key in self._parked_items
+        )
+
+    def count_classes(self) -> tuple[int, int]:
+        """Groups of equal workloads with somebody to be tried, and the others."""
+        active = sum(
+            not group.is_parked and group.first() is not None for group in self._classes.values()
+        )
+        return active, sum(bool(group.members) for group in self._classes.values()) - active
+
+    def get(self, key: WorkloadKey) -> Pending | None:
+        """The waiting workload of that identity."""
+        return self._items.get(key)
+
+    def items(self) -> Iterator[Pending]:
+        """All waiting workloads, in no order."""
+        return iter(self._items.values())
+
+    def add(self, item: Pending, now_us: int) -> None:
+        """Queues a workload that is new or changed; parked while its backoff or class is."""
+        ready = item.ready_at_us()
+        item.parked = ready is None or ready > now_us
+        self._insert(item)
+
+    def remove(self, key: WorkloadKey, *, left: bool = True) -> Pending | None:
+        """Takes a workload out; ``left`` for good, so that it is no longer the preemptor."""
+        item = self._items.pop(key, None)
+        if item is None:
+            return None
+        self.by_local[item.workload.queue] -= 1
+        for demand in item.demands:
+            self.requested.subtract(demand.requests)
+        self._parked_items.pop(key, None)
+        group = self._classes[item.equivalence]
+        del group.members[key]
+        group.untold.pop(key, None)
+        if not group.members and not group.is_parked:
+            del self._classes[item.equivalence]
+        if left and self._sticky == key:
+            self._sticky = None
+        return item
+
+    def head(self) -> Pending | None:
+        """The workload to be tried next."""
+        if self.ranking is not None:
+            return self._ranked_head()
+        if (preemptor := self._preemptor()) is not None:
+            return preemptor
+        while self._heap:
+            entry = self._heap[0]
+            group = entry.what
+            first = None if group.is_parked or group.entry is not entry else group.first()
+            if first is not None and first.order == entry.order:
+                return first
+            heapq.heappop(self._heap)
+            if group.entry is entry:
+                group.entry = None
+            if first is not None:
+                self._push(first, group)
+        return None
+
+    def _ranked_head(self) -> Pending | None:
+        firsts = [group.first() for group in self._classes.values() if not group.is_parked]
+        found = [first for first in (*firsts, self._preemptor()) if first is not None]
+        return min(found, key=self._shown_order, default=None)
+
+    def _preemptor(self) -> Pending | None:
+        """The workload that waits for its victims to leave, if it competes."""
+        item = self._items.get(self._sticky) if self._sticky is not None else None
+        return item if item is not None and self._is_active(item) else None
+
+    def settle(
+        self, item: Pending, requeue: Requeue, result: Wait, now_us: int
+    ) -> tuple[WorkloadKey, ...]:
+        """Puts a workload that was tried in vain where it belongs.
+
+        Args:
+            item: the workload, still queued, with its new scan memory.
+            requeue: why it got nothing.
+            result: what is said of it, remembered for its class.
+            now_us: for its backoff.
+
+        Returns:
+            Equal workloads for which the result is news: all of them where the reason is another
+            than before, else those that were never told one.
+        """
+        best_effort = self.strategy == QueueingStrategy.BEST_EFFORT_FIFO
+        if best_effort and requeue == Requeue.PENDING_PREEMPTION:
+            self._sticky = item.workload.key
+        ready = item.ready_at_us()
+        if ready is not None and ready <= now_us and self._stays(item, requeue):
+            return ()
+        self._park(item)
+        if not best_effort or requeue not in _OF_CLASS:
+            return ()
+        self._parked_classes[item.equivalence] = None
+        return self._tell(self._classes[item.equivalence], item, result)
+
+    def _tell(self, group: _Class, item: Pending, result: Wait) -> tuple[WorkloadKey, ...]:
+        """Parks a class with a result; the members besides ``item`` for which it is news."""
+        is_same = group.result is not None and group.result.reason == result.reason
+        concerned = group.untold if is_same else group.members
+        group.is_parked, group.result = True, result
+        found = tuple(
+            key for key in concerned if key != item.workload.key and not self._items[key].parked
+        )
+        for key in (item.workload.key, *found):
+            self._items[key].told = True
+            group.untold.pop(key, None)
+        return found
+
+    def _stays(self, item: Pending, requeue: Requeue) -> bool:
+        """Whether it may be tried again without an event."""
+        if requeue == Requeue.NAMESPACE_MISMATCH:
+            return False
+        if self.strategy == QueueingStrategy.STRICT_FIFO or requeue in _IMMEDIATE:
+            return True
+        return item.memory is not None and item.memory.unfinished
+
+    def retry(self, now_us: int) -> bool:
+        """Frees every parked workload whose backoff is over; says whether any was there."""
+        freed = dict.fromkeys(self._parked_classes)
+        self._parked_classes.clear()
+        for equivalence in freed:
+            self._classes[equivalence].is_parked = False
+        for key in list(self._parked_items):
+            item = self._items[key]
+            ready = item.ready_at_us()
+            if ready is not None and ready <= now_us:
+                self._unpark(item)
+                freed[item.equivalence] = None
+        for equivalence in freed:
+            self._enter(equivalence)
+        return bool(freed)
+
+    def _park(self, item: Pending) -> None:
+        item.parked = True
+        self._parked_items[item.workload.key] = None
+        self._classes[item.equivalence].first()  # its entry goes now, not after it was freed
+
+    def _unpark(self, item: Pending) -> None:
+        item.parked = False
+        del self._parked_items[item.workload.key]
+        self._classes[item.equivalence].enter(item)
+
+    def _enter(self, equivalence: Hashable) -> None:
+        """Lets a class compete, if it has somebody to send."""
+        group = self._classes[equivalence]
+        if not group.members:
+            del self._classes[equivalence]
+        elif not group.is_parked and (first := group.first()) is not None:
+            self._compete(first, group)
+
+    def _compete(self, item: Pending, group: _Class) -> None:
+        """Enters a class by one of its members; stale entries go when they are too many."""
+        if group.entry is not None and group.entry.order <= item.order:
+            return
+        if len(self._heap) > 2 * len(self._items) + _SLACK:
+            self._heap = [entry for entry in self._heap if entry.what.entry is entry]
+            heapq.heapify(self._heap)
+        self._push(item, group)
+
+    def _push(self, item: Pending, group: _Class) -> None:
+        group.entry = _Entry(item.order, group)
+        heapq.heappush(self._heap, group.entry)
+
+    def wake(self, key: WorkloadKey, now_us: int) -> None:
+        """Frees one workload whose backoff is over."""
+        item = self._items.get(key)
+        ready = item.ready_at_us() if item is not None else None
+        if item is not None and item.parked and ready is not None and ready <= now_us:
+            self._unpark(item)
+            self._enter(item.equivalence)
+
+    def active(self) -> list[Pending]:
+        """Workloads that may be tried, in order."""
+        found = [item for item in self._items.values() if self._is_active(item)]
+        return sorted(found, key=self._shown_order)
+
+    def parked(self) -> list[Pending]:
+        """Workloads that wait for an event, in order."""
+        found = [item for item in self._items.values() if not self._is_active(item)]
+        return sorted(found, key=self._shown_order)
+
+    def line(self) -> PendingSnapshot:
+        """All waiting workloads as they are now."""
+        ranking = self.ranking
+        return PendingSnapshot(
+            members=tuple(self._items.values()),
+            first=self._sticky,
+            ranks=None if ranking is None else {key: ranking(key) for key in +self.by_local},
+        )
+
+    def bypassed(self, key: WorkloadKey) -> Wait | None:
+        """The result of the class that parks a workload; None when that is not the cause."""
+        item = self._items[key]
+        group = self._classes[item.equivalence]
+        if item.parked or not group.is_parked or group.result is None:
+            return None
+        return replace(group.result, workload=key)
+
+    def _is_active(self, item: Pending) -> bool:
+        return not item.parked and not self._classes[item.equivalence].is_parked
+
+    def _shown_order(self, item: Pending) -> tuple[Rank, bool, OrderKey]:
+        rank = _SAME if self.ranking is None else self.ranking(item.workload.queue)
+        return rank, item.workload.key != self._sticky, item.order
+
+    def _insert(self, item: Pending) -> None:
+        key = item.workload.key
+        self._items[key] = item
+        self.by_local[item.workload.queue] += 1
+        for demand in item.demands:
+            self.requested.update(demand.requests)
+        group = self._classes.get(item.equivalence)
+        if group is None:
+            group = self._classes[item.equivalence] = _Class(item.equivalence)
+        group.members[key] = item
+        if item.parked:
+            self._parked_items[key] = None
+        else:
+            group.enter(item)
+            if not group.is_parked:
+                self._compete(item, group)
+        if not item.told:
+            group.untold[key] = None

@@ -1,0 +1,206 @@
+"""What a workload asks for: totals per pod set, its queue time and its equivalence key.
+
+Source: kueue pkg/workload (workload.go, ordering), pkg/resources.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from admission.base import amount
+from admission.base.conditions import EvictionReason
+from admission.base.names import FlavorName, ResourceName
+from admission.scheduling.model import PodSet, Workload
+
+PODS: Final = ResourceName("pods")
+"""The resource that counts pods; never requested by a pod itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one pod set asks for, in total.
+
+    Attributes:
+        pod_set: the pod set.
+        count: pods that are asked for.
+        requests: total over ``count`` pods, canonical units, without ``pods``; the amounts that
+            hold in most flavors.
+        counted: resources that stand for the number of pods instead of what pods request.
+    """
+
+    pod_set: PodSet
+    count: int
+    requests: Mapping[ResourceName, int]
+    counted: tuple[ResourceName, ...] = ()
+
+    def in_flavor(self, flavor: FlavorName, resource: ResourceName) -> int:
+        """The total of a resource, were the pods to run in a flavor.
+
+        Counted when asked: few of a queue's flavors are looked at, and most pods cost the same in
+        all of them.
+        """
+        pod_set = self.pod_set
+        each = pod_set.requests_by_flavor.get(flavor, _NOTHING).get(resource)
+        if (each is None and not pod_set.together) or resource in self.counted:
+            return self.requests[resource]
+        if each is None:
+            each = pod_set.requests.get(resource, 0)
+        total = amount.multiply(max(0, each), self.count)
+        for one in pod_set.together:
+            total = amount.add(total, one.in_flavor(flavor, resource))
+        return total
+
+    def scaled(self, count: int) -> "Demand":
+        """The demand of fewer pods."""
+        return _of(self.pod_set, count)
+
+    def with_pods(self) -> "Demand":
+        """The demand with the number of pods as a resource."""
+        return Demand(self.pod_set, self.count, {**self.requests, PODS: self.count}, (PODS,))
+
+
+_NOTHING: Final[Mapping[ResourceName, int]] = {}
+
+
+def demands(workload: Workload) -> tuple[Demand, ...]:
+    """The demand of each pod set at its effective count, in the order of the spec."""
+    return tuple(_demand(pod_set) for pod_set in workload.pod_sets)
+
+
+def _demand(pod_set: PodSet) -> Demand:
+    return _of(pod_set, pod_set.effective_count)
+
+
+def _of(pod_set: PodSet, count: int) -> Demand:
+    """The demand of so many of a pod set's pods."""
+    requests = _total(pod_set.requests, count)
+    for one in pod_set.together:
+        for resource, most in one.requests.items():
+            requests[resource] = amount.add(requests.get(resource, 0), most)
+    return Demand(pod_set, count, requests)
+
+
+def _total(requests: Mapping[ResourceName, int], count: int) -> dict[ResourceName, int]:
+    return {r: amount.multiply(max(0, value), count) for r, value in requests.items()}
+
+
+def exceeds(workload: Workload) -> bool:
+    """Whether a workload asks for more now than the quota that it holds was reserved for.
+
+    One that holds none does not. What is not covered by its queue counts where all pods share it.
+    """
+    held = workload.reservation
+    assigned = {} if held is None else {one.name: one for one in held.pod_sets}
+    for pod_set in workload.pod_sets:
+        one = assigned.get(pod_set.name)
+        if one is None:
+            continue
+        demand = _of(pod_set, one.count)
+        shared = {resource for each in pod_set.together for resource in each.requests}
+        for resource, most in demand.requests.items():
+            flavor = one.flavors.get(resource)
+            if flavor is None:
+                if resource in shared and most > 0:
+                    return True
+            elif demand.in_flavor(flavor, resource) > one.usage.get(resource, 0):
+                return True
+    return False
+
+
+def reduced(demanded: Sequence[Demand], step: int) -> tuple[Demand, ...]:
+    """The demands after ``step`` of ``partial_steps`` reductions."""
+    steps = partial_steps(demanded)
+    return tuple(
+        one.scaled(one.count - _reducible(one) * step // steps) if _reducible(one) else one
+        for one in demanded
+    )
+
+
+def partial_steps(demanded: Sequence[Demand]) -> int:
+    """How many pods may be left out at most."""
+    return sum(_reducible(one) for one in demanded)
+
+
+def _reducible(demanded: Demand) -> int:
+    least = demanded.pod_set.min_count
+    return 0 if least is None else max(0, demanded.count - least)
+
+
+def groups(demanded: Sequence[Demand]) -> tuple[tuple[Demand, ...], ...]:
+    """Pod sets that must get the same flavors, in the order of their first member."""
+    found: dict[Hashable, list[Demand]] = {}
+    for index, one in enumerate(demanded):
+        found.setdefault(one.pod_set.group or index, []).append(one)
+    return tuple(tuple(members) for members in found.values())
+
+
+def queue_timestamp(workload: Workload, *, by_eviction: bool = True) -> int:
+    """The time that orders workloads of equal priority, in microseconds.
+
+    The creation time, except after an eviction by an admission check or, with ``by_eviction``,
+    by pods that were not ready in time: then the time of the eviction. Preempted workloads so
+    return to their old place.
+    """
+    eviction = workload.eviction
+    if eviction is not None and (
+        eviction.reason == EvictionReason.ADMISSION_CHECK
+        or (by_eviction and eviction.reason == EvictionReason.PODS_READY_TIMEOUT)
+    ):
+        return eviction.since_us
+    return workload.created_us
+
+
+def equivalence_key(workload: Workload) -> Hashable:
+    """Equal for workloads of a queue that decisions cannot tell apart.
+
+    When one of them does not fit, neither do the others.
+    """
+    return (workload.priority, *(_pod_set_key(pod_set) for pod_set in workload.pod_sets))
+
+
+def _pod_set_key(pod_set: PodSet) -> Hashable:
+    return (
+        pod_set.name,
+        pod_set.shape,
+        pod_set.effective_count,
+        pod_set.min_count,
+        pod_set.group,
+        _frozen(pod_set.requests),
+        _frozen(pod_set.node_selector),
+        pod_set.affinity,
+        pod_set.tolerations,
+        tuple(
+            (flavor, _frozen(amounts)) for flavor, amounts in pod_set.requests_by_flavor.items()
+        ),
+        tuple(pod_set.unsuited),
+        tuple(
+            (
+                one.key,
+                _frozen(one.requests),
+                tuple((f, _frozen(amounts)) for f, amounts in one.requests_by_flavor.items()),
+            )
+            for one in pod_set.together
+        ),
+    )
+
+
+def _frozen(values: Mapping[ResourceName, int] | Mapping[str, str]) -> Hashable:
+    return tuple(sorted(values.items()))
+
+
+def in_visiting_order(resources: Iterable[ResourceName]) -> list[ResourceName]:
+    """Resources in the order in which their groups are looked at.
+
+    Any fixed order would do for the decision; the first group that fails is the one reported, so
+    this is Kueue's: by the 64-bit FNV-1a hash of the name.
+    """
+    return sorted(resources, key=_visiting_key)
+
+
+@lru_cache(maxsize=4096)
+def _visiting_key(resource: str) -> tuple[int, str]:
+    digest = 0xCBF29CE484222325
+    for byte in resource.encode():
+        digest = (digest ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return digest, resource

@@ -1,0 +1,184 @@
+"""Who may be preempted by whom, and in which order candidates are tried.
+
+Source: kueue pkg/scheduler/preemption/common (policy.go, ordering.go).
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+from admission.base.conditions import PreemptionReason
+from admission.base.names import (
+    ClusterQueueName,
+    FlavorResource,
+    LocalQueueKey,
+    Uid,
+    WorkloadKey,
+)
+from admission.scheduling import quota
+from admission.scheduling.hierarchy import QueueNode
+from admission.scheduling.model import PreemptionPolicy
+from admission.scheduling.reserving import ReservingWorkload
+from admission.scheduling.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preemptor:
+    """The workload that wants room.
+
+    Attributes:
+        spared: workloads that it may not take.
+    """
+
+    key: WorkloadKey
+    uid: Uid
+    queue: QueueNode
+    local_queue: LocalQueueKey
+    priority: int
+    queue_us: int
+    spared: frozenset[WorkloadKey] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A victim and why it was chosen."""
+
+    workload: ReservingWorkload
+    reason: PreemptionReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What the preemptor wants.
+
+    Attributes:
+        requests: everything it wants; no zero amounts.
+        short: the flavors and resources for which room must be made; victims use one of them.
+    """
+
+    requests: Mapping[FlavorResource, int]
+    short: frozenset[FlavorResource]
+
+
+def allowed(policy: PreemptionPolicy, preemptor: Preemptor, workload: ReservingWorkload) -> bool:
+    """Whether a policy lets the preemptor take this victim."""
+    match policy:
+        case PreemptionPolicy.NEVER:
+            return False
+        case PreemptionPolicy.ANY:
+            return True
+        case PreemptionPolicy.LOWER_PRIORITY:
+            return workload.priority < preemptor.priority
+        case PreemptionPolicy.LOWER_OR_NEWER_EQUAL_PRIORITY:
+            newer = preemptor.queue_us < workload.queue_us
+            return workload.priority < preemptor.priority or (
+                newer and workload.priority == preemptor.priority
+            )
+
+
+def of_queue(
+    snapshot: Snapshot, preemptor: Preemptor, need: Need, queue: QueueNode
+) -> Iterator[ReservingWorkload]:
+    """Victims in one ClusterQueue that policy allows; none in an inactive one."""
+    policies = preemptor.queue.spec.preemption
+    own = queue is preemptor.queue
+    policy = policies.within_cluster_queue if own else policies.reclaim_within_cohort
+    if policy == PreemptionPolicy.NEVER or not queue.active:
+        return
+    for workload in queue.workloads.values():
+        if (
+            allowed(policy, preemptor, workload)
+            and not workload.stays
+            and workload.key not in snapshot.removed
+            and (workload.evicted or workload.key not in preemptor.spared)
+            and not need.short.isdisjoint(workload.usage)
+        ):
+            yield workload
+
+
+OrderKey = tuple[bool, bool, int, int, str]
+
+
+def order_key(preemptor: Preemptor, workload: ReservingWorkload) -> OrderKey:
+    """Return what sorts candidates of different ClusterQueues.
+
+    1. already evicted, 2. of other ClusterQueues than the preemptor's, 3. lower priority,
+    4. newer reservation, 5. UID.
+    """
+    return (
+        not workload.evicted,
+        workload.cluster_queue == preemptor.queue.name,
+        workload.priority,
+        -workload.reserved_us,
+        workload.uid,
+    )
+
+
+def in_order(
+    snapshot: Snapshot, preemptor: Preemptor, found: Iterable[ReservingWorkload]
+) -> list[ReservingWorkload]:
+    """Return candidates in the order in which they are tried.
+
+    By `order_key`; but two candidates of one ClusterQueue with usage-based admission are first
+    compared by the past usage of their LocalQueues, the higher one first. As that holds for
+    candidates of the same ClusterQueue only, each ClusterQueue is sorted, and of all the first
+    ones the lowest by `order_key` comes next (ADR 0078).
+    """
+    by_usage: dict[ClusterQueueName, list[ReservingWorkload]] = {}
+    others: list[ReservingWorkload] = []
+    for workload in found:
+        name = workload.cluster_queue
+        usage_based = snapshot.past_usage is not None and snapshot.queue(name).spec.usage_based
+        (by_usage.setdefault(name, []) if usage_based else others).append(workload)
+    key = partial(order_key, preemptor)
+    ordered = sorted(others, key=key)
+    if not by_usage:
+        return ordered
+    queues = [_by_usage(snapshot, preemptor, workloads) for workloads in by_usage.values()]
+    return list(heapq.merge(ordered, *queues, key=key))
+
+
+def _by_usage(
+    snapshot: Snapshot, preemptor: Preemptor, workloads: Iterable[ReservingWorkload]
+) -> list[ReservingWorkload]:
+    """Candidates of one ClusterQueue whose LocalQueues are ordered by past usage."""
+    assert snapshot.past_usage is not None
+    ranks = {name: snapshot.past_usage(name) for name in {one.local_queue for one in workloads}}
+
+    def key(workload: ReservingWorkload) -> tuple[bool, bool, Fraction, OrderKey]:
+        endless, used = ranks[workload.local_queue]
+        return not workload.evicted, not endless, -used, order_key(preemptor, workload)
+
+    return sorted(workloads, key=key)
+
+
+def fits(queue: QueueNode, requests: Mapping[FlavorResource, int], *, borrowing: bool) -> bool:
+    """Whether a queue has room for the requests, within its nominal quota or by borrowing."""
+    for fr, value in requests.items():
+        if not borrowing and queue.usage.get(fr, 0) + value > quota.nominal(queue, fr):
+            return False
+        if value > max(0, quota.available(queue, fr)):
+            return False
+    return True
+
+
+def minimise(
+    snapshot: Snapshot, preemptor: Preemptor, need: Need, targets: list[Target], *, borrowing: bool
+) -> tuple[Target, ...]:
+    """Drops victims that turn out not to be needed.
+
+    All targets are removed from the snapshot when called; all are back afterwards. The last one
+    stays a victim: without it the workload did not fit.
+    """
+    needed = targets[-1:]
+    for target in reversed(targets[:-1]):
+        snapshot.restore(target.workload)
+        if not fits(preemptor.queue, need.requests, borrowing=borrowing):
+            snapshot.remove(target.workload)
+            needed.append(target)
+    for target in needed:
+        snapshot.restore(target.workload)
+    needed.reverse()
+    return tuple(needed)

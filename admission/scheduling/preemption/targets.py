@@ -1,0 +1,20 @@
+"""The one entrance to the choice of victims."""
+
+from admission.scheduling.model import PreemptionPolicy
+from admission.scheduling.preemption import classical, fair
+from admission.scheduling.preemption.candidates import Need, Preemptor, Target
+from admission.scheduling.snapshot import Snapshot
+
+
+def choose(snapshot: Snapshot, preemptor: Preemptor, need: Need) -> tuple[Target, ...]:
+    """Victims that make room for a workload, in the order of their choice; none if no way."""
+    policies = preemptor.queue.spec.preemption
+    if (
+        policies.within_cluster_queue == PreemptionPolicy.NEVER
+        and policies.reclaim_within_cohort == PreemptionPolicy.NEVER
+    ):
+        return ()
+    sharing = snapshot.config.fair_sharing
+    if sharing is None:
+        return classical.targets(snapshot, preemptor, need)
+    return fair.targets(snapshot, preemptor, need, sharing.strategies)

@@ -1,0 +1,145 @@
+"""Quota arithmetic on one node of the tree and one flavor and resource.
+
+Every number is an amount in the canonical unit; UNLIMITED is above all finite ones. Usage is a
+plain integer that never saturates, so that adding and removing are exact inverses.
+
+Source: kueue pkg/cache/scheduler/resource_node.go, and cohort.go for the borrow height.
+"""
+
+from collections.abc import Mapping
+
+from admission.base import amount
+from admission.base.amount import UNLIMITED
+from admission.base.names import FlavorResource, WorkloadKey
+from admission.scheduling.hierarchy import Node, QueueNode
+from admission.scheduling.reserving import ReservingWorkload
+
+
+def nominal(node: Node, fr: FlavorResource) -> int:
+    """The node's own nominal quota."""
+    own = node.quotas.get(fr)
+    return 0 if own is None else own.nominal
+
+
+def withheld(node: Node, fr: FlavorResource) -> int:
+    """What the node is promised beyond its nominal quota and does not exist."""
+    own = node.quotas.get(fr)
+    return 0 if own is None else own.withheld
+
+
+def local_available(node: Node, fr: FlavorResource) -> int:
+    """What is left of the part of its quota that the node never lends; never negative."""
+    kept = node.guaranteed.get(fr, 0)
+    if kept == UNLIMITED:
+        return UNLIMITED
+    return max(0, kept - node.usage.get(fr, 0))
+
+
+def add_usage(node: Node, fr: FlavorResource, value: int) -> None:
+    """Counts usage here, and above as far as it exceeds what the node never lends."""
+    above: Node | None = node
+    while above is not None and value > 0:
+        node, above = above, above.parent
+        rest = value - local_available(node, fr)
+        node.usage[fr] = node.usage.get(fr, 0) + value
+        value = rest
+
+
+def remove_usage(node: Node, fr: FlavorResource, value: int) -> None:
+    """The inverse of ``add_usage``."""
+    above: Node | None = node
+    while above is not None and value > 0:
+        node, above = above, above.parent
+        used = node.usage.get(fr, 0)
+        node.usage[fr] = used - value
+        value = min(value, used - node.guaranteed.get(fr, 0))
+
+
+def add_all(node: Node, usage: Mapping[FlavorResource, int]) -> None:
+    """Counts a whole usage."""
+    for fr, value in usage.items():
+        add_usage(node, fr, value)
+
+
+def remove_all(node: Node, usage: Mapping[FlavorResource, int]) -> None:
+    """Takes a whole usage back."""
+    for fr, value in usage.items():
+        remove_usage(node, fr, value)
+
+
+def hold(queue: QueueNode, workload: ReservingWorkload) -> None:
+    """Counts a workload in its queue."""
+    queue.workloads[workload.key] = workload
+    add_all(queue, workload.usage)
+
+
+def release(queue: QueueNode, key: WorkloadKey) -> None:
+    """Stops counting a workload."""
+    remove_all(queue, queue.workloads.pop(key).usage)
+
+
+def available(node: Node, fr: FlavorResource) -> int:
+    """What the node could still take, borrowing included; negative after over-admission."""
+    used = node.usage.get(fr, 0)
+    parent = node.parent
+    if parent is None:
+        own = node.subtree.get(fr, 0)
+        return own if own == UNLIMITED else own - used
+    above = available(parent, fr)
+    quota = node.quotas.get(fr)
+    kept = node.guaranteed.get(fr, 0)
+    if quota is not None and quota.borrowing_limit is not None:
+        above = min(above, _borrowable(node, fr, quota.borrowing_limit))
+    if kept <= used:
+        return above
+    return amount.add(kept if kept == UNLIMITED else kept - used, above)
+
+
+def _borrowable(node: Node, fr: FlavorResource, limit: int) -> int:
+    """What the node may still take from its parent under its borrowing limit."""
+    kept = node.guaranteed.get(fr, 0)
+    lent = amount.subtract(node.subtree.get(fr, 0), kept)
+    taken = max(0, node.usage.get(fr, 0) - kept)
+    return amount.add(lent if lent == UNLIMITED else lent - taken, limit)
+
+
+def potential(node: Node, fr: FlavorResource) -> int:
+    """The most the node could ever take, were nothing in use."""
+    known = node.potential.get(fr)
+    if known is None:
+        known = node.potential[fr] = _potential(node, fr)
+    return known
+
+
+def _potential(node: Node, fr: FlavorResource) -> int:
+    own = node.subtree.get(fr, 0)
+    if node.parent is None:
+        return own
+    most = amount.add(node.guaranteed.get(fr, 0), potential(node.parent, fr))
+    quota = node.quotas.get(fr)
+    if quota is not None and quota.borrowing_limit is not None:
+        most = min(most, amount.add(own, quota.borrowing_limit))
+    return most
+
+
+def borrow_height(node: Node, fr: FlavorResource, value: int) -> tuple[int, bool]:
+    """Height of the lowest subtree whose own quota holds the value on top of its usage.
+
+    Returns:
+        The height, 0 when the node itself holds it, and whether a larger subtree is above, from
+        which quota could be reclaimed.
+    """
+    parent = node.parent
+    if parent is None:
+        return 0, False
+    if node.usage.get(fr, 0) + value <= nominal(node, fr):
+        return 0, True
+    value -= local_available(node, fr)
+    cohort = parent
+    while True:
+        if cohort.usage.get(fr, 0) + value <= cohort.subtree.get(fr, 0):
+            return cohort.height, cohort.parent is not None
+        if cohort.parent is None:
+            return cohort.height, False
+        value -= local_available(cohort, fr)
+        cohort = cohort.parent

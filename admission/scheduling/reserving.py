@@ -1,0 +1,99 @@
+"""A workload that holds quota, reduced to what counting and preemption need."""
+
+from collections.abc import Container
+from dataclasses import dataclass
+
+from admission.base import amount
+from admission.base.names import ClusterQueueName, FlavorResource, LocalQueueKey, Uid, WorkloadKey
+from admission.scheduling import podsets
+from admission.scheduling.model import PodSet, PodSetAssignment, Reservation, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservingWorkload:
+    """Quota in use.
+
+    Attributes:
+        usage: per flavor and resource, less what reclaimable pods gave back.
+        queue_us: the timestamp that orders it among equal priorities.
+        reserved_us: when it got the quota.
+        evicted: it was told to leave and still holds its quota.
+        admitted: its pods may run.
+        ready: all of its pods run.
+        stays: nobody can tell it to leave.
+        is_pod: a pod that is charged on its own, and counted as no Workload.
+    """
+
+    key: WorkloadKey
+    uid: Uid
+    cluster_queue: ClusterQueueName
+    local_queue: LocalQueueKey
+    priority: int
+    queue_us: int
+    reserved_us: int
+    evicted: bool
+    admitted: bool
+    ready: bool
+    usage: dict[FlavorResource, int]
+    stays: bool = False
+    is_pod: bool = False
+
+
+def of(
+    workload: Workload,
+    reservation: Reservation,
+    *,
+    by_eviction: bool = True,
+    waived: Container[str] = (),
+) -> ReservingWorkload:
+    """Return a workload with a reservation as it is counted.
+
+    Usage comes from the reservation, never from the spec: a pod set with reclaimable pods uses
+    ``floor(usage / count)`` for each pod that still needs quota. What all its pods need together
+    is used until the last of them gives back its quota.
+
+    Args:
+        workload: the workload as last told.
+        reservation: what it holds; may be newer than the workload's own.
+        waived: keys of what it shares with others and is not charged for.
+        by_eviction: as ``Config.requeue_by_eviction``.
+    """
+    known = {pod_set.name: pod_set for pod_set in workload.pod_sets}
+    usage: dict[FlavorResource, int] = {}
+    for assigned in reservation.pod_sets:
+        _add(usage, assigned, known.get(assigned.name), waived)
+    return ReservingWorkload(
+        key=workload.key,
+        uid=workload.uid,
+        cluster_queue=reservation.cluster_queue,
+        local_queue=workload.queue,
+        priority=workload.priority,
+        queue_us=podsets.queue_timestamp(workload, by_eviction=by_eviction),
+        reserved_us=reservation.reserved_us,
+        evicted=workload.eviction is not None,
+        admitted=reservation.admitted,
+        ready=workload.pods_ready,
+        usage=usage,
+        stays=workload.stays,
+        is_pod=workload.is_pod,
+    )
+
+
+def _add(
+    usage: dict[FlavorResource, int],
+    assigned: PodSetAssignment,
+    pod_set: PodSet | None,
+    waived: Container[str],
+) -> None:
+    count = assigned.count if pod_set is None else min(pod_set.effective_count, assigned.count)
+    shared = () if pod_set is None else pod_set.together
+    for resource, flavor in assigned.flavors.items():
+        used = assigned.usage.get(resource, 0)
+        together = min(sum(one.in_flavor(flavor, resource) for one in shared), used)
+        charged = sum(one.in_flavor(flavor, resource) for one in shared if one.key not in waived)
+        used -= together
+        if count < assigned.count:
+            used = amount.scale_down(used, assigned.count, count)
+        used += min(charged, together) if count else 0
+        fr = FlavorResource(flavor, resource)
+        usage[fr] = usage.get(fr, 0) + used

@@ -1,0 +1,217 @@
+"""Workloads that share something: who is charged for it, and what that means for the others.
+
+A reservation always states what the pods of its workload use in full, what they share included.
+One workload is charged for what is shared: of those that hold quota the one that got it first.
+The others are counted without it, and wait without it; as soon as the one that is charged gives
+back its quota, the next is charged. So what is shared is counted once, as long as anybody uses it.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from admission.base import amount
+from admission.base.names import ClusterQueueName, FlavorName, ResourceName, Uid, WorkloadKey
+from admission.scheduling.decisions import Admit, PodSetAssignment, Wait
+from admission.scheduling.heads import Verdict
+from admission.scheduling.hierarchy import QueueNode
+from admission.scheduling.model import PodSet, Reservation, ResourceGroup, Together, Workload
+from admission.scheduling.pending import Pending
+
+_Rank = tuple[int, Uid]
+_Value = TypeVar("_Value")
+
+
+def keys(workload: Workload) -> frozenset[str]:
+    """What a workload shares with whoever names the same."""
+    return frozenset(one.key for pod_set in workload.pod_sets for one in pod_set.together)
+
+
+def flavor_of(key: str, workload: Workload, reservation: Reservation) -> FlavorName | None:
+    """In which flavor something shared is held; None where that cannot be told."""
+    assigned = {one.name: one for one in reservation.pod_sets}
+    for pod_set in workload.pod_sets:
+        held = assigned.get(pod_set.name)
+        for one in pod_set.together if held is not None else ():
+            if one.key == key and held is not None:
+                found = (held.flavors.get(resource) for resource in one.requests)
+                return next((flavor for flavor in found if flavor is not None), None)
+    return None
+
+
+def relieved(
+    workload: Workload,
+    held: Mapping[str, FlavorName | None],
+    groups: Iterable[ResourceGroup],
+) -> Workload:
+    """A waiting workload without the charge for what others hold already, in their flavors.
+
+    Args:
+        workload: as it asks.
+        held: the flavor in which each thing is held that it shares with somebody who is charged.
+        groups: of its ClusterQueue.
+    """
+    listed = [{flavor.name for flavor in group.flavors} for group in groups]
+    pod_sets = tuple(_relieved(one, held, listed) for one in workload.pod_sets)
+    return replace(workload, pod_sets=pod_sets)
+
+
+def _relieved(
+    pod_set: PodSet,
+    held: Mapping[str, FlavorName | None],
+    groups: Iterable[Collection[FlavorName]],
+) -> PodSet:
+    unsuited = dict(pod_set.unsuited)
+    together = []
+    for one in pod_set.together:
+        if one.key not in held:
+            together.append(one)
+            continue
+        together.append(Together(key=one.key, requests=dict.fromkeys(one.requests, 0)))
+        place = held[one.key]
+        why = f"ResourceClaim {one.key} is held in flavor {place}"
+        others = (flavor for group in groups if place in group for flavor in sorted(group))
+        unsuited |= {flavor: why for flavor in others if flavor != place}
+    return replace(pod_set, together=tuple(together), unsuited=unsuited)
+
+
+def in_full(verdict: Verdict, asked: Workload) -> Verdict:
+    """An admission that states what the pods use, where it was decided without a charge.
+
+    Args:
+        verdict: of the workload as it was relieved.
+        asked: the workload as it asks.
+    """
+    decision = verdict.decision
+    if isinstance(decision, Wait):
+        return verdict
+    return replace(verdict, decision=_admit_in_full(decision, verdict.head.workload, asked))
+
+
+def _admit_in_full(admit: Admit, decided: Workload, asked: Workload) -> Admit:
+    if decided.pod_sets == asked.pod_sets:
+        return admit
+    before = {one.name: one for one in decided.pod_sets}
+    after = {one.name: one for one in asked.pod_sets}
+    return replace(
+        admit,
+        pod_sets=tuple(
+            _in_full(one, before[one.name].together, after[one.name].together)
+            for one in admit.pod_sets
+        ),
+    )
+
+
+def _in_full(
+    assigned: PodSetAssignment, decided: Iterable[Together], asked: Iterable[Together]
+) -> PodSetAssignment:
+    usage: dict[ResourceName, int] = dict(assigned.usage)
+    for one, other in zip(asked, decided, strict=True):
+        for resource in one.requests:
+            flavor = assigned.flavors.get(resource)
+            if flavor is not None:
+                more = one.in_flavor(flavor, resource) - other.in_flavor(flavor, resource)
+                usage[resource] = amount.add(usage.get(resource, 0), more)
+    return replace(assigned, usage=usage)
+
+
+class Sharing:
+    """Users and holders of what is shared, by its key."""
+
+    def __init__(self) -> None:
+        self._keys: dict[WorkloadKey, frozenset[str]] = {}
+        self._users: dict[str, dict[WorkloadKey, None]] = {}
+        self._holders: dict[str, dict[WorkloadKey, _Rank]] = {}
+        self._flavors: dict[tuple[str, WorkloadKey], FlavorName | None] = {}
+        self._concerned: dict[WorkloadKey, None] = {}
+
+    def note(self, workload: Workload, reservation: Reservation | None) -> None:
+        """Takes a workload as it is now, for good or as it is assumed to be.
+
+        Args:
+            workload: as it asks.
+            reservation: the quota that it holds; None where it holds none.
+        """
+        key, shared = workload.key, keys(workload)
+        if not shared and key not in self._keys:
+            return
+        concerned = shared | self._keys.get(key, frozenset())
+        before = {one: self._charged(one) for one in concerned}
+        self._forget(key)
+        if shared:
+            self._keys[key] = shared
+        for one in shared:
+            self._users.setdefault(one, {})[key] = None
+            if reservation is not None:
+                rank = (reservation.reserved_us, workload.uid)
+                self._holders.setdefault(one, {})[key] = rank
+                self._flavors[one, key] = flavor_of(one, workload, reservation)
+        self._concern_others(before, key)
+
+    def drop(self, key: WorkloadKey) -> None:
+        """Forgets a workload."""
+        before = {one: self._charged(one) for one in self._keys.get(key, ())}
+        self._forget(key)
+        self._concerned.pop(key, None)
+        self._concern_others(before, key)
+
+    def take_concerned(self) -> tuple[WorkloadKey, ...]:
+        """Workloads that are counted otherwise for what was noted since the last call."""
+        found = tuple(self._concerned)
+        self._concerned.clear()
+        return found
+
+    def waived(self, key: WorkloadKey) -> Mapping[str, FlavorName | None]:
+        """What a workload is not charged for, and the flavor in which it is held."""
+        found = {}
+        for one in self._keys.get(key, ()):
+            charged = self._charged(one)
+            if charged is not None and charged != key:
+                found[one] = self._flavors[one, charged]
+        return found
+
+    def relieved(self, workload: Workload, queue: QueueNode) -> Workload:
+        """A waiting workload as it is counted in a ClusterQueue."""
+        held = self.waived(workload.key)
+        if not held:
+            return workload
+        return relieved(workload, held, queue.spec.resource_groups)
+
+    def apart(
+        self, chosen: Iterable[tuple[ClusterQueueName, Pending]]
+    ) -> list[tuple[ClusterQueueName, Pending]]:
+        """Those of which no two share anything, the first ones first.
+
+        Where one of two is given quota, the other has to go where that is.
+        """
+        found: list[tuple[ClusterQueueName, Pending]] = []
+        taken: set[str] = set()
+        for name, item in chosen:
+            shared = self._keys.get(item.workload.key, frozenset())
+            if taken.isdisjoint(shared):
+                found.append((name, item))
+                taken |= shared
+        return found
+
+    def _charged(self, key: str) -> WorkloadKey | None:
+        holders = self._holders.get(key)
+        return min(holders, key=lambda one: holders[one]) if holders else None
+
+    def _concern_others(self, before: Mapping[str, WorkloadKey | None], key: WorkloadKey) -> None:
+        changed = (one for one in sorted(before) if self._charged(one) != before[one])
+        for user in (user for one in changed for user in self._users.get(one, ())):
+            if user != key:
+                self._concerned[user] = None
+
+    def _forget(self, key: WorkloadKey) -> None:
+        for one in self._keys.pop(key, ()):
+            self._flavors.pop((one, key), None)
+            _remove(self._users, one, key)
+            _remove(self._holders, one, key)
+
+
+def _remove(index: dict[str, dict[WorkloadKey, _Value]], key: str, member: WorkloadKey) -> None:
+    members = index.get(key, {})
+    members.pop(member, None)
+    if not members:
+        index.pop(key, None)

@@ -1,0 +1,99 @@
+"""One cycle's world: the live quota trees with an undo log.
+
+Nothing is copied. What-if questions remove workloads and put them back; entries that were
+processed earlier in the cycle stay added until ``rollback``.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from admission.base.names import (
+    ClusterQueueName,
+    FlavorName,
+    FlavorResource,
+    LocalQueueKey,
+    WorkloadKey,
+)
+from admission.scheduling import quota
+from admission.scheduling.consumption import Rank
+from admission.scheduling.hierarchy import Forest, QueueNode
+from admission.scheduling.model import Config, ResourceFlavor
+from admission.scheduling.reserving import ReservingWorkload
+
+Holders = tuple[tuple[ClusterQueueName, int], ...]
+"""ClusterQueues with their usage of one flavor and resource."""
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """What a cycle decides on.
+
+    Attributes:
+        forest: the quota trees; usage is as found after ``rollback``.
+        flavors: ResourceFlavors by name.
+        cycle: number of the cycle; grows by one per cycle that had heads.
+        now_us: time of the cycle.
+        unready: number of workloads whose pods are not all ready.
+        past_usage: where a LocalQueue stands by its past usage; None when that does not count.
+        removed: workloads that are taken out for the moment.
+        holders: who uses what in a tree, by root and flavor and resource, as far as asked.
+        held_back: the part of usage that entries which wait have kept from those after them.
+    """
+
+    forest: Forest
+    flavors: Mapping[FlavorName, ResourceFlavor]
+    config: Config
+    cycle: int
+    now_us: int
+    unready: int = 0
+    past_usage: Callable[[LocalQueueKey], Rank] | None = None
+    removed: set[WorkloadKey] = field(default_factory=set)
+    holders: dict[tuple[int, FlavorResource], Holders] = field(default_factory=dict)
+    held_back: dict[tuple[ClusterQueueName, FlavorResource], int] = field(default_factory=dict)
+    _added: list[tuple[QueueNode, Mapping[FlavorResource, int]]] = field(default_factory=list)
+
+    def queue(self, name: ClusterQueueName) -> QueueNode:
+        """The ClusterQueue of that name."""
+        return self.forest.queues[name]
+
+    def remove(self, workload: ReservingWorkload) -> None:
+        """Takes a workload out until ``restore``."""
+        self.removed.add(workload.key)
+        quota.remove_all(self.queue(workload.cluster_queue), workload.usage)
+
+    def restore(self, workload: ReservingWorkload) -> None:
+        """Puts a removed workload back."""
+        self.removed.discard(workload.key)
+        quota.add_all(self.queue(workload.cluster_queue), workload.usage)
+
+    @contextmanager
+    def without(self, workloads: Iterable[ReservingWorkload]) -> Iterator[None]:
+        """The world without some workloads, for the length of a with statement."""
+        gone = [workload for workload in workloads if workload.key not in self.removed]
+        for workload in gone:
+            self.remove(workload)
+        try:
+            yield
+        finally:
+            for workload in gone:
+                self.restore(workload)
+
+    def add(self, queue: QueueNode, usage: Mapping[FlavorResource, int]) -> None:
+        """Counts the usage of an entry for the rest of the cycle."""
+        quota.add_all(queue, usage)
+        self._added.append((queue, usage))
+
+    def hold_back(self, queue: QueueNode, usage: Mapping[FlavorResource, int]) -> None:
+        """Counts what an entry that waits keeps for itself for the rest of the cycle."""
+        self.add(queue, usage)
+        for fr, value in usage.items():
+            key = queue.name, fr
+            self.held_back[key] = self.held_back.get(key, 0) + value
+
+    def rollback(self) -> None:
+        """Takes back everything that ``add`` and ``hold_back`` counted."""
+        for queue, usage in reversed(self._added):
+            quota.remove_all(queue, usage)
+        self._added.clear()
+        self.held_back.clear()

@@ -1,0 +1,639 @@
+"""The world as the controller knows it: objects, usage, queues and the scheduling cycle.
+
+One thread owns a State; nothing here locks or does I/O. Objects may arrive in any order.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from admission.base.names import (
+    ClusterQueueName,
+    CohortName,
+    FlavorName,
+    FlavorResource,
+    LocalQueueKey,
+    WorkloadKey,
+)
+from admission.scheduling import blockers, cycle, podsets, reserving, running, sharing, status
+from admission.scheduling.activity import Blockers, Check, Supplies
+from admission.scheduling.admission_fair_sharing import FairUsage
+from admission.scheduling.changes import Changed, Changes
+from admission.scheduling.consumption import Consumption, Rank
+from admission.scheduling.decisions import Admit, CycleResult, Wait
+from admission.scheduling.heads import Head, Verdict, result_of
+from admission.scheduling.hierarchy import CohortNode, Forest, QueueNode
+from admission.scheduling.inadmissible import InadmissibleRequeues
+from admission.scheduling.ledger import Ledger
+from admission.scheduling.model import (
+    DEFAULT_WEIGHT,
+    ClusterQueue,
+    Cohort,
+    Config,
+    LocalQueue,
+    Reservation,
+    ResourceFlavor,
+    StopPolicy,
+    Workload,
+)
+from admission.scheduling.pending import Pending, PendingSnapshot
+from admission.scheduling.pending_queues import PendingQueues
+from admission.scheduling.preemption.history import PreemptionHistory
+from admission.scheduling.snapshot import Snapshot
+
+__all__ = ["Changed", "ClusterQueueStatus", "LocalQueueStatus", "State"]
+
+ClusterQueueStatus = status.QueueStatus
+LocalQueueStatus = status.QueueStatus
+
+
+class State:
+    """Objects, usage and queues; decides who gets quota next.
+
+    Attributes:
+        config: settings that change decisions.
+        forest: the quota trees; read only for others.
+        cycles: number of cycles that had heads.
+    """
+
+    def __init__(self, config: Config | None = None) -> None:
+        self.config = config or Config()
+        self.forest = Forest()
+        self.cycles = 0
+        self._supplies = Supplies()
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._local_queues: dict[LocalQueueKey, LocalQueue] = {}
+        self._workloads: dict[WorkloadKey, Workload] = {}
+        self._of_local: dict[LocalQueueKey, dict[WorkloadKey, None]] = {}
+        self._assumed: dict[WorkloadKey, Reservation] = {}
+        self._requeues = InadmissibleRequeues(self.config.retry_batch_us)
+        self._changes = Changes()
+        self._queues = PendingQueues(self.forest, self._changes)
+        self._ledger = Ledger(self.forest, self._changes, self._requeues)
+        self._fair_usage = FairUsage(
+            self.config.admission_fair_sharing, self._ledger, self._changes
+        )
+        self._preemption_history = PreemptionHistory()
+        self._sharing = sharing.Sharing()
+        self._check_activity = False
+        self._blockers: dict[ClusterQueueName, Blockers] = {}
+
+    # ---------------------------------------------------------------------- flavors and checks
+
+    def set_resource_flavor(self, flavor: ResourceFlavor, now_us: int = 0) -> None:
+        """Adds or replaces a flavor."""
+        old = self._supplies.flavors.get(flavor.name)
+        if old == flavor:
+            return
+        self._supplies.flavors[flavor.name] = flavor
+        self._check_activity = True
+        if old is not None:
+            for name, node in self.forest.queues.items():
+                if any(fr.flavor == flavor.name for fr in node.quotas):
+                    self._requeues.queue(name, now_us)
+
+    def drop_resource_flavor(self, name: FlavorName) -> None:
+        """Forgets a flavor; ClusterQueues that list it become inactive."""
+        if self._supplies.flavors.pop(name, None) is not None:
+            self._check_activity = True
+
+    def set_admission_check(self, name: str, *, active: bool, controller: str = "") -> None:
+        """Adds or replaces an admission check."""
+        check = Check(active, controller)
+        if self._supplies.checks.get(name) != check:
+            self._supplies.checks[name] = check
+            self._check_activity = True
+
+    def drop_admission_check(self, name: str) -> None:
+        """Forgets an admission check; ClusterQueues that need it become inactive."""
+        if self._supplies.checks.pop(name, None) is not None:
+            self._check_activity = True
+
+    def set_topology(self, name: str) -> None:
+        """Adds a Topology."""
+        self._supplies.topologies.add(name)
+        self._check_activity = True
+
+    def drop_topology(self, name: str) -> None:
+        """Forgets a Topology; ClusterQueues with a flavor that names it become inactive."""
+        self._supplies.topologies.discard(name)
+        self._check_activity = True
+
+    # -------------------------------------------------------------------------- queues, cohorts
+
+    def set_cluster_queue(self, queue: ClusterQueue, now_us: int = 0) -> None:
+        """Adds or replaces a ClusterQueue."""
+        node = self.forest.queues.get(queue.name)
+        if node is not None and node.spec == queue:
+            return
+        self._leaves(node, now_us)
+        known = node is not None
+        node = self.forest.set_queue(queue)
+        self._changes.edited(node)
+        node.generation += 1
+        self._check_activity = True
+        ranked = queue.usage_based and self.config.admission_fair_sharing is not None
+        self._queues.open(queue, self._rank if ranked else None, now_us)
+        if not known:
+            self._ledger.attach(node)
+        for local in self._locals_of(queue.name):
+            self._changes.local(local.key)
+            if not known:
+                self._place_all(local.key, now_us)
+        self._requeues.tree(queue.name, now_us)
+
+    def _leaves(self, node: QueueNode | CohortNode | None, now_us: int) -> None:
+        """What a node takes with it to its next place is free where it was."""
+        self._changes.edited(node)
+        if node is not None and node.declared is not None:
+            self._requeues.cohort(node.declared.name, now_us)
+
+    def drop_cluster_queue(self, name: ClusterQueueName, now_us: int = 0) -> None:
+        """Forgets a ClusterQueue; its workloads wait for one of that name."""
+        node = self.forest.queues.get(name)
+        if node is None:
+            return
+        self._leaves(node, now_us)
+        self._ledger.detach(node)
+        self.forest.drop_queue(name)
+        self._queues.close(name)
+        self._blockers.pop(name, None)
+        self._check_activity = True
+        for local in self._locals_of(name):
+            self._changes.local(local.key)
+
+    def _locals_of(self, name: ClusterQueueName) -> list[LocalQueue]:
+        return [local for local in self._local_queues.values() if local.cluster_queue == name]
+
+    def set_cohort(self, cohort: Cohort, now_us: int = 0) -> None:
+        """Adds or replaces a Cohort object."""
+        node = self.forest.cohorts.get(cohort.name)
+        if node is not None and node.spec == cohort:
+            return
+        self._leaves(node, now_us)
+        self._changes.edited(self.forest.set_cohort(cohort))
+        self._check_activity = True
+        self._requeues.cohort(cohort.name, now_us)
+
+    def drop_cohort(self, name: CohortName, now_us: int = 0) -> None:
+        """Forgets a Cohort object; it stays as an implicit cohort while it has children."""
+        node = self.forest.cohorts.get(name)
+        if node is not None and node.spec is not None:
+            self._leaves(node, now_us)
+            self._requeues.cohort(name, now_us)
+            self.forest.drop_cohort(name)
+            self._check_activity = True
+
+    def set_local_queue(self, queue: LocalQueue, now_us: int = 0) -> None:
+        """Adds or replaces a LocalQueue."""
+        old = self._local_queues.get(queue.key)
+        if old == queue:
+            return
+        self._local_queues[queue.key] = queue
+        self._fair_usage.open()
+        self._changes.local(queue.key)
+        for name in {
+            queue.cluster_queue,
+            queue.cluster_queue if old is None else old.cluster_queue,
+        }:
+            self._changes.queue(name)
+        self._place_all(queue.key, now_us)
+
+    def drop_local_queue(self, key: LocalQueueKey) -> None:
+        """Forgets a LocalQueue; its pending workloads are not queued any more."""
+        old = self._local_queues.pop(key, None)
+        if old is not None:
+            self._changes.queue(old.cluster_queue)
+            self._changes.local(key)
+            self._fair_usage.drop(key)
+            for member in self._of_local.get(key, ()):
+                self._queues.take(member)
+
+    def set_namespace(self, name: str, labels: Mapping[str, str], now_us: int = 0) -> None:
+        """Adds or replaces a namespace."""
+        if self._namespaces.get(name) == labels:
+            return
+        self._namespaces[name] = dict(labels)
+        for local in self._local_queues.values():
+            if local.key.namespace == name:
+                self._requeues.queue(local.cluster_queue, now_us)
+
+    def drop_namespace(self, name: str) -> None:
+        """Forgets a namespace."""
+        self._namespaces.pop(name, None)
+
+    # -------------------------------------------------------------------------------- workloads
+
+    def set_workload(self, workload: Workload, now_us: int = 0) -> None:
+        """Adds or replaces a workload: usage with a reservation, else queued.
+
+        A value without reservation does not undo an assumed one, unless the workload ended or
+        was deactivated; a value with one replaces it.
+        """
+        key = workload.key
+        old = self._workloads.get(key)
+        if old == workload:
+            return
+        if old is not None and old.uid != workload.uid:
+            self.drop_workload(key, now_us)
+            old = None
+        if workload.reservation is not None or not workload.active or workload.finished:
+            self._assumed.pop(key, None)
+        if workload.reservation is None or (old and old.eviction and not workload.eviction):
+            self._preemption_history.has_left(key)
+        self._workloads[key] = workload
+        if old is not None and old.queue != workload.queue:
+            self._leave_local(old)
+            self._changes.local(old.queue)
+        self._of_local.setdefault(workload.queue, {})[key] = None
+        self._place(workload, now_us, old)
+
+    def drop_workload(self, key: WorkloadKey, now_us: int = 0) -> None:
+        """Forgets a workload."""
+        workload = self._workloads.pop(key, None)
+        if workload is None:
+            return
+        self._assumed.pop(key, None)
+        self._preemption_history.forget(key)
+        self._leave_local(workload)
+        self._fair_usage.released(workload)
+        self._queues.take(key)
+        self._ledger.release(key, now_us)
+        self._note_left(workload, now_us)
+        self._sharing.drop(key)
+        self._stand_sharers(now_us)
+
+    def _leave_local(self, workload: Workload) -> None:
+        del self._of_local[workload.queue][workload.key]
+        if not self._of_local[workload.queue]:
+            del self._of_local[workload.queue]
+
+    def forget(self, key: WorkloadKey, now_us: int = 0) -> None:
+        """Undoes the assumption of an admission that was certainly not written."""
+        if self._assumed.pop(key, None) is not None:
+            self._place(self._workloads[key], now_us)
+
+    def charges(
+        self,
+    ) -> tuple[
+        dict[WorkloadKey, reserving.ReservingWorkload],
+        dict[ClusterQueueName, dict[FlavorResource, int]],
+    ]:
+        """Return what is charged one by one, and the usage of each ClusterQueue, as copies."""
+        sums = {name: dict(node.usage) for name, node in self.forest.queues.items()}
+        return self._ledger.workloads(), sums
+
+    def charged(
+        self, workload: Workload, queue: str, node_labels: Mapping[str, str], now_us: int
+    ) -> Workload | None:
+        """Return a Workload as it is charged for pods that run; None without its ClusterQueue.
+
+        Args:
+            workload: what the pods ask for, as the ClusterQueue counts it.
+            queue: name of the ClusterQueue.
+            node_labels: see `running.charged`.
+            now_us: the present.
+        """
+        node = self.forest.queues.get(ClusterQueueName(queue))
+        if node is None:
+            return None
+        flavors = self._supplies.flavors
+        return running.charged(workload, node.spec, flavors, node_labels, now_us)
+
+    def workload(self, key: WorkloadKey) -> Workload | None:
+        """The workload as last told, with an assumed reservation if there is one."""
+        workload = self._workloads.get(key)
+        if workload is not None and key in self._assumed:
+            return replace(workload, reservation=self._assumed[key])
+        return workload
+
+    def _place(self, workload: Workload, now_us: int, old: Workload | None = None) -> None:
+        """Puts a workload where it belongs, and those that share something with it."""
+        self._sharing.note(workload, self._held_by(workload))
+        self._stand(workload, now_us, old)
+        self._stand_sharers(now_us)
+
+    def _held_by(self, workload: Workload) -> Reservation | None:
+        """The reservation that counts as usage."""
+        if not workload.active or workload.finished:
+            return None
+        return workload.reservation or self._assumed.get(workload.key)
+
+    def _stand_sharers(self, now_us: int) -> None:
+        for key in self._sharing.take_concerned():
+            self._stand(self._workloads[key], now_us)
+
+    def _stand(self, workload: Workload, now_us: int, old: Workload | None = None) -> None:
+        """Puts a workload where it belongs: usage, queue or neither."""
+        key = workload.key
+        reservation = self._held_by(workload)
+        self._changes.local(workload.queue)
+        if reservation is not None:
+            self._queues.take(key)
+            self._hold(workload, reservation, now_us)
+            return
+        self._fair_usage.released(workload)
+        self._ledger.release(key, now_us)
+        if old is not None and (old.active, old.finished) != (workload.active, workload.finished):
+            self._note_left(workload, now_us)
+        self._queue(workload, now_us)
+
+    def _hold(self, workload: Workload, reservation: Reservation, now_us: int) -> None:
+        """Counts a reservation as usage."""
+        by_eviction, waived = self.config.requeue_by_eviction, self._sharing.waived(workload.key)
+        found = reserving.of(workload, reservation, by_eviction=by_eviction, waived=waived)
+        self._ledger.hold(found, now_us)
+        if workload.reservation is None:
+            return
+        if reservation.admitted:
+            self._fair_usage.admitted(workload, now_us)
+        else:
+            self._fair_usage.reserved(workload, reservation.pod_sets, granted=False)
+
+    def _note_left(self, workload: Workload, now_us: int) -> None:
+        """A workload left its queue for good: others may try again."""
+        self._changes.local(workload.queue)
+        local = self._local_queues.get(workload.queue)
+        if local is not None and local.cluster_queue in self.forest.queues:
+            self._changes.queue(local.cluster_queue)
+            self._requeues.tree(local.cluster_queue, now_us)
+
+    # --------------------------------------------------------------------------- pending queues
+
+    def _place_all(self, key: LocalQueueKey, now_us: int) -> None:
+        for member in list(self._of_local.get(key, ())):
+            self._place(self._workloads[member], now_us)
+
+    def _queue(self, workload: Workload, now_us: int) -> None:
+        """Queues a workload, or moves it to where it belongs now."""
+        local = self._local_queues.get(workload.queue)
+        if (
+            local is None
+            or local.stop_policy != StopPolicy.NONE
+            or local.cluster_queue not in self._queues.queues
+            or not workload.wants_quota
+        ):
+            self._queues.take(workload.key)
+            return
+        self._fair_usage.sample(local.key, now_us)
+        self._queues.put(self._pending(workload, local), local.cluster_queue, now_us)
+
+    def _pending(self, workload: Workload, local: LocalQueue) -> Pending:
+        workload = self._sharing.relieved(workload, self.forest.queues[local.cluster_queue])
+        key = podsets.equivalence_key(workload)
+        ranked = self._queues.queues[local.cluster_queue].ranking is not None
+        return Pending(
+            workload=workload,
+            queue_us=podsets.queue_timestamp(
+                workload, by_eviction=self.config.requeue_by_eviction
+            ),
+            demands=podsets.demands(workload),
+            equivalence=(local.key, key) if ranked else key,
+        )
+
+    def _rank(self, key: LocalQueueKey) -> Rank:
+        """Where a LocalQueue stands by its past usage."""
+        local = self._local_queues.get(key)
+        return self._fair_usage.rank(key, DEFAULT_WEIGHT if local is None else local.fair_weight)
+
+    # -------------------------------------------------------------------------------- scheduling
+
+    def has_work(self, now_us: int) -> bool:
+        """Whether a cycle now would have heads."""
+        self._settle(now_us)
+        return not (self.config.paused or self._blocked_by_pods()) and self._queues.any_head()
+
+    def _blocked_by_pods(self) -> bool:
+        """Whether nothing may be admitted until somebody's pods are ready."""
+        return self.config.one_at_a_time and self._ledger.unready > 0
+
+    def next_wakeup_us(self) -> int | None:
+        """The earliest end of a backoff, retry batch or sample; None when nothing is timed."""
+        others = self._queues.next_backoff_us(), self._fair_usage.next_us()
+        times = (self._requeues.next_us(), *others)
+        return min((time_us for time_us in times if time_us is not None), default=None)
+
+    def run_cycle(self, now_us: int) -> CycleResult:
+        """Decides about the heads of all queues; winners count as usage from now on."""
+        self._settle(now_us)
+        chosen = self._queues.heads(self.config.heads_per_cycle)
+        if not chosen:
+            return CycleResult()
+        self.cycles += 1
+        snapshot = Snapshot(
+            forest=self.forest,
+            flavors=self._supplies.flavors,
+            config=self.config,
+            cycle=self.cycles,
+            now_us=now_us,
+            unready=self._ledger.unready,
+            past_usage=self._rank if self.config.admission_fair_sharing is not None else None,
+        )
+        heads = [self._head(name, item) for name, item in self._sharing.apart(chosen)]
+        decided = cycle.run(snapshot, heads)
+        verdicts = [sharing.in_full(v, self._workloads[v.head.workload.key]) for v in decided]
+        told = [wait for verdict in verdicts for wait in self._apply(verdict, now_us)]
+        self._stand_sharers(now_us)
+        return replace(result_of(verdicts), bypassed=tuple(told))
+
+    def _settle(self, now_us: int) -> None:
+        """Brings trees, activity, backoffs, past usage and retries up to date."""
+        self.forest.refresh()
+        if self._check_activity:
+            self._update_activity(now_us)
+        self._queues.end_backoffs(now_us)
+        self._fair_usage.sample_due(self._local_queues, now_us)
+        for name in self._requeues.take(self.forest, now_us):
+            self._queues.retry(name, now_us)
+
+    def _update_activity(self, now_us: int) -> None:
+        self._check_activity = False
+        for name, node in self.forest.queues.items():
+            blocked = self._blocked(node)
+            if self._blockers.get(name, ()) != blocked:
+                self._blockers[name] = blocked
+                self._changes.queue(name)
+            active = not blocked and name not in self.forest.cyclic
+            if active != node.active:
+                node.active = active
+                self._changes.queue(name)
+                for local in self._locals_of(name):
+                    self._changes.local(local.key)
+                if active:
+                    self._queues.stir(name)
+                    self._requeues.queue(name, now_us)
+
+    def _head(self, name: ClusterQueueName, item: Pending) -> Head:
+        key = item.workload.key
+        selector = self.forest.queues[name].spec.namespace_selector
+        labels = self._namespaces.get(key.namespace)
+        history = self._preemption_history
+        spared, preempted_for = history.spared(key), history.preemptor_of(key)
+        return item.head(name, selector, labels, spared=spared, preempted_for=preempted_for)
+
+    def _apply(self, verdict: Verdict, now_us: int) -> list[Wait]:
+        """Assumes a winner; puts a loser back, and returns what holds for its equals, too."""
+        decision = verdict.decision
+        if isinstance(decision, Admit):
+            self._assume(decision, now_us)
+            return []
+        assert verdict.requeue is not None
+        for evict in verdict.evictions:
+            self._preemption_history.note(evict.preemptor, evict.workload)
+        queue = self._queues.queues[decision.cluster_queue]
+        item = queue.get(decision.workload)
+        assert item is not None
+        item.memory = verdict.memory
+        told = queue.settle(item, verdict.requeue, decision, now_us)
+        return [replace(decision, workload=key) for key in told]
+
+    def _assume(self, admit: Admit, now_us: int) -> None:
+        """Counts an admission before it is written."""
+        workload = self._workloads[admit.workload]
+        self._preemption_history.has_quota(admit.workload)
+        reservation = self._assumed[admit.workload] = Reservation(
+            cluster_queue=admit.cluster_queue,
+            pod_sets=admit.pod_sets,
+            reserved_us=now_us,
+            admitted=not admit.checks,
+        )
+        self._fair_usage.reserved(workload, admit.pod_sets, granted=reservation.admitted)
+        self._queues.take(admit.workload)
+        self._sharing.note(workload, reservation)
+        self._hold(workload, reservation, now_us)
+        self._changes.local(workload.queue)
+
+    # ----------------------------------------------------------------------------------- readers
+
+    def blocker(self, key: WorkloadKey, now_us: int) -> Wait | None:
+        """Why a pending workload is not even tried; None when it competes."""
+        workload = self._workloads.get(key)
+        if workload is None or workload.reservation is not None or key in self._assumed:
+            return None
+        self._settle(now_us)
+        local = self._local_queues.get(workload.queue)
+        node = None if local is None else self.forest.queues.get(local.cluster_queue)
+        labels = self._namespaces.get(key.namespace)
+        unready, paused = self._blocked_by_pods(), self.config.paused
+        return blockers.find(workload, local, node, labels, unready=unready, paused=paused)
+
+    def bypassed(self, key: WorkloadKey) -> Wait | None:
+        """Set for a workload that is parked because an equal one did not fit: its result."""
+        return self._queues.bypassed(key)
+
+    def cluster_queue_status(self, name: ClusterQueueName) -> ClusterQueueStatus:
+        """Status of a ClusterQueue.
+
+        Raises:
+            KeyError: there is no such ClusterQueue.
+        """
+        self.forest.refresh()
+        node = self.forest.queues[name]
+        return status.of_cluster_queue(
+            node,
+            self._ledger.tally_of_queue(name),
+            line=self._queues.queues[name],
+            blocked=self._blocked(node),
+            fair=self.config.fair_sharing is not None,
+        )
+
+    def reserving(self, name: ClusterQueueName) -> int:
+        """How many workloads hold quota in a ClusterQueue, whether it exists or not."""
+        return self._ledger.tally_of_queue(name).reserving
+
+    def local_queue_status(self, key: LocalQueueKey) -> LocalQueueStatus:
+        """Status of a LocalQueue.
+
+        Raises:
+            KeyError: there is no such LocalQueue.
+        """
+        local = self._local_queues[key]
+        node = self.forest.queues.get(local.cluster_queue)
+        return status.of_local_queue(
+            local,
+            node,
+            self._ledger.tally(key),
+            pending=self._queues.pending_of(local.cluster_queue, key),
+            blocked=node is not None and bool(self._blocked(node)),
+        )
+
+    def _blocked(self, node: QueueNode) -> Blockers:
+        return self._supplies.blockers(node.spec)
+
+    def consumption(self, key: LocalQueueKey) -> Consumption | None:
+        """Return a LocalQueue's past usage for its status; None without admission fair sharing.
+
+        Every resource of its ClusterQueue is listed, also with 0.
+        """
+        known = self._fair_usage.consumption(key)
+        local = self._local_queues.get(key)
+        node = None if local is None else self.forest.queues.get(local.cluster_queue)
+        if known is None or node is None:
+            return known
+        return replace(
+            known, consumed={**{fr.resource: 0 for fr in node.quotas}, **known.consumed}
+        )
+
+    def restore_consumption(
+        self, key: LocalQueueKey, known: Consumption | None, now_us: int
+    ) -> None:
+        """Takes over past usage from a LocalQueue's status, which may tell of none."""
+        self._fair_usage.restore(key, known, now_us)
+
+    @property
+    def sampling_us(self) -> int:
+        """Microseconds between two samples of past usage; 0 without admission fair sharing."""
+        found = self.config.admission_fair_sharing
+        return 0 if found is None else found.sampling_us
+
+    def cohorts_of(self, name: str) -> tuple[CohortName, ...]:
+        """Names of all cohorts above a ClusterQueue, nearest first."""
+        self.forest.refresh()
+        node = self.forest.queues.get(ClusterQueueName(name))
+        return () if node is None else tuple(cohort.name for cohort in node.ancestors())
+
+    def fair_usage(self, key: LocalQueueKey) -> float:
+        """Past usage of a LocalQueue, weighted; infinite for one without weight."""
+        endless, value = self._rank(key)
+        return math.inf if endless else float(value)
+
+    def cohort_status(self, name: CohortName) -> status.CohortStatus | None:
+        """Status of a cohort, also of one without an object; None when there is none."""
+        self.forest.refresh()
+        node = self.forest.cohorts.get(name)
+        if node is None:
+            return None
+        tallies = [self._ledger.tally_of_queue(queue) for queue in status.queues_of(node)]
+        return status.of_cohort(node, tallies, fair=self.config.fair_sharing is not None)
+
+    def pending_order(self, name: ClusterQueueName) -> tuple[WorkloadKey, ...]:
+        """Waiting workloads of a ClusterQueue in the order in which they are tried."""
+        queue = self._queues.queues.get(name)
+        if queue is None:
+            return ()
+        return tuple(i.workload.key for i in (*queue.active(), *queue.parked()))
+
+    def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
+        """Return who waits in a ClusterQueue, or in that of a LocalQueue, at this moment.
+
+        Return None when there is no such queue, or when the LocalQueue is stopped: its Workloads
+        stand in no line. A LocalQueue without ClusterQueue has a line with nobody in it.
+        """
+        if isinstance(queue, LocalQueueKey):
+            local = self._local_queues.get(queue)
+            if local is None or local.stop_policy != StopPolicy.NONE:
+                return None
+            found = self._queues.queues.get(local.cluster_queue)
+            return PendingSnapshot(members=()) if found is None else found.line()
+        found = self._queues.queues.get(queue)
+        return None if found is None else found.line()
+
+    def active_order(self, name: ClusterQueueName, now_us: int) -> tuple[WorkloadKey, ...]:
+        """Those of ``pending_order`` that compete now."""
+        self._settle(now_us)
+        return tuple(item.workload.key for item in self._queues.queues[name].active())
+
+    def take_changed(self) -> Changed:
+        """Return what may have changed since the last call."""
+        self.forest.refresh()
+        return self._changes.take(shares=self.config.fair_sharing is not None)

@@ -1,0 +1,28 @@
+"""When parked workloads are tried again."""
+
+import pytest
+
+from admission.base.names import ClusterQueueName
+from admission.scheduling.hierarchy import Forest
+from admission.scheduling.inadmissible import InadmissibleRequeues
+
+SECOND_US = 1_000_000
+NOW_US = 1_000 * SECOND_US
+QUEUE = ClusterQueueName("gpus")
+
+
+@pytest.fixture
+def retries() -> InadmissibleRequeues:
+    made = InadmissibleRequeues(SECOND_US)
+    made.queue(QUEUE, NOW_US)
+    return made
+
+
+def test_events_are_gathered_for_a_while(retries: InadmissibleRequeues) -> None:
+    assert retries.take(Forest(), NOW_US + SECOND_US - 1) == set()
+    assert retries.take(Forest(), NOW_US + SECOND_US) == {QUEUE}
+    assert retries.next_us() is None
+
+
+def test_a_clock_that_is_set_back_delays_nothing(retries: InadmissibleRequeues) -> None:
+    assert retries.take(Forest(), NOW_US - 3600 * SECOND_US) == {QUEUE}

@@ -1,0 +1,207 @@
+"""Worked examples of quota arithmetic, amounts in cores."""
+
+import pytest
+
+from admission.base.amount import UNLIMITED
+from admission.scheduling import quota
+from tests.scheduling import worlds
+from tests.scheduling.worlds import STD_CPU, cohort, cq, held, want, world
+
+HIERARCHY = (
+    cohort("org", 5),
+    cohort("east", 0, 3, parent="org"),
+    cohort("west", parent="org"),
+    cq("e1", 4, cohort="east"),
+    cq("e2", 2, None, 1, cohort="east"),
+    cq("w1", 10, cohort="west"),
+    held("w", "w1", 14),
+)
+GUARANTEED = (
+    cohort("mid", 2, None, 3, parent="top"),
+    cq("k1", 6, None, 4, cohort="mid"),
+    cq("k2", 5, cohort="top"),
+    held("k", "k1", 7),
+)
+
+
+def over_maximum(request: int, capacity: int) -> str:
+    return (
+        "insufficient quota for cpu in flavor std, previously considered podsets requests (0) + "
+        f"current podset request ({request}) > maximum capacity ({capacity})"
+    )
+
+
+def cores(milli: int) -> float:
+    return milli if milli == UNLIMITED else milli / 1000
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        pytest.param(
+            (cq("amber", 6, cohort="q"), cq("beryl", 10, cohort="q"), held("b", "beryl", 3)),
+            {"amber": (13, 16), "beryl": (13, 16)},
+            id="borrowing takes what others do not use",
+        ),
+        pytest.param(
+            (cq("amber", 6, 4, cohort="q"), cq("beryl", 10, cohort="q")),
+            {"amber": (10, 10), "beryl": (16, 16)},
+            id="a borrowing limit caps what can ever be had",
+        ),
+        pytest.param(
+            (
+                cq("amber", 6, cohort="q"),
+                cq("beryl", 10, None, 4, cohort="q"),
+                held("b", "beryl", 8),
+            ),
+            {"amber": (8, 10), "beryl": (8, 16)},
+            id="a lending limit keeps the rest at home",
+        ),
+        pytest.param(
+            HIERARCHY,
+            {"e1": (6, 8), "e2": (7, 9), "w1": (6, 20)},
+            id="a cohort's borrowing limit caps its whole subtree",
+        ),
+        pytest.param(
+            GUARANTEED,
+            {"k1": (6, 13), "k2": (6, 8)},
+            id="usage bubbles only past what is never lent",
+        ),
+        pytest.param(
+            (
+                cq("amber", "1E", cohort="q"),
+                cq("beryl", 5, cohort="q"),
+                cq("coral", 5, 3, cohort="q"),
+            ),
+            {"amber": (UNLIMITED,) * 2, "beryl": (UNLIMITED,) * 2, "coral": (8, 8)},
+            id="unlimited quota is lent without end",
+        ),
+        pytest.param(
+            (cq("solo", 4), held("s", "solo", 6)),
+            {"solo": (0, 4)},
+            id="over-admission leaves nothing, not less",
+        ),
+    ],
+)
+def test_available_and_potential(objects, expected):
+    made = world(*objects)
+
+    got = {
+        name: (
+            cores(max(0, quota.available(made.node(name), STD_CPU))),
+            cores(quota.potential(made.node(name), STD_CPU)),
+        )
+        for name in expected
+    }
+
+    assert got == expected
+
+
+@pytest.mark.parametrize(
+    ("objects", "node", "subtree", "guaranteed", "usage"),
+    [
+        (HIERARCHY, "east", 5, 0, 0),
+        (HIERARCHY, "west", 10, 0, 14),
+        (HIERARCHY, "org", 20, 0, 14),
+        (GUARANTEED, "k1", 6, 2, 7),
+        (GUARANTEED, "mid", 6, 3, 5),
+        (GUARANTEED, "top", 8, 0, 2),
+    ],
+)
+def test_subtree_quota_guaranteed_part_and_usage(objects, node, subtree, guaranteed, usage):
+    found = world(*objects).node(node)
+
+    got = [found.subtree, found.guaranteed, found.usage]
+
+    assert [cores(one.get(STD_CPU, 0)) for one in got] == [subtree, guaranteed, usage]
+
+
+@pytest.mark.parametrize(
+    ("objects", "queue", "cpu", "ends"),
+    [
+        (
+            (cq("amber", 6, cohort="q"), cq("beryl", 10, cohort="q"), held("b", "beryl", 3)),
+            "amber",
+            14,
+            "insufficient unused quota for cpu in flavor std, 1 more needed",
+        ),
+        (
+            (cq("amber", 6, 4, cohort="q"), cq("beryl", 10, cohort="q")),
+            "amber",
+            11,
+            over_maximum(11, 10),
+        ),
+        (HIERARCHY, "e1", 7, "insufficient unused quota for cpu in flavor std, 1 more needed"),
+        (GUARANTEED, "k2", 8, "insufficient unused quota for cpu in flavor std, 2 more needed"),
+        (
+            (cq("amber", "1E", cohort="q"), cq("coral", 5, 3, cohort="q")),
+            "coral",
+            9,
+            over_maximum(9, 8),
+        ),
+    ],
+)
+def test_what_is_missing_is_said_to_the_unit(objects, queue, cpu, ends):
+    result = world(*objects, want("new", queue, cpu)).cycle()
+
+    message = worlds.waits(result)["new"].message
+
+    assert message == f"couldn't assign flavors to pod set main: {ends}"
+
+
+def test_a_borrowed_admission_says_from_how_high():
+    objects = (cq("amber", 6, cohort="q"), cq("beryl", 10, cohort="q"), held("b", "beryl", 3))
+
+    result = world(*objects, want("new", "amber", 12)).cycle()
+
+    assert [(one.workload.name, one.borrowing) for one in result.admitted] == [("new", 1)]
+
+
+def test_an_inactive_queue_still_lends():
+    stale = cq("stale", cohort="q", groups=[
+        worlds.group({"std": {"cpu": (5,)}, "missing": {"cpu": (0,)}})
+    ])  # fmt: skip
+
+    made = world(cq("amber", 2, cohort="q"), stale, want("new", "amber", 6))
+
+    assert worlds.admitted(made.cycle()) == ["new"]
+    assert made.state.cluster_queue_status(stale.name).reason == "FlavorNotFound"
+
+
+def test_a_million_cores_come_from_an_unlimited_lender():
+    made = world(
+        cq("amber", "1E", cohort="q"), cq("beryl", 5, cohort="q"), want("new", "beryl", 1000000)
+    )
+
+    assert worlds.admitted(made.cycle()) == ["new"]
+
+
+def test_a_cohort_cycle_stops_its_queues_until_it_is_broken():
+    made = world(cohort("a", parent="b"), cohort("b", parent="a"), cq("x", 4, cohort="a"),
+                 want("new", "x", 1))  # fmt: skip
+    assert not made.cycle().admitted
+
+    made.state.set_cohort(cohort("b"), worlds.NOW_US)
+
+    assert worlds.admitted(made.cycle()) == ["new"]
+
+
+def test_an_implicit_cohort_goes_with_its_last_child():
+    made = world(cq("x", 4, cohort="a"))
+    assert list(made.state.forest.cohorts) == ["a"]
+
+    made.state.set_cluster_queue(cq("x", 4))
+
+    assert list(made.state.forest.cohorts) == []
+
+
+def test_moving_a_queue_with_usage_keeps_both_trees_right():
+    made = world(cq("x", 4, cohort="a"), cq("y", 4, cohort="a"), cq("z", 4, cohort="b"),
+                 held("h", "x", 6))  # fmt: skip
+    assert made.node("a").usage == {STD_CPU: 6000}
+
+    made.state.set_cluster_queue(cq("x", 4, cohort="b"))
+
+    assert made.node("a").usage == {}
+    assert made.node("b").usage == {STD_CPU: 6000}
+    assert made.node("b").subtree == {STD_CPU: 8000}

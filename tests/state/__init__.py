@@ -1,1 +1,0 @@
-"""Tests of queues, retries and statuses in memory."""
