@@ -10,12 +10,12 @@ import rich.table
 import rich.text
 
 from admission.app import signals
-from admission.app.demo import stage
-from admission.app.demo.sight import Sight, State
-from admission.app.demo.stage import Moment
-from admission.app.sandbox import Sandbox
 from admission.base.clock import SystemClock
 from admission.cli import output
+from admission.sandbox.demo import stage
+from admission.sandbox.demo.sight import Sight, State
+from admission.sandbox.demo.stage import Moment
+from admission.sandbox.system import Sandbox
 
 _STYLES: Final = {
     State.WAITING: "yellow",

@@ -10,7 +10,7 @@ from admission.api import crds
 from admission.app import backups
 from admission.app.backups import BackupError
 from admission.kube import resources
-from admission.kube.store import Store
+from admission.sandbox.store import Store
 from tests.clocks import FakeClock
 from tests.controllers import world
 

@@ -16,7 +16,7 @@ from admission.app import cabundles, certificates, manifests
 from admission.app.certificates import RenewalError, Rotation, ServedCertificate
 from admission.kube import errors, resources
 from admission.kube.events import EventRecorder
-from admission.kube.store import Store
+from admission.sandbox.store import Store
 from admission.settings import CertificateSettings, Settings
 from admission.webhook.configuration import MUTATING_NAME
 from certs import authority, files, rotation

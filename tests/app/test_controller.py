@@ -12,7 +12,7 @@ from admission.app.leading import Alone
 from admission.base.clock import SystemClock
 from admission.kube import errors, resources
 from admission.kube.resources import Resource
-from admission.kube.store import Store
+from admission.sandbox.store import Store
 from admission.settings import ControllerSettings, Settings
 from tests.controllers import world
 from tests.controlplane import waiting

@@ -9,7 +9,7 @@ from admission.app.leading import Elected
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.kube import resources
-from admission.kube.store import Store
+from admission.sandbox.store import Store
 from admission.settings import ControllerSettings, LeaderElectionSettings, Settings
 from tests.controlplane import waiting
 

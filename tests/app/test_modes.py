@@ -7,7 +7,7 @@ import pytest
 from admission.app import guard, modes
 from admission.base import names
 from admission.kube import resources
-from admission.kube.store import Store
+from admission.sandbox.store import Store
 from admission.settings import GpuSettings, ModeSettings, NamespaceMode, Settings
 from admission.webhook import configuration
 

@@ -11,7 +11,7 @@ from admission.app.optional import OptionalWatch
 from admission.base.clock import SystemClock
 from admission.kube import errors, resources
 from admission.kube.reflector import Reflector
-from admission.kube.store import Store
+from admission.sandbox.store import Store
 
 DEVICES: dict[str, Any] = {
     "metadata": {"name": "devices.scheduling.koordinator.sh"},

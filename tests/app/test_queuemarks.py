@@ -11,7 +11,7 @@ from admission.controllers.core import Lead, Observed
 from admission.kube import errors, resources
 from admission.kube.reflector import Change, Deleted, Replaced, Upserted
 from admission.kube.resources import Resource
-from admission.kube.store import Store
+from admission.sandbox.store import Store
 from tests.controllers import world
 
 

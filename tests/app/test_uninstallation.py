@@ -6,7 +6,7 @@ from admission.api import crds
 from admission.app import installation
 from admission.base import names, patches
 from admission.kube import resources
-from admission.kube.store import Store
+from admission.sandbox.store import Store
 from admission.settings import Settings
 from tests.clocks import FakeClock
 

@@ -19,7 +19,7 @@ from admission.controllers.quarantine import Unreadable
 from admission.kube import errors, resources
 from admission.kube.reflector import Reflector, Replaced
 from admission.kube.resources import Resource
-from admission.kube.store import Store
+from admission.sandbox.store import Store
 from admission.settings import Settings
 from tests.clocks import FakeClock
 from tests.controlplane import waiting

@@ -13,8 +13,8 @@ from admission.api import crds
 from admission.base import conditions, names
 from admission.cli.kubectl import main
 from admission.kube import resources
-from admission.kube.rest import StoreServer
-from admission.kube.store import Store
+from admission.sandbox.rest import StoreServer
+from admission.sandbox.store import Store
 
 KUBECONFIG = """
 apiVersion: v1

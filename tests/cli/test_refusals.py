@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from admission.cli import kubectl, main
 from admission.kube import resources
-from admission.kube.rest import StoreServer
-from admission.kube.store import Store
+from admission.sandbox.rest import StoreServer
+from admission.sandbox.store import Store
 
 SERVE = {
     "webhook": ["webhook", "--bind", "{}", "--cert-dir", "{folder}/certs"],

@@ -14,8 +14,8 @@ from admission.api import crds
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api
 from admission.kube.client import Client
-from admission.kube.rest import StoreServer
-from admission.kube.store import Store
+from admission.sandbox.rest import StoreServer
+from admission.sandbox.store import Store
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 

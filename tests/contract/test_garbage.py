@@ -8,7 +8,7 @@ from admission.api import crds
 from admission.kube import errors, resources
 from admission.kube.api import Api
 from admission.kube.resources import Resource
-from admission.kube.store import Store
+from admission.sandbox.store import Store
 from tests.contract import conftest, objects
 from tests.controlplane import waiting
 

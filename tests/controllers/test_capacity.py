@@ -14,7 +14,7 @@ from admission.controllers.devices.fleet import Listed
 from admission.controllers.queues.accounting import Accounting
 from admission.kube import errors, resources
 from admission.kube.reflector import Upserted
-from admission.kube.store import Store
+from admission.sandbox.store import Store
 from admission.scheduling.state import State
 from admission.settings import ControllerSettings
 from tests.clocks import FakeClock

@@ -13,7 +13,7 @@ from admission.controllers import core
 from admission.controllers.writing.writer import Sender
 from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
-from admission.kube.store import Store
+from admission.sandbox.store import Store
 from admission.scheduling import model
 from admission.settings import ControllerSettings
 from tests.clocks import FakeClock

@@ -20,7 +20,7 @@ from admission.kube import resources
 from admission.kube.api import Document
 from admission.kube.reflector import Replaced
 from admission.kube.resources import Resource
-from admission.kube.store import Store
+from admission.sandbox.store import Store
 from admission.scheduling import model
 from admission.scheduling.state import State
 from admission.scheduling.transformation import NO_RULES, Rules

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from admission.api import crds
-from admission.app import sandbox
 from admission.kube import resources
-from admission.kube.rest import StoreServer
-from admission.kube.store import Store
+from admission.sandbox import system
+from admission.sandbox.rest import StoreServer
+from admission.sandbox.store import Store
 from tests.controlplane import build
 
 pytestmark = pytest.mark.controlplane
@@ -43,7 +43,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     server = StoreServer(store, resources.BUILT_IN + resources.CUSTOM)
     folder = tmp_path_factory.mktemp("embedded")
     file = folder / "kubeconfig"
-    file.write_text(sandbox._kubeconfig(server.url))
+    file.write_text(system._kubeconfig(server.url))
     (folder / "objects.yaml").write_text(yaml.safe_dump_all(DOCUMENTS))
     yield file
     server.stop()

@@ -9,7 +9,7 @@ from typing_extensions import override
 from admission.base.events import Event
 from admission.kube import errors, resources
 from admission.kube.events import EventRecorder
-from admission.kube.store import Store
+from admission.sandbox.store import Store
 from tests.clocks import FakeClock
 
 POD = {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "a", "uid": "u"}

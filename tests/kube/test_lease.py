@@ -11,7 +11,7 @@ from admission.base import patches
 from admission.base.errors import InvalidValueError
 from admission.kube import errors, resources
 from admission.kube.lease import Election, Timing
-from admission.kube.store import Store
+from admission.sandbox.store import Store
 from tests.clocks import FakeClock
 
 NAMESPACE = "kube-system"

@@ -18,7 +18,7 @@ from admission.kube import errors, resources
 from admission.kube.api import Api, Undecodable
 from admission.kube.connectivity import Connectivity
 from admission.kube.reflector import Deleted, Reflector, Replaced, Upserted
-from admission.kube.store import Store
+from admission.sandbox.store import Store
 from tests.clocks import FakeClock
 from tests.controlplane.waiting import until
 from tests.kube import faulty

@@ -12,7 +12,7 @@ from tests.repo import tree
 BASE = tree.ROOT / "admission" / "base"
 HOMES = (BASE / "conditions.py", BASE / "events.py")
 OTHERS = {
-    "admission/kube/embedded": "writes what a real API server writes",
+    "admission/sandbox/embedded": "writes what a real API server writes",
     "admission/api": "schemas list the values that clients may send",
 }
 """Packages whose literals are not ours."""

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from admission.base import patches
 from admission.kube import errors, resources
 from admission.kube.api import EventType
-from admission.kube.embedded import patching, pods, selection
-from admission.kube.store import Store
+from admission.sandbox.embedded import patching, pods, selection
+from admission.sandbox.store import Store
 from tests.clocks import FakeClock
 from tests.contract import objects
 

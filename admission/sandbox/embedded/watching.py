@@ -9,10 +9,10 @@ from typing_extensions import override
 from admission.base.clock import Clock
 from admission.kube import decoding
 from admission.kube.api import EventType, T, WatchEvent, WatchStream
-from admission.kube.embedded import refusals
-from admission.kube.embedded.journal import Journal, Stored
-from admission.kube.embedded.selection import Wanted
 from admission.kube.resources import Resource
+from admission.sandbox.embedded import refusals
+from admission.sandbox.embedded.journal import Journal, Stored
+from admission.sandbox.embedded.selection import Wanted
 
 
 class Stream(WatchStream[T], Generic[T]):

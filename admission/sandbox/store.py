@@ -19,7 +19,8 @@ from admission.base.clock import Clock, SystemClock
 from admission.base.patches import Patch
 from admission.kube import decoding, resources
 from admission.kube.api import DOCUMENT, Api, Document, Page, T, WatchStream
-from admission.kube.embedded import (
+from admission.kube.resources import Resource
+from admission.sandbox.embedded import (
     kinds,
     metadata,
     patching,
@@ -28,13 +29,12 @@ from admission.kube.embedded import (
     selection,
     watching,
 )
-from admission.kube.embedded.garbage import ORPHAN
-from admission.kube.embedded.journal import Journal, Key, Stored
-from admission.kube.embedded.kinds import Kind
-from admission.kube.embedded.paging import Pages
-from admission.kube.embedded.reviews import Reviewer
-from admission.kube.embedded.writes import Writes
-from admission.kube.resources import Resource
+from admission.sandbox.embedded.garbage import ORPHAN
+from admission.sandbox.embedded.journal import Journal, Key, Stored
+from admission.sandbox.embedded.kinds import Kind
+from admission.sandbox.embedded.paging import Pages
+from admission.sandbox.embedded.reviews import Reviewer
+from admission.sandbox.embedded.writes import Writes
 
 ADMIN: Final = "system:admin"
 _FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")

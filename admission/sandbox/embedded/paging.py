@@ -6,8 +6,8 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
-from admission.kube.embedded import refusals
-from admission.kube.embedded.journal import Stored
+from admission.sandbox.embedded import refusals
+from admission.sandbox.embedded.journal import Stored
 
 _KEPT: Final = 100
 _TOO_OLD: Final = (

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from admission.kube import resources
 from admission.kube.api import Document
-from admission.kube.embedded import refusals
-from admission.kube.embedded.journal import Journal, Key
+from admission.sandbox.embedded import refusals
+from admission.sandbox.embedded.journal import Journal, Key
 
 _PREEMPTION: Final = "PreemptLowerPriority"
 _SYSTEM_CLASSES: Final = {

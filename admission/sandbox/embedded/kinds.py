@@ -8,9 +8,9 @@ from admission.api import structural
 from admission.base.namespaces import NAME_LABEL
 from admission.kube import resources
 from admission.kube.api import Document
-from admission.kube.embedded import pods
-from admission.kube.embedded.refusals import FieldError
 from admission.kube.resources import Resource
+from admission.sandbox.embedded import pods
+from admission.sandbox.embedded.refusals import FieldError
 
 
 def _no_defaults(_document: Document) -> None:

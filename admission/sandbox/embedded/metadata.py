@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from admission.kube.api import Document
-from admission.kube.embedded import refusals
-from admission.kube.embedded.refusals import FieldError
 from admission.kube.resources import Resource
+from admission.sandbox.embedded import refusals
+from admission.sandbox.embedded.refusals import FieldError
 
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so no words
 _SUFFIX_LENGTH: Final = 5

@@ -19,8 +19,8 @@ from admission.base import patches
 from admission.base.patches import Patch, PatchType
 from admission.kube import errors
 from admission.kube.api import Api, EventType, WatchEvent
-from admission.kube.embedded import discovery as embedded_discovery
 from admission.kube.resources import Resource
+from admission.sandbox.embedded import discovery as embedded_discovery
 
 _PATH: Final = re.compile(
     r"(?:/api/(?P<core>v1)|/apis/(?P<group>[^/]+)/(?P<version>[^/]+))"

@@ -9,7 +9,7 @@ import msgspec
 from admission.base.patches import Patch, PatchType
 from admission.kube import errors
 from admission.kube.api import Document
-from admission.kube.embedded import refusals
+from admission.sandbox.embedded import refusals
 
 
 def check(patch: Patch) -> None:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from admission.app import embeddedguard
 from admission.base import names
 from admission.base.selectors import Requirement
 from admission.gpu import bypass
 from admission.kube import errors, resources
 from admission.kube.api import Document
-from admission.kube.store import Store
+from admission.sandbox import guard
+from admission.sandbox.store import Store
 from admission.settings import GpuSettings, ModeSettings, NamespaceMode, Settings
 
 
@@ -21,7 +21,7 @@ def make_store(
     for name, choice in spaces:
         labels = {names.BYPASS_LABEL: choice} if choice else {}
         store.create(resources.NAMESPACES, {"metadata": {"name": name, "labels": labels}})
-    store.reviewers.append(embeddedguard.reviewer(store, settings or Settings()))
+    store.reviewers.append(guard.reviewer(store, settings or Settings()))
     return store, warnings
 
 

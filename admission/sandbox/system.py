@@ -22,13 +22,13 @@ from urllib.request import urlopen
 import yaml
 
 from admission.api import crds
-from admission.app import embeddedguard
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.kube import resources
-from admission.kube.embedded.reviews import Operation, Reviewer
-from admission.kube.rest import StoreServer
-from admission.kube.store import Store
+from admission.sandbox import guard
+from admission.sandbox.embedded.reviews import Operation, Reviewer
+from admission.sandbox.rest import StoreServer
+from admission.sandbox.store import Store
 from admission.settings import Settings
 from certs import files
 
@@ -156,7 +156,7 @@ class Sandbox:
                 mutating=False,
                 call=lambda review: caller.call("/validate--v1-pod", review),
             ),
-            embeddedguard.reviewer(self.store, Settings()),
+            guard.reviewer(self.store, Settings()),
         ]
 
 

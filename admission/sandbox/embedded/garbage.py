@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from admission.kube import resources
-from admission.kube.embedded.journal import Journal, Key, Stored
 from admission.kube.resources import Resource
+from admission.sandbox.embedded.journal import Journal, Key, Stored
 
 Delete = Callable[[Resource, Key], None]
 

@@ -12,10 +12,18 @@ from admission.base import clock
 from admission.base.clock import Clock
 from admission.kube import resources
 from admission.kube.api import Document
-from admission.kube.embedded import garbage, journal, metadata, pods, priority, refusals, reviews
-from admission.kube.embedded.journal import Journal, Key, Stored
-from admission.kube.embedded.kinds import Kind
-from admission.kube.embedded.reviews import Operation, Reviewer, Write
+from admission.sandbox.embedded import (
+    garbage,
+    journal,
+    metadata,
+    pods,
+    priority,
+    refusals,
+    reviews,
+)
+from admission.sandbox.embedded.journal import Journal, Key, Stored
+from admission.sandbox.embedded.kinds import Kind
+from admission.sandbox.embedded.reviews import Operation, Reviewer, Write
 
 Change = Callable[[Document], Document]
 

@@ -15,7 +15,7 @@ from admission.gpu.bypass import Bypass, Severity
 from admission.kube import errors
 from admission.kube import resources as kinds
 from admission.kube.api import Api
-from admission.kube.embedded.reviews import Operation, Reviewer
+from admission.sandbox.embedded.reviews import Operation, Reviewer
 from admission.settings import ModeSettings, Settings
 
 

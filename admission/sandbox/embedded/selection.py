@@ -10,8 +10,8 @@ from typing import Final
 
 from admission.base import selectors
 from admission.base.selectors import Requirement
-from admission.kube.embedded import refusals
-from admission.kube.embedded.journal import Stored
+from admission.sandbox.embedded import refusals
+from admission.sandbox.embedded.journal import Stored
 
 Wanted = Callable[[Stored], bool]
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 from admission.base import quantity
 from admission.base.errors import InvalidValueError
 from admission.kube.api import Document
-from admission.kube.embedded import refusals
-from admission.kube.embedded.refusals import FieldError
+from admission.sandbox.embedded import refusals
+from admission.sandbox.embedded.refusals import FieldError
 
 SELECTABLE_FIELDS: Final = (
     "spec.nodeName",

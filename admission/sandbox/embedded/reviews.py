@@ -15,8 +15,8 @@ from admission.base import patches
 from admission.base.patches import Patch
 from admission.kube import errors
 from admission.kube.api import Document
-from admission.kube.embedded import patching
 from admission.kube.resources import Resource
+from admission.sandbox.embedded import patching
 
 _REVIEW: Final = "admission.k8s.io/v1"
 

@@ -9,8 +9,8 @@ import pytest
 
 from admission.base import patches
 from admission.kube import errors, resources
-from admission.kube.embedded.reviews import Operation, Reviewer
-from admission.kube.store import ADMIN, Store
+from admission.sandbox.embedded.reviews import Operation, Reviewer
+from admission.sandbox.store import ADMIN, Store
 from tests.contract import objects
 
 Document = dict[str, Any]

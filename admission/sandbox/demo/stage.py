@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from admission.app.demo import scenario, sight
-from admission.app.demo.kubelet import Kubelet
-from admission.app.demo.scenario import DemoEvent, DemoPod
-from admission.app.demo.sight import Sight, State
-from admission.app.sandbox import Sandbox
 from admission.base import names, patches
 from admission.base.clock import Clock
 from admission.kube import errors, resources
 from admission.kube.api import Document
-from admission.kube.store import Store
+from admission.sandbox.demo import scenario, sight
+from admission.sandbox.demo.kubelet import Kubelet
+from admission.sandbox.demo.scenario import DemoEvent, DemoPod
+from admission.sandbox.demo.sight import Sight, State
+from admission.sandbox.store import Store
+from admission.sandbox.system import Sandbox
 
 _TICK_SECONDS: Final = 0.1
 _LIMIT_SECONDS: Final = 25.0
