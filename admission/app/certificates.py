@@ -21,11 +21,11 @@ from admission.base import events, metrics, patches
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.base.rounds import Rounds
+from admission.config.settings import CertificateSettings, Settings
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.kube.events import EventRecorder
 from admission.obs import logs
-from admission.settings import CertificateSettings, Settings
 from admission.webhook.configuration import MUTATING_NAME
 from certs import files, rotation
 from certs.rotation import Holding, Lifetimes

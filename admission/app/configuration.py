@@ -5,16 +5,16 @@ from typing import Any, Final
 
 import yaml
 
-from admission.api.config import reading
-from admission.api.config.reading import ConfigurationError
+from admission.config import configuration, reading
+from admission.config import documents as printed
+from admission.config.configuration import Effective
+from admission.config.reading import ConfigurationError
+from admission.config.settings import Settings
 from admission.obs import logs
-from admission.settings import Settings
-from admission.translate import configuration, configuration_documents
-from admission.translate.configuration import Effective
 
 __all__ = ["ConfigurationError", "Effective", "documents", "load", "load_logged", "to_yaml"]
 
-documents: Final = configuration_documents.documents
+documents: Final = printed.documents
 """Kueue's document and ours that give the settings."""
 
 

@@ -19,6 +19,8 @@ from admission.app.queuemarks import QueueMarks
 from admission.app.watches import Watches
 from admission.base import metrics
 from admission.base.clock import Clock
+from admission.config import gpu_settings, scheduling_settings
+from admission.config.settings import LOOPBACK, Settings
 from admission.controllers import core
 from admission.controllers.audit import Auditor
 from admission.controllers.core import Core, Message
@@ -31,8 +33,6 @@ from admission.kube.api import Api
 from admission.kube.events import EventRecorder
 from admission.obs import logs
 from admission.scheduling.state import State
-from admission.settings import LOOPBACK, Settings
-from admission.translate import gpu_settings, scheduling_settings
 from certs.files import CertificateFiles
 
 _BATCH: Final = 512

@@ -35,9 +35,9 @@ from admission.base.namespaces import (
     WARN,
     ManagedNamespaces,
 )
+from admission.config.settings import ModeSettings, NamespaceMode, Settings
 from admission.gpu import bypass, resources
 from admission.owners import integrations
-from admission.settings import ModeSettings, NamespaceMode, Settings
 from admission.webhook import configuration
 from admission.webhook.configuration import MOST, quote
 

@@ -24,12 +24,12 @@ from admission.base import clock as clocks
 from admission.base import names, patches
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
+from admission.config.settings import DEFAULT_VISIBILITY_ADDRESS, Settings
 from admission.controllers.queues import finalizers
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api, Document, every_served
 from admission.kube.apply import Applied, Effect
 from admission.kube.resources import Resource
-from admission.settings import DEFAULT_VISIBILITY_ADDRESS, Settings
 from certs import files
 
 _KUEUE_CONFIGURATIONS: Final = (

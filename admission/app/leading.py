@@ -10,12 +10,12 @@ from typing import Protocol
 from admission.api import views
 from admission.base import names
 from admission.base.clock import Clock
+from admission.config.settings import Settings
 from admission.kube import resources
 from admission.kube.api import Api
 from admission.kube.lease import Election, Timing
 from admission.kube.reflector import Reflector
 from admission.obs import logs
-from admission.settings import Settings
 
 
 class Leadership(Protocol):

@@ -25,7 +25,7 @@ from admission.app import (
 )
 from admission.base import names
 from admission.base.namespaces import NAME_LABEL
-from admission.settings import (
+from admission.config.settings import (
     DEFAULT_VISIBILITY_ADDRESS,
     LOOPBACK,
     ControllerSettings,

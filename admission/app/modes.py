@@ -11,9 +11,9 @@ from typing import Final
 from admission.base import names
 from admission.base.errors import AdmissionError
 from admission.base.namespaces import AUDIT, DENY, DENY_STRICT, WARN
+from admission.config.settings import ModeSettings, NamespaceMode, Settings
 from admission.kube import errors, resources
 from admission.kube.api import Api
-from admission.settings import ModeSettings, NamespaceMode, Settings
 from admission.webhook import configuration
 
 EVERYWHERE: Final = "deny-everywhere"

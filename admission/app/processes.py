@@ -9,9 +9,9 @@ from admission.app.controller import Address, Controller
 from admission.app.leading import Alone, Elected
 from admission.app.visibility import VisibilityServer
 from admission.base.clock import SystemClock
+from admission.config.settings import Settings
 from admission.controllers import watched
 from admission.obs import logs
-from admission.settings import Settings
 from certs.files import CertificateFiles
 
 _CHECK_SECONDS: Final = 1.0

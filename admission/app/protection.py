@@ -16,9 +16,9 @@ from typing import Final
 from admission.app import admission_policies
 from admission.app.admission_policies import Document, listed
 from admission.base import names
+from admission.config.settings import Settings
 from admission.kube import resources
 from admission.owners import integrations
-from admission.settings import Settings
 from admission.webhook.configuration import MOST, quote
 
 PODS_POLICY: Final = "gpu-admission-protect-pods"

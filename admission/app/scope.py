@@ -18,9 +18,9 @@ from typing import Any, Final
 from admission.app import admission_policies, rbac
 from admission.app.admission_policies import listed
 from admission.base import conditions, names
+from admission.config.settings import Settings
 from admission.controllers.queues import finalizers
 from admission.kube import resources
-from admission.settings import Settings
 from admission.webhook.configuration import KEY_PREFIXES, MOST, quote
 
 _NAME: Final = rbac.CONTROLLER_ACCOUNT

@@ -17,10 +17,10 @@ from admission.app import admission_policies
 from admission.app.admission_policies import Document
 from admission.base import names
 from admission.base.namespaces import ManagedNamespaces
+from admission.config.settings import Settings
 from admission.gpu import foreign, resources
 from admission.gpu.foreign import Foreign
 from admission.owners import integrations
-from admission.settings import Settings
 from admission.webhook import configuration
 from admission.webhook.configuration import MOST, quote
 

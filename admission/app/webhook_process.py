@@ -11,12 +11,12 @@ from admission.app.metrics_access import MetricsAccess
 from admission.app.pages import PageServer, Wsgi
 from admission.app.watches import WATCH_SECONDS
 from admission.base.clock import Clock, SystemClock
+from admission.config.settings import Settings
 from admission.kube.api import Api
 from admission.kube.connectivity import Connectivity
 from admission.kube.reflector import Deleted, Reflector, Replaced, Upserted
 from admission.kube.resources import Resource
 from admission.obs import logs
-from admission.settings import Settings
 from admission.webhook import convert, server
 from admission.webhook import knowledge as webhook_knowledge
 from admission.webhook.asgi import Limits

@@ -10,10 +10,10 @@ from typing import Any
 from admission.app import certificates, manifests
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
+from admission.config.settings import Settings
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api
 from admission.kube.apply import Applied, Effect
-from admission.settings import Settings
 from certs import rotation
 
 

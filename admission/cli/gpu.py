@@ -13,10 +13,10 @@ from admission.app import configuration, gpuconfigs
 from admission.app.gpuconfigs import Checked
 from admission.base import names
 from admission.cli import options, output
+from admission.config import gpu_settings
 from admission.gpu import names as profile_names
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.products import Cost, Product, Profile
-from admission.translate import gpu_settings
 
 _config_option = click.option(
     "--config",

@@ -18,9 +18,9 @@ from admission.base import names
 from admission.base.clock import SystemClock
 from admission.base.namespaces import BYPASS_CHOICES
 from admission.cli import options, output
+from admission.config.settings import ModeSettings, Settings
 from admission.kube.api import Api
 from admission.kube.apply import Applied, Effect
-from admission.settings import ModeSettings, Settings
 
 _ADVICE: Final = (
     "the command may be repeated: what was done is not done again. It needs a user who may "

@@ -17,8 +17,8 @@ from admission.app import (
 from admission.app.controller import Address
 from admission.cli import options, output
 from admission.cli.addresses import ADDRESS
+from admission.config.settings import ListenAddress, Settings
 from admission.obs import logs
-from admission.settings import ListenAddress, Settings
 
 _UNREACHABLE: Final = "check --kubeconfig, and that the API server answers: kubectl version"
 

@@ -8,13 +8,13 @@ from typing import Final
 import click
 from typing_extensions import override
 
-from admission.api.config import durations
 from admission.app import configuration, connection
 from admission.app import stops as held_stops
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.base.errors import InvalidValueError
 from admission.cli import options, output
+from admission.config import durations
 from admission.kube.client import Client
 
 _TIMEOUT_SECONDS: Final = 30.0

@@ -18,6 +18,7 @@ from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.base.namespaces import MANAGED, ManagedNamespaces
+from admission.config.settings import ControllerSettings
 from admission.controllers import watched
 from admission.controllers.devices.capacity import Capacities
 from admission.controllers.devices.claims import Claims
@@ -67,7 +68,6 @@ from admission.owners.framework import Kind
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.state import State
 from admission.scheduling.transformation import NO_RULES, Rules
-from admission.settings import ControllerSettings
 
 _GATHERING_SECONDS: Final = 0.01
 """From one turn to the next while nothing can be decided: a turn costs much the same for one

@@ -10,13 +10,13 @@ from typing import Any
 from admission.app import guard
 from admission.base import names
 from admission.base.namespaces import AUDIT, BYPASS_CHOICES, DENY, DENY_STRICT
+from admission.config.settings import ModeSettings, Settings
 from admission.gpu import bypass, resources
 from admission.gpu.bypass import Bypass, Severity
 from admission.kube import errors
 from admission.kube import resources as kinds
 from admission.kube.api import Api
 from admission.sandbox.embedded.reviews import Operation, Reviewer
-from admission.settings import ModeSettings, Settings
 
 
 def reviewer(api: Api, settings: Settings) -> Reviewer:

@@ -24,12 +24,12 @@ import yaml
 from admission.api import crds
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
+from admission.config.settings import Settings
 from admission.kube import resources
 from admission.sandbox import guard
 from admission.sandbox.embedded.reviews import Operation, Reviewer
 from admission.sandbox.rest import StoreServer
 from admission.sandbox.store import Store
-from admission.settings import Settings
 from certs import files
 
 _HOST: Final = "127.0.0.1"

@@ -7,11 +7,11 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
 
 from admission.base.clock import Clock, SystemClock
+from admission.config import gpu_settings
+from admission.config.settings import Settings
 from admission.gpu import resources
 from admission.owners import integrations
 from admission.policy.knowledge import Rules
-from admission.settings import Settings
-from admission.translate import gpu_settings
 from admission.webhook import asgi, convert, decoding, kinds, metrics, owners, pods
 from admission.webhook.convert import Converter
 from admission.webhook.decoding import Questions

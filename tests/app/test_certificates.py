@@ -14,10 +14,10 @@ from typing_extensions import override
 
 from admission.app import cabundles, certificates, manifests
 from admission.app.certificates import RenewalError, Rotation, ServedCertificate
+from admission.config.settings import CertificateSettings, Settings
 from admission.kube import errors, resources
 from admission.kube.events import EventRecorder
 from admission.sandbox.store import Store
-from admission.settings import CertificateSettings, Settings
 from admission.webhook.configuration import MUTATING_NAME
 from certs import authority, files, rotation
 from tests.clocks import FakeClock

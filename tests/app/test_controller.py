@@ -10,10 +10,10 @@ from admission.api import crds
 from admission.app.controller import Controller
 from admission.app.leading import Alone
 from admission.base.clock import SystemClock
+from admission.config.settings import ControllerSettings, Settings
 from admission.kube import errors, resources
 from admission.kube.resources import Resource
 from admission.sandbox.store import Store
-from admission.settings import ControllerSettings, Settings
 from tests.controllers import world
 from tests.controlplane import waiting
 

@@ -12,7 +12,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from admission.app import manifests
-from admission.settings import Settings
+from admission.config.settings import Settings
 
 _MACRO = re.compile(r"(dyn\([\w.]+\)|[\w.]+|[)\]])\.(?:exists|exists_one|all|filter|map)\(")
 _NOT_WRITTEN_BY_USERS = (

@@ -8,9 +8,9 @@ from typing_extensions import override
 from admission.app.leading import Elected
 from admission.base import names
 from admission.base.clock import SystemClock
+from admission.config.settings import ControllerSettings, LeaderElectionSettings, Settings
 from admission.kube import resources
 from admission.sandbox.store import Store
-from admission.settings import ControllerSettings, LeaderElectionSettings, Settings
 from tests.controlplane import waiting
 
 SETTINGS = Settings(controller=ControllerSettings(request_timeout_seconds=7))

@@ -6,9 +6,9 @@ import pytest
 
 from admission.app import guard, modes
 from admission.base import names
+from admission.config.settings import GpuSettings, ModeSettings, NamespaceMode, Settings
 from admission.kube import resources
 from admission.sandbox.store import Store
-from admission.settings import GpuSettings, ModeSettings, NamespaceMode, Settings
 from admission.webhook import configuration
 
 PLAIN = Settings()

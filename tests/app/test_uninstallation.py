@@ -5,9 +5,9 @@ import pytest
 from admission.api import crds
 from admission.app import installation
 from admission.base import names, patches
+from admission.config.settings import Settings
 from admission.kube import resources
 from admission.sandbox.store import Store
-from admission.settings import Settings
 from tests.clocks import FakeClock
 
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"

@@ -14,13 +14,13 @@ from admission.app.controller import Controller
 from admission.app.leading import Alone
 from admission.app.optional import OptionalWatch
 from admission.app.watches import SILENT_SECONDS, Watches
+from admission.config.settings import Settings
 from admission.controllers.core import Lead, Message, Observed
 from admission.controllers.quarantine import Unreadable
 from admission.kube import errors, resources
 from admission.kube.reflector import Reflector, Replaced
 from admission.kube.resources import Resource
 from admission.sandbox.store import Store
-from admission.settings import Settings
 from tests.clocks import FakeClock
 from tests.controlplane import waiting
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from admission.api import views
 from admission.base import names
+from admission.config.settings import ControllerSettings
 from admission.controllers import core, watched
 from admission.controllers.core import Core
 from admission.controllers.queues.accounting import Accounting
@@ -23,7 +24,6 @@ from admission.kube.resources import Resource
 from admission.owners import batch_job
 from admission.owners import pod as pod_owner
 from admission.scheduling.state import State
-from admission.settings import ControllerSettings
 from tests.clocks import FakeClock
 from tests.controllers import world
 

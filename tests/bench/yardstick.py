@@ -16,10 +16,10 @@ import msgspec
 
 from admission.base import names, patches
 from admission.base.clock import SystemClock, to_wire
+from admission.config.settings import ControllerSettings
 from admission.kube import resources
 from admission.kube.client import Client
 from admission.kube.reflector import Deleted, Reflector, Replaced, Upserted
-from admission.settings import ControllerSettings
 
 _TRUE: Final = (("QuotaReserved", "QuotaReserved"), ("Admitted", "Admitted"))
 

@@ -8,8 +8,8 @@ import sys
 from admission.app import processes
 from admission.app.connection import Target
 from admission.app.controller import Address
+from admission.config.settings import Settings
 from admission.obs import logs
-from admission.settings import Settings
 
 
 def main(kubeconfig: str, port: str, settings: str, election: str) -> None:

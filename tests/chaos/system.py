@@ -12,7 +12,7 @@ import yaml
 
 from admission.app import rbac
 from admission.base import names
-from admission.settings import ControllerSettings, Settings
+from admission.config.settings import ControllerSettings, Settings
 from tests.chaos.proxy import Proxy
 from tests.controlplane import waiting
 from tests.controlplane.processes import free_port

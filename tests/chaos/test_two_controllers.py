@@ -8,7 +8,7 @@ import pytest
 
 from admission.base import names
 from admission.base.clock import SystemClock
-from admission.settings import ControllerSettings, LeaderElectionSettings, Settings
+from admission.config.settings import ControllerSettings, LeaderElectionSettings, Settings
 from tests.chaos import faults, flow, invariants
 from tests.chaos.flow import Stage
 from tests.chaos.system import HIGH, LOW, QUICK, ControllerProcess, System

@@ -9,8 +9,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from admission.cli.main import main
+from tests.config import files
 from tests.gpu import seeds
-from tests.settings import files
 
 SEEDS = Path(seeds.__file__).parent
 GIB = 2**30

@@ -6,7 +6,7 @@ import yaml
 from click.testing import CliRunner
 
 from admission.cli.main import main
-from tests.settings import files
+from tests.config import files
 
 
 def test_manifests_stay_yaml_where_the_file_has_fields_without_effect(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from admission.base import conditions, metrics, names, patches
+from admission.config.settings import ControllerSettings
 from admission.kube import resources
-from admission.settings import ControllerSettings
 from tests.controllers.test_stopping import evict, running
 from tests.controllers.world import World, namespace, ready_world
 

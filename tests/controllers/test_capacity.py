@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from admission.api import koordinator, views
 from admission.base import conditions, names, patches
+from admission.config.settings import ControllerSettings
 from admission.controllers import core
 from admission.controllers.devices import outside
 from admission.controllers.devices.fleet import Listed
@@ -16,7 +17,6 @@ from admission.kube import errors, resources
 from admission.kube.reflector import Upserted
 from admission.sandbox.store import Store
 from admission.scheduling.state import State
-from admission.settings import ControllerSettings
 from tests.clocks import FakeClock
 from tests.controllers import world
 from tests.controllers.test_one_currency import GPU, MEMORY, MIG, flavor, queue

@@ -3,9 +3,9 @@
 from typing import Any
 
 from admission.base import names
-from admission.translate import scheduling_settings
+from admission.config import scheduling_settings
+from tests.config import files
 from tests.controllers.world import World, cluster_queue, flavor, local_queue, namespace
-from tests.settings import files
 
 HOLDS = {"admissionFairSharing": {"usageHalfLifeTime": "168h", "usageSamplingInterval": "1s"}}
 

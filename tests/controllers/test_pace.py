@@ -3,12 +3,12 @@
 import pytest
 from prometheus_client import REGISTRY
 
+from admission.config.settings import ControllerSettings
 from admission.controllers.writing import writes
 from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.pace import Pace
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Verb, Write
 from admission.kube.resources import WORKLOADS
-from admission.settings import ControllerSettings
 from tests.clocks import FakeClock
 from tests.controllers.test_turns import (
     alike,

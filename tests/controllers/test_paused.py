@@ -3,10 +3,10 @@
 from typing import Any
 
 from admission.base import conditions, patches
+from admission.config import scheduling_settings
 from admission.kube import resources
-from admission.translate import scheduling_settings
+from tests.config import files
 from tests.controllers.world import World, ready_world
-from tests.settings import files
 
 PAUSED = scheduling_settings.engine_config(files.settings(files.gpu(admission="Paused")).quota)
 

@@ -9,13 +9,13 @@ import pytest
 
 from admission.api import crds
 from admission.base import names, patches, quantity
+from admission.config.settings import ControllerSettings
 from admission.controllers import core
 from admission.controllers.writing.writer import Sender
 from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
 from admission.sandbox.store import Store
 from admission.scheduling import model
-from admission.settings import ControllerSettings
 from tests.clocks import FakeClock
 from tests.controllers.world import (
     World,

@@ -4,9 +4,9 @@ from typing import Any
 
 from admission.api import views
 from admission.base import patches
+from admission.config.settings import PodsReadySettings, WorkloadSettings
 from admission.kube import resources
 from admission.scheduling.model import Config
-from admission.settings import PodsReadySettings, WorkloadSettings
 from tests.controllers.jobobjects import job
 from tests.controllers.world import World, ready_world
 

@@ -3,8 +3,8 @@
 import pytest
 
 from admission.base import clock, patches
+from admission.config.settings import ControllerSettings
 from admission.kube import resources
-from admission.settings import ControllerSettings
 from tests.controllers import world
 from tests.controllers.test_capacity import bind, make_world, node, set_node
 from tests.controllers.world import World

@@ -3,8 +3,8 @@
 import pytest
 
 from admission.base import names, patches
+from admission.config.settings import RetentionSettings, WorkloadSettings
 from admission.kube import resources
-from admission.settings import RetentionSettings, WorkloadSettings
 from tests.builders import condition
 from tests.controllers.jobobjects import job
 from tests.controllers.world import World, ready_world

@@ -4,8 +4,8 @@ import pytest
 
 from admission.api import views
 from admission.base import conditions, names, patches
+from admission.config.settings import ControllerSettings
 from admission.kube import resources
-from admission.settings import ControllerSettings
 from tests.builders import pod_document
 from tests.controllers import world
 from tests.controllers.test_capacity import node as gpu_node

@@ -1,11 +1,11 @@
 """Whose write goes out next when there are more than the writers can send."""
 
 from admission.base.names import WorkloadKey
+from admission.config.settings import ControllerSettings
 from admission.controllers.writing import writes
 from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube.api import Document
-from admission.settings import ControllerSettings
 from tests.clocks import FakeClock
 from tests.controllers.world import World, by_hand, ready_world
 

@@ -10,6 +10,7 @@ from admission.api import crds, views
 from admission.base import conditions, names, patches
 from admission.base.events import Event
 from admission.base.namespaces import MANAGED, ManagedNamespaces
+from admission.config.settings import ControllerSettings, WorkloadSettings
 from admission.controllers import core, watched
 from admission.controllers.core import Core
 from admission.controllers.quarantine import Unreadable
@@ -24,7 +25,6 @@ from admission.sandbox.store import Store
 from admission.scheduling import model
 from admission.scheduling.state import State
 from admission.scheduling.transformation import NO_RULES, Rules
-from admission.settings import ControllerSettings, WorkloadSettings
 from tests.builders import pod_document
 from tests.clocks import FakeClock
 

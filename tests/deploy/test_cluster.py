@@ -16,9 +16,9 @@ from admission.app import manifests, rbac, visibility_manifests, webhook_secret
 from admission.app.connection import Target
 from admission.base import names
 from admission.base.clock import SystemClock
+from admission.config.settings import Settings
 from admission.kube.api import Api
 from admission.kube.apply import Effect
-from admission.settings import Settings
 from tests.clocks import FakeClock
 from tests.controlplane import build, waiting
 from tests.controlplane.cluster import Cluster

@@ -22,11 +22,11 @@ from admission.app import cabundles, manifests, rbac, scope, visibility_manifest
 from admission.app.connection import Target
 from admission.base import conditions, names, patches
 from admission.base.conditions import Text
+from admission.config.settings import GpuSettings, Settings
 from admission.kube import apply
 from admission.owners import batch_job
 from admission.owners import pod as pod_owner
 from admission.owners.injection import Injection
-from admission.settings import GpuSettings, Settings
 from admission.webhook import configuration
 from certs import rotation
 from tests.controlplane import waiting

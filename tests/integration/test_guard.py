@@ -16,9 +16,9 @@ from admission.api import crds
 from admission.app import connection, guard, installation
 from admission.base import names
 from admission.base.clock import SystemClock
+from admission.config.settings import Settings
 from admission.gpu import bypass, resources
 from admission.gpu.bypass import Severity
-from admission.settings import Settings
 from admission.webhook import configuration
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster

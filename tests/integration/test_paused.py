@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.config import files
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.integration.applied import Workloads
 from tests.integration.installed import KUEUE, Installed
-from tests.settings import files
 
 pytestmark = pytest.mark.controlplane
 

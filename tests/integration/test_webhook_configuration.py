@@ -14,8 +14,8 @@ import pytest
 from typing_extensions import override
 
 from admission.base.clock import SystemClock
+from admission.config.settings import GpuSettings
 from admission.owners import integrations
-from admission.settings import GpuSettings
 from admission.webhook import configuration
 from certs import files
 from tests.controlplane import waiting

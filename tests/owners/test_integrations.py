@@ -8,9 +8,9 @@ import pytest
 from admission.app import warnpolicies
 from admission.base import names
 from admission.base.namespaces import ManagedNamespaces
+from admission.config.settings import Settings
 from admission.gpu.resources import DEFAULT_MANAGED
 from admission.owners import integrations
-from admission.settings import Settings
 from admission.webhook import configuration
 from tests.owners import jobsets
 from tests.webhook import reviews

@@ -4,7 +4,7 @@ import ast
 import re
 from typing import Final
 
-from admission.settings import ControllerSettings
+from admission.config.settings import ControllerSettings
 from tests.repo import tree
 
 PAGE: Final = tree.ROOT / "docs" / "flow-control.md"
@@ -20,7 +20,7 @@ WHOLE: Final = (
     ),
 )
 """Modules of which every number is on the page."""
-SETTINGS: Final = "admission/settings.py"
+SETTINGS: Final = "admission/config/settings.py"
 
 Row = tuple[str, str]
 

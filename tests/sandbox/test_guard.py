@@ -4,12 +4,12 @@ import pytest
 
 from admission.base import names
 from admission.base.selectors import Requirement
+from admission.config.settings import GpuSettings, ModeSettings, NamespaceMode, Settings
 from admission.gpu import bypass
 from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.sandbox import guard
 from admission.sandbox.store import Store
-from admission.settings import GpuSettings, ModeSettings, NamespaceMode, Settings
 
 
 def make_store(

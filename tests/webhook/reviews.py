@@ -11,8 +11,8 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from admission.api import views
+from admission.config.settings import Settings, WebhookSettings
 from admission.kube import resources
-from admission.settings import Settings, WebhookSettings
 from admission.webhook import knowledge, server
 from admission.webhook.knowledge import ClusterKnowledge
 from admission.webhook.metrics import WebhookMetrics

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.settings import Settings
+from admission.config.settings import Settings
 from admission.webhook import pods, server
 from admission.webhook.metrics import WebhookMetrics
 from admission.webhook.pods import PodReviewer

@@ -16,6 +16,7 @@ from admission.base.clock import Clock
 from admission.base.conditions import Text
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
+from admission.config.settings import ControllerSettings
 from admission.controllers.devices.claims import Claims
 from admission.controllers.devices.fleet import Fleet
 from admission.controllers.owners import pods_without_workload, requests
@@ -32,7 +33,6 @@ from admission.owners.framework import Owner
 from admission.owners.lifecycle import Next
 from admission.owners.pod import PodOwner
 from admission.scheduling.decisions import Wait
-from admission.settings import ControllerSettings
 from admission.translate import words
 
 

@@ -17,6 +17,7 @@ from admission.base import clock as clocks
 from admission.base import conditions, metrics, names, patches
 from admission.base.clock import Clock
 from admission.base.names import LocalQueueKey, WorkloadKey
+from admission.config.settings import ControllerSettings
 from admission.controllers.devices.fleet import Fleet
 from admission.controllers.owners import requests
 from admission.controllers.queues.configuration import Configuration
@@ -29,7 +30,6 @@ from admission.kube.resources import Resource
 from admission.objects import condition_list, facts
 from admission.owners import pod as pod_owner
 from admission.scheduling.decisions import Admit
-from admission.settings import ControllerSettings
 
 SELECTOR: Final = f"{names.PODSET_LABEL},{names.MANAGED_LABEL}!={names.MANAGED_VALUE}"
 """Pods that an admitted owner made; single pods are watched by the label ``managed``."""

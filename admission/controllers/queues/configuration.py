@@ -8,13 +8,13 @@ from admission.api import views
 from admission.base.errors import InvalidValueError
 from admission.base.names import FlavorName, LocalQueueKey
 from admission.base.namespaces import ManagedNamespaces
+from admission.config.settings import WorkloadSettings
 from admission.controllers.devices.guard import Guard
 from admission.controllers.seeing import mirrors
 from admission.controllers.seeing.mirrors import Mirror
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.scheduling.state import State
-from admission.settings import WorkloadSettings
 from admission.translate import queues
 
 _SAME: Final = True

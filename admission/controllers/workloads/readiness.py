@@ -10,10 +10,10 @@ from typing import Final
 from admission.api import views
 from admission.base import clock, conditions
 from admission.base.conditions import PodsReadyReason
+from admission.config.settings import PodsReadySettings
 from admission.controllers.workloads import evictions, rules
 from admission.controllers.workloads.rules import Change, Surroundings
 from admission.objects import condition_list, facts
-from admission.settings import PodsReadySettings
 
 _MOST_DOUBLINGS: Final = 31
 """After so many the wait is beyond any limit."""

@@ -9,10 +9,10 @@ from typing import Final
 
 from admission.api import views
 from admission.base import clock, conditions, events, names
+from admission.config.settings import RetentionSettings
 from admission.controllers.workloads import rules, statuses
 from admission.controllers.workloads.rules import Change, Surroundings
 from admission.controllers.writing.writes import Purpose
-from admission.settings import RetentionSettings
 
 _OWNERS: Final = frozenset({("v1", "Pod"), ("batch/v1", "Job")})
 """Kinds whose objects we delete; others have controllers of their own."""

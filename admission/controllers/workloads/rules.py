@@ -9,9 +9,9 @@ from admission.api import views
 from admission.base import conditions, events
 from admission.base.conditions import Text
 from admission.base.events import Event
+from admission.config.settings import WorkloadSettings
 from admission.controllers.writing.writes import Purpose
 from admission.objects import condition_list
-from admission.settings import WorkloadSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

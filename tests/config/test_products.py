@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from admission.config import documents, gpu_settings
+from admission.config.settings import Settings
 from admission.gpu import catalogue
-from admission.settings import Settings
-from admission.translate import configuration_documents, gpu_settings
 from admission.webhook import server
-from tests.settings import files
+from tests.config import files
 
 HALF = {
     "name": "1g.8gb", "computeSlices": 1, "memorySlices": 1, "memoryGb": 8, "max": 2, "size": 1,
@@ -55,7 +55,7 @@ def test_req_03_a_product_of_a_shipped_name_replaces_it():
 def test_req_03_reviews_and_what_is_shown_know_the_same_products():
     settings = files.settings(files.gpu(products=[OURS]))
     assert server.rules_of(settings).catalogue == known(OURS)
-    assert files.settings(*configuration_documents.documents(settings)) == settings
+    assert files.settings(*documents.documents(settings)) == settings
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from typing_extensions import override
 
-from admission.api.config import gpu, kueue
-from admission.api.config.gpu import GpuConfiguration
-from admission.api.config.kueue import ConfigurationV1Beta1, ConfigurationV1Beta2
-from admission.api.config.model import ConfigModel, Unused
 from admission.base.errors import AdmissionError
+from admission.config import gpu, kueue
+from admission.config.gpu import GpuConfiguration
+from admission.config.kueue import ConfigurationV1Beta1, ConfigurationV1Beta2
+from admission.config.model import ConfigModel, Unused
 
 _PREFIX: Final = "Value error, "
 _Model = TypeVar("_Model", bound=ConfigModel)

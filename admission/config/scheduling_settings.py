@@ -4,8 +4,8 @@ from typing import Final
 
 from admission.base import quantity
 from admission.base.names import ResourceName
+from admission.config.settings import QuotaSettings
 from admission.scheduling import model, transformation
-from admission.settings import QuotaSettings
 
 _HEADS_PER_CYCLE: Final = 200
 """Bounds the time of one cycle where there are many queues; their trees take turns."""

@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from admission.api.config import kueue, reading
-from tests.settings import files
-from tests.settings.files import V1BETA1, V1BETA2
+from admission.config import kueue, reading
+from tests.config import files
+from tests.config.files import V1BETA1, V1BETA2
 
 # What Kueue's release manifest configures.
 SHIPPED = """

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from admission.api.config.durations import Duration
-from admission.api.config.model import ConfigModel, Unused
 from admission.api.scalars import QualifiedName
 from admission.base import names
+from admission.config.durations import Duration
+from admission.config.model import ConfigModel, Unused
 
 GROUP: Final = names.KUEUE_CONFIG_GROUP
 KIND: Final = "Configuration"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from admission.api.config import reading
-from admission.api.config.reading import ConfigurationError
-from tests.settings import files
-from tests.settings.files import V1BETA1, V1BETA2
+from admission.config import reading
+from admission.config.reading import ConfigurationError
+from tests.config import files
+from tests.config.files import V1BETA1, V1BETA2
 
 
 @pytest.mark.parametrize(

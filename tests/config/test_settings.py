@@ -2,11 +2,10 @@
 
 import pytest
 
-from admission.api.config.reading import ConfigurationError
 from admission.base.selectors import Requirement
-from admission.scheduling import model
-from admission.scheduling.transformation import Rules, Transformation
-from admission.settings import (
+from admission.config import documents, scheduling_settings
+from admission.config.reading import ConfigurationError
+from admission.config.settings import (
     CertificateSettings,
     ControllerSettings,
     GpuSettings,
@@ -22,9 +21,10 @@ from admission.settings import (
     WebhookSettings,
     WorkloadSettings,
 )
-from admission.translate import configuration_documents, scheduling_settings
-from tests.settings import files
-from tests.settings.files import V1BETA1, V1BETA2
+from admission.scheduling import model
+from admission.scheduling.transformation import Rules, Transformation
+from tests.config import files
+from tests.config.files import V1BETA1, V1BETA2
 
 NAME = "kubernetes.io/metadata.name"
 MINUTE_US = 60_000_000
@@ -177,10 +177,10 @@ def test_every_setting_can_be_set_by_a_file(section):
     assert files.settings(ignoring).quota.ignore_undeclared
 
 
-@pytest.mark.parametrize("documents", [(), EVERYTHING], ids=["defaults", "everything"])
-def test_what_is_shown_is_a_file_that_gives_the_same_settings(documents):
-    settings = files.settings(*documents)
-    assert files.settings(*configuration_documents.documents(settings)) == settings
+@pytest.mark.parametrize("file", [(), EVERYTHING], ids=["defaults", "everything"])
+def test_what_is_shown_is_a_file_that_gives_the_same_settings(file):
+    settings = files.settings(*file)
+    assert files.settings(*documents.documents(settings)) == settings
 
 
 # ------------------------------------------------------------------------------- engine

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from admission.api import scalars
-from admission.api.config import kueue
-from admission.settings import PodsReadySettings, RetentionSettings, WorkloadSettings
+from admission.config import kueue
+from admission.config.settings import PodsReadySettings, RetentionSettings, WorkloadSettings
 
 Document = kueue.ConfigurationV1Beta1 | kueue.ConfigurationV1Beta2
 

@@ -2,10 +2,10 @@
 
 from typing import Final
 
+from admission.config.settings import GpuSettings, HealthSettings
 from admission.gpu import catalogue
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
-from admission.settings import GpuSettings, HealthSettings
 
 _DEFAULT: Final = HealthPolicy()
 _SECOND_US: Final = 1_000_000

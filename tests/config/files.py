@@ -4,10 +4,9 @@ from typing import Any
 
 import yaml
 
-from admission.api.config import reading
-from admission.settings import Settings
-from admission.translate import configuration
-from admission.translate.configuration import Effective
+from admission.config import configuration, reading
+from admission.config.configuration import Effective
+from admission.config.settings import Settings
 
 V1BETA1 = "config.kueue.x-k8s.io/v1beta1"
 V1BETA2 = "config.kueue.x-k8s.io/v1beta2"

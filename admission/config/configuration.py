@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.api import scalars
-from admission.api.config import gpu, kueue
-from admission.api.config.reading import ConfigurationError, File, UnusedField
 from admission.base import names, quantity
 from admission.base.errors import InvalidValueError
-from admission.gpu import resources
-from admission.scheduling import model
-from admission.settings import (
+from admission.config import gpu, gpu_settings, kueue, namespace_settings, workload_settings
+from admission.config.reading import ConfigurationError, File, UnusedField
+from admission.config.settings import (
     DEFAULT_VISIBILITY_ADDRESS,
     AdmissionFairSharingSettings,
     CertificateSettings,
@@ -34,7 +32,8 @@ from admission.settings import (
     WebhookSettings,
     WorkloadSettings,
 )
-from admission.translate import gpu_settings, namespace_settings, workload_settings
+from admission.gpu import resources
+from admission.scheduling import model
 
 _EXCLUDED: Final = ("gpu-operator", "kube-node-lease")
 ALWAYS_EXCLUDED: Final = ("kube-system",)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from admission.api.config import durations, gpu, kueue
-from admission.settings import (
+from admission.config import configuration, durations, gpu, kueue, namespace_settings
+from admission.config.settings import (
     HealthSettings,
     ListenAddress,
     ModeSettings,
@@ -14,7 +14,6 @@ from admission.settings import (
     TransformationSettings,
     WebhookSettings,
 )
-from admission.translate import configuration, namespace_settings
 
 
 def documents(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:

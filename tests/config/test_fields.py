@@ -6,10 +6,10 @@ from typing import Any, Union, get_args, get_origin
 
 import pytest
 
-from admission.api.config import kueue
-from admission.api.config.model import ConfigModel, Unused
-from tests.settings import files
-from tests.settings.files import V1BETA1, V1BETA2
+from admission.config import kueue
+from admission.config.model import ConfigModel, Unused
+from tests.config import files
+from tests.config.files import V1BETA1, V1BETA2
 
 NAME = "kubernetes.io/metadata.name"
 NOT_IN = {"matchExpressions": [{"key": NAME, "operator": "NotIn", "values": ["lab"]}]}

@@ -4,10 +4,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from admission.api.config.durations import Duration
-from admission.api.config.model import ConfigModel
 from admission.base import names
 from admission.base.namespaces import BypassChoice
+from admission.config.durations import Duration
+from admission.config.model import ConfigModel
 
 API_VERSION: Final = names.CONFIG_API_VERSION
 KIND: Final = "GpuConfiguration"
@@ -18,7 +18,7 @@ POD_TERMINATING: Final = "PodTerminating"
 
 
 class Controller(ConfigModel):
-    """How the controller works; see ``admission.settings.ControllerSettings``."""
+    """How the controller works; see ``admission.config.settings.ControllerSettings``."""
 
     writers: Annotated[int, Field(ge=1, le=256)] | None = None
     request_timeout: Annotated[Duration, Field(gt=0)] | None = None
@@ -32,7 +32,7 @@ class Controller(ConfigModel):
 
 
 class Health(ConfigModel):
-    """What counts as sickness of a GPU; see ``admission.settings.HealthSettings``."""
+    """What counts as sickness of a GPU; see ``admission.config.settings.HealthSettings``."""
 
     ignored_xids: list[Annotated[int, Field(ge=0)]] | None = None
     reported_xids: list[Annotated[int, Field(ge=0)]] | None = None
@@ -73,7 +73,7 @@ class Product(ConfigModel):
 
 
 class Webhook(ConfigModel):
-    """How the webhook serves; see ``admission.settings.WebhookSettings``."""
+    """How the webhook serves; see ``admission.config.settings.WebhookSettings``."""
 
     threads: Annotated[int, Field(ge=1, le=256)] | None = None
     max_body_bytes: Annotated[int, Field(ge=1024)] | None = None
@@ -83,28 +83,28 @@ class Webhook(ConfigModel):
 
 
 class Certificates(ConfigModel):
-    """How long certificates are valid; see ``admission.settings.CertificateSettings``."""
+    """How long certificates are valid; see ``admission.config.settings.CertificateSettings``."""
 
     authority_lifetime: Annotated[Duration, Field(gt=0)] | None = None
     serving_lifetime: Annotated[Duration, Field(gt=0)] | None = None
 
 
 class NamespaceMode(ConfigModel):
-    """What holds in a namespace; see ``admission.settings.NamespaceMode``."""
+    """What holds in a namespace; see ``admission.config.settings.NamespaceMode``."""
 
     bypass: BypassChoice | None = None
     enforce: bool | None = None
 
 
 class Modes(ConfigModel):
-    """What holds where labels say nothing; see ``admission.settings.ModeSettings``."""
+    """What holds where labels say nothing; see ``admission.config.settings.ModeSettings``."""
 
     with_queue: NamespaceMode | None = None
     without_queue: NamespaceMode | None = None
 
 
 class GpuConfiguration(ConfigModel):
-    """The document; a missing field has its default. See ``admission.settings.GpuSettings``."""
+    """The document; a missing field has its default. See ``settings.GpuSettings``."""
 
     api_version: str = ""
     kind: str = ""

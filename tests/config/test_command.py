@@ -11,8 +11,8 @@ import yaml
 from admission.app import processes, webhook_process
 from admission.app.controller import Address
 from admission.cli.main import main
-from admission.settings import Settings
-from tests.settings import files
+from admission.config.settings import Settings
+from tests.config import files
 
 FILE = (
     files.kueue(

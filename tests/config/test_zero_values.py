@@ -14,12 +14,12 @@ import click.testing
 import pytest
 import yaml
 
-from admission.api.config import kueue
 from admission.cli.main import main
-from admission.settings import Settings
-from tests.settings import files
-from tests.settings.files import V1BETA1, V1BETA2
-from tests.settings.test_fields import BESIDES, CASES, at, merged
+from admission.config import kueue
+from admission.config.settings import Settings
+from tests.config import files
+from tests.config.files import V1BETA1, V1BETA2
+from tests.config.test_fields import BESIDES, CASES, at, merged
 
 ELECTION = {
     "leaderElect": None, "leaseDuration": "0s", "renewDeadline": "0s", "retryPeriod": "0s",

@@ -2,11 +2,11 @@
 
 import pytest
 
-from admission.api.config.reading import ConfigurationError
+from admission.config import documents, gpu_settings
+from admission.config.reading import ConfigurationError
+from admission.config.settings import Settings
 from admission.gpu.health import BAD_CONDITIONS, HealthPolicy
-from admission.settings import Settings
-from admission.translate import configuration_documents, gpu_settings
-from tests.settings import files
+from tests.config import files
 
 HEALTH = files.gpu(
     health={
@@ -43,7 +43,7 @@ def test_req_11_polarity_and_req_12_errors_are_what_the_file_says():
 
 def test_what_is_shown_gives_the_same_settings():
     settings = files.settings(HEALTH)
-    assert files.settings(*configuration_documents.documents(settings)) == settings
+    assert files.settings(*documents.documents(settings)) == settings
 
 
 def test_a_device_must_cool_down_below_where_it_is_too_hot():

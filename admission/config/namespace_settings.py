@@ -6,10 +6,10 @@ Names in NotIn join the excluded namespaces; everything else is asked of a names
 from collections.abc import Iterable
 from typing import Any, Final
 
-from admission.api.config.kueue import Selector
 from admission.base import selectors
 from admission.base.namespaces import NAME_LABEL
 from admission.base.selectors import Requirement
+from admission.config.kueue import Selector
 
 FIELD: Final = "managedJobsNamespaceSelector"
 _WITH_VALUES: Final = frozenset({"In", "NotIn"})
