@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
 from admission.base import names
+from tests.builders.pods import make_pod, template_of
 from tests.chaos import site
 from tests.chaos.checker import Ref
 from tests.chaos.site import CONTROLLERS, DRA, DRA_NODES, NODES, TEAMS, WEBHOOK
@@ -115,8 +116,6 @@ class Kind:
 
 
 def _pod(gpus: int, seconds: float, priority: Json, **spec: Any) -> Json:
-    limits = {names.GPU_RESOURCE: str(gpus)} if gpus else {}
-    container = {"name": "main", "image": "train", "resources": {"limits": limits}}
     tolerations = [
         {"key": "nvidia.com/gpu", "operator": "Exists"},
         *(
@@ -129,16 +128,16 @@ def _pod(gpus: int, seconds: float, priority: Json, **spec: Any) -> Json:
             for key in ("not-ready", "unreachable")
         ),
     ]
-    return {
-        "metadata": {"labels": dict(priority), "annotations": {nodes.RUN_FOR: f"{seconds:.1f}s"}},
-        "spec": {
-            "containers": [container],
-            "restartPolicy": "Never",
-            "tolerations": tolerations,
-            "terminationGracePeriodSeconds": 3,
-            **spec,
-        },
-    }
+    return make_pod(
+        "",
+        labels=priority,
+        annotations={nodes.RUN_FOR: f"{seconds:.1f}s"},
+        gpus=gpus,
+        restartPolicy="Never",
+        tolerations=tolerations,
+        terminationGracePeriodSeconds=3,
+        **spec,
+    )
 
 
 def _create_pod(host: Host, made: Made, kind: str, team: str, body: Json) -> None:
@@ -197,7 +196,7 @@ def job(host: Host, made: Made, rng: random.Random) -> None:
     made.jobs.append((team, name))
     parallelism = rng.choice((1, 2, 3, 4))
     completions = parallelism * rng.choice((1, 1, 2))
-    template = _pod(rng.choice((1, 1, 2)), rng.uniform(3, 12), {})
+    template = template_of(_pod(rng.choice((1, 1, 2)), rng.uniform(3, 12), {}))
     spec = {
         "parallelism": parallelism,
         "completions": completions,

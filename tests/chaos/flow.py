@@ -20,7 +20,7 @@ class Stage:
 
     def create(self, name: str, gpus: int, labels: dict[str, str] | None = None) -> None:
         """Creates a pod."""
-        self.system.create_pod(self.team, name, gpus=gpus, metadata={"labels": labels or {}})
+        self.system.create_pod(self.team, name, gpus=gpus, labels=labels or {})
 
     def inject(self, fault: Fault, step: "Step", *, times: int | None = 1) -> Rule:
         """Applies a fault to the requests of a step."""

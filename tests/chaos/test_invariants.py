@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from admission.base import conditions, names
+from tests.builders.pods import make_pod
 from tests.chaos import invariants
 from tests.chaos.invariants import Json, World
 
@@ -52,11 +53,13 @@ def workload(pod: str, gpus: int, *true: str, queue: str = "main") -> Json:
 
 def pod(name: str, *, gated: bool = False, waits: bool = False) -> Json:
     said = {"type": conditions.POD_ADMITTED, "status": "False", "message": "short of 1"}
-    return {
-        "metadata": {"namespace": "team", "name": name, "uid": name},
-        "spec": {"schedulingGates": [{"name": names.ADMISSION_GATE}] if gated else []},
-        "status": {"phase": "Pending", "conditions": [said] if waits else []},
-    }
+    return make_pod(
+        name,
+        namespace="team",
+        metadata={"uid": name},
+        gates=[names.ADMISSION_GATE] if gated else [],
+        status={"conditions": [said] if waits else []},
+    )
 
 
 ADMITTED = ("QuotaReserved", "Admitted")

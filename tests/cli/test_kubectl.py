@@ -15,6 +15,7 @@ from admission.cli.kubectl import main
 from admission.kube import resources
 from admission.sandbox.rest import StoreServer
 from admission.sandbox.store import Store
+from tests.builders.pods import make_pod
 
 KUBECONFIG = """
 apiVersion: v1
@@ -49,12 +50,7 @@ class World:
 
     def add_pod(self, name: str, *conditions: dict[str, str], **metadata: Any) -> str:
         """Its uid."""
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "namespace": "team", **metadata},
-            "spec": {"containers": [{"name": "c", "image": "train"}]},
-        }
+        pod = make_pod(name, namespace="team", metadata=metadata)
         made = self.store.create(resources.PODS, pod)
         if conditions:
             status = {**made, "status": {"conditions": list(conditions)}}

@@ -7,24 +7,6 @@ Document = dict[str, Any]
 GATE = "kueue.x-k8s.io/admission"
 
 
-def pod(name: str = "a", **spec: Any) -> Document:
-    """A pod of one container."""
-    container = {"name": "c", "image": "pause"}
-    return {"metadata": {"name": name}, "spec": {"containers": [container], **spec}}
-
-
-def gated(name: str = "a", **spec: Any) -> Document:
-    """A pod with our gate."""
-    return pod(name, schedulingGates=[{"name": GATE}], **spec)
-
-
-def gpu_pod(requests: Document, limits: Document) -> Document:
-    """A pod whose container wants resources."""
-    document = pod()
-    document["spec"]["containers"][0]["resources"] = {"requests": requests, "limits": limits}
-    return document
-
-
 def limit_range(name: str = "a", **labels: str) -> Document:
     """A small object of a built-in kind without status."""
     return {"metadata": {"name": name, "labels": labels}, "spec": {"limits": []}}

@@ -6,6 +6,7 @@ from admission.api import views
 from admission.base import patches
 from admission.kube import errors, resources
 from admission.kube.api import Api
+from tests.builders.pods import make_pod
 from tests.contract import objects
 
 KIND = resources.LIMIT_RANGES
@@ -37,7 +38,7 @@ def test_a_creation_that_would_be_refused_is_refused(api: Api, namespace: str):
     with pytest.raises(errors.AlreadyExistsError):
         api.dry_run().create(KIND, objects.limit_range(), namespace)
     with pytest.raises(errors.InvalidError):
-        api.dry_run().create(resources.PODS, objects.pod("Not A Name"), namespace)
+        api.dry_run().create(resources.PODS, make_pod("Not A Name"), namespace)
 
 
 def test_a_replacement_is_answered_under_the_old_version(api: Api, namespace: str):

@@ -6,12 +6,13 @@ from admission.kube import resources
 from admission.kube.api import Api
 from admission.kube.events import EventRecorder
 from admission.kube.lease import Election
+from tests.builders.pods import make_pod
 from tests.clocks import FakeClock
 from tests.contract import objects
 
 
 def test_events_are_taken_and_repeats_become_a_series(api: Api, namespace: str):
-    pod = api.create(resources.PODS, objects.gated(), namespace)
+    pod = api.create(resources.PODS, make_pod("a", gates=[objects.GATE]), namespace)
     regarding = {
         "apiVersion": "v1",
         "kind": "Pod",

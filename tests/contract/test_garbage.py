@@ -9,6 +9,7 @@ from admission.kube import errors, resources
 from admission.kube.api import Api
 from admission.kube.resources import Resource
 from admission.sandbox.store import Store
+from tests.builders.pods import make_pod
 from tests.contract import conftest, objects
 from tests.controlplane import waiting
 
@@ -57,7 +58,7 @@ def collector_knows(api: Api, namespace: str) -> None:
     finds nothing to make an orphan of. Workloads it sees in order, so one that is born without
     its owner goes only after the others are known.
     """
-    ghost = api.create(resources.PODS, objects.gated("ghost"), namespace)
+    ghost = api.create(resources.PODS, make_pod("ghost", gates=[objects.GATE]), namespace)
     api.delete(resources.PODS, "ghost", namespace)
     witness = objects.workload("witness", ownerReferences=objects.owned_by(ghost))
     api.create(resources.WORKLOADS, witness, namespace)
@@ -65,14 +66,17 @@ def collector_knows(api: Api, namespace: str) -> None:
 
 
 def test_a_workload_goes_with_its_pod(api: Api, namespace: str):
-    pod = api.create(resources.PODS, objects.gated(), namespace)
+    pod = api.create(resources.PODS, make_pod("a", gates=[objects.GATE]), namespace)
     owned(api, namespace, [pod])
     api.delete(resources.PODS, "a", namespace)
     eventually(is_gone(api, resources.WORKLOADS, "owned", namespace), "collected")
 
 
 def test_a_second_owner_keeps_it(api: Api, namespace: str):
-    pods = [api.create(resources.PODS, objects.gated(name), namespace) for name in "ab"]
+    pods = [
+        api.create(resources.PODS, make_pod(name, gates=[objects.GATE]), namespace)
+        for name in "ab"
+    ]
     owned(api, namespace, pods)
     api.delete(resources.PODS, "a", namespace)
 
@@ -86,14 +90,14 @@ def test_a_second_owner_keeps_it(api: Api, namespace: str):
 
 
 def test_what_is_born_without_its_owner_goes(api: Api, namespace: str):
-    pod = api.create(resources.PODS, objects.gated(), namespace)
+    pod = api.create(resources.PODS, make_pod("a", gates=[objects.GATE]), namespace)
     api.delete(resources.PODS, "a", namespace)
     owned(api, namespace, [pod])
     eventually(is_gone(api, resources.WORKLOADS, "owned", namespace), "collected")
 
 
 def test_an_orphan_stays_without_reference(api: Api, namespace: str):
-    pod = api.create(resources.PODS, objects.gated(), namespace)
+    pod = api.create(resources.PODS, make_pod("a", gates=[objects.GATE]), namespace)
     owned(api, namespace, [pod])
     collector_knows(api, namespace)
     api.delete(resources.PODS, "a", namespace, propagation="Orphan")
@@ -103,7 +107,7 @@ def test_an_orphan_stays_without_reference(api: Api, namespace: str):
 
 
 def test_a_namespace_takes_its_objects_along(api: Api, namespace: str):
-    api.create(resources.PODS, objects.gated(), namespace)
+    api.create(resources.PODS, make_pod("a", gates=[objects.GATE]), namespace)
     api.create(resources.LOCAL_QUEUES, objects.local_queue(), namespace)
     api.delete(resources.NAMESPACES, namespace)
     eventually(is_gone(api, resources.NAMESPACES, namespace), "the namespace to go")

@@ -8,12 +8,13 @@ from admission.api import views
 from admission.base import patches
 from admission.kube import errors, resources
 from admission.kube.api import Api, every, every_served
+from tests.builders.pods import make_pod
 from tests.contract import objects
 from tests.contract.conftest import Server
 
 
 def test_a_new_object_has_an_identity(api: Api, namespace: str):
-    made = api.create(resources.PODS, objects.gated(), namespace)
+    made = api.create(resources.PODS, make_pod("a", gates=[objects.GATE]), namespace)
     metadata = made["metadata"]
     assert metadata["name"] == "a"
     assert metadata["namespace"] == namespace
@@ -24,13 +25,13 @@ def test_a_new_object_has_an_identity(api: Api, namespace: str):
 
 
 def test_the_namespace_of_the_metadata_is_enough(api: Api, namespace: str):
-    document = objects.pod()
+    document = make_pod("a")
     document["metadata"]["namespace"] = namespace
     assert api.create(resources.PODS, document, into=views.Pod).metadata.namespace == namespace
 
 
 def test_what_the_server_owns_cannot_be_chosen(api: Api, namespace: str):
-    document = objects.pod()
+    document = make_pod("a")
     document["metadata"] |= {"uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z"}
     document["status"] = {"phase": "Running"}
     made = api.create(resources.PODS, document, namespace)
@@ -40,7 +41,7 @@ def test_what_the_server_owns_cannot_be_chosen(api: Api, namespace: str):
 
 
 def test_a_name_is_generated(api: Api, namespace: str):
-    document = objects.pod()
+    document = make_pod("a")
     document["metadata"] = {"generateName": "run-"}
     names = {
         api.create(resources.PODS, document, namespace, into=views.Pod).metadata.name
@@ -52,7 +53,7 @@ def test_a_name_is_generated(api: Api, namespace: str):
 
 def test_a_new_pod_gets_the_servers_defaults(api: Api, namespace: str):
     limits = {"nvidia.com/gpu": 1, "cpu": "1500m", "memory": "1024Mi"}
-    document = objects.gpu_pod({"cpu": "1000m"}, limits)
+    document = make_pod("a", requests={"cpu": "1000m"}, limits=limits)
     document["spec"]["schedulingGates"] = [{"name": objects.GATE}]
     made = api.create(resources.PODS, document, namespace)
     spec = made["spec"]
@@ -90,8 +91,8 @@ def test_a_list_is_in_order_and_filtered(api: Api, namespace: str):
 
 
 def test_pods_are_selected_by_phase_and_node(api: Api, namespace: str):
-    api.create(resources.PODS, objects.pod("a"), namespace)
-    api.create(resources.PODS, objects.pod("b", nodeName="n1"), namespace)
+    api.create(resources.PODS, make_pod("a"), namespace)
+    api.create(resources.PODS, make_pod("b", nodeName="n1"), namespace)
 
     def names(selector: str) -> list[str]:
         page = api.list(resources.PODS, namespace, field_selector=selector, into=views.Pod)
@@ -262,7 +263,7 @@ def test_finalizers_hold_an_object_until_the_last_is_gone(api: Api, namespace: s
 
 
 def test_a_pod_on_no_node_is_gone_at_once(api: Api, namespace: str):
-    api.create(resources.PODS, objects.gated(), namespace)
+    api.create(resources.PODS, make_pod("a", gates=[objects.GATE]), namespace)
     api.delete(resources.PODS, "a", namespace)
     with pytest.raises(errors.NotFoundError):
         api.get(resources.PODS, "a", namespace)

@@ -6,6 +6,7 @@ from admission.api import views
 from admission.base import patches
 from admission.kube import errors, resources
 from admission.kube.api import Api
+from tests.builders.pods import make_pod
 from tests.contract import objects
 
 
@@ -31,7 +32,7 @@ def test_the_last_label_leaves_no_empty_map(api: Api, namespace: str):
 
 
 def test_a_json_patch_works_with_its_preconditions(api: Api, namespace: str):
-    made = api.create(resources.PODS, objects.gated(), namespace)
+    made = api.create(resources.PODS, make_pod("a", gates=[objects.GATE]), namespace)
     metadata = made["metadata"]
     operations = [
         patches.test("/metadata/uid", metadata["uid"]),
@@ -50,7 +51,7 @@ def test_a_json_patch_works_with_its_preconditions(api: Api, namespace: str):
 def test_a_strategic_patch_sets_one_condition_of_a_pod_and_leaves_the_others(
     api: Api, namespace: str
 ):
-    made = api.create(resources.PODS, objects.pod(), namespace)
+    made = api.create(resources.PODS, make_pod("a"), namespace)
     for kind, status in (("Ready", "True"), ("Doomed", "False"), ("Doomed", "True")):
         condition = {"type": kind, "status": status, "reason": "Test"}
         uid = {"uid": made["metadata"]["uid"]}
@@ -68,7 +69,7 @@ def test_a_strategic_patch_sets_one_condition_of_a_pod_and_leaves_the_others(
 
 
 def test_a_patch_that_changes_nothing_is_no_new_version(api: Api, namespace: str):
-    made = api.create(resources.PODS, objects.pod(), namespace, into=views.Pod)
+    made = api.create(resources.PODS, make_pod("a"), namespace, into=views.Pod)
     change = patches.merge({"metadata": {"labels": {"absent": None}}})
     same = api.patch(resources.PODS, "a", change, namespace, into=views.Pod)
     assert same.metadata.resource_version == made.metadata.resource_version
@@ -103,7 +104,7 @@ def test_a_status_write_of_a_custom_object_touches_nothing_else(api: Api, namesp
 
 
 def test_a_status_write_of_a_pod_leaves_its_spec(api: Api, namespace: str):
-    api.create(resources.PODS, objects.gated(), namespace)
+    api.create(resources.PODS, make_pod("a", gates=[objects.GATE]), namespace)
     change = patches.merge({"spec": {"schedulingGates": None}, "status": {"phase": "Failed"}})
     changed = api.patch(resources.PODS, "a", change, namespace, subresource="status")
     assert changed["spec"]["schedulingGates"] == [{"name": objects.GATE}]

@@ -9,6 +9,7 @@ from admission.api import views
 from admission.base import patches
 from admission.kube import errors, resources
 from admission.kube.api import Api
+from tests.builders.pods import make_pod
 from tests.contract import objects
 from tests.controlplane import waiting
 
@@ -30,7 +31,9 @@ UNGATE = {"op": "remove", "path": "/spec/schedulingGates"}
 def test_a_gated_pod_is_released_with_selector_and_tolerations_in_one_patch(
     api: Api, namespace: str
 ):
-    api.create(resources.PODS, objects.gated(nodeSelector={"a": "1"}), namespace)
+    api.create(
+        resources.PODS, make_pod("a", gates=[objects.GATE], nodeSelector={"a": "1"}), namespace
+    )
     pod = change(
         api,
         namespace,
@@ -97,14 +100,14 @@ def test_a_gated_pod_is_released_with_selector_and_tolerations_in_one_patch(
 def test_a_gated_pod_may_not_change_otherwise(
     api: Api, namespace: str, operations: list[objects.Document], message: str
 ):
-    document = objects.gated(nodeSelector={"a": "1"}, tolerations=[EXTRA])
+    document = make_pod("a", gates=[objects.GATE], nodeSelector={"a": "1"}, tolerations=[EXTRA])
     api.create(resources.PODS, document, namespace)
     with pytest.raises(errors.InvalidError, match=re.escape(message)):
         change(api, namespace, *operations)
 
 
 def test_a_released_pod_takes_no_selector_but_tolerations(api: Api, namespace: str):
-    api.create(resources.PODS, objects.gated(), namespace)
+    api.create(resources.PODS, make_pod("a", gates=[objects.GATE]), namespace)
     change(api, namespace, UNGATE)
     with pytest.raises(errors.InvalidError, match="pod updates may not change fields other than"):
         change(api, namespace, add("/spec/nodeSelector", {"a": "1"}))
@@ -116,19 +119,19 @@ def test_a_released_pod_takes_no_selector_but_tolerations(api: Api, namespace: s
 
 
 def test_an_image_may_change(api: Api, namespace: str):
-    api.create(resources.PODS, objects.pod(), namespace)
+    api.create(resources.PODS, make_pod("a"), namespace)
     pod = change(api, namespace, add("/spec/containers/0/image", "other:1"))
     assert pod.metadata.generation == 2
 
 
 def test_a_gate_on_a_node_is_refused(api: Api, namespace: str):
     with pytest.raises(errors.InvalidError, match="schedulingGates have been cleared"):
-        api.create(resources.PODS, objects.gated(nodeName="n"), namespace)
+        api.create(resources.PODS, make_pod("a", gates=[objects.GATE], nodeName="n"), namespace)
 
 
 def is_usable(api: Api, namespace: str, priority_class: str) -> bool:
     """Whether a pod may name a class; a real server learns of a new one a moment later."""
-    pod = objects.pod("try", priorityClassName=priority_class)
+    pod = make_pod("try", priorityClassName=priority_class)
     try:
         api.create(resources.PODS, pod, namespace)
     except errors.ForbiddenError:
@@ -141,10 +144,10 @@ def test_a_pod_gets_the_priority_of_its_class(api: Api, namespace: str):
     api.create(resources.PRIORITY_CLASSES, {"metadata": {"name": name}, "value": 700})
     waiting.until(partial(is_usable, api, namespace, name), what=f"PriorityClass {name} known")
     pod = api.create(
-        resources.PODS, objects.pod(priorityClassName=name), namespace, into=views.Pod
+        resources.PODS, make_pod("a", priorityClassName=name), namespace, into=views.Pod
     )
     assert (pod.spec.priority, pod.spec.priority_class_name) == (700, name)
-    system = objects.pod("b", priorityClassName="system-cluster-critical")
+    system = make_pod("b", priorityClassName="system-cluster-critical")
     made = api.create(resources.PODS, system, namespace, into=views.Pod)
     assert made.spec.priority == 2_000_000_000
 
@@ -163,4 +166,4 @@ def test_a_priority_is_not_free_to_choose(
     api: Api, namespace: str, spec: objects.Document, message: str
 ):
     with pytest.raises(errors.ForbiddenError, match=re.escape(message)):
-        api.create(resources.PODS, objects.pod(**spec), namespace)
+        api.create(resources.PODS, make_pod("a", **spec), namespace)

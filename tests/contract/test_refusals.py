@@ -8,6 +8,7 @@ import pytest
 from admission.base import patches
 from admission.kube import errors, resources
 from admission.kube.api import Api
+from tests.builders.pods import make_pod
 from tests.contract import objects
 
 Action = Callable[[Api, str], object]
@@ -40,7 +41,7 @@ def operates(*operations: objects.Document) -> Action:
 
 
 def named(**metadata: object) -> objects.Document:
-    return objects.pod() | {"metadata": metadata}
+    return make_pod("a") | {"metadata": metadata}
 
 
 MISSING = resources.Resource("example.com", "v1", "things", "Thing")
@@ -67,14 +68,14 @@ CASES = {
         errors.NotFoundError, "NotFound", 'pods "nix" not found',
     ),
     "an unknown namespace": Case(
-        lambda api, _: api.create(resources.PODS, objects.pod(), "no-such-namespace"),
+        lambda api, _: api.create(resources.PODS, make_pod("a"), "no-such-namespace"),
         errors.NotFoundError, "NotFound", 'namespaces "no-such-namespace" not found',
     ),
     "a resource that is not served": Case(
         lambda api, ns: api.list(MISSING, ns), errors.NotFoundError, "", "",
     ),
     "a name that is taken": Case(
-        creates(objects.pod("taken")),
+        creates(make_pod("taken")),
         errors.AlreadyExistsError, "AlreadyExists", 'pods "taken" already exists',
     ),
     "a custom name that is taken": Case(
@@ -87,7 +88,7 @@ CASES = {
         'Pod "" is invalid: metadata.name: Required value: name or generateName is required',
     ),
     "a bad name": Case(
-        creates(objects.pod("Bad_Name")), errors.InvalidError, "Invalid",
+        creates(make_pod("Bad_Name")), errors.InvalidError, "Invalid",
         'Pod "Bad_Name" is invalid: metadata.name: Invalid value: "Bad_Name": a lowercase RFC '
         "1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'",
     ),
@@ -100,26 +101,26 @@ CASES = {
         "resourceVersion should not be set on objects to be created",
     ),
     "no containers": Case(
-        creates(objects.pod("x", containers=[])), errors.InvalidError, "Invalid",
+        creates(make_pod("x", containers=[])), errors.InvalidError, "Invalid",
         'Pod "x" is invalid: spec.containers: Required value',
     ),
     "negative GPUs": Case(
-        creates(objects.gpu_pod({}, {"nvidia.com/gpu": -1})), errors.InvalidError, "Invalid",
+        creates(make_pod("a", limits={"nvidia.com/gpu": -1})), errors.InvalidError, "Invalid",
         'spec.containers[0].resources.limits[nvidia.com/gpu]: Invalid value: "-1": must be '
         "greater than or equal to 0",
     ),
     "fractional GPUs": Case(
-        creates(objects.gpu_pod({}, {"nvidia.com/gpu": "0.5"})), errors.InvalidError, "Invalid",
+        creates(make_pod("a", limits={"nvidia.com/gpu": "0.5"})), errors.InvalidError, "Invalid",
         'spec.containers[0].resources.limits[nvidia.com/gpu]: Invalid value: "500m": must be an '
         "integer",
     ),
     "GPUs without a limit": Case(
-        creates(objects.gpu_pod({"nvidia.com/gpu": 1}, {})), errors.InvalidError, "Invalid",
+        creates(make_pod("a", requests={"nvidia.com/gpu": 1})), errors.InvalidError, "Invalid",
         "spec.containers[0].resources.limits: Required value: Limit must be set for non "
         "overcommitable resources",
     ),
     "GPU request and limit that differ": Case(
-        creates(objects.gpu_pod({"nvidia.com/gpu": 1}, {"nvidia.com/gpu": 2})),
+        creates(make_pod("a", requests={"nvidia.com/gpu": 1}, limits={"nvidia.com/gpu": 2})),
         errors.InvalidError, "Invalid",
         'spec.containers[0].resources.requests: Invalid value: "1": must be equal to '
         "nvidia.com/gpu limit of 2",
@@ -185,7 +186,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_a_wrong_request_is_refused_in_the_servers_words(api: Api, namespace: str, case: Case):
-    api.create(resources.PODS, objects.gated("taken"), namespace)
+    api.create(resources.PODS, make_pod("taken", gates=[objects.GATE]), namespace)
     api.create(resources.LOCAL_QUEUES, objects.local_queue("taken"), namespace)
     with pytest.raises(case.error) as refused:
         case.does(api, namespace)
@@ -197,7 +198,7 @@ def test_a_wrong_request_is_refused_in_the_servers_words(api: Api, namespace: st
 
 def test_an_invalid_object_names_the_fields(api: Api, namespace: str):
     with pytest.raises(errors.InvalidError) as refused:
-        api.create(resources.PODS, objects.pod("x", containers=[]), namespace)
+        api.create(resources.PODS, make_pod("x", containers=[]), namespace)
     details = refused.value.details
     assert (details["name"], details["kind"]) == ("x", "Pod")
     assert details["causes"] == [
@@ -217,4 +218,4 @@ def test_a_namespace_that_is_going_takes_nothing_new(api: Api, namespace: str):
     )
     api.delete(resources.NAMESPACES, namespace)
     with pytest.raises(errors.ForbiddenError, match="because it is being terminated"):
-        api.create(resources.PODS, objects.pod(), namespace)
+        api.create(resources.PODS, make_pod("a"), namespace)

@@ -17,6 +17,7 @@ from admission.kube import errors, resources
 from admission.kube.reflector import Upserted
 from admission.sandbox.store import Store
 from admission.scheduling.state import State
+from tests.builders.pods import make_pod
 from tests.clocks import FakeClock
 from tests.controllers import world
 from tests.controllers.test_one_currency import GPU, MEMORY, MIG, flavor, queue
@@ -267,21 +268,7 @@ def test_a_restart_finds_the_same_capacity():
 
 
 def other_pod(name: str, **labels: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "ml", "labels": labels},
-        "spec": {
-            "nodeName": "n0",
-            "containers": [
-                {
-                    "name": "main",
-                    "image": "x",
-                    "resources": {"limits": {GPU: "1"}, "requests": {GPU: "1"}},
-                }
-            ],
-        },
-    }
+    return make_pod(name, labels=labels, gpus=1, nodeName="n0")
 
 
 def test_pods_without_a_queue_hold_what_they_hold():

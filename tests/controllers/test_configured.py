@@ -20,11 +20,6 @@ def configured(**fields: Any) -> World:
     )
 
 
-def pod_with(requests: dict[str, str], **spec: Any) -> dict[str, Any]:
-    container = {"name": "main", "image": "i", "resources": {"limits": requests}}
-    return {"containers": [container], **spec}
-
-
 def requested(world: World, name: str) -> dict[str, Any]:
     """What the Workload of a pod holds."""
     admission = world.workloads()[name].status.admission
@@ -73,8 +68,7 @@ def test_excluded_prefixes_are_not_counted() -> None:
     world = configured(resources={"excludeResourcePrefixes": ["example.com/"]})
     world.add(namespace(), flavor(), cluster_queue(), local_queue())
     world.settle()
-    pod = pod_with({names.GPU_RESOURCE: "1", "example.com/licence": "5"})
-    world.add_pod("train", spec=pod)
+    world.add_pod("train", limits={"example.com/licence": "5"})
     world.settle()
     assert requested(world, "train") == {names.GPU_RESOURCE: "1"}
 
@@ -88,19 +82,18 @@ def test_transformations_count_one_resource_as_another() -> None:
     world = configured(resources={"transformations": [rule]})
     world.add(namespace(), flavor(), cluster_queue(), local_queue())
     world.settle()
-    world.add_pod("train", spec=pod_with({"example.com/half": "4"}))
+    world.add_pod("train", gpus=0, limits={"example.com/half": "4"})
     world.settle()
     assert requested(world, "train") == {names.GPU_RESOURCE: "2"}
 
 
 def test_undeclared_resources_are_free_where_that_is_set() -> None:
-    pod = pod_with({names.GPU_RESOURCE: "1", "example.com/licence": "5"})
     admitted = []
     for strategy in ("BlockUndeclared", "IgnoreUndeclared"):
         world = configured(resources={"quotaCheckStrategy": strategy})
         world.add(namespace(), flavor(), cluster_queue(), local_queue())
         world.settle()
-        world.add_pod("train", spec=pod)
+        world.add_pod("train", limits={"example.com/licence": "5"})
         world.settle()
         admitted.append(world.admitted())
     assert admitted == [set(), {"train"}]

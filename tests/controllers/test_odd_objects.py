@@ -14,7 +14,8 @@ from admission.controllers import core
 from admission.kube import resources
 from admission.kube.reflector import Upserted
 from admission.kube.resources import Resource
-from tests.builders import condition, make_admission
+from tests.builders.metadata import make_condition
+from tests.builders.workloads import make_admission
 from tests.controllers.world import World, cluster_queue, flavor, local_queue, ready_world
 
 VIEWS: dict[Resource, type[views.Object]] = {
@@ -68,8 +69,8 @@ def affinity(operator: str) -> dict[str, Any]:
     return {"affinity": {"nodeAffinity": required}}
 
 
-RESERVED = condition("QuotaReserved", "True")
-ADMITTED = condition("Admitted", "True")
+RESERVED = make_condition("QuotaReserved", "True")
+ADMITTED = make_condition("Admitted", "True")
 
 
 @pytest.mark.parametrize(
@@ -80,9 +81,12 @@ ADMITTED = condition("Admitted", "True")
         pytest.param(odd_workload(podSets=[]), id="no pod sets"),
         pytest.param(odd_workload(queueName=""), id="no queue"),
         pytest.param(odd_workload(pod=affinity("Near")), id="unknown operator"),
-        pytest.param(odd_workload({"conditions": [condition("New", "Perhaps")]}), id="status"),
         pytest.param(
-            odd_workload({"conditions": [condition("QuotaReserved", "Perhaps")]}), id="perhaps"
+            odd_workload({"conditions": [make_condition("New", "Perhaps")]}), id="status"
+        ),
+        pytest.param(
+            odd_workload({"conditions": [make_condition("QuotaReserved", "Perhaps")]}),
+            id="perhaps",
         ),
         pytest.param(odd_workload({"conditions": [RESERVED]}), id="reserved without admission"),
         pytest.param(odd_workload({"conditions": [ADMITTED]}), id="admitted without quota"),
@@ -113,7 +117,7 @@ ADMITTED = condition("Admitted", "True")
         pytest.param(odd_workload({"requeueState": {"requeueAt": "soon"}}), id="no time"),
         pytest.param(
             odd_workload({"requeueState": {"requeueAt": "soon"},
-                          "conditions": [condition("Requeued", "False", "AdmissionCheck")]}),
+                          "conditions": [make_condition("Requeued", "False", "AdmissionCheck")]}),
             id="no time to wait for",
         ),
         pytest.param(

@@ -1,11 +1,10 @@
 """The numbered GPU requirements that only a whole controller can meet."""
 
-from typing import Any
-
 from admission.api import views
 from admission.base import names, patches
 from admission.kube import resources
 from admission.kube.api import Document
+from tests.builders.pods import make_pod
 from tests.controllers import world
 from tests.controllers.jobobjects import job
 from tests.controllers.test_capacity import (
@@ -16,7 +15,7 @@ from tests.controllers.test_capacity import (
     make_world,
     node,
 )
-from tests.controllers.world import World, asking, by_hand, ready_world
+from tests.controllers.world import World, by_hand, ready_world
 
 GPU = names.GPU_RESOURCE
 
@@ -140,20 +139,10 @@ def test_req_26_the_pods_of_a_job_with_quota_are_not_charged_again():
     made.settle()
     template = made.store.get(resources.JOBS, "train", "ml")["spec"]["template"]["metadata"]
     for index in range(2):
-        pod = plain_pod(f"train-{index}", template)
+        pod = make_pod(f"train-{index}", metadata=template, gpus=1)
         made.store.create(resources.PODS, pod, "ml")
     assert amounts(made) == ("2", "2", 0, 1)
     assert set(made.workloads()) == {"train"}
-
-
-def plain_pod(name: str, template: dict[str, Any]) -> Document:
-    metadata = {key: dict(template.get(key) or {}) for key in ("labels", "annotations")}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "ml", **metadata},
-        "spec": {"containers": [asking(1)]},
-    }
 
 
 # ------------------------------------------------------------------------------ 29: live changes

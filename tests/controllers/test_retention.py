@@ -5,7 +5,7 @@ import pytest
 from admission.base import names, patches
 from admission.config.settings import RetentionSettings, WorkloadSettings
 from admission.kube import resources
-from tests.builders import condition
+from tests.builders.metadata import make_condition
 from tests.controllers.jobobjects import job
 from tests.controllers.world import World, ready_world
 
@@ -59,7 +59,7 @@ def test_without_the_setting_a_finished_workload_stays() -> None:
 def deactivate(world: World, name: str) -> None:
     """The program deactivates the Workload, because a limit was exceeded."""
     found = world.workloads()[name]
-    target = condition("DeactivationTarget", "True", "MaximumExecutionTimeExceeded")
+    target = make_condition("DeactivationTarget", "True", "MaximumExecutionTimeExceeded")
     patch_status(world, resources.WORKLOADS, found.metadata.name, {"conditions": [target]})
 
 

@@ -6,7 +6,7 @@ from admission.api import views
 from admission.base import conditions, names, patches
 from admission.config.settings import ControllerSettings
 from admission.kube import resources
-from tests.builders import pod_document
+from tests.builders.pods import make_pod
 from tests.controllers import world
 from tests.controllers.test_capacity import node as gpu_node
 from tests.controllers.world import World
@@ -135,10 +135,7 @@ def test_the_cluster_queue_names_the_pods_that_hold_its_quota() -> None:
 
 def add_running(found: World, name: str, labels: dict[str, str], **annotations: str) -> None:
     """Add a pod that runs without having been held."""
-    document = pod_document(name, gpus=1)
-    document["metadata"] = {"name": name, "labels": labels, "annotations": annotations}
-    document["spec"]["nodeName"] = "n0"
-    document["spec"].pop("schedulingGates", None)
+    document = make_pod(name, labels=labels, annotations=annotations, gpus=1, nodeName="n0")
     found.store.create(resources.PODS, document, "ml")
 
 

@@ -8,6 +8,7 @@ from admission.base import names, patches
 from admission.controllers.devices import outside
 from admission.controllers.devices.fleet import Listed
 from admission.kube import resources
+from tests.builders.pods import make_pod
 from tests.controllers import test_claims, world
 from tests.controllers.test_capacity import add, condition, guarded, make_world, node
 from tests.controllers.test_one_currency import GPU, MEMORY, MIG, queue
@@ -200,13 +201,8 @@ def test_claims_of_pods_without_a_queue_are_listed_with_what_they_name_and_what_
     }
     of_job = {names.PODSET_LABEL: "main"}
     for name, labels, claim in (("theirs", {}, "named"), ("job", of_job, "of-job")):
-        metadata = {"name": name, "namespace": "ml", "labels": labels}
-        spec = {
-            "nodeName": "n0",
-            "containers": [{"name": "main", "image": "x"}],
-            "resourceClaims": [{"name": "a", "resourceClaimName": claim}],
-        }
-        document = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        claims = [{"name": "a", "resourceClaimName": claim}]
+        document = make_pod(name, labels=labels, nodeName="n0", resourceClaims=claims)
         made.store.create(resources.PODS, document, "ml")
     made.store.patch(
         resources.PODS, "theirs", patches.merge({"status": status}), "ml", subresource="status"

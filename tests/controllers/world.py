@@ -25,7 +25,7 @@ from admission.sandbox.store import Store
 from admission.scheduling import model
 from admission.scheduling.state import State
 from admission.scheduling.transformation import NO_RULES, Rules
-from tests.builders import pod_document
+from tests.builders.pods import make_gated_pod
 from tests.clocks import FakeClock
 
 _CRDS = crds.documents()
@@ -195,13 +195,11 @@ class World:
             self.store.create(resource, document, document["metadata"].get("namespace", ""))
 
     def add_pod(self, name: str, **changes: Any) -> None:
-        document = pod_document(name, **changes)
-        for field in ("uid", "resourceVersion", "creationTimestamp"):
-            document["metadata"].pop(field, None)
-        status = document.pop("status")
+        phase = changes.pop("phase", "Pending")
+        document = make_gated_pod(name, **changes)
         self.store.create(resources.PODS, document, document["metadata"]["namespace"])
-        if status["phase"] != "Pending":
-            self.set_phase(name, status["phase"])
+        if phase != "Pending":
+            self.set_phase(name, phase)
 
     def set_phase(self, name: str, phase: str, namespace: str = "ml") -> None:
         change = patches.merge({"status": {"phase": phase}})

@@ -6,17 +6,12 @@ import pytest
 
 from admission.gpu import bypass, resources
 from admission.gpu.bypass import Severity
+from tests.builders.pods import make_pod, pod_with
 from tests.gpu.builders import GPU
 
 MANAGED = resources.managed()
 ALL = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
 ASKING = {"resources": {"limits": {GPU: 1}}}
-
-
-def make_pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
-    annotations = spec.pop("annotations", {})
-    main = {"name": "main", **(container or {})}
-    return {"metadata": {"annotations": annotations}, "spec": {"containers": [main], **spec}}
 
 
 def host(path: str) -> dict[str, Any]:
@@ -27,30 +22,30 @@ def host(path: str) -> dict[str, Any]:
 
 
 SURE = {
-    "all devices by environment": (make_pod({"env": [ALL]}), "visible-devices"),
+    "all devices by environment": (pod_with({"env": [ALL]}), "visible-devices"),
     "devices by environment from elsewhere": (
-        make_pod({"env": [{**ALL, "value": "", "valueFrom": {"fieldRef": {}}}]}),
+        pod_with({"env": [{**ALL, "value": "", "valueFrom": {"fieldRef": {}}}]}),
         "visible-devices",
     ),
-    "the variable beside a request": (make_pod({**ASKING, "env": [ALL]}), "visible-devices"),
+    "the variable beside a request": (pod_with({**ASKING, "env": [ALL]}), "visible-devices"),
     "the variable from the pod itself beside a request": (
-        make_pod({**ASKING, "env": [{"name": ALL["name"], "valueFrom": {"fieldRef": {}}}]}),
+        pod_with({**ASKING, "env": [{"name": ALL["name"], "valueFrom": {"fieldRef": {}}}]}),
         "visible-devices",
     ),
     "the variable from a file beside a request": (
-        make_pod({**ASKING, "env": [{"name": ALL["name"], "valueFrom": {"fileKeyRef": {}}}]}),
+        pod_with({**ASKING, "env": [{"name": ALL["name"], "valueFrom": {"fileKeyRef": {}}}]}),
         "visible-devices",
     ),
     "the variable from a ConfigMap": (
-        make_pod({"env": [{"name": ALL["name"], "valueFrom": {"configMapKeyRef": {}}}]}),
+        pod_with({"env": [{"name": ALL["name"], "valueFrom": {"configMapKeyRef": {}}}]}),
         "visible-devices",
     ),
     "MIG devices to configure": (
-        make_pod({**ASKING, "env": [{"name": "NVIDIA_MIG_CONFIG_DEVICES", "value": "all"}]}),
+        pod_with({**ASKING, "env": [{"name": "NVIDIA_MIG_CONFIG_DEVICES", "value": "all"}]}),
         "visible-devices",
     ),
     "a prefix that makes the variable of a key": (
-        make_pod({"envFrom": [{"prefix": "NVIDIA_", "configMapRef": {"name": "c"}}]}),
+        pod_with({"envFrom": [{"prefix": "NVIDIA_", "configMapRef": {"name": "c"}}]}),
         "visible-devices",
     ),
     "an init container": (
@@ -58,7 +53,7 @@ SURE = {
         "visible-devices",
     ),
     "an ephemeral container": (
-        make_pod(ASKING, ephemeralContainers=[{"name": "debug", "env": [ALL]}]),
+        pod_with(ASKING, ephemeralContainers=[{"name": "debug", "env": [ALL]}]),
         "visible-devices",
     ),
     "all devices by CDI": (
@@ -72,12 +67,12 @@ SURE = {
     "a device path": (make_pod(**host("/dev/nvidia0")), "device-path"),
     "a device path in disguise": (make_pod(**host("//dev/./nvidia0")), "device-path"),
     "a device list mount": (
-        make_pod(
+        pod_with(
             {"volumeMounts": [{"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}]}
         ),
         "device-mount",
     ),
-    "a preset node": (make_pod(ASKING, nodeName="node-1"), "node-name"),
+    "a preset node": (pod_with(ASKING, nodeName="node-1"), "node-name"),
 }  # fmt: skip
 
 
@@ -90,25 +85,30 @@ def test_req_18_sure_ways_around_quota(case):
 
 MAYBE = {
     "the variable from a ConfigMap beside a request": (
-        make_pod({**ASKING, "env": [{"name": ALL["name"], "valueFrom": {"configMapKeyRef": {}}}]}),
+        pod_with(
+            {
+                **ASKING,
+                "env": [{"name": ALL["name"], "valueFrom": {"configMapKeyRef": {}}}],
+            }
+        ),
         "visible-devices",
     ),
     "the variable from a Secret beside a request": (
-        make_pod({**ASKING, "env": [{"name": ALL["name"], "valueFrom": {"secretKeyRef": {}}}]}),
+        pod_with({**ASKING, "env": [{"name": ALL["name"], "valueFrom": {"secretKeyRef": {}}}]}),
         "visible-devices",
     ),
     "the version of a legacy image": (
-        make_pod({"env": [{"name": "CUDA_VERSION", "value": "8.0"}]}),
+        pod_with({"env": [{"name": "CUDA_VERSION", "value": "8.0"}]}),
         "legacy-image",
     ),
     "a privileged container beside a request": (
-        make_pod({**ASKING, "securityContext": {"privileged": True}}),
+        pod_with({**ASKING, "securityContext": {"privileged": True}}),
         "privileged",
     ),
     "a device of the node": (make_pod(**host("/dev/char/195:0")), "device-path"),
     "a directory that holds one of devices": (make_pod(**host("/var/lib")), "device-path"),
     "a privileged container": (
-        make_pod({"securityContext": {"privileged": True}}),
+        pod_with({"securityContext": {"privileged": True}}),
         "privileged",
     ),
     "the nvidia runtime class": (make_pod(runtimeClassName="nvidia"), "runtime-class"),
@@ -130,7 +130,7 @@ def test_req_18_settings_that_may_reach_a_gpu(case):
 
 @pytest.mark.parametrize("value", bypass.SHOWS_NOTHING)
 def test_a_value_that_shows_nothing_hides_what_the_container_asks_for(value):
-    pod = make_pod({**ASKING, "env": [{**ALL, "value": value}]})
+    pod = pod_with({**ASKING, "env": [{**ALL, "value": value}]})
     (finding,) = bypass.of_pod(pod, MANAGED)
     assert (finding.rule, finding.severity) == ("hidden-devices", Severity.MISTAKE)
 
@@ -139,15 +139,15 @@ def test_a_value_that_shows_nothing_hides_what_the_container_asks_for(value):
     "pod",
     [
         make_pod(),
-        make_pod(ASKING, schedulerName="volcano"),
-        make_pod({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]}),
-        make_pod({"env": [{"name": "NVIDIA_VISIBLE_DEVICES"}]}),
-        make_pod({"env": [{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}]}),
-        make_pod({"env": [{"name": "CUDA_VERSION"}, {**ALL, "value": "void"}]}),
-        make_pod({**ASKING, "env": [{"name": "CUDA_VERSION", "value": "8.0"}]}),
-        make_pod({**ASKING, "env": [{"name": "NVIDIA_MIG_CONFIG_DEVICES", "value": ""}]}),
-        make_pod({"envFrom": [{"configMapRef": {"name": "c"}}]}),
-        make_pod({"envFrom": [{"prefix": "NVIDIA_X", "configMapRef": {"name": "c"}}]}),
+        pod_with(ASKING, schedulerName="volcano"),
+        pod_with({"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]}),
+        pod_with({"env": [{"name": "NVIDIA_VISIBLE_DEVICES"}]}),
+        pod_with({"env": [{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}]}),
+        pod_with({"env": [{"name": "CUDA_VERSION"}, {**ALL, "value": "void"}]}),
+        pod_with({**ASKING, "env": [{"name": "CUDA_VERSION", "value": "8.0"}]}),
+        pod_with({**ASKING, "env": [{"name": "NVIDIA_MIG_CONFIG_DEVICES", "value": ""}]}),
+        pod_with({"envFrom": [{"configMapRef": {"name": "c"}}]}),
+        pod_with({"envFrom": [{"prefix": "NVIDIA_X", "configMapRef": {"name": "c"}}]}),
         make_pod(**host("/data")),
         make_pod(**host("/developers")),
         make_pod(nodeName="node-1"),
@@ -159,7 +159,7 @@ def test_honest_pods_have_no_findings(pod):
     assert bypass.of_pod(pod, MANAGED) == ()
 
 
-GATED = make_pod(ASKING, schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
+GATED = pod_with(ASKING, schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
 
 UPDATES = {
     "more GPUs by resize": (
@@ -182,14 +182,14 @@ def test_req_18_changes_that_reach_more_gpus(case):
 
 
 def test_an_update_is_not_blamed_for_what_was_there_before():
-    old = make_pod({**ASKING, "env": [ALL]})
+    old = pod_with({**ASKING, "env": [ALL]})
     assert bypass.of_update(old, old, MANAGED) == ()
 
 
 def test_req_23_findings_are_in_a_stable_order_and_say_what_to_do():
     asking = {"name": "check", **ASKING}
     seeing = {"env": [ALL], "securityContext": {"privileged": True}}
-    pod = make_pod(seeing, nodeName="n", initContainers=[asking])
+    pod = pod_with(seeing, nodeName="n", initContainers=[asking])
     found = bypass.of_pod(pod, MANAGED)
     assert [finding.field for finding in found] == [
         "spec.containers[0].env[0]",

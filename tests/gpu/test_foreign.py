@@ -10,7 +10,8 @@ from admission.gpu import foreign, resources
 from admission.policy import pods
 from admission.policy.knowledge import Context
 from admission.policy.queueing import Standing
-from tests.policy.builders import NOW_US, RULES, make_cluster, make_pod, read
+from tests.builders.pods import make_pod
+from tests.policy.builders import NOW_US, RULES, make_cluster, read
 
 GUIDE = Path(__file__).parents[2] / "docs" / "limits-of-support.md"
 EXAMPLES = [name for row in foreign.TABLE for name in row.examples]

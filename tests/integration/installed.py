@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from admission.base import conditions, names
+from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.processes import free_port
@@ -248,16 +249,12 @@ class Installed:
         return found is not None and int(found[1]) >= version
 
     def create_pod(
-        self, namespace: str, name: str, *, gpus: int | str | None = 1, **changes: Any
+        self, namespace: str, name: str, *, gpus: int | str | None = 1, **pod: Any
     ) -> Any:
-        """Creates a pod as a user would; ``gpus`` None wants none."""
-        resources = {} if gpus is None else {"limits": {names.GPU_RESOURCE: str(gpus)}}
-        container = {"name": "main", "image": "train", "resources": resources}
-        metadata = {"name": name, **changes.pop("metadata", {})}
-        spec = {"containers": [container], **changes.pop("spec", {})}
-        return self.api.post(
-            f"/api/v1/namespaces/{namespace}/pods", {"metadata": metadata, "spec": spec, **changes}
-        )
+        """Create a pod of `make_pod` as a user does; `gpus` None wants none."""
+        limits = {} if gpus is None else {names.GPU_RESOURCE: str(gpus)}
+        document = make_pod(name, limits=limits, **pod)
+        return self.api.post(f"/api/v1/namespaces/{namespace}/pods", document)
 
     def pod(self, namespace: str, name: str) -> Any:
         return self.api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")

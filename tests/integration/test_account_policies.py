@@ -29,6 +29,7 @@ from admission.owners import pod as pod_owner
 from admission.owners.injection import Injection
 from admission.webhook import configuration
 from certs import rotation
+from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import JSON_PATCH, MERGE, Rest, RestError
@@ -75,19 +76,11 @@ class Guarded:
         """Creates a pod; its path."""
         self._made += 1
         name = f"pod-{self._made}"
-        metadata = {
-            "name": name,
-            "labels": {"team": "a", **(OURS if managed else {}), **labels},
-            "annotations": {"team": "a"},
-        }
-        container = {"name": "main", "image": "train"}
-        whole = {
-            "containers": [container],
-            "schedulingGates": [{"name": gate} for gate in gates],
-            **spec,
-        }
         path = f"/api/v1/namespaces/{namespace}/pods"
-        self.admin.post(path, {"metadata": metadata, "spec": whole})
+        labels = {"team": "a", **(OURS if managed else {}), **labels}
+        self.admin.post(
+            path, make_pod(name, labels=labels, annotations={"team": "a"}, gates=gates, **spec)
+        )
         return f"{path}/{name}"
 
     def gated(self, namespace: str = "") -> str:

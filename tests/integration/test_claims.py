@@ -41,10 +41,8 @@ def add_claim(system: Installed, team: str, name: str, *requests: dict[str, Any]
 def create_pod(system: Installed, team: str, name: str, **reference: str) -> Any:
     """A pod whose only way to a GPU is a claim."""
     claims = [{"name": "gpu", **reference}]
-    container = {"name": "main", "image": "train", "resources": {"claims": [{"name": "gpu"}]}}
-    return system.create_pod(
-        team, name, gpus=None, spec={"resourceClaims": claims, "containers": [container]}
-    )
+    container = {"resources": {"claims": [{"name": "gpu"}]}}
+    return system.create_pod(team, name, gpus=None, container=container, resourceClaims=claims)
 
 
 def used(system: Installed, team: str) -> str:
@@ -130,9 +128,8 @@ def test_req_27_the_implicit_name_of_a_class_is_held_and_counted_as_the_plugins(
 ) -> None:
     team = system.add_team(quota=1)
     amounts = {f"{names.IMPLICIT_CLASS_PREFIX}gpu.nvidia.com": "1"}
-    resources = {"requests": amounts, "limits": amounts}
-    container = {"name": "main", "image": "train", "resources": resources}
-    system.create_pod(team, "first", gpus=None, spec={"containers": [container]})
+    container = {"resources": {"requests": amounts, "limits": amounts}}
+    system.create_pod(team, "first", gpus=None, container=container)
     system.wait_released(team, "first")
     system.create_pod(team, "second")
     assert f"{GPU} in flavor {team}, 1 more" in system.wait_condition(team, "second")["message"]
@@ -234,13 +231,11 @@ def swap(system: Installed, team: str, name: str, kind: str = "resourceclaims") 
 
 def create_gated(system: Installed, team: str, **reference: str) -> None:
     """A pod with a claim that the user holds by a gate of their own."""
-    container = {"name": "main", "image": "train", "resources": {"claims": [{"name": "gpu"}]}}
-    spec = {
-        "resourceClaims": [{"name": "gpu", **reference}],
-        "containers": [container],
-        "schedulingGates": [{"name": FOREIGN}],
-    }
-    system.create_pod(team, "held", gpus=None, spec=spec)
+    claims = [{"name": "gpu", **reference}]
+    container = {"resources": {"claims": [{"name": "gpu"}]}}
+    system.create_pod(
+        team, "held", gpus=None, container=container, resourceClaims=claims, gates=[FOREIGN]
+    )
 
 
 def gates(system: Installed, team: str) -> list[str]:

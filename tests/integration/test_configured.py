@@ -108,7 +108,7 @@ def test_it_serves_where_the_file_says_leads_and_names_what_it_ignores(
 
         assert waiting.until(held, what="a leader")["spec"]["leaseDurationSeconds"] == 15
         workloads = make_team(system)
-        system.create_pod(workloads.namespace, "train", metadata={"labels": {"team": "red"}})
+        system.create_pod(workloads.namespace, "train", labels={"team": "red"})
         system.wait_released(workloads.namespace, "train")
         made = workloads.get(workload_of(workloads, "train"))
         assert made["metadata"]["labels"]["team"] == "red"
@@ -218,9 +218,7 @@ def test_namespaces_that_the_selector_leaves_out_are_left_alone(system: Configur
         team = make_team(system)
         system.add_local_queue(workloads_of, team.namespace)
         system.wait_for_queue(workloads_of)
-        free = system.create_pod(
-            workloads_of, "free", metadata={"labels": {names.QUEUE_LABEL: "default"}}
-        )
+        free = system.create_pod(workloads_of, "free", labels={names.QUEUE_LABEL: "default"})
         assert "schedulingGates" not in free["spec"]
         held = system.create_pod(team.namespace, "held")
         assert held["spec"]["schedulingGates"]

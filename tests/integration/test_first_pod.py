@@ -99,7 +99,7 @@ def test_a_missing_local_queue_is_named_on_the_pod_and_its_arrival_repairs_it(
     system: Installed,
 ) -> None:
     team = system.add_team(quota=4)
-    system.create_pod(team, "train", metadata={"labels": {names.QUEUE_LABEL: "late"}})
+    system.create_pod(team, "train", labels={names.QUEUE_LABEL: "late"})
     condition = system.wait_condition(team, "train")
     assert condition["message"].startswith("LocalQueue late doesn't exist")
 
@@ -129,7 +129,7 @@ def test_a_missing_cluster_queue_is_named_and_its_arrival_repairs_it(system: Ins
     team = system.cluster.create_namespace("team")
     system.add_flavor(team)
     system.add_local_queue(team, team)
-    system.create_pod(team, "train", metadata={"labels": {names.QUEUE_LABEL: "default"}})
+    system.create_pod(team, "train", labels={names.QUEUE_LABEL: "default"})
     said = f"ClusterQueue {team} doesn't exist"
     waiting.until(
         lambda: (system.condition(team, "train") or {}).get("message", "").startswith(said),
@@ -144,7 +144,7 @@ def test_a_missing_flavor_is_named_and_its_arrival_repairs_it(system: Installed)
     team = system.cluster.create_namespace("team")
     system.add_cluster_queue(team, quota=1, flavors=(team,))
     system.add_local_queue(team, team)
-    system.create_pod(team, "train", metadata={"labels": {names.QUEUE_LABEL: "default"}})
+    system.create_pod(team, "train", labels={names.QUEUE_LABEL: "default"})
     waiting.until(
         lambda: (system.condition(team, "train") or {}).get("reason") == "Suspended",
         what="the pod waits for its ClusterQueue, once both queues are seen",
@@ -181,7 +181,7 @@ def test_a_malformed_gpu_request_is_refused_with_a_reason(
     container = {"name": "main", "image": "train", "resources": resources}
 
     with pytest.raises(RestError) as refused:
-        system.create_pod(team, "bad", spec={"containers": [container]})
+        system.create_pod(team, "bad", containers=[container])
 
     assert said in refused.value.body
 

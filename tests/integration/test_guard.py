@@ -20,6 +20,7 @@ from admission.config.settings import Settings
 from admission.gpu import bypass, resources
 from admission.gpu.bypass import Severity
 from admission.webhook import configuration
+from tests.builders.pods import make_pod, pod_with
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
@@ -190,17 +191,6 @@ def await_effect(started: Guarded) -> None:
     )
 
 
-def make_pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
-    metadata = {"name": spec.pop("name", "p"), "annotations": spec.pop("annotations", {})}
-    main = {"name": "main", "image": "train", **copy.deepcopy(container or {})}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {"containers": [main], **copy.deepcopy(spec)},
-    }
-
-
 def debugger(**parts: Any) -> dict[str, Any]:
     return {"name": "debug", "image": "tools", **parts}
 
@@ -208,7 +198,7 @@ def debugger(**parts: Any) -> dict[str, Any]:
 def mounting(path: str, host: str = "", **container: Any) -> dict[str, Any]:
     source = {"hostPath": {"path": host}} if host else {"emptyDir": {}}
     mounts = [{"name": "v", "mountPath": path}]
-    return make_pod({**container, "volumeMounts": mounts}, volumes=[{"name": "v", **source}])
+    return pod_with({**container, "volumeMounts": mounts}, volumes=[{"name": "v", **source}])
 
 
 def by_key(source: str) -> dict[str, Any]:
@@ -221,38 +211,38 @@ def by_field(variable: str = "NVIDIA_VISIBLE_DEVICES") -> dict[str, Any]:
 
 CREATED: dict[str, dict[str, Any]] = {
     "a plain pod": make_pod(),
-    "a GPU pod": make_pod(GPU),
-    "a GPU pod of another scheduler": make_pod(GPU, schedulerName="volcano"),
-    "all devices": make_pod({"env": [ALL]}),
-    "all devices among other variables": make_pod({"env": [by_field("X"), ALL]}),
-    "devices from elsewhere": make_pod({"env": [by_field("NVIDIA_VISIBLE_DEVICES")]}),
-    "no devices": make_pod({"env": [{**ALL, "value": "void"}, {"name": "X"}]}),
-    "none": make_pod({"env": [{**ALL, "value": "none"}]}),
-    "empty": make_pod({"env": [{"name": "NVIDIA_VISIBLE_DEVICES"}]}),
-    "another variable": make_pod({"env": [{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}]}),
-    "all devices beside a request": make_pod({**GPU, "env": [ALL]}),
-    "all devices beside a slice": make_pod(
+    "a GPU pod": pod_with(GPU),
+    "a GPU pod of another scheduler": pod_with(GPU, schedulerName="volcano"),
+    "all devices": pod_with({"env": [ALL]}),
+    "all devices among other variables": pod_with({"env": [by_field("X"), ALL]}),
+    "devices from elsewhere": pod_with({"env": [by_field("NVIDIA_VISIBLE_DEVICES")]}),
+    "no devices": pod_with({"env": [{**ALL, "value": "void"}, {"name": "X"}]}),
+    "none": pod_with({"env": [{**ALL, "value": "none"}]}),
+    "empty": pod_with({"env": [{"name": "NVIDIA_VISIBLE_DEVICES"}]}),
+    "another variable": pod_with({"env": [{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}]}),
+    "all devices beside a request": pod_with({**GPU, "env": [ALL]}),
+    "all devices beside a slice": pod_with(
         {"resources": {"limits": {"nvidia.com/mig-1g.10gb": 1}}, "env": [ALL]}
     ),
-    "all devices beside a request of 0": make_pod(
+    "all devices beside a request of 0": pod_with(
         {"resources": {"limits": {names.GPU_RESOURCE: 0}}, "env": [ALL]}
     ),
-    "all devices beside cpu": make_pod({"resources": {"limits": {"cpu": "1"}}, "env": [ALL]}),
-    "all devices beside an implicit claim": make_pod(
+    "all devices beside cpu": pod_with({"resources": {"limits": {"cpu": "1"}}, "env": [ALL]}),
+    "all devices beside an implicit claim": pod_with(
         {
             "resources": {"limits": {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 1}},
             "env": [ALL],
         }
     ),
-    "all devices beside a claim": make_pod(
+    "all devices beside a claim": pod_with(
         {"resources": {"claims": [{"name": "gpu"}]}, "env": [ALL]},
         resourceClaims=[{"name": "gpu", "resourceClaimName": "shared"}],
     ),
-    "all devices in an init container": make_pod(
+    "all devices in an init container": pod_with(
         GPU, initContainers=[{"name": "i", "image": "x", "env": [ALL]}]
     ),
     "CDI": make_pod(annotations=CDI),
-    "CDI of one device": make_pod(
+    "CDI of one device": pod_with(
         GPU, annotations={"cdi.k8s.io/x": "k8s.device-plugin.nvidia.com/gpu=GPU-1"}
     ),
     "CDI of something else": make_pod(annotations={"cdi.k8s.io/x": "vendor.com/nic=1"}),
@@ -269,42 +259,42 @@ CREATED: dict[str, dict[str, Any]] = {
     "a device list in disguise": mounting("/var//run/./nvidia-container-devices"),
     "no device list": mounting("/var/run/nvidia-container-devices-not"),
     "a node": make_pod(nodeName="node-1"),
-    "a node beside a request": make_pod(GPU, nodeName="node-1"),
-    "a privileged container": make_pod({"securityContext": {"privileged": True}}),
-    "everything at once": make_pod(
+    "a node beside a request": pod_with(GPU, nodeName="node-1"),
+    "a privileged container": pod_with({"securityContext": {"privileged": True}}),
+    "everything at once": pod_with(
         {"env": [ALL]}, annotations=CDI, nodeName="n",
         initContainers=[{"name": "i", "image": "x", **GPU}],
     ),
-    "our own annotations": make_pod(GPU, annotations=OWN),
-    "the variable from the pod itself beside a request": make_pod({**GPU, "env": [by_field()]}),
-    "the variable from a ConfigMap": make_pod({"env": [by_key("configMapKeyRef")]}),
-    "the variable from a ConfigMap beside a request": make_pod(
+    "our own annotations": pod_with(GPU, annotations=OWN),
+    "the variable from the pod itself beside a request": pod_with({**GPU, "env": [by_field()]}),
+    "the variable from a ConfigMap": pod_with({"env": [by_key("configMapKeyRef")]}),
+    "the variable from a ConfigMap beside a request": pod_with(
         {**GPU, "env": [by_key("configMapKeyRef")]}
     ),
-    "the variable from a Secret beside a request": make_pod(
+    "the variable from a Secret beside a request": pod_with(
         {**GPU, "env": [by_key("secretKeyRef")]}
     ),
-    "no devices beside a request": make_pod({**GPU, "env": [{**ALL, "value": "void"}]}),
-    "nothing beside a request": make_pod({**GPU, "env": [{"name": ALL["name"]}]}),
-    "MIG devices to configure": make_pod(
+    "no devices beside a request": pod_with({**GPU, "env": [{**ALL, "value": "void"}]}),
+    "nothing beside a request": pod_with({**GPU, "env": [{"name": ALL["name"]}]}),
+    "MIG devices to configure": pod_with(
         {**GPU, "env": [{"name": "NVIDIA_MIG_CONFIG_DEVICES", "value": "all"}]}
     ),
-    "MIG devices to look at": make_pod(
+    "MIG devices to look at": pod_with(
         {"env": [{"name": "NVIDIA_MIG_MONITOR_DEVICES", "value": "all"}]}
     ),
-    "all of a ConfigMap": make_pod({"envFrom": [{"configMapRef": {"name": "c"}}]}),
-    "a ConfigMap with a prefix": make_pod(
+    "all of a ConfigMap": pod_with({"envFrom": [{"configMapRef": {"name": "c"}}]}),
+    "a ConfigMap with a prefix": pod_with(
         {"envFrom": [{"prefix": "NVIDIA_VISIBLE_", "configMapRef": {"name": "c"}}]}
     ),
-    "a Secret with a prefix beside a request": make_pod(
+    "a Secret with a prefix beside a request": pod_with(
         {**GPU, "envFrom": [{"prefix": "N", "secretRef": {"name": "c"}}]}
     ),
-    "another prefix": make_pod({"envFrom": [{"prefix": "X_", "configMapRef": {"name": "c"}}]}),
-    "a legacy image": make_pod({"env": [{"name": "CUDA_VERSION", "value": "8.0"}]}),
-    "a legacy image that sees nothing": make_pod(
+    "another prefix": pod_with({"envFrom": [{"prefix": "X_", "configMapRef": {"name": "c"}}]}),
+    "a legacy image": pod_with({"env": [{"name": "CUDA_VERSION", "value": "8.0"}]}),
+    "a legacy image that sees nothing": pod_with(
         {"env": [{"name": "CUDA_VERSION", "value": "8.0"}, {**ALL, "value": "void"}]}
     ),
-    "a privileged container beside a request": make_pod(
+    "a privileged container beside a request": pod_with(
         {**GPU, "securityContext": {"privileged": True}}
     ),
     "the root of the node": mounting("/x", "/"),
@@ -386,7 +376,7 @@ def test_the_policies_find_in_an_update_what_surely_bypasses(guarded: Guarded, c
     change, parts = UPDATED[case]
     name = f"u-{list(UPDATED).index(case)}"
     annotations, gates = parts.get("annotations", {}), parts.get("gates", GATES)
-    pod = make_pod(GPU, name=name, annotations=annotations, schedulingGates=gates)
+    pod = pod_with(GPU, name=name, annotations=annotations, schedulingGates=gates)
     old = guarded.create(pod, "unsaid", dry=False).body
 
     answer = guarded.change(name, change, "unsaid", user="alice")
@@ -401,7 +391,7 @@ def test_only_the_controllers_user_writes_what_admission_checks_ask_for(
     guarded: Guarded, user: str
 ) -> None:
     name = f"checked-{len(user)}"
-    guarded.create(make_pod(GPU, name=name, schedulingGates=GATES), "deny", dry=False)
+    guarded.create(pod_with(GPU, name=name, schedulingGates=GATES), "deny", dry=False)
 
     answer = guarded.change(name, {"metadata": {"annotations": CDI}}, "deny", user=user)
 
@@ -425,7 +415,7 @@ def test_a_denial_says_what_to_do_instead(guarded: Guarded) -> None:
     [("deny", 403, 0), ("warn", 201, 1), ("audit", 201, 0), ("other", 201, 1), ("unsaid", 201, 1)],
 )
 def test_the_namespace_chooses(guarded: Guarded, choice: str, status: int, warned: int) -> None:
-    pod = make_pod({"env": [ALL]}, name=f"chosen-{choice}")
+    pod = pod_with({"env": [ALL]}, name=f"chosen-{choice}")
 
     answer = guarded.create(pod, choice)
 
@@ -443,7 +433,7 @@ LARGE: dict[str, dict[str, Any]] = {
     "metadata.annotations": make_pod(annotations={one["name"]: "" for one in many()}),
     "spec.initContainers": make_pod(initContainers=[{**c, "image": "x"} for c in many("c")]),
     "spec.volumes": make_pod(volumes=[{**v, "emptyDir": {}} for v in many("v")]),
-    "container main": make_pod({"env": many("E")}),
+    "container main": pod_with({"env": many("E")}),
 }
 
 
@@ -498,8 +488,8 @@ def test_a_namespace_without_choice_or_with_an_old_one_can_be_edited(guarded: Gu
 
 @pytest.mark.parametrize("choice", ["deny", "warn", "audit"])
 def test_every_choice_leaves_a_mark_in_the_audit_log(guarded: Guarded, choice: str) -> None:
-    guarded.create(make_pod({"env": [ALL]}), choice)
-    guarded.create(make_pod(GPU), choice)
+    guarded.create(pod_with({"env": [ALL]}), choice)
+    guarded.create(pod_with(GPU), choice)
 
     *_, bypassing, honest = audited(guarded.audit_log, guarded.spaces[choice])
 
@@ -535,7 +525,7 @@ def test_a_debugging_container_gets_no_gpus(
     guarded: Guarded, container: dict[str, Any], rules: set[str]
 ) -> None:
     volumes = [{"name": "v", "hostPath": {"path": "/dev/nvidia0"}}]
-    guarded.create(make_pod(name="debugged", volumes=volumes), "deny", dry=False)
+    guarded.create(make_pod("debugged", volumes=volumes), "deny", dry=False)
 
     change = {"spec": {"ephemeralContainers": [container]}}
     answer = guarded.change("debugged", change, "deny", sub="/ephemeralcontainers")
@@ -545,7 +535,7 @@ def test_a_debugging_container_gets_no_gpus(
 
 def test_an_older_debugging_container_is_not_held_against_a_new_one(guarded: Guarded) -> None:
     name, path = "older", f"/api/v1/namespaces/{guarded.spaces['warn']}/pods/older"
-    guarded.create(make_pod(name=name), "warn", dry=False)
+    guarded.create(make_pod(name), "warn", dry=False)
     first = {"spec": {"ephemeralContainers": [debugger(env=[ALL])]}}
     assert guarded.send("PATCH", path + "/ephemeralcontainers", first, STRATEGIC).warnings
 
@@ -558,7 +548,7 @@ def test_an_older_debugging_container_is_not_held_against_a_new_one(guarded: Gua
 @pytest.mark.parametrize(("resource", "status"), [("cpu", 200), (names.GPU_RESOURCE, 422)])
 def test_a_resize_changes_cpu_and_never_gpus(guarded: Guarded, resource: str, status: int) -> None:
     amounts = {"requests": {"cpu": "1"}, "limits": {"cpu": "2", names.GPU_RESOURCE: "1"}}
-    pod = make_pod({"resources": amounts}, name="resized")
+    pod = pod_with({"resources": amounts}, name="resized")
     guarded.create(pod, "deny", dry=False)
     more = {"name": "main", "resources": {"requests": {resource: "2"}, "limits": {resource: "2"}}}
 
@@ -644,7 +634,7 @@ def allow(cluster: Cluster, user: str) -> None:
 def test_uninstall_releases_pods_that_a_policy_would_have_kept(tmp_path: Path) -> None:
     with Cluster.start() as cluster:
         namespace = cluster.create_namespace("kept", {names.BYPASS_LABEL: "deny"})
-        pod = make_pod(name="held", schedulingGates=GATES)
+        pod = make_pod("held", schedulingGates=GATES)
         pod["metadata"]["labels"] = {names.MANAGED_LABEL: names.MANAGED_VALUE}
         cluster.api.post(f"/api/v1/namespaces/{namespace}/pods", pod)
         system = Installed(cluster, tmp_path)

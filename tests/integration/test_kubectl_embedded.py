@@ -13,6 +13,7 @@ from admission.kube import resources
 from admission.sandbox import system
 from admission.sandbox.rest import StoreServer
 from admission.sandbox.store import Store
+from tests.builders.pods import make_pod
 from tests.controlplane import build
 
 pytestmark = pytest.mark.controlplane
@@ -24,12 +25,7 @@ DOCUMENTS = [
         "metadata": {"name": "gpus"},
         "spec": {"namespaceSelector": {}},
     },
-    {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "train", "namespace": "default"},
-        "spec": {"containers": [{"name": "main", "image": "train"}]},
-    },
+    make_pod("train", namespace="default"),
 ]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from admission.base import conditions, names
 from admission.gpu import foreign
+from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.integration import queued
@@ -111,14 +112,6 @@ def await_policies(system: System) -> None:
     )
 
 
-def make_pod(limits: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
-    resources = {"resources": {"limits": limits}} if limits else {}
-    return {
-        "metadata": {"name": "p", **metadata},
-        "spec": {"containers": [{"name": "main", "image": "train", **resources}]},
-    }
-
-
 def pods(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"
 
@@ -150,9 +143,7 @@ def test_a_required_topology_is_refused_and_a_preferred_one_warned_about(
 
 
 def test_a_foreign_topology_gate_is_left_alone(system: System, team: str) -> None:
-    pod = make_pod({names.GPU_RESOURCE: "1"}, labels=QUEUED)
-    pod["metadata"]["name"] = "gated"
-    pod["spec"]["schedulingGates"] = [{"name": names.TOPOLOGY_GATE}]
+    pod = make_pod("gated", gpus=1, labels=QUEUED, gates=[names.TOPOLOGY_GATE])
     answer = system.create(pods(team), pod, dry=False)
     assert [one for one in answer.warnings if "waits for whoever takes off its gate" in one]
     waiting.until(
@@ -207,16 +198,15 @@ def test_a_pod_that_can_never_fit_is_told_at_creation_and_on_a_dry_run(
         f"Too big: asks 64 nvidia.com/gpu, ClusterQueue {team} can reach 4. Ask for at most 4, or"
         " have the quota raised"
     )
-    pod = make_pod({names.GPU_RESOURCE: "64"})
-    pod["metadata"]["name"] = "huge"
+    pod = make_pod("huge", gpus=64)
     assert system.create(pods(team), pod, dry=True).warnings == [text]
     assert system.create(pods(team), pod, dry=False).warnings == [text]
     system.delete_pod(team, "huge")
-    assert system.create(pods(team), make_pod({names.GPU_RESOURCE: "4"})).warnings == []
+    assert system.create(pods(team), make_pod(gpus=4)).warnings == []
 
 
 def test_a_job_whose_pods_together_can_never_fit_is_told(system: System, team: str) -> None:
-    pod = make_pod({names.GPU_RESOURCE: "2"})
+    pod = make_pod(gpus=2)
     template = {"spec": {**pod["spec"], "restartPolicy": "Never"}}
     job = {"metadata": {"name": "j"}, "spec": {"parallelism": 3, "completions": 3,
                                                "template": template}}  # fmt: skip
@@ -231,8 +221,8 @@ def test_what_a_cohort_could_lend_counts(system: System) -> None:
     team = system.add_team(quota=1, cohortName="lending")
     system.add_cluster_queue("lender", quota=9, flavors=(team,), cohortName="lending")
     system.wait_webhook()
-    assert system.create(pods(team), make_pod({names.GPU_RESOURCE: "10"})).warnings == []
-    (warning,) = system.create(pods(team), make_pod({names.GPU_RESOURCE: "11"})).warnings
+    assert system.create(pods(team), make_pod(gpus=10)).warnings == []
+    (warning,) = system.create(pods(team), make_pod(gpus=11)).warnings
     assert f"ClusterQueue {team} can reach 10" in warning
 
 
@@ -319,7 +309,7 @@ EXAMPLES = [(row, name) for row in foreign.TABLE for name in row.examples]
 def test_a_gpu_in_words_of_others_is_warned_about(
     system: System, team: str, row: foreign.Foreign, name: str
 ) -> None:
-    pod = make_pod(annotations={name: "1"}) if row.is_annotation else make_pod({name: "1"})
+    pod = make_pod(annotations={name: "1"}) if row.is_annotation else make_pod(limits={name: "1"})
     (warning,) = system.create(pods(team), pod).warnings
     what = f"annotation {name}" if row.is_annotation else f"{name} of container main"
     assert f"Outside quota: {what} ({row.vendor}: {row.unit})" in warning
@@ -333,7 +323,7 @@ def test_a_gpu_in_words_of_others_is_warned_about(
 def test_a_gpu_in_words_of_others_is_counted_where_the_pod_names_a_queue(
     system: System, team: str
 ) -> None:
-    pod = make_pod({"amd.com/gpu": "1"}, labels=QUEUED)
+    pod = make_pod(limits={"amd.com/gpu": "1"}, labels=QUEUED)
     warnings = system.create(pods(team), pod).warnings
     assert not [one for one in warnings if "Outside quota" in one]
     assert [one for one in warnings if "has no quota for amd.com/gpu" in one]
@@ -341,14 +331,14 @@ def test_a_gpu_in_words_of_others_is_counted_where_the_pod_names_a_queue(
 
 @pytest.mark.parametrize("name", ["nvidia.com/gpu", "cpu", "rdma/hca", "nvidia.com/hostdev"])
 def test_no_other_resource_is_warned_about(system: System, name: str) -> None:
-    answer = system.create(pods("default"), make_pod({name: "1"}))
+    answer = system.create(pods("default"), make_pod(limits={name: "1"}))
     assert not [one for one in answer.warnings if "Outside quota" in one]
 
 
 def test_with_the_webhook_away_it_is_warned_all_the_same(system: System, team: str) -> None:
     system.stop()
     try:
-        answer = system.create(pods(team), make_pod({"amd.com/gpu": "1"}))
+        answer = system.create(pods(team), make_pod(limits={"amd.com/gpu": "1"}))
         assert answer.status == 201
         assert len(answer.warnings) == 1
     finally:

@@ -52,7 +52,7 @@ def add_priorities(system: Installed) -> None:
 
 def create(system: Installed, team: str, name: str, priority: str) -> None:
     labels = {names.PRIORITY_CLASS_LABEL: priority}
-    system.create_pod(team, name, gpus=3, metadata={"labels": labels})
+    system.create_pod(team, name, gpus=3, labels=labels)
 
 
 def test_a_pod_is_followed_by_its_name_from_admission_to_eviction(system: Installed) -> None:

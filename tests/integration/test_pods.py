@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from admission.base import names
+from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
 from tests.integration.installed import KUEUE
 from tests.integration.reviewed import Reviewed, collection, reviewed
 from tests.policy import pod_cases
-from tests.policy.builders import make_pod
 from tests.policy.kinds.case import Case, Document, identified
 
 pytestmark = pytest.mark.controlplane

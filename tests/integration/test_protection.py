@@ -152,7 +152,7 @@ def test_the_annotation_that_names_the_workload_stays(team: Team) -> None:
 )
 def test_req_19_our_annotations_stay(team: Team, key: str, value: str | None) -> None:
     original = {names.ORIGINAL_RESOURCES: "{}"}
-    team.system.create_pod(team.name, "train", metadata={"annotations": original})
+    team.system.create_pod(team.name, "train", annotations=original)
     path = f"{team.pods}/train"
     for part in ("", "/status"):
         said = team.refuses(f"{path}{part}", {"metadata": {"annotations": {key: value}}})
@@ -171,7 +171,7 @@ def test_annotations_that_ask_for_gpus_are_only_read_at_creation_and_may_be_chan
 
 def test_of_very_many_annotations_none_is_changed(team: Team) -> None:
     many = {f"example.com/n{index}": "" for index in range(configuration.MOST)}
-    team.system.create_pod(team.name, "train", metadata={"annotations": many})
+    team.system.create_pod(team.name, "train", annotations=many)
     path = f"{team.pods}/train"
     said = team.refuses(path, {"metadata": {"annotations": {"example.com/n0": "x"}}})
     assert "Only the controller may change annotations" in said
@@ -298,7 +298,7 @@ def test_a_job_replaces_only_pods_that_have_ended(team: Team) -> None:
 def test_a_running_pod_keeps_queue_and_class_and_gets_no_gate(team: Team) -> None:
     add_classes(team.system)
     labels = {names.PRIORITY_CLASS_LABEL: "low"}
-    team.system.create_pod(team.name, "train", metadata={"labels": labels})
+    team.system.create_pod(team.name, "train", labels=labels)
     team.system.wait_released(team.name, "train")
     path = f"{team.pods}/train"
     for value in (None, "other"):
@@ -325,7 +325,7 @@ def test_a_waiting_pod_moves_to_another_queue_and_its_gates_only_go(team: Team) 
     team.system.add_local_queue(team.name, team.name, "other")
     team.system.wait_for_queue(team.name, "other")
     gates = {names.ADMISSION_GATED_BY: "example.com/a,example.com/b"}
-    team.system.create_pod(team.name, "waits", metadata={"annotations": gates})
+    team.system.create_pod(team.name, "waits", annotations=gates)
     path = f"{team.pods}/waits"
     said = team.refuses(path, {"metadata": {"labels": {names.QUEUE_LABEL: None}}})
     assert "queue-name must not be empty in namespace with default queue" in said

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from admission.base import names
+from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
@@ -265,8 +266,7 @@ def test_trap_10_and_11_a_container_that_asks_for_nothing_gets_gpus_and_is_told(
     space = team(system)
     limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "gpus"}}
     create(system, {**limits, "spec": {"limits": items}}, space)
-    pod: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {
-        "containers": [{"name": "main", "image": "x"}]}}  # fmt: skip
+    pod = make_pod("p")
 
     def told() -> bool:
         pod["metadata"]["name"] += "x"

@@ -187,16 +187,16 @@ def driven(system: Separate) -> Separate:
     system.wait_released(team, "second")
     system.delete_pod(team, "second")
 
-    system.create_pod(team, "modest", gpus=2, spec={"priorityClassName": "low"})
+    system.create_pod(team, "modest", gpus=2, priorityClassName="low")
     system.wait_released(team, "modest")
-    system.create_pod(team, "urgent", gpus=2, spec={"priorityClassName": "high"})
+    system.create_pod(team, "urgent", gpus=2, priorityClassName="high")
     system.wait_released(team, "urgent")
     waiting.until(lambda: is_settled(system, team), what="queue status without pending")
 
     brief = system.add_team(quota=1)
     # The limit counts from the whole second of the admission; the pod has to be released within
     # it, or it waits on, deactivated. The Workload is deactivated, which ends pod and Workload.
-    system.create_pod(brief, "brief", metadata={"labels": {names.MAX_EXEC_TIME_LABEL: "5"}})
+    system.create_pod(brief, "brief", labels={names.MAX_EXEC_TIME_LABEL: "5"})
     waiting.until(
         lambda: system.api.lacks(f"/api/v1/namespaces/{brief}/pods/brief"),
         what="the end of the time limit",

@@ -141,7 +141,7 @@ def test_a_workload_made_by_hand_is_charged_defaults_and_overhead(
 
 def test_a_pod_holds_what_the_api_server_made_of_it(system: Installed, team: str) -> None:
     add_limits(system, team, defaultRequest={"cpu": "1"}, default={"cpu": "2"})
-    created = system.create_pod(team, "train", spec={"runtimeClassName": "kata"})
+    created = system.create_pod(team, "train", runtimeClassName="kata")
     assert created["spec"]["overhead"] == {"cpu": "250m"}
     system.wait_released(team, "train")
     (found,) = system.api.get(f"{KUEUE}/namespaces/{team}/workloads")["items"]

@@ -183,7 +183,7 @@ def test_a_part_is_chosen_by_offset_and_limit(teams: Teams) -> None:
 def test_a_higher_priority_goes_first_as_soon_as_it_is_seen(teams: Teams) -> None:
     system = teams.system
     system.cluster.add_priority_class("vip", 7)
-    system.create_pod(teams.blue, "vip", spec={"priorityClassName": "vip"})
+    system.create_pod(teams.blue, "vip", priorityClassName="vip")
     waiting.until(
         lambda: system.lists(teams.of_all())[:2] == [("vip", 0, 0), ("red-1", 1, 0)],
         what="vip in front",

@@ -18,6 +18,7 @@ from admission.config.settings import GpuSettings
 from admission.owners import integrations
 from admission.webhook import configuration
 from certs import files
+from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
@@ -126,7 +127,7 @@ def recorder(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 def _await_effect(cluster: Cluster, recorder: Recorder) -> None:
     def both_are_asked() -> bool:
-        create(cluster.api, make_pod(GPU), dry_run=True)
+        create(cluster.api, make_pod(limits=GPU), dry_run=True)
         return recorder.take() == [MUTATE, VALIDATE]
 
     waiting.until(both_are_asked, what="webhook configurations in effect")
@@ -135,7 +136,7 @@ def _await_effect(cluster: Cluster, recorder: Recorder) -> None:
 def _is_asked(cluster: Cluster, recorder: Recorder) -> bool:
     """Whether the API server asks a webhook, maybe where a test has left none."""
     try:
-        create(cluster.api, make_pod(GPU), dry_run=True)
+        create(cluster.api, make_pod(limits=GPU), dry_run=True)
     except RestError:
         return True
     return bool(recorder.take())
@@ -146,21 +147,12 @@ def namespace(cluster: Cluster) -> str:
     return cluster.create_namespace("reviewed")
 
 
-def make_pod(resources: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
-    metadata = {key: more.pop(key) for key in ("labels", "annotations") if key in more}
-    stated = {"limits": resources} if resources else {}
-    container = {"name": "main", "image": "example/x", "resources": stated}
-    return {
-        "metadata": {"generateName": "p-", **metadata},
-        "spec": {"containers": [container], **more},
-    }
-
-
 def create(
     api: Rest, pod: dict[str, Any], namespace: str = "default", *, dry_run: bool = False
 ) -> dict[str, Any]:
     query = "?dryRun=All" if dry_run else ""
-    return api.post(f"/api/v1/namespaces/{namespace}/pods{query}", pod)
+    unnamed = {**pod, "metadata": {**pod["metadata"], "name": "", "generateName": "p-"}}
+    return api.post(f"/api/v1/namespaces/{namespace}/pods{query}", unnamed)
 
 
 INIT = {"name": "init", "image": "example/x"}
@@ -171,9 +163,9 @@ CLAIM = {"name": "gpu", "resourceClaimTemplateName": "one"}
 @pytest.mark.parametrize(
     "pod",
     [
-        make_pod(GPU),
-        make_pod({"nvidia.com/gpu.shared": "1"}),
-        make_pod(MIG),
+        make_pod(limits=GPU),
+        make_pod(limits={"nvidia.com/gpu.shared": "1"}),
+        make_pod(limits=MIG),
         make_pod(initContainers=[{**INIT, "resources": {"limits": MIG}}]),
         make_pod(resourceClaims=[CLAIM]),
         make_pod(labels={QUEUE: "q"}),
@@ -197,9 +189,9 @@ def test_a_pod_that_concerns_us_is_reviewed_twice_on_creation(
     "pod",
     [
         make_pod(),
-        make_pod({"cpu": "1", "memory": "1Gi"}),
-        make_pod({"amd.com/gpu": "1"}),
-        make_pod({"nvidia.com/gpux": "1"}),
+        make_pod(limits={"cpu": "1", "memory": "1Gi"}),
+        make_pod(limits={"amd.com/gpu": "1"}),
+        make_pod(limits={"nvidia.com/gpux": "1"}),
         make_pod(labels={"app": "x"}, annotations={"example.com/a": "b"}),
         make_pod(initContainers=[INIT], tolerations=[{"operator": "Exists"}]),
         make_pod(schedulingGates=[{"name": "example.com/other"}]),
@@ -228,12 +220,12 @@ CONTAINERS = [{"name": f"c{n}", "image": "example/x"} for n in range(configurati
 def test_keys_are_looked_at_up_to_a_number_and_more_of_them_are_reviewed(
     cluster: Cluster, recorder: Recorder, namespace: str, member: str
 ) -> None:
-    create(cluster.api, make_pod(**{member: FEW}), namespace)
+    create(cluster.api, make_pod(metadata={member: FEW}), namespace)
     assert recorder.take() == []
-    create(cluster.api, make_pod(**{member: MANY}), namespace)
+    create(cluster.api, make_pod(metadata={member: MANY}), namespace)
     assert recorder.take() == [MUTATE, VALIDATE]
     thousands = {f"example.com/{n}": "" for n in range(5000)}
-    create(cluster.api, make_pod(**{member: {**thousands, QUEUE: "q"}}), namespace)
+    create(cluster.api, make_pod(metadata={member: {**thousands, QUEUE: "q"}}), namespace)
     assert recorder.take() == [MUTATE, VALIDATE]
 
 
@@ -242,7 +234,7 @@ def test_keys_are_looked_at_up_to_a_number_and_more_of_them_are_reviewed(
     [
         make_pod(containers=CONTAINERS),
         make_pod(initContainers=CONTAINERS),
-        make_pod(dict.fromkeys(MANY, "1")),
+        make_pod(limits=dict.fromkeys(MANY, "1")),
     ],
     ids=["containers", "initContainers", "limits"],
 )
@@ -271,7 +263,7 @@ def test_excluded_namespaces_are_not_reviewed(
 ) -> None:
     if not cluster.api.answers(f"/api/v1/namespaces/{excluded}"):
         cluster.api.post("/api/v1/namespaces", {"metadata": {"name": excluded}})
-    create(cluster.api, make_pod(GPU), excluded)
+    create(cluster.api, make_pod(limits=GPU), excluded)
     assert recorder.take() == []
 
 
@@ -279,7 +271,7 @@ def test_the_controllers_own_writes_are_not_reviewed(
     cluster: Cluster, recorder: Recorder, namespace: str
 ) -> None:
     controller = cluster.client(cluster.kubeconfig(ACCOUNT, ["system:masters"]))
-    pod = create(controller, make_pod(GPU, schedulingGates=GATES), namespace)
+    pod = create(controller, make_pod(limits=GPU, schedulingGates=GATES), namespace)
     path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}"
     controller.patch(path, {"spec": {"schedulingGates": []}}, "application/merge-patch+json")
     assert recorder.take() == []
@@ -291,8 +283,8 @@ JOB_PATHS = ["/mutate-batch-v1-job", "/validate-batch-v1-job"]
 def make_job(pod: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     """A suspended Job: nobody makes its pods."""
     template = {"spec": {**pod["spec"], "restartPolicy": "Never"}}
-    if pod["metadata"].keys() - {"generateName"}:
-        template["metadata"] = {k: v for k, v in pod["metadata"].items() if k != "generateName"}
+    if pod["metadata"].keys() - {"name"}:
+        template["metadata"] = {k: v for k, v in pod["metadata"].items() if k != "name"}
     return {
         "metadata": {"generateName": "j-", **metadata},
         "spec": {"suspend": True, "template": template},
@@ -302,7 +294,7 @@ def make_job(pod: dict[str, Any], **metadata: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("job", "is_reviewed"),
     [
-        (make_job(make_pod(GPU)), True),
+        (make_job(make_pod(limits=GPU)), True),
         (make_job(make_pod(), labels={QUEUE: "q"}), True),
         (make_job(make_pod(annotations={"kueue.x-k8s.io/workload": "w"})), True),
         (make_job(make_pod()), False),
@@ -357,7 +349,7 @@ IGNORED: list[dict[str, Any]] = [
 def held(cluster: Cluster, recorder: Recorder, namespace: str) -> str:
     """Path of a gated GPU pod with labels and annotations of ours."""
     pod = make_pod(
-        GPU,
+        limits=GPU,
         labels={QUEUE: "q", "app": "x"},
         annotations={"kueue.x-k8s.io/role-hash": "x"},
         schedulingGates=GATES,
@@ -386,7 +378,7 @@ def test_any_other_update_is_not_reviewed(
 def test_a_status_update_and_a_deletion_are_not_reviewed(
     cluster: Cluster, recorder: Recorder, namespace: str
 ) -> None:
-    created = create(cluster.api, make_pod(GPU), namespace)
+    created = create(cluster.api, make_pod(limits=GPU), namespace)
     recorder.take()
     path = f"/api/v1/namespaces/{namespace}/pods/{created['metadata']['name']}"
     cluster.api.patch(f"{path}/status", {"status": {"phase": "Running"}})
@@ -408,9 +400,9 @@ def test_without_the_webhook_only_pods_that_concern_us_are_refused(
 ) -> None:
     recorder.stop()
     try:
-        create(cluster.api, make_pod({"cpu": "1"}), namespace)
+        create(cluster.api, make_pod(limits={"cpu": "1"}), namespace)
         with pytest.raises(RestError) as refused:
-            create(cluster.api, make_pod(GPU), namespace)
+            create(cluster.api, make_pod(limits=GPU), namespace)
         assert refused.value.status == 500
         assert "failed calling webhook" in str(refused.value)
         assert "mpod.kb.io" in str(refused.value)

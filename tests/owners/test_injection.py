@@ -12,7 +12,9 @@ from admission.api import views
 from admission.base import names
 from admission.owners import injection
 from admission.owners import pod as pod_owner
-from tests.builders import condition, make_admission, make_pod, make_workload
+from tests.builders.metadata import make_condition
+from tests.builders.pods import pod_view
+from tests.builders.workloads import make_admission, workload_of_pod
 
 KEYS = st.sampled_from(["nvidia.com/gpu.product", "pool", "zone"])
 VALUES = st.sampled_from(["a", "b"])
@@ -51,12 +53,12 @@ def test_req_21_a_release_only_tightens_or_is_a_conflict(
         "schedulingGates": listed,
         "affinity": AFFINITY,
     }
-    pod = make_pod(spec=spec)
+    pod = pod_view(spec=spec)
     flavor = msgspec.convert(
         {"metadata": {"name": "a100"}, "spec": {"nodeLabels": labels, "tolerations": offered}},
         views.ResourceFlavor,
     )
-    workload = make_workload(pod, condition("Admitted", "True"), admission=make_admission())
+    workload = workload_of_pod(pod, make_condition("Admitted", "True"), admission=make_admission())
     given = injection.injection(workload, "main", {"a100": flavor})
     contradicts = any(own.get(key, value) != value for key, value in labels.items())
 

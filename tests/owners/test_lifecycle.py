@@ -15,63 +15,65 @@ from admission.owners import pod as pod_owner
 from admission.owners.framework import Kind, Owner, Restores
 from admission.owners.injection import Injection
 from admission.owners.lifecycle import Next, Step
-from tests.builders import condition, make_admission, make_pod, make_workload
+from tests.builders.metadata import make_condition
+from tests.builders.pods import pod_view
+from tests.builders.workloads import make_admission, workload_of_pod
 
-GATED = make_pod()
-RUNNING = make_pod(gated=False, phase="Running")
-PENDING = make_workload(GATED)
-ADMITTED = make_workload(
-    GATED, condition("QuotaReserved", "True"), condition("Admitted", "True"),
+GATED = pod_view()
+RUNNING = pod_view(gated=False, phase="Running")
+PENDING = workload_of_pod(GATED)
+ADMITTED = workload_of_pod(
+    GATED, make_condition("QuotaReserved", "True"), make_condition("Admitted", "True"),
     admission=make_admission(),
 )  # fmt: skip
-RESERVED = make_workload(
-    GATED, condition("QuotaReserved", "True"), condition("Admitted", "False"),
+RESERVED = workload_of_pod(
+    GATED, make_condition("QuotaReserved", "True"), make_condition("Admitted", "False"),
     admission=make_admission(),
 )  # fmt: skip
-EVICTED = make_workload(
-    GATED, condition("QuotaReserved", "True"), condition("Admitted", "True"),
-    condition("Evicted", "True", "Preempted"), admission=make_admission(),
+EVICTED = workload_of_pod(
+    GATED, make_condition("QuotaReserved", "True"), make_condition("Admitted", "True"),
+    make_condition("Evicted", "True", "Preempted"), admission=make_admission(),
 )  # fmt: skip
-CLEARED = make_workload(
-    GATED, condition("QuotaReserved", "False"), condition("Evicted", "True", "Preempted")
+CLEARED = workload_of_pod(
+    GATED, make_condition("QuotaReserved", "False"), make_condition("Evicted", "True", "Preempted")
 )
-FINISHED = make_workload(GATED, condition("Finished", "True"))
+FINISHED = workload_of_pod(GATED, make_condition("Finished", "True"))
 
 CASES = {
     "nothing is done about nothing": (None, None, Step.NOTHING),
     "a gated pod gets a Workload": (GATED, None, Step.CREATE_WORKLOAD),
     "a running pod without a Workload is stopped": (RUNNING, None, Step.STOP),
-    "a deleted pod needs no Workload": (make_pod(deleting=True), None, Step.NOTHING),
-    "an ended pod needs no Workload": (make_pod(gated=False, phase="Failed"), None, Step.NOTHING),
+    "a deleted pod needs no Workload": (pod_view(deleting=True), None, Step.NOTHING),
+    "an ended pod needs no Workload": (pod_view(gated=False, phase="Failed"), None, Step.NOTHING),
     "a Workload without its pod is deleted": (None, PENDING, Step.DELETE_WORKLOAD),
     "a Workload that is being deleted is left alone": (
-        None, make_workload(GATED, deleting=True), Step.NOTHING,
+        None, workload_of_pod(GATED, deleting=True), Step.NOTHING,
     ),
     "a released pod whose Workload is being deleted runs on": (
-        RUNNING, make_workload(GATED, deleting=True), Step.NOTHING,
+        RUNNING, workload_of_pod(GATED, deleting=True), Step.NOTHING,
     ),
     "a released pod whose Workload is gone gets another": (
-        make_pod(
+        pod_view(
             gated=False, phase="Running",
             annotations={names.WORKLOAD_ANNOTATION: pod_owner.KIND.key_of(RUNNING).name},
         ),
         None, Step.CREATE_WORKLOAD,
     ),
     "a pod that names the Workload of another is stopped": (
-        make_pod(gated=False, phase="Running", annotations={names.WORKLOAD_ANNOTATION: "other"}),
+        pod_view(gated=False, phase="Running", annotations={names.WORKLOAD_ANNOTATION: "other"}),
         None, Step.STOP,
     ),
     "a gated pod whose Workload is being deleted stays": (
-        GATED, make_workload(GATED, deleting=True), Step.NOTHING,
+        GATED, workload_of_pod(GATED, deleting=True), Step.NOTHING,
     ),
     "an evicted pod that is going away gives its quota back before its Workload ends": (
-        make_pod(gated=False, phase="Running", deleting=True), EVICTED, Step.CLEAR_RESERVATION,
+        pod_view(gated=False, phase="Running", deleting=True), EVICTED, Step.CLEAR_RESERVATION,
     ),
     "an evicted pod that is gone gives its quota back before its Workload is deleted": (
         None, EVICTED, Step.CLEAR_RESERVATION,
     ),
     "an evicted pod that gave its quota back ends as one without owner": (
-        make_pod(gated=False, phase="Running", deleting=True), CLEARED, Step.FINISH,
+        pod_view(gated=False, phase="Running", deleting=True), CLEARED, Step.FINISH,
     ),
     "a pending pod waits": (GATED, PENDING, Step.WAIT),
     "a reserved pod whose checks are open stays gated": (GATED, RESERVED, Step.NOTHING),
@@ -79,10 +81,10 @@ CASES = {
     "a released pod runs on": (RUNNING, ADMITTED, Step.NOTHING),
     "a pod that runs without quota is stopped": (RUNNING, PENDING, Step.STOP),
     "a pod that ended finishes its Workload": (
-        make_pod(gated=False, phase="Succeeded"), ADMITTED, Step.FINISH,
+        pod_view(gated=False, phase="Succeeded"), ADMITTED, Step.FINISH,
     ),
     "a pod that is going away finishes its Workload": (
-        make_pod(gated=False, phase="Running", deleting=True), ADMITTED, Step.FINISH,
+        pod_view(gated=False, phase="Running", deleting=True), ADMITTED, Step.FINISH,
     ),
     "a finished Workload is left alone": (RUNNING, FINISHED, Step.NOTHING),
     "an evicted running pod is stopped": (RUNNING, EVICTED, Step.STOP),
@@ -126,7 +128,7 @@ def test_a_stop_carries_the_reason_that_kueue_gives(case: str) -> None:
 
 @pytest.mark.parametrize(("phase", "reason"), [("Succeeded", "Succeeded"), ("Failed", "Failed")])
 def test_finish_carries_the_pods_outcome(phase: str, reason: str) -> None:
-    step = next_step(make_pod(gated=False, phase=phase), ADMITTED)
+    step = next_step(pod_view(gated=False, phase=phase), ADMITTED)
 
     assert (step.step, step.reason) == (Step.FINISH, reason)
 

@@ -10,7 +10,9 @@ from admission.api import views
 from admission.base import names
 from admission.owners import injection
 from admission.owners import pod as pod_owner
-from tests.builders import condition, make_admission, make_pod, make_workload
+from tests.builders.metadata import make_condition
+from tests.builders.pods import pod_view
+from tests.builders.workloads import make_admission, workload_of_pod
 
 TOLERATION = views.Toleration(key="nvidia.com/gpu", operator="Exists", effect="NoSchedule")
 A100 = msgspec.convert(
@@ -28,7 +30,7 @@ A100 = msgspec.convert(
 
 
 def given(pod: views.Pod) -> injection.Injection:
-    workload = make_workload(pod, condition("Admitted", "True"), admission=make_admission())
+    workload = workload_of_pod(pod, make_condition("Admitted", "True"), admission=make_admission())
     return injection.injection(workload, "main", {"a100": A100})
 
 
@@ -37,7 +39,7 @@ def patch(pod: views.Pod) -> Any:
 
 
 def test_selector_tolerations_labels_and_the_workloads_name_are_injected() -> None:
-    pod = make_pod(version="7")
+    pod = pod_view(version="7")
 
     assert patch(pod) == {
         "metadata": {
@@ -48,7 +50,7 @@ def test_selector_tolerations_labels_and_the_workloads_name_are_injected() -> No
                 names.LOCAL_QUEUE_NAME_LABEL: "team-a",
                 names.CLUSTER_QUEUE_NAME_LABEL: "gpus",
             },
-            "annotations": {names.WORKLOAD_ANNOTATION: make_workload(pod).metadata.name},
+            "annotations": {names.WORKLOAD_ANNOTATION: workload_of_pod(pod).metadata.name},
         },
         "spec": {
             "schedulingGates": [],
@@ -63,7 +65,7 @@ def test_selector_tolerations_labels_and_the_workloads_name_are_injected() -> No
 def test_gates_of_others_stay() -> None:
     gates = [{"name": names.ADMISSION_GATE}, {"name": "example.com/wait"}]
 
-    changed = patch(make_pod(spec={"schedulingGates": gates}))
+    changed = patch(pod_view(spec={"schedulingGates": gates}))
 
     assert changed["spec"]["schedulingGates"] == [{"name": "example.com/wait"}]
 
@@ -71,12 +73,12 @@ def test_gates_of_others_stay() -> None:
 def test_kueues_topology_gate_goes_too_where_the_pod_was_taken_over_from_it() -> None:
     gates = [{"name": names.ADMISSION_GATE}, {"name": names.TOPOLOGY_GATE}]
 
-    assert patch(make_pod(spec={"schedulingGates": gates}))["spec"]["schedulingGates"] == []
+    assert patch(pod_view(spec={"schedulingGates": gates}))["spec"]["schedulingGates"] == []
 
 
 def test_a_topology_gate_with_which_the_pod_was_created_stays() -> None:
     gates = [{"name": names.ADMISSION_GATE}, {"name": names.TOPOLOGY_GATE}]
-    pod = make_pod(
+    pod = pod_view(
         spec={"schedulingGates": gates}, annotations={names.FOREIGN_TOPOLOGY_GATE: "true"}
     )
 
@@ -90,26 +92,26 @@ def test_tolerations_of_the_pod_stay_first_and_none_is_repeated() -> None:
         {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
     ]  # fmt: skip
 
-    assert "tolerations" not in patch(make_pod(spec={"tolerations": own}))["spec"]
-    assert patch(make_pod(spec={"tolerations": own[:1]}))["spec"]["tolerations"] == own
+    assert "tolerations" not in patch(pod_view(spec={"tolerations": own}))["spec"]
+    assert patch(pod_view(spec={"tolerations": own[:1]}))["spec"]["tolerations"] == own
 
 
 def test_what_the_pod_has_already_is_not_sent_again() -> None:
     selector = {"nvidia.com/gpu.product": "A100"}
 
-    assert "nodeSelector" not in patch(make_pod(spec={"nodeSelector": selector}))["spec"]
+    assert "nodeSelector" not in patch(pod_view(spec={"nodeSelector": selector}))["spec"]
 
 
 def test_a_selector_with_another_value_is_a_conflict_and_no_clobber() -> None:
-    pod = make_pod(spec={"nodeSelector": {"nvidia.com/gpu.product": "H100"}})
+    pod = pod_view(spec={"nodeSelector": {"nvidia.com/gpu.product": "H100"}})
 
     with pytest.raises(injection.InjectionConflictError, match="conflict for nodeSelector"):
         pod_owner.release(pod, given(pod))
 
 
 def test_a_queue_name_that_is_no_label_value_is_left_out() -> None:
-    pod = make_pod()
-    workload = make_workload(pod, admission=make_admission(cluster_queue="a" * 64))
+    pod = pod_view()
+    workload = workload_of_pod(pod, admission=make_admission(cluster_queue="a" * 64))
 
     injected = injection.injection(workload, "main", {"a100": A100})
 
@@ -117,7 +119,7 @@ def test_a_queue_name_that_is_no_label_value_is_left_out() -> None:
 
 
 def test_an_unknown_flavor_is_an_error() -> None:
-    workload = make_workload(make_pod(), admission=make_admission(flavor="gone"))
+    workload = workload_of_pod(pod_view(), admission=make_admission(flavor="gone"))
 
     with pytest.raises(KeyError):
         injection.injection(workload, "main", {})

@@ -153,37 +153,6 @@ def _quota(item: tuple[str, str]) -> views.ResourceQuota:
     )
 
 
-def make_pod(
-    *,
-    labels: Mapping[str, str] | None = None,
-    annotations: Mapping[str, str] | None = None,
-    requests: Mapping[str, str] | None = None,
-    limits: Mapping[str, str] | None = None,
-    gpus: int | str = 0,
-    **spec: Any,
-) -> dict[str, Any]:
-    """A pod with one container, as an API server sends it to a webhook."""
-    stated: dict[str, Any] = {"nvidia.com/gpu": str(gpus)} if gpus else {}
-    wanted = {"requests": {**stated, **(requests or {})}, "limits": {**stated, **(limits or {})}}
-    container = {
-        "name": "main",
-        "image": "registry.example/train:1",
-        "resources": {key: value for key, value in wanted.items() if value},
-    }
-    metadata: dict[str, Any] = {"name": "p", "namespace": "team-a", "uid": "u1"}
-    if labels is not None:
-        metadata["labels"] = dict(labels)
-    if annotations is not None:
-        metadata["annotations"] = dict(annotations)
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {"containers": [container], "schedulerName": "default-scheduler", **spec},
-        "status": {"phase": "Pending"},
-    }
-
-
 def read(document: Mapping[str, Any]) -> Pod:
     return reviewed_pod.from_dict(document)
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.policy.builders import make_pod
+from tests.builders.pods import make_pod
 from tests.policy.kinds.case import NAME_RULE, SUBDOMAIN_RULE, Case, Document
 
 K = "kueue.x-k8s.io"

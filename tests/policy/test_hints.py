@@ -7,6 +7,7 @@ import pytest
 from admission.api import views
 from admission.policy import pods
 from admission.policy.knowledge import Context
+from tests.builders.pods import make_pod
 from tests.policy.builders import (
     NOW_US,
     OLD,
@@ -16,10 +17,9 @@ from tests.policy.builders import (
     make_cluster_queue,
     make_flavor,
     make_local_queue,
-    make_pod,
     mutate,
     read,
-)  # fmt: skip
+)
 
 GPU = "nvidia.com/gpu"
 QUEUE = "kueue.x-k8s.io/queue-name"

@@ -7,7 +7,8 @@ import pytest
 
 from admission.policy import pods
 from admission.policy.knowledge import Context
-from tests.policy.builders import NOW_US, RULES, apply, make_cluster, make_pod, read
+from tests.builders.pods import make_pod
+from tests.policy.builders import NOW_US, RULES, apply, make_cluster, read
 
 
 def tolerations(key: str, **pod: Any) -> list[dict[str, Any]]:

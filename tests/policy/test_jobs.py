@@ -14,6 +14,7 @@ from admission.policy import owners, pods
 from admission.policy.knowledge import Context, Rules
 from admission.policy.pods import Outcome
 from admission.policy.queueing import Standing
+from tests.builders.pods import make_pod
 from tests.policy import builders
 from tests.policy.builders import (
     NOW_US,
@@ -41,7 +42,7 @@ def make_job(
     **spec: Any,
 ) -> dict[str, Any]:
     """A Job, as an API server sends it to a webhook; keywords are members of its spec."""
-    made = builders.make_pod(gpus=gpus, **(pod or {}))
+    made = make_pod(gpus=gpus, **(pod or {}))
     metadata: dict[str, Any] = {"name": "train", "namespace": "team-a"}
     if labels is not None:
         metadata["labels"] = dict(labels)
@@ -398,7 +399,7 @@ def test_the_label_stays_where_the_namespace_has_a_default_queue():
 
 
 def pod_of_job(mark: str = "job-train-12345", kind: str = "Job") -> dict[str, Any]:
-    pod = builders.make_pod(gpus=1, annotations={ANNOTATION: mark} if mark else {})
+    pod = make_pod(gpus=1, annotations={ANNOTATION: mark} if mark else {})
     owner = {"apiVersion": "batch/v1", "kind": kind, "name": "train", "controller": True}
     pod["metadata"]["ownerReferences"] = [{**owner, "uid": "u"}]
     return pod

@@ -8,13 +8,13 @@ import pytest
 
 from admission.api import views
 from admission.api.namespacequotas import NamespaceQuota
+from tests.builders.pods import make_pod
 from tests.policy.builders import (
     Cluster,
     apply,
     make_cluster,
     make_cluster_queue,
     make_flavor,
-    make_pod,
     mutate,
 )
 

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from admission.policy import admission_gates, metadata_rules, topology
+from tests.builders.pods import make_pod
 from tests.policy import pod_cases, rows
-from tests.policy.builders import make_cluster, make_pod, validate
+from tests.policy.builders import make_cluster, validate
 from tests.policy.kinds.case import Case
 from tests.policy.pod_cases import GATES, LABELS, K, labelled, running
 from tests.repo import rules as listed

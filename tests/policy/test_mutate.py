@@ -13,8 +13,9 @@ from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Requirement
 from admission.policy import role_hash
 from admission.policy.queueing import Standing
+from tests.builders.pods import make_pod
 from tests.policy import builders
-from tests.policy.builders import apply, make_cluster, make_pod, mutate
+from tests.policy.builders import apply, make_cluster, mutate
 
 GATE = {"name": "kueue.x-k8s.io/admission"}
 QUEUE = "kueue.x-k8s.io/queue-name"

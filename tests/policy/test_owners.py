@@ -13,6 +13,7 @@ from admission.policy import owners
 from admission.policy.knowledge import Context
 from admission.policy.pods import Outcome
 from admission.policy.queueing import Standing
+from tests.builders.pods import make_pod
 from tests.owners.jobsets import JobSet
 from tests.policy import builders
 from tests.policy.builders import NOW_US, RULES, Cluster, make_cluster
@@ -44,7 +45,7 @@ def make_set(
                 "spec": {
                     "template": {
                         "metadata": copy.deepcopy(dict(metadata or {})),
-                        "spec": builders.make_pod(gpus=asked)["spec"],
+                        "spec": make_pod(gpus=asked)["spec"],
                     }
                 }
             },

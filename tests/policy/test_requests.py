@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from admission.policy import requests
+from tests.builders.pods import make_pod
 from tests.policy import builders
-from tests.policy.builders import RULES, make_cluster, make_pod, mutate
+from tests.policy.builders import RULES, make_cluster, mutate
 
 GPU = "nvidia.com/gpu"
 RESOURCES = "spec.containers[0].resources"

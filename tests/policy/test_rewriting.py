@@ -8,15 +8,15 @@ import pytest
 
 from admission.api import views
 from admission.base import fielderrors
+from tests.builders.pods import make_pod
 from tests.policy.builders import (
     Cluster,
     apply,
     make_cluster,
     make_cluster_queue,
     make_flavor,
-    make_pod,
     mutate,
-)  # fmt: skip
+)
 
 GPU, SLICE = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
 ORIGINAL = "gpu-admission.dev/original-resources"

@@ -3,8 +3,8 @@
 import pytest
 
 from admission.policy import role_hash
+from tests.builders.pods import make_pod
 from tests.policy import builders
-from tests.policy.builders import make_pod
 
 DEFAULT_TOLERATIONS = [
     {

@@ -9,7 +9,8 @@ from admission.base import names
 from admission.owners.batch_job_review import Job
 from admission.policy import owners, pods, topology, unserved
 from admission.policy.knowledge import Context
-from tests.policy.builders import NOW_US, RULES, apply, make_cluster, make_pod, mutate, read
+from tests.builders.pods import make_pod
+from tests.policy.builders import NOW_US, RULES, apply, make_cluster, mutate, read
 
 K = names.KUEUE_GROUP
 GATES = [{"name": names.ADMISSION_GATE}]

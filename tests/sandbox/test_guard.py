@@ -1,5 +1,7 @@
 """The embedded store refuses what the policies of an API server would refuse."""
 
+from typing import Any
+
 import pytest
 
 from admission.base import names
@@ -10,6 +12,7 @@ from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.sandbox import guard
 from admission.sandbox.store import Store
+from tests.builders.pods import pod_with
 
 
 def make_store(
@@ -25,52 +28,46 @@ def make_store(
     return store, warnings
 
 
-def make_pod(*, env: str = "all", gpus: int = 0) -> Document:
-    container: Document = {
-        "name": "main",
-        "image": "x",
-        "env": [{"name": bypass.VISIBLE_DEVICES, "value": env}],
-    }
-    if gpus:
-        container["resources"] = {"limits": {names.GPU_RESOURCE: str(gpus)}}
-    return {"metadata": {"name": "p"}, "spec": {"containers": [container]}}
+def pod_that_sees(devices: str, **pod: Any) -> Document:
+    variable = {"name": bypass.VISIBLE_DEVICES, "value": devices}
+    return pod_with({"env": [variable]}, **pod)
 
 
 def test_a_bypass_is_refused_where_the_namespace_says_so():
     store, _ = make_store(("strict", "deny"))
     with pytest.raises(errors.ForbiddenError, match="shows GPUs to a container without request"):
-        store.create(resources.PODS, make_pod(), "strict")
+        store.create(resources.PODS, pod_that_sees("all"), "strict")
 
 
 @pytest.mark.parametrize(("choice", "told"), [("", 1), ("warn", 1), ("audit", 0)])
 def test_elsewhere_it_is_told_or_only_noted(choice: str, told: int):
     store, warnings = make_store(("loose", choice))
-    store.create(resources.PODS, make_pod(), "loose")
+    store.create(resources.PODS, pod_that_sees("all"), "loose")
     assert len(warnings) == told
 
 
 def test_what_is_no_bypass_passes():
     store, warnings = make_store(("strict", "deny"))
-    store.create(resources.PODS, make_pod(env="void"), "strict")
+    store.create(resources.PODS, pod_that_sees("void"), "strict")
     assert warnings == []
 
 
 def test_a_request_does_not_excuse_the_variable():
     store, _ = make_store(("strict", "deny"))
     with pytest.raises(errors.ForbiddenError, match="beyond the request of the container"):
-        store.create(resources.PODS, make_pod(gpus=1), "strict")
+        store.create(resources.PODS, pod_that_sees("all", gpus=1), "strict")
 
 
 def test_a_variable_that_hides_gpus_is_told():
     store, warnings = make_store(("strict", "deny"))
-    store.create(resources.PODS, make_pod(env="void", gpus=1), "strict")
+    store.create(resources.PODS, pod_that_sees("void", gpus=1), "strict")
     assert ["hides the GPUs" in text for text in warnings] == [True]
 
 
 @pytest.mark.parametrize(("choice", "refused"), [("deny", False), ("deny-strict", True)])
 def test_only_the_strict_choice_refuses_privileged_containers(choice: str, *, refused: bool):
     store, warnings = make_store(("space", choice))
-    pod = make_pod(env="void")
+    pod = pod_that_sees("void")
     pod["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     if refused:
         with pytest.raises(errors.ForbiddenError, match="sees every device of the node"):
@@ -91,16 +88,16 @@ def test_namespaces_with_a_queue_have_a_mode_of_their_own():
     ):
         store.create(resources.NAMESPACES, {"metadata": {"name": name, "labels": labels}})
     with pytest.raises(errors.ForbiddenError):
-        store.create(resources.PODS, make_pod(), "queued")
-    store.create(resources.PODS, make_pod(), "loose")
+        store.create(resources.PODS, pod_that_sees("all"), "queued")
+    store.create(resources.PODS, pod_that_sees("all"), "loose")
     assert warnings == []
-    store.create(resources.PODS, make_pod(), "free")
+    store.create(resources.PODS, pod_that_sees("all"), "free")
     assert len(warnings) == 1
 
 
 def test_excluded_namespaces_are_left_alone():
     store, warnings = make_store(("gpu-operator", "deny"))
-    store.create(resources.PODS, make_pod(), "gpu-operator")
+    store.create(resources.PODS, pod_that_sees("all"), "gpu-operator")
     assert warnings == []
 
 
@@ -108,7 +105,7 @@ def test_namespaces_without_the_labels_of_managed_ones_are_left_alone():
     required = (Requirement(names.BYPASS_LABEL, "In", ("deny",)),)
     settings = Settings(gpu=GpuSettings(namespace_requirements=required))
     store, warnings = make_store(("strict", "deny"), ("loose", "warn"), settings=settings)
-    store.create(resources.PODS, make_pod(), "loose")
+    store.create(resources.PODS, pod_that_sees("all"), "loose")
     assert warnings == []
     with pytest.raises(errors.ForbiddenError):
-        store.create(resources.PODS, make_pod(), "strict")
+        store.create(resources.PODS, pod_that_sees("all"), "strict")

@@ -11,6 +11,7 @@ from admission.base import patches
 from admission.kube import errors, resources
 from admission.sandbox.embedded.reviews import Operation, Reviewer
 from admission.sandbox.store import ADMIN, Store
+from tests.builders.pods import make_pod
 from tests.contract import objects
 
 Document = dict[str, Any]
@@ -53,7 +54,7 @@ UNGATE = patches.json_patch([{"op": "remove", "path": "/spec/schedulingGates"}])
 def test_a_new_pod_is_reviewed_with_defaults_but_without_identity():
     webhook = Webhook()
     store = Store(reviewers=[reviewer(webhook)])
-    document = objects.gpu_pod({}, {"nvidia.com/gpu": 1})
+    document = make_pod("a", limits={"nvidia.com/gpu": 1})
     document["metadata"] = {"generateName": "run-"}
     store.create(resources.PODS, document, "default")
     (request,) = webhook.requests
@@ -74,7 +75,7 @@ def test_a_new_pod_is_reviewed_with_defaults_but_without_identity():
 def test_reviewers_change_a_pod_one_after_the_other():
     second = Webhook(add("/metadata/labels", {"second": "1"}))
     store = Store(reviewers=[reviewer(Webhook(GATE)), reviewer(second)])
-    made = store.create(resources.PODS, objects.pod(), "default")
+    made = store.create(resources.PODS, make_pod("a"), "default")
     assert made["spec"]["schedulingGates"] == [{"name": objects.GATE}]
     assert made["metadata"]["labels"] == {"second": "1"}
     assert made["status"]["conditions"][0]["reason"] == "SchedulingGated"
@@ -84,7 +85,7 @@ def test_reviewers_change_a_pod_one_after_the_other():
 def test_a_validating_reviewer_sees_what_will_be_stored():
     webhook = Webhook()
     store = Store(reviewers=[reviewer(webhook, mutating=False), reviewer(Webhook(GATE))])
-    document = objects.pod()
+    document = make_pod("a")
     document["metadata"] = {"generateName": "run-"}
     made = store.create(resources.PODS, document, "default")
     seen = webhook.requests[0]["object"]
@@ -96,7 +97,7 @@ def test_a_denial_is_passed_on_with_its_code():
     webhook = Webhook(allowed=False, status={"code": 403, "message": "no queue"})
     store = Store(reviewers=[reviewer(webhook)])
     with pytest.raises(errors.ForbiddenError) as refused:
-        store.create(resources.PODS, objects.pod(), "default")
+        store.create(resources.PODS, make_pod("a"), "default")
     assert (
         str(refused.value) == 'admission webhook "pods.example.com" denied the request: no queue'
     )
@@ -120,7 +121,7 @@ def failing(_: Mapping[str, Any]) -> Document:
 def test_a_call_that_fails_refuses_the_write(call: Any, message: str):
     store = Store(reviewers=[reviewer(call)])
     with pytest.raises(errors.ServerError, match="failed calling webhook") as refused:
-        store.create(resources.PODS, objects.pod(), "default")
+        store.create(resources.PODS, make_pod("a"), "default")
     assert message in str(refused.value)
 
 
@@ -128,21 +129,21 @@ def test_what_a_reviewer_made_wrong_is_refused():
     webhook = Webhook(add("/spec/containers", []))
     store = Store(reviewers=[reviewer(webhook)])
     with pytest.raises(errors.InvalidError, match=r"spec\.containers: Required value"):
-        store.create(resources.PODS, objects.pod(), "default")
+        store.create(resources.PODS, make_pod("a"), "default")
 
 
 def test_warnings_reach_whoever_writes():
     told: list[str] = []
     webhook = Webhook(warnings=["the queue is full", "come back later"])
     store = Store(reviewers=[reviewer(webhook)], warn=told.append)
-    store.create(resources.PODS, objects.pod(), "default")
+    store.create(resources.PODS, make_pod("a"), "default")
     assert told == ["the queue is full", "come back later"]
 
 
 def test_an_update_shows_old_and_new():
     webhook = Webhook()
     store = Store(reviewers=[reviewer(webhook, mutating=False)])
-    store.create(resources.PODS, objects.gated(), "default")
+    store.create(resources.PODS, make_pod("a", gates=[objects.GATE]), "default")
     store.patch(resources.PODS, "a", UNGATE, "default")
     request = webhook.requests[-1]
     assert (request["operation"], request["name"]) == ("UPDATE", "a")
@@ -153,7 +154,7 @@ def test_an_update_shows_old_and_new():
 def test_a_status_write_is_not_reviewed():
     webhook = Webhook()
     store = Store(reviewers=[reviewer(webhook)])
-    store.create(resources.PODS, objects.pod(), "default")
+    store.create(resources.PODS, make_pod("a"), "default")
     running = patches.merge({"status": {"phase": "Running"}})
     store.patch(resources.PODS, "a", running, "default", subresource="status")
     assert [request["operation"] for request in webhook.requests] == ["CREATE"]
@@ -167,7 +168,7 @@ def test_only_the_named_operations_and_matching_requests_are_reviewed():
             reviewer(others, match=lambda request: request["userInfo"]["username"] != "ours"),
         ]
     )
-    store.as_user("ours").create(resources.PODS, objects.pod(), "default")
+    store.as_user("ours").create(resources.PODS, make_pod("a"), "default")
     assert others.requests == []
     store.delete(resources.PODS, "a", "default")
     (request,) = deletions.requests
@@ -184,13 +185,13 @@ def test_a_reviewer_may_read_the_store_and_write_to_it():
         return {"response": {"uid": review["request"]["uid"], "allowed": True}}
 
     store.reviewers.append(reviewer(nosy))
-    store.create(resources.PODS, objects.pod(), "default")
+    store.create(resources.PODS, make_pod("a"), "default")
     assert store.get(resources.CONFIG_MAPS, "a", "default")
 
 
 def test_an_object_that_changes_under_review_is_reviewed_again():
     store = Store()
-    store.create(resources.PODS, objects.gated(), "default")
+    store.create(resources.PODS, make_pod("a", gates=[objects.GATE]), "default")
     seen: list[Document] = []
 
     def meddling(review: Mapping[str, Any]) -> Document:

@@ -13,6 +13,7 @@ from admission.kube import errors, resources
 from admission.kube.api import EventType
 from admission.sandbox.embedded import patching, pods, selection
 from admission.sandbox.store import Store
+from tests.builders.pods import make_pod
 from tests.clocks import FakeClock
 from tests.contract import objects
 
@@ -32,7 +33,7 @@ documents = st.dictionaries(st.sampled_from("abc"), values, max_size=3)
 def test_equal_seeds_give_equal_stores():
     def made() -> list[Any]:
         store = Store(clock=FakeClock(), rng=random.Random(7))
-        document = objects.pod()
+        document = make_pod("a")
         document["metadata"] = {"generateName": "x-"}
         store.create(resources.PODS, document, "default")
         return [store.list(kind).items for kind in (resources.PODS, resources.NAMESPACES)]
@@ -98,7 +99,7 @@ def test_history_is_bounded():
 
 def test_a_patch_that_changes_nothing_of_a_gated_pod_is_no_new_version():
     store = Store()
-    made = store.create(resources.PODS, objects.gated(), "default")
+    made = store.create(resources.PODS, make_pod("a", gates=[objects.GATE]), "default")
     assert store.patch(resources.PODS, "a", patches.merge({}), "default") == made
 
 
@@ -151,7 +152,7 @@ def test_the_examples_of_rfc_7386(target: Any, change: Any, expected: Any):
     )
 )
 def test_defaults_of_defaults_are_the_defaults(amounts: dict[str, str]):
-    document = objects.gpu_pod({}, dict(amounts))
+    document = make_pod("a", limits=dict(amounts))
     pods.defaults(document)
     once = patching.merge(document, {})
     pods.defaults(document)

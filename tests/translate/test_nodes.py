@@ -8,7 +8,7 @@ import pytest
 from admission.api import koordinator, views
 from admission.gpu.health import DeviceReading
 from admission.translate import nodes
-from tests.builders import make_pod
+from tests.builders.pods import pod_view
 
 GPU, MIG, SHARED = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "nvidia.com/gpu.shared"
 
@@ -72,7 +72,7 @@ def test_req_11_devices_of_a_node_agent():
     ],
 )
 def test_a_bound_pod_holds_its_gpus_until_it_has_ended(changes, held):
-    assert nodes.held_gpus(make_pod(gpus=2, gated=False, **changes)) == held
+    assert nodes.held_gpus(pod_view(gpus=2, gated=False, **changes)) == held
 
 
 def test_req_15_init_containers_and_sidecars_count_as_the_scheduler_counts_them():

@@ -11,7 +11,7 @@ from admission.config.settings import Settings
 from admission.webhook import pods, server
 from admission.webhook.metrics import WebhookMetrics
 from admission.webhook.pods import PodReviewer
-from tests.policy.builders import make_pod
+from tests.builders.pods import make_pod
 from tests.webhook import reviews
 from tests.webhook.reviews import FakeClock, make_review
 

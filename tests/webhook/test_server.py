@@ -8,7 +8,7 @@ import pytest
 
 from admission.policy import pods
 from admission.webhook.metrics import WebhookMetrics
-from tests.policy.builders import make_pod
+from tests.builders.pods import make_pod
 from tests.webhook import reviews
 from tests.webhook.reviews import MUTATE, UID, VALIDATE, make_app, make_review, post
 

@@ -23,9 +23,9 @@ from admission.base.clock import SystemClock
 from admission.webhook import convert
 from certs import authority, files
 from certs.files import CertificateFiles
+from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.credentials import Credentials
-from tests.policy.builders import make_pod
 from tests.webhook import reviews, served
 
 WORKERS = ["inline", "gthread"]
