@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
-from admission.app import cabundles, manifests, visibility_manifests
-from admission.app.cabundles import Trusting
 from admission.base import clock as clocks
 from admission.base import events, metrics, patches
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.base.rounds import Rounds
-from admission.config.settings import CertificateSettings, Settings
+from admission.config.settings import Settings
+from admission.install import cabundles, manifests, visibility_manifests, webhook_secret
+from admission.install.cabundles import Trusting
+from admission.install.webhooks import MUTATING_NAME
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.kube.events import EventRecorder
 from admission.obs import logs
-from admission.webhook.configuration import MUTATING_NAME
 from certs import files, rotation
-from certs.rotation import Holding, Lifetimes
+from certs.rotation import Holding
 
 SERVING: Final = "serving"
 AUTHORITY: Final = "authority"
@@ -48,14 +48,6 @@ _INSTALL: Final = "run `gpu-admission install` again"
 
 class RenewalError(AdmissionError):
     """The certificate cannot be renewed from here; the text says why, and what to do."""
-
-
-def lifetimes(settings: CertificateSettings) -> Lifetimes:
-    """How long what is issued is valid."""
-    return Lifetimes(
-        authority=timedelta(seconds=settings.authority_lifetime_seconds),
-        serving=timedelta(seconds=settings.serving_lifetime_seconds),
-    )
 
 
 # ------------------------------------------------------------------------- where they are kept
@@ -171,7 +163,7 @@ class Rotation:
         """
         self._api = api
         self._settings = settings
-        self._lifetimes = lifetimes(settings.certificates)
+        self._lifetimes = webhook_secret.lifetimes(settings.certificates)
         self._clock = clock
         self._events = events
         self._may_write = may_write

@@ -1,9 +1,7 @@
 """The configuration file of a process: read once, at its start."""
 
 from pathlib import Path
-from typing import Any, Final
-
-import yaml
+from typing import Final
 
 from admission.config import configuration, reading
 from admission.config import documents as printed
@@ -12,10 +10,20 @@ from admission.config.reading import ConfigurationError
 from admission.config.settings import Settings
 from admission.obs import logs
 
-__all__ = ["ConfigurationError", "Effective", "documents", "load", "load_logged", "to_yaml"]
+__all__ = [
+    "ConfigurationError",
+    "Effective",
+    "documents",
+    "load",
+    "load_logged",
+    "to_text",
+    "to_yaml",
+]
 
 documents: Final = printed.documents
 """Kueue's document and ours that give the settings."""
+to_text: Final = printed.to_text
+to_yaml: Final = printed.to_yaml
 
 
 def load(path: Path | None) -> Effective:
@@ -45,14 +53,3 @@ def load_logged(path: Path | None) -> Settings:
             "fields without effect", file=str(path), fields=[one.path for one in effective.unused]
         )
     return effective.settings
-
-
-def to_yaml(settings: Settings) -> str:
-    """A file that gives these settings."""
-    return to_text(documents(settings))
-
-
-def to_text(documents: Any) -> str:
-    """YAML documents, one after the other."""
-    text: str = yaml.safe_dump_all(documents, sort_keys=False, width=99, allow_unicode=True)
-    return text

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from admission.app import certificates, metrics_access, serving
+from admission.app import metrics_access, serving
 from admission.app.certificates import ServedCertificate
 from admission.app.connection import Target
 from admission.app.controller import Address
@@ -12,6 +12,7 @@ from admission.app.pages import PageServer, Wsgi
 from admission.app.watches import WATCH_SECONDS
 from admission.base.clock import Clock, SystemClock
 from admission.config.settings import Settings
+from admission.install import webhook_secret
 from admission.kube.api import Api
 from admission.kube.connectivity import Connectivity
 from admission.kube.reflector import Deleted, Reflector, Replaced, Upserted
@@ -44,7 +45,7 @@ def serve(
         KubeError: the kubeconfig cannot be used.
         OSError: the address cannot be bound or the directory not be written.
     """
-    lifetimes = certificates.lifetimes(settings.certificates)
+    lifetimes = webhook_secret.lifetimes(settings.certificates)
     pair = certificate_files(directory, address.host, SystemClock(), lifetimes)
     api = target.connect(
         connections=len(webhook_knowledge.WATCHED) + 3,

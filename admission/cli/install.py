@@ -11,14 +11,15 @@ from typing import Any, Final
 
 import click
 
-from admission.app import backups, configuration, connection, installation, modes, operators
-from admission.app.backups import LeftOut
-from admission.app.installation import Inventory
+from admission.app import configuration, connection
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.base.namespaces import BYPASS_CHOICES
 from admission.cli import options, output
 from admission.config.settings import ModeSettings, Settings
+from admission.install import backups, installation, modes, operators
+from admission.install.backups import LeftOut
+from admission.install.installation import Inventory
 from admission.kube.api import Api
 from admission.kube.apply import Applied, Effect
 

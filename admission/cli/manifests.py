@@ -4,8 +4,9 @@ from pathlib import Path
 
 import click
 
-from admission.app import configuration, manifests
+from admission.app import configuration
 from admission.cli import options, output
+from admission.install import manifests
 
 
 @click.command(

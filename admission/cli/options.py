@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from admission.app import manifests
+from admission.install import manifests
 
 CONFIG_ADVICE: Final = (
     "check the file with: gpu-admission config --config FILE; see every field with its default: "

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import yaml
+
 from admission.config import configuration, durations, gpu, kueue, namespace_settings
 from admission.config.settings import (
     HealthSettings,
@@ -19,6 +21,17 @@ from admission.config.settings import (
 def documents(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
     """Kueue's document and ours, with every field that is used; reading them gives the same."""
     return _kueue_document(settings), _gpu_document(settings)
+
+
+def to_yaml(settings: Settings) -> str:
+    """Return a file that gives these settings."""
+    return to_text(documents(settings))
+
+
+def to_text(documents: Any) -> str:
+    """Return YAML documents, one after the other."""
+    text: str = yaml.safe_dump_all(documents, sort_keys=False, width=99, allow_unicode=True)
+    return text
 
 
 def _kueue_document(settings: Settings) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from admission.app import guard
 from admission.base import names
 from admission.base.namespaces import AUDIT, BYPASS_CHOICES, DENY, DENY_STRICT
 from admission.config.settings import ModeSettings, Settings
 from admission.gpu import bypass, resources
 from admission.gpu.bypass import Bypass, Severity
+from admission.install import guard
 from admission.kube import errors
 from admission.kube import resources as kinds
 from admission.kube.api import Api

@@ -1,5 +1,4 @@
 """The admission edge: bytes to AdmissionReview or ConversionReview, policy, bytes back.
 
-HTTP, the cache that reviews look up, metrics of reviews, and the webhook configurations. What a
-review decides is in `policy`.
+HTTP, the cache that reviews look up, and metrics of reviews. What a review decides is in `policy`.
 """

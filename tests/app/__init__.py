@@ -1,1 +1,1 @@
-"""Tests of wiring, processes, installation and the demo."""
+"""Tests of wiring, processes, pages and certificates."""

@@ -12,13 +12,14 @@ from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 from typing_extensions import override
 
-from admission.app import cabundles, certificates, manifests
+from admission.app import certificates
 from admission.app.certificates import RenewalError, Rotation, ServedCertificate
 from admission.config.settings import CertificateSettings, Settings
+from admission.install import cabundles, manifests
+from admission.install.webhooks import MUTATING_NAME
 from admission.kube import errors, resources
 from admission.kube.events import EventRecorder
 from admission.sandbox.store import Store
-from admission.webhook.configuration import MUTATING_NAME
 from certs import authority, files, rotation
 from tests.clocks import FakeClock
 

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import yaml
 
-from admission.app import rbac
 from admission.base import names
 from admission.base.clock import SystemClock, to_wire
 from admission.config.settings import ControllerSettings, LeaderElectionSettings, Settings
+from admission.install import rbac
 from tests.chaos.system import LAUNCHER, System
 from tests.controlplane import commands, nodes, waiting
 from tests.controlplane.cluster import Cluster

@@ -27,9 +27,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from admission.app import rbac
 from admission.base import names
 from admission.base.clock import SystemClock
+from admission.install import rbac
 from tests.chaos import actions, site
 from tests.chaos.actions import KINDS, Made
 from tests.chaos.checker import Checker

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import yaml
 
-from admission.app import rbac
 from admission.base import names
 from admission.config.settings import ControllerSettings, Settings
+from admission.install import rbac
 from tests.chaos.proxy import Proxy
 from tests.controlplane import waiting
 from tests.controlplane.processes import free_port

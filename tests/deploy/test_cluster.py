@@ -12,11 +12,11 @@ import pytest
 import yaml
 from cryptography import x509
 
-from admission.app import manifests, rbac, visibility_manifests, webhook_secret
 from admission.app.connection import Target
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.config.settings import Settings
+from admission.install import manifests, rbac, visibility_manifests, webhook_secret
 from admission.kube.api import Api
 from admission.kube.apply import Effect
 from tests.clocks import FakeClock

@@ -10,10 +10,10 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from admission.app import manifests, rbac, visibility_manifests
 from admission.cli import main
 from admission.config import configuration, reading
 from admission.config.settings import CertificateSettings, ListenAddress, Settings
+from admission.install import manifests, rbac, visibility_manifests
 
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "deploy" / "base"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from admission.api import kinds
-from admission.webhook import configuration
+from admission.install import webhooks
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
@@ -75,7 +75,7 @@ def _is_documented(system: Installed, version: str) -> bool:
 @contextmanager
 def unreviewed(system: Reviewed) -> Iterator[None]:
     """Inside the block nothing is judged, as before our installation."""
-    system.api.delete(f"{CONFIGURATIONS}/{configuration.VALIDATING_NAME}")
+    system.api.delete(f"{CONFIGURATIONS}/{webhooks.VALIDATING_NAME}")
     waiting.until(lambda: not system.is_judged(), what="nothing is judged")
     try:
         yield

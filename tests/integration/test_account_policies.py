@@ -18,16 +18,15 @@ import msgspec
 import pytest
 
 from admission.api import batch, crds, views
-from admission.app import cabundles, manifests, rbac, scope, visibility_manifests
 from admission.app.connection import Target
 from admission.base import conditions, names, patches
 from admission.base.conditions import Text
 from admission.config.settings import GpuSettings, Settings
+from admission.install import cabundles, manifests, rbac, scope, visibility_manifests, webhooks
 from admission.kube import apply
 from admission.owners import batch_job
 from admission.owners import pod as pod_owner
 from admission.owners.injection import Injection
-from admission.webhook import configuration
 from certs import rotation
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
@@ -184,7 +183,7 @@ def test_a_pod_with_very_many_gates_of_others_is_released(guarded: Guarded) -> N
     assert tuple(gate["name"] for gate in released["spec"]["schedulingGates"]) == others
 
 
-MANY = {f"example.com/{number}": "" for number in range(configuration.MOST + 1)}
+MANY = {f"example.com/{number}": "" for number in range(webhooks.MOST + 1)}
 
 
 def test_a_pod_with_very_many_labels_is_released_and_deleted(guarded: Guarded) -> None:

@@ -15,8 +15,8 @@ import pytest
 import yaml
 from typing_extensions import override
 
-from admission.app import cabundles
 from admission.base import names
+from admission.install import cabundles
 from certs import rotation
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from admission.api import crds
-from admission.app import connection, guard, installation
+from admission.app import connection
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.config.settings import Settings
 from admission.gpu import bypass, resources
 from admission.gpu.bypass import Severity
-from admission.webhook import configuration
+from admission.install import guard, installation, webhooks
 from tests.builders.pods import make_pod, pod_with
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
@@ -426,7 +426,7 @@ def test_the_namespace_chooses(guarded: Guarded, choice: str, status: int, warne
 
 
 def many(name: str = "example.com/n") -> list[dict[str, Any]]:
-    return [{"name": f"{name}{index}"} for index in range(configuration.MOST + 1)]
+    return [{"name": f"{name}{index}"} for index in range(webhooks.MOST + 1)]
 
 
 LARGE: dict[str, dict[str, Any]] = {

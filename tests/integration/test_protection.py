@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from admission.base import names
-from admission.webhook import configuration
+from admission.install import webhooks
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
@@ -170,8 +170,8 @@ def test_annotations_that_ask_for_gpus_are_only_read_at_creation_and_may_be_chan
 
 
 def test_of_very_many_annotations_none_is_changed(team: Team) -> None:
-    many = {f"example.com/n{index}": "" for index in range(configuration.MOST)}
-    team.system.create_pod(team.name, "train", annotations=many)
+    many = {f"example.com/n{index}": "" for index in range(webhooks.MOST)}
+    team.system.create_pod(team.name, "train", metadata={"annotations": many})
     path = f"{team.pods}/train"
     said = team.refuses(path, {"metadata": {"annotations": {"example.com/n0": "x"}}})
     assert "Only the controller may change annotations" in said

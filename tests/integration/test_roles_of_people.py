@@ -12,8 +12,8 @@ import pytest
 from typing_extensions import override
 
 from admission.api import crds
-from admission.app import rbac
 from admission.base import names
+from admission.install import rbac
 from admission.kube import resources
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster

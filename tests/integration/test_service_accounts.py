@@ -18,8 +18,8 @@ import pytest
 import yaml
 from typing_extensions import override
 
-from admission.app import cabundles, rbac
 from admission.base import names
+from admission.install import cabundles, rbac
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError

@@ -15,8 +15,8 @@ from typing_extensions import override
 
 from admission.base.clock import SystemClock
 from admission.config.settings import GpuSettings
+from admission.install import webhooks
 from admission.owners import integrations
-from admission.webhook import configuration
 from certs import files
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
@@ -92,7 +92,7 @@ class Recorder:
 
 def documents(recorder: Recorder) -> list[dict[str, Any]]:
     gpu = GpuSettings()
-    return configuration.documents(
+    return webhooks.documents(
         recorder.client_config(), gpu.managed_resources, gpu.managed_namespaces, ACCOUNT
     )
 
@@ -211,9 +211,9 @@ def test_any_other_pod_is_not_reviewed(
     assert recorder.take() == []
 
 
-FEW = {f"example.com/{n}": "" for n in range(configuration.MOST)}
+FEW = {f"example.com/{n}": "" for n in range(webhooks.MOST)}
 MANY = {**FEW, "example.com/more": ""}
-CONTAINERS = [{"name": f"c{n}", "image": "example/x"} for n in range(configuration.MOST + 1)]
+CONTAINERS = [{"name": f"c{n}", "image": "example/x"} for n in range(webhooks.MOST + 1)]
 
 
 @pytest.mark.parametrize("member", ["labels", "annotations"])

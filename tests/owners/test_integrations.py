@@ -5,13 +5,12 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from admission.app import warnpolicies
 from admission.base import names
 from admission.base.namespaces import ManagedNamespaces
 from admission.config.settings import Settings
 from admission.gpu.resources import DEFAULT_MANAGED
+from admission.install import warnpolicies, webhooks
 from admission.owners import integrations
-from admission.webhook import configuration
 from tests.owners import jobsets
 from tests.webhook import reviews
 
@@ -37,7 +36,7 @@ def make_set(**metadata: Any) -> dict[str, Any]:
 
 def hooks() -> dict[str, dict[str, Any]]:
     config = {"url": "https://127.0.0.1:9443", "caBundle": "Q0E="}
-    made = configuration.documents(config, DEFAULT_MANAGED, ManagedNamespaces(), "controller")
+    made = webhooks.documents(config, DEFAULT_MANAGED, ManagedNamespaces(), "controller")
     return {hook["name"]: hook for document in made for hook in document["webhooks"]}
 
 

@@ -1,1 +1,1 @@
-"""Tests of the admission edge: HTTP, caches, webhook configuration."""
+"""Tests of the admission edge: HTTP, caches."""

@@ -8,20 +8,20 @@ of the excluded namespaces. See docs/adr/0083-the-controllers-account-changes-fe
 The policies apply to the controller's service account only: every other request is compared with
 one name. Expressions treat objects as ``dyn``, so that they hold for fields of later versions.
 
-Lists and maps of a user's are looked through up to `configuration.MOST` members (ADR 0113).
+Lists and maps of a user's are looked through up to `webhooks.MOST` members (ADR 0113).
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.app import admission_policies, rbac
-from admission.app.admission_policies import listed
 from admission.base import conditions, names
 from admission.config.settings import Settings
 from admission.controllers.queues import finalizers
+from admission.install import admission_policies, rbac
+from admission.install.admission_policies import listed
+from admission.install.webhooks import KEY_PREFIXES, MOST, quote
 from admission.kube import resources
-from admission.webhook.configuration import KEY_PREFIXES, MOST, quote
 
 _NAME: Final = rbac.CONTROLLER_ACCOUNT
 _HELD: Final = sorted(one.plural for one in finalizers.RESOURCES.values())

@@ -6,20 +6,20 @@ policies refuse that. They trust whoever may write the status of Workloads: the 
 whatever account it runs, and cluster administrators (ADR 0114).
 
 The expressions use what Kubernetes 1.30 has. They look keys up, and look through annotations of
-pods only where those change, up to `configuration.MOST` of them (ADR 0113).
+pods only where those change, up to `webhooks.MOST` of them (ADR 0113).
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from admission.app import admission_policies
-from admission.app.admission_policies import Document, listed
 from admission.base import names
 from admission.config.settings import Settings
+from admission.install import admission_policies
+from admission.install.admission_policies import Document, listed
+from admission.install.webhooks import MOST, quote
 from admission.kube import resources
 from admission.owners import integrations
-from admission.webhook.configuration import MOST, quote
 
 PODS_POLICY: Final = "gpu-admission-protect-pods"
 NEW_PODS_POLICY: Final = "gpu-admission-protect-new-pods"

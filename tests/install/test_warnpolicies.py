@@ -1,7 +1,7 @@
 """The policies that warn cost nothing where they are of no use, and can stop nobody."""
 
-from admission.app import warnpolicies
 from admission.config.settings import GpuSettings, Settings
+from admission.install import warnpolicies
 
 
 def test_no_policy_can_refuse_or_fail_a_request() -> None:

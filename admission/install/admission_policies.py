@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from admission.base.namespaces import ManagedNamespaces
-from admission.webhook.configuration import quote
+from admission.install.webhooks import quote
 
 Document = dict[str, Any]
 

@@ -5,7 +5,7 @@ object is stored all the same. They cost no request to the webhook, work while i
 one that fails is ignored. The sentence says first what holds, then what to do (ADR 0092).
 
 The expressions use what Kubernetes 1.30 has. They look through lists and maps of a user's up to
-`configuration.MOST` members, and say nothing about larger ones.
+`webhooks.MOST` members, and say nothing about larger ones.
 """
 
 import re
@@ -13,16 +13,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from admission.app import admission_policies
-from admission.app.admission_policies import Document
 from admission.base import names
 from admission.base.namespaces import ManagedNamespaces
 from admission.config.settings import Settings
 from admission.gpu import foreign, resources
 from admission.gpu.foreign import Foreign
+from admission.install import admission_policies, webhooks
+from admission.install.admission_policies import Document
+from admission.install.webhooks import MOST, quote
 from admission.owners import integrations
-from admission.webhook import configuration
-from admission.webhook.configuration import MOST, quote
 
 APPS_POLICY: Final = "gpu-admission-warn-queue-label-apps"
 OWNERS_POLICY: Final = "gpu-admission-warn-queue-label"
@@ -79,7 +78,7 @@ def documents(settings: Settings) -> list[Document]:
     """
     namespaces = settings.gpu.managed_namespaces
     managed = resources.managed(settings.gpu.managed_resources)
-    is_managed = configuration.names_managed("r", managed)
+    is_managed = webhooks.names_managed("r", managed)
     found = (
         _policy(
             APPS_POLICY, [_rule("apps", APPS, "UPDATE")], [_label_of_app()],

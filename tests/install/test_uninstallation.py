@@ -3,9 +3,9 @@
 import pytest
 
 from admission.api import crds
-from admission.app import installation
 from admission.base import names, patches
 from admission.config.settings import Settings
+from admission.install import installation
 from admission.kube import resources
 from admission.sandbox.store import Store
 from tests.clocks import FakeClock

@@ -12,9 +12,9 @@ from admission.base import names
 from admission.base.errors import AdmissionError
 from admission.base.namespaces import AUDIT, DENY, DENY_STRICT, WARN
 from admission.config.settings import ModeSettings, NamespaceMode, Settings
+from admission.install import webhooks
 from admission.kube import errors, resources
 from admission.kube.api import Api
-from admission.webhook import configuration
 
 EVERYWHERE: Final = "deny-everywhere"
 MODES: Final[Mapping[str, str]] = MappingProxyType(
@@ -68,7 +68,7 @@ def installed(api: Api) -> ModeSettings | None:
         KubeError: the API server refused.
     """
     try:
-        found = api.get(resources.MUTATING_WEBHOOKS, configuration.MUTATING_NAME)
+        found = api.get(resources.MUTATING_WEBHOOKS, webhooks.MUTATING_NAME)
     except errors.NotFoundError:
         return None
     text = (found["metadata"].get("annotations") or {}).get(names.MODES, "")
@@ -77,7 +77,7 @@ def installed(api: Api) -> ModeSettings | None:
     try:
         return ModeSettings.model_validate_json(text)
     except ValueError as error:
-        place = f"MutatingWebhookConfiguration {configuration.MUTATING_NAME}"
+        place = f"MutatingWebhookConfiguration {webhooks.MUTATING_NAME}"
         raise ModesError(
             f"{place}: metadata.annotations[{names.MODES}]: {text!r}: must be modes as JSON; "
             "say with --mode what shall hold"

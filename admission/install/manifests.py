@@ -13,18 +13,9 @@ import yaml
 from typing_extensions import override
 
 from admission.api import crds
-from admission.app import (
-    configuration,
-    guard,
-    modes,
-    protection,
-    rbac,
-    scope,
-    visibility_manifests,
-    warnpolicies,
-)
 from admission.base import names
 from admission.base.namespaces import NAME_LABEL
+from admission.config import documents as configuration_documents
 from admission.config.settings import (
     DEFAULT_VISIBILITY_ADDRESS,
     LOOPBACK,
@@ -32,7 +23,16 @@ from admission.config.settings import (
     ListenAddress,
     Settings,
 )
-from admission.webhook import configuration as webhook_configuration
+from admission.install import (
+    guard,
+    modes,
+    protection,
+    rbac,
+    scope,
+    visibility_manifests,
+    warnpolicies,
+    webhooks,
+)
 from admission.webhook import convert
 
 Document = dict[str, Any]
@@ -127,7 +127,7 @@ def namespace(settings: Settings) -> Document:
 
 def config_map(settings: Settings) -> Document:
     """The configuration file of both processes."""
-    text = configuration.to_yaml(in_cluster(settings))
+    text = configuration_documents.to_yaml(in_cluster(settings))
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -270,7 +270,7 @@ def webhook_configurations(client_config: Mapping[str, Any], settings: Settings)
         settings: the managed resources and namespaces.
     """
     account = f"system:serviceaccount:{settings.namespace}:{rbac.CONTROLLER_ACCOUNT}"
-    mutating, *others = webhook_configuration.documents(
+    mutating, *others = webhooks.documents(
         client_config=client_config,
         managed_resources=settings.gpu.managed_resources,
         namespaces=settings.gpu.managed_namespaces,
@@ -284,7 +284,7 @@ def webhook_configurations(client_config: Mapping[str, Any], settings: Settings)
 
 def conversion(client_config: Mapping[str, Any]) -> crds.ConversionConfig:
     """Return where the API server converts objects; argument as of `webhook_configurations`."""
-    at = webhook_configuration.at_path(client_config, convert.PATH)
+    at = webhooks.at_path(client_config, convert.PATH)
     return crds.ConversionConfig(client_config=at)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from admission.api import crds
-from admission.app import backups
-from admission.app.backups import BackupError
+from admission.install import backups
+from admission.install.backups import BackupError
 from admission.kube import resources
 from admission.sandbox.store import Store
 from tests.clocks import FakeClock

@@ -5,16 +5,26 @@ Later the leader renews it, see `admission.app.certificates`.
 
 import base64
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
-from admission.app import certificates, manifests
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
-from admission.config.settings import Settings
+from admission.config.settings import CertificateSettings, Settings
+from admission.install import manifests
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api
 from admission.kube.apply import Applied, Effect
 from certs import rotation
+from certs.rotation import Lifetimes
+
+
+def lifetimes(settings: CertificateSettings) -> Lifetimes:
+    """How long what is issued is valid."""
+    return Lifetimes(
+        authority=timedelta(seconds=settings.authority_lifetime_seconds),
+        serving=timedelta(seconds=settings.serving_lifetime_seconds),
+    )
 
 
 class SecretError(AdmissionError):
@@ -59,7 +69,7 @@ def ensure(api: Api, settings: Settings, clock: Clock) -> Ensured:
         held,
         manifests.service_hosts(settings),
         clock.now(),
-        certificates.lifetimes(settings.certificates),
+        lifetimes(settings.certificates),
     )
     effect = Effect.UNCHANGED
     if renewed != held:

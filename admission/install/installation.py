@@ -8,9 +8,14 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from admission.api import crds
-from admission.app import (
+from admission.base import clock as clocks
+from admission.base import names, patches
+from admission.base.clock import Clock
+from admission.base.errors import AdmissionError
+from admission.config.settings import DEFAULT_VISIBILITY_ADDRESS, Settings
+from admission.controllers.queues import finalizers
+from admission.install import (
     backups,
-    certificates,
     guard,
     manifests,
     protection,
@@ -19,13 +24,7 @@ from admission.app import (
     warnpolicies,
     webhook_secret,
 )
-from admission.app.backups import Backup, LeftOut
-from admission.base import clock as clocks
-from admission.base import names, patches
-from admission.base.clock import Clock
-from admission.base.errors import AdmissionError
-from admission.config.settings import DEFAULT_VISIBILITY_ADDRESS, Settings
-from admission.controllers.queues import finalizers
+from admission.install.backups import Backup, LeftOut
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api, Document, every_served
 from admission.kube.apply import Applied, Effect
@@ -122,7 +121,7 @@ def install(
     yield from apply.apply_all(api, [manifests.namespace(settings)])
     if host:
         hosts = [host, visibility_manifests.host(settings.namespace)]
-        lifetimes = certificates.lifetimes(settings.certificates)
+        lifetimes = webhook_secret.lifetimes(settings.certificates)
         found = files.ensure(plan.certificates, hosts, clock.now(), lifetimes)
         authority = found.ca.read_bytes()
         place = {"url": plan.webhook_url.rstrip("/")}

@@ -17,9 +17,10 @@ from admission.base.namespaces import NAME_LABEL, ManagedNamespaces
 from admission.base.selectors import Requirement
 from admission.gpu import resources
 from admission.gpu.resources import ManagedResources
+from admission.install import kindhooks
 from admission.owners import integrations
 from admission.owners.review import HeldKind
-from admission.webhook import kindhooks, owners, pods
+from admission.webhook import owners, pods
 
 MUTATING_NAME: Final = "gpu-admission-mutating-webhook-configuration"
 VALIDATING_NAME: Final = "gpu-admission-validating-webhook-configuration"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 
-from admission.app import manifests
 from admission.config.settings import Settings
+from admission.install import manifests
 
 _MACRO = re.compile(r"(dyn\([\w.]+\)|[\w.]+|[)\]])\.(?:exists|exists_one|all|filter|map)\(")
 _NOT_WRITTEN_BY_USERS = (

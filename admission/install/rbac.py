@@ -7,8 +7,8 @@ for the roles of people; the program's own roles list what its code asks for, no
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from admission.app import cabundles
 from admission.base import names
+from admission.install import cabundles
 from admission.kube import resources
 from admission.owners import integrations
 from admission.owners.review import HeldKind
@@ -59,7 +59,7 @@ def _on_owners(held: HeldKind) -> tuple[_Rule, ...]:
 # "get" where a write that met a conflict reads the object, else objects are only followed.
 _CONTROLLER_RULES: Final = (
     _Rule("", ("limitranges", "nodes"), _FOLLOW),
-    # A policy lets it change one label only, see `admission.app.scope`.
+    # A policy lets it change one label only, see `admission.install.scope`.
     _Rule("", ("namespaces",), (*_FOLLOW, "patch")),
     _Rule("node.k8s.io", ("runtimeclasses",), _FOLLOW),
     _Rule("scheduling.koordinator.sh", ("devices",), _FOLLOW),
@@ -100,7 +100,7 @@ _CERTIFICATE_RULES: Final = tuple(
     _Rule(resource.group, (resource.plural,), ("get", "patch"), listed)
     for resource, listed in cabundles.NAMES.items()
 )
-"""A policy lets it change the caBundle only, see `admission.app.scope`."""
+"""A policy lets it change the caBundle only, see `admission.install.scope`."""
 _CERTIFICATE_NAMESPACE_RULES: Final = (_Rule("", ("secrets",), ("get", "patch"), (TLS_SECRET,)),)
 _CONTROLLER_NAMESPACE_RULES: Final = (
     _Rule("coordination.k8s.io", ("leases",), ("create",)),

@@ -24,8 +24,6 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
 
-from admission.app import admission_policies, rbac
-from admission.app.admission_policies import Document, listed
 from admission.base import names
 from admission.base.namespaces import (
     AUDIT,
@@ -37,9 +35,10 @@ from admission.base.namespaces import (
 )
 from admission.config.settings import ModeSettings, NamespaceMode, Settings
 from admission.gpu import bypass, resources
+from admission.install import admission_policies, rbac, webhooks
+from admission.install.admission_policies import Document, listed
+from admission.install.webhooks import MOST, quote
 from admission.owners import integrations
-from admission.webhook import configuration
-from admission.webhook.configuration import MOST, quote
 
 CREATE_POLICY: Final = "gpu-admission-bypass-create"
 UPDATE_POLICY: Final = "gpu-admission-bypass-update"
@@ -252,7 +251,7 @@ class _Cel:
 
     @classmethod
     def of(cls, patterns: Iterable[str]) -> "_Cel":
-        return cls(managed=f"({configuration.names_managed('r', resources.managed(patterns))})")
+        return cls(managed=f"({webhooks.names_managed('r', resources.managed(patterns))})")
 
     def asks(self, container: str) -> str:
         """The container asks for GPUs, by name or by claim."""
@@ -655,7 +654,7 @@ def _about_queues(
             CLAIMS_POLICY,
             _CLAIM_TEXT,
             [
-                {"name": "asks-by-claim", "expression": configuration.asks_by_claim("object")},
+                {"name": "asks-by-claim", "expression": webhooks.asks_by_claim("object")},
                 {"name": "names-no-node", "expression": "!has(object.spec.nodeName)"},
             ],
         ),

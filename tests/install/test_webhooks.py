@@ -9,7 +9,7 @@ from admission.base.errors import InvalidValueError
 from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Requirement
 from admission.gpu.resources import DEFAULT_MANAGED
-from admission.webhook import configuration
+from admission.install import webhooks
 
 NAMESPACES = ManagedNamespaces(frozenset({"gpu-operator"}))
 ACCOUNT = "system:serviceaccount:gpu-admission-system:controller"
@@ -21,7 +21,7 @@ def make(
     namespaces: ManagedNamespaces = NAMESPACES,
 ) -> list[dict[str, Any]]:
     config = client_config or {"url": "https://127.0.0.1:9443/", "caBundle": "Q0E="}
-    return configuration.documents(config, managed, namespaces, ACCOUNT)
+    return webhooks.documents(config, managed, namespaces, ACCOUNT)
 
 
 def test_both_configurations_carry_kueues_webhook_names_and_paths():

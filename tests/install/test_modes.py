@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from admission.app import guard, modes
 from admission.base import names
 from admission.config.settings import GpuSettings, ModeSettings, NamespaceMode, Settings
+from admission.install import guard, modes, webhooks
 from admission.kube import resources
 from admission.sandbox.store import Store
-from admission.webhook import configuration
 
 PLAIN = Settings()
 LABELS = ({}, *({names.BYPASS_LABEL: one} for one in ("deny", "deny-strict", "warn", "audit")))
@@ -123,7 +122,7 @@ def test_what_an_installation_chose_is_kept(mode: str) -> None:
     store, chosen = Store(), modes.of(mode, PLAIN)
     assert modes.installed(store) is None
     annotations = {names.MODES: modes.to_text(chosen)}
-    metadata = {"name": configuration.MUTATING_NAME, "annotations": annotations}
+    metadata = {"name": webhooks.MUTATING_NAME, "annotations": annotations}
     store.create(resources.MUTATING_WEBHOOKS, {"metadata": metadata})
     assert modes.installed(store) == chosen
 
@@ -131,14 +130,14 @@ def test_what_an_installation_chose_is_kept(mode: str) -> None:
 @pytest.mark.parametrize("annotations", [{}, {names.MODES: ""}])
 def test_an_installation_without_modes_only_warned(annotations: dict[str, str]) -> None:
     store = Store()
-    metadata = {"name": configuration.MUTATING_NAME, "annotations": annotations}
+    metadata = {"name": webhooks.MUTATING_NAME, "annotations": annotations}
     store.create(resources.MUTATING_WEBHOOKS, {"metadata": metadata})
     assert modes.installed(store) == ModeSettings()
 
 
 def test_modes_that_cannot_be_read_are_named() -> None:
     store = Store()
-    metadata = {"name": configuration.MUTATING_NAME, "annotations": {names.MODES: "deny"}}
+    metadata = {"name": webhooks.MUTATING_NAME, "annotations": {names.MODES: "deny"}}
     store.create(resources.MUTATING_WEBHOOKS, {"metadata": metadata})
     with pytest.raises(modes.ModesError, match=rf"annotations\[{names.MODES}\]: 'deny': must be"):
         modes.installed(store)

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from admission.app import rbac
 from admission.controllers import watched
+from admission.install import rbac
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.webhook import knowledge
