@@ -98,7 +98,7 @@ def template_of(pod: Document) -> Document:
     return {"metadata": metadata, "spec": pod["spec"]}
 
 
-def make_gated_pod(
+def queued_pod(
     name: str = "train",
     *,
     namespace: str = "ml",
@@ -132,7 +132,7 @@ def pod_view(
     conditions: Sequence[Mapping[str, Any]] = (),
     **pod: Any,
 ) -> views.Pod:
-    """Return what the program decodes a stored pod of `make_gated_pod` to."""
-    document = make_gated_pod(name, status={"phase": phase, "conditions": conditions}, **pod)
+    """Return what the program decodes a stored pod of `queued_pod` to."""
+    document = queued_pod(name, status={"phase": phase, "conditions": conditions}, **pod)
     store(document, uid=uid, version=version, deleting=deleting)
     return msgspec.convert(document, views.Pod)

@@ -10,10 +10,11 @@ import itertools
 import random
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from admission.base import names
-from tests.builders.pods import make_pod, template_of
+from tests.builders.jobs import make_job
+from tests.builders.pods import make_pod
 from tests.chaos import site
 from tests.chaos.checker import Ref
 from tests.chaos.site import CONTROLLERS, DRA, DRA_NODES, NODES, TEAMS, WEBHOOK
@@ -115,7 +116,8 @@ class Kind:
 # ----------------------------------------------------------------------------------- pods, Jobs
 
 
-def _pod(gpus: int, seconds: float, priority: Json, **spec: Any) -> Json:
+def _asking(gpus: int, seconds: float) -> Json:
+    """Return what pods ask for that run so long, in words of `make_pod`."""
     tolerations = [
         {"key": "nvidia.com/gpu", "operator": "Exists"},
         *(
@@ -128,16 +130,17 @@ def _pod(gpus: int, seconds: float, priority: Json, **spec: Any) -> Json:
             for key in ("not-ready", "unreachable")
         ),
     ]
-    return make_pod(
-        "",
-        labels=priority,
-        annotations={nodes.RUN_FOR: f"{seconds:.1f}s"},
-        gpus=gpus,
-        restartPolicy="Never",
-        tolerations=tolerations,
-        terminationGracePeriodSeconds=3,
-        **spec,
-    )
+    return {
+        "annotations": {nodes.RUN_FOR: f"{seconds:.1f}s"},
+        "gpus": gpus,
+        "restartPolicy": "Never",
+        "tolerations": tolerations,
+        "terminationGracePeriodSeconds": 3,
+    }
+
+
+def _pod(gpus: int, seconds: float, priority: Json) -> Json:
+    return make_pod("", labels=priority, **_asking(gpus, seconds))
 
 
 def _create_pod(host: Host, made: Made, kind: str, team: str, body: Json) -> None:
@@ -196,15 +199,11 @@ def job(host: Host, made: Made, rng: random.Random) -> None:
     made.jobs.append((team, name))
     parallelism = rng.choice((1, 2, 3, 4))
     completions = parallelism * rng.choice((1, 1, 2))
-    template = template_of(_pod(rng.choice((1, 1, 2)), rng.uniform(3, 12), {}))
-    spec = {
-        "parallelism": parallelism,
-        "completions": completions,
-        "backoffLimit": 20,
-        "template": template,
-    }
+    pod = _asking(rng.choice((1, 1, 2)), rng.uniform(3, 12))
     labels = rng.choice((LOW, {}))
-    document = {"metadata": {"name": name, "labels": labels}, "spec": spec}
+    document = make_job(
+        name, parallelism, completions=completions, labels=labels, pod=pod, backoffLimit=20
+    )
     path = f"/apis/batch/v1/namespaces/{team}/jobs"
     what = f"create Job {team}/{name}: {parallelism} of {completions}"
     host.send("job", what, lambda: host.editor.post(path, document))

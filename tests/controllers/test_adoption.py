@@ -8,7 +8,7 @@ from admission.api import views
 from admission.base import names, patches
 from admission.base.namespaces import ManagedNamespaces
 from admission.kube import resources
-from tests.builders.pods import make_gated_pod
+from tests.builders.pods import queued_pod
 from tests.controllers.test_claims import device_class, request, template
 from tests.controllers.world import World, cluster_queue, flavor, local_queue, namespace
 
@@ -20,7 +20,7 @@ def world_with(*objects: dict[str, Any]) -> World:
 
 
 def add_pod_in_doubt(world: World, name: str = "train", **changes: Any) -> None:
-    document = make_gated_pod(name, **changes)
+    document = queued_pod(name, **changes)
     del document["metadata"]["labels"][names.QUEUE_LABEL]
     world.store.create(resources.PODS, document, "ml")
 

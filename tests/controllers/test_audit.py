@@ -12,7 +12,7 @@ from admission.controllers.queries import Counted, Reader
 from admission.gpu import catalogue
 from admission.kube import resources
 from admission.scheduling.transformation import NO_RULES
-from tests.controllers.jobobjects import job
+from tests.builders.jobs import queued_job
 from tests.controllers.test_running_pods import change, drop_workload, ending, made, run
 from tests.controllers.world import WORKLOAD_KIND, World, ready_world
 
@@ -161,7 +161,7 @@ def test_an_audit_changes_nothing() -> None:
 
 def test_nothing_differs_while_a_job_is_charged_for_pods_that_are_not_there() -> None:
     found = ready_world(quota=2)
-    found.add(job())
+    found.add(queued_job())
     found.settle()
     name = found.workloads()["train"].metadata.name
     found.store.delete(resources.CRDS, WORKLOAD_KIND)

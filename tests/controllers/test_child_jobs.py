@@ -9,7 +9,7 @@ from admission.base import names, patches
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import errors, resources
 from admission.kube.api import Document
-from tests.controllers.jobobjects import job
+from tests.builders.jobs import queued_job
 from tests.controllers.world import World, ready_world
 
 OF_CHILDREN = (
@@ -21,7 +21,7 @@ OF_CHILDREN = (
 
 
 def add_parent(world: World, name: str = "parent", pods: int = 2, **changes: Any) -> Document:
-    world.add(job(name, pods, **changes))
+    world.add(queued_job(name, pods, **changes))
     world.settle()
     return world.store.get(resources.JOBS, name, "ml")
 
@@ -35,7 +35,7 @@ def child_of(
     uid: str = "",
 ) -> Document:
     """A Job as its review leaves it."""
-    document = job(name, gpus=0, suspend=suspend)
+    document = queued_job(name, gpus=0, suspend=suspend)
     document["metadata"]["labels"] = {names.HELD_WITH_PARENT: label}
     if owner is not None:
         metadata = owner["metadata"]
@@ -133,7 +133,7 @@ def test_a_child_of_a_child_waits_for_the_one_with_a_queue() -> None:
 @pytest.mark.parametrize("forged", [False, True])
 def test_a_child_of_no_job_with_a_queue_is_let_go(forged: bool) -> None:
     world = ready_world(quota=0)
-    document = job("parent")
+    document = queued_job("parent")
     if not forged:
         document["metadata"]["labels"] = {}
     world.add(document)
@@ -149,7 +149,7 @@ def test_a_child_is_held_while_its_parent_may_not_be_read(
 ) -> None:
     """Nothing is known of the parent then; it may have a queue."""
     world = ready_world(quota=0)
-    document = job("parent")
+    document = queued_job("parent")
     document["metadata"]["labels"] = {}
     world.add(document)
     world.add(child_of(world.store.get(resources.JOBS, "parent", "ml")))
@@ -189,7 +189,7 @@ def test_a_job_with_a_queue_is_counted_whatever_owner_it_names() -> None:
     parent = add_parent(world, pods=2)
     pairs = (("of-parent", parent["metadata"]["uid"]), ("of-nobody", uid_of_another(world)))
     for name, uid in pairs:
-        document = job(name, pods=2)
+        document = queued_job(name, pods=2)
         reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "parent", "uid": uid}
         document["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
         world.add(document)

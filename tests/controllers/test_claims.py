@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from admission.kube import resources
-from tests.controllers import jobobjects, world
+from tests.builders.jobs import queued_job
+from tests.controllers import world
 from tests.controllers.test_one_currency import (
     GPU,
     MEMORY,
@@ -339,7 +340,7 @@ def test_req_27_all_pods_of_a_job_share_a_claim_once_and_have_one_of_a_template_
     ]
     container = {"name": "main", "image": "train"}
     pod = {"resourceClaims": claims, "containers": [container]}
-    made.add(template("own"), jobobjects.job(pods=3, pod=pod))
+    made.add(template("own"), queued_job(pods=3, pod=pod))
     made.settle()
     assert totals(made, "gpus") == {"a100": {GPU: "5"}}
     add_pod(made, "late", by_name="shared")

@@ -15,7 +15,7 @@ from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import errors, resources
 from admission.kube.reflector import Deleted, Upserted
 from admission.kube.resources import Resource
-from tests.controllers.jobobjects import job
+from tests.builders.jobs import queued_job
 from tests.controllers.test_capacity import bind, make_world, node
 from tests.controllers.test_shelf import resource_slice
 from tests.controllers.world import (
@@ -119,11 +119,11 @@ def test_an_answer_that_nothing_was_found_is_not_about_what_was_made_since() -> 
 
 def test_a_job_of_the_same_name_stays_known_when_the_news_of_the_old_ones_end_comes_late() -> None:
     world = ready_world()
-    world.add(job())
+    world.add(queued_job())
     write = until(world, Purpose.START_OWNER)
     old = world.store.get(resources.JOBS, "train", "ml", into=batch.JobDocument)
     world.store.delete(resources.JOBS, "train", "ml")
-    world.add(job())
+    world.add(queued_job())
     world.send(write)  # a conflict, which shows the new Job
     new = world.store.get(resources.JOBS, "train", "ml", into=batch.JobDocument)
     tell(world, resources.JOBS, Deleted(old), Upserted(new))
@@ -139,7 +139,7 @@ def test_a_job_of_the_same_name_stays_known_when_the_news_of_the_old_ones_end_co
 
 def test_a_late_answer_does_not_bring_a_deleted_job_back() -> None:
     world = ready_world()
-    world.add(job())
+    world.add(queued_job())
     write = until(world, Purpose.START_OWNER)
     before = world.store.get(resources.JOBS, "train", "ml", into=batch.JobDocument)
     world.store.patch(

@@ -7,7 +7,8 @@ import pytest
 from admission.api import views
 from admission.base import names, patches
 from admission.kube import resources
-from tests.controllers.jobobjects import add_checked_queue, job
+from tests.builders.jobs import queued_job
+from tests.controllers.jobobjects import add_checked_queue
 from tests.controllers.world import World, ready_world
 
 PREEMPTION = {"withinClusterQueue": "LowerPriority"}
@@ -34,7 +35,7 @@ def priority_class(name: str, value: int) -> dict[str, Any]:
 
 def add(world: World, name: str, priority: str = "", **more: Any) -> None:
     labels = {names.PRIORITY_CLASS_LABEL: priority} if priority else {}
-    world.add(job(name, labels=labels, **more))
+    world.add(queued_job(name, labels=labels, **more))
     world.settle()
 
 

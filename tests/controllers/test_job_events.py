@@ -7,7 +7,8 @@ import pytest
 
 from admission.base import names, patches
 from admission.kube import resources
-from tests.controllers.jobobjects import add_checked_queue, job
+from tests.builders.jobs import queued_job
+from tests.controllers.jobobjects import add_checked_queue
 from tests.controllers.world import World, ready_world
 
 
@@ -38,14 +39,14 @@ def answer(world: World, state: str, message: str) -> None:
 def waiting(annotations: Mapping[str, str] | None = None) -> World:
     """A Job that asks for more than there is."""
     world = ready_world(quota=1)
-    world.add(job(pods=3, annotations=annotations))
+    world.add(queued_job(pods=3, annotations=annotations))
     world.settle()
     return world
 
 
 def test_a_workload_that_does_not_match_its_running_job_is_deleted_aloud() -> None:
     world = ready_world()
-    world.add(job(pods=2))
+    world.add(queued_job(pods=2))
     world.settle()
     name = workload(world)
     change(world, spec={"parallelism": 3, "completions": 3})
@@ -81,7 +82,7 @@ def test_another_queue_is_followed_in_silence() -> None:
 def test_what_an_open_check_says_is_told_once() -> None:
     world = ready_world()
     add_checked_queue(world)
-    world.add(job(queue="checked"))
+    world.add(queued_job(queue="checked"))
     world.settle()
     assert told(world, "UpdatedAdmissionCheck") == []
     answer(world, "Pending", "waiting for nodes")
@@ -120,7 +121,7 @@ def stored(world: World) -> set[str]:
 @pytest.mark.parametrize("quota", [1, 4], ids=["waiting", "running"])
 def test_a_second_workload_of_a_job_is_deleted_and_gives_its_quota_back(quota: int) -> None:
     world = ready_world(quota=quota)
-    world.add(job(pods=2))
+    world.add(queued_job(pods=2))
     world.settle()
     own = workload(world)
     add_second(world)

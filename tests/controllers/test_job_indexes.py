@@ -6,7 +6,7 @@ import pytest
 
 from admission.base import patches
 from admission.kube import resources
-from tests.controllers.jobobjects import job
+from tests.builders.jobs import queued_job
 from tests.controllers.world import World, ready_world
 
 START = "2026-01-01T00:00:00Z"
@@ -14,7 +14,7 @@ START = "2026-01-01T00:00:00Z"
 
 def indexed(world: World, pods: int, completions: int | None = None) -> None:
     """An Indexed Job that was admitted."""
-    document = job(pods=pods, completions=completions)
+    document = queued_job(pods=pods, completions=completions)
     document["spec"] |= {"completionMode": "Indexed", "backoffLimitPerIndex": 1}
     world.add(document)
     world.settle()
@@ -94,7 +94,7 @@ def test_indexes_that_ended_are_not_reclaimed_while_others_are_to_follow() -> No
 
 def test_a_job_of_one_pod_at_a_time_reclaims_nothing() -> None:
     world = ready_world(quota=1)
-    world.add(job(pods=1))
+    world.add(queued_job(pods=1))
     world.settle()
     report(world, {"succeeded": 1})
     assert reclaimed(world) == 0

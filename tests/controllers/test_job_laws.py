@@ -10,7 +10,7 @@ from admission.base import conditions, names, patches
 from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.owners import batch_job
-from tests.controllers.jobobjects import job
+from tests.builders.jobs import queued_job
 from tests.controllers.world import World, ready_world
 
 QUOTA = 4
@@ -32,9 +32,9 @@ def play(world: World, action: str, name: str) -> World:
 def _play(world: World, action: str, name: str) -> World:
     match action:
         case "add":
-            world.add(job(name, 2))
+            world.add(queued_job(name, 2))
         case "partial":
-            world.add(job(name, 6, annotations={names.JOB_MIN_PARALLELISM: "1"}))
+            world.add(queued_job(name, 6, annotations={names.JOB_MIN_PARALLELISM: "1"}))
         case "delete":
             world.store.delete(resources.JOBS, name, "ml")
         case "finish" | "fail":

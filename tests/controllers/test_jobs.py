@@ -9,7 +9,7 @@ from admission.base import names, patches
 from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.owners import batch_job
-from tests.controllers.jobobjects import job
+from tests.builders.jobs import queued_job
 from tests.controllers.world import (
     WORKLOAD_KIND,
     World,
@@ -82,7 +82,7 @@ def used(world: World) -> str:
 
 def test_a_job_gets_one_workload_that_asks_for_all_its_pods():
     world = ready_world(quota=1)
-    world.add(job(pods=3, completions=9))
+    world.add(queued_job(pods=3, completions=9))
     world.settle()
 
     made = workload(world)
@@ -95,14 +95,14 @@ def test_a_job_gets_one_workload_that_asks_for_all_its_pods():
 
 def test_fewer_completions_than_parallelism_count():
     world = ready_world(quota=1)
-    world.add(job(pods=5, completions=2))
+    world.add(queued_job(pods=5, completions=2))
     world.settle()
     assert [one.count for one in workload(world).spec.pod_sets or ()] == [2]
 
 
 def test_a_job_that_fits_is_started_with_what_its_flavor_says():
     world = ready_world()
-    world.add(job())
+    world.add(queued_job())
     world.settle()
 
     template = stored(world)["spec"]["template"]
@@ -117,8 +117,8 @@ def test_a_job_that_fits_is_started_with_what_its_flavor_says():
 
 
 def test_a_job_over_quota_waits_suspended_and_starts_when_quota_returns():
-    world = started(ready_world(quota=3), job("first"))
-    world.add(job("second"))
+    world = started(ready_world(quota=3), queued_job("first"))
+    world.add(queued_job("second"))
     world.settle()
     assert not is_running(world, "second")
 
@@ -128,7 +128,7 @@ def test_a_job_over_quota_waits_suspended_and_starts_when_quota_returns():
 
 def test_jobs_without_queue_label_or_in_excluded_namespaces_are_left_alone():
     world = ready_world()
-    plain, system = job("plain"), job("system")
+    plain, system = queued_job("plain"), queued_job("system")
     del plain["metadata"]["labels"][names.QUEUE_LABEL]
     system["metadata"]["namespace"] = "kube-system"
     world.add(plain, system)
@@ -138,7 +138,7 @@ def test_jobs_without_queue_label_or_in_excluded_namespaces_are_left_alone():
 
 def test_a_job_that_runs_without_a_workload_is_stopped_and_queued():
     world = ready_world()
-    world.add(job(suspend=False))
+    world.add(queued_job(suspend=False))
     report(world, active=2)
     world.settle()
     assert not is_running(world)
@@ -151,7 +151,7 @@ def test_a_job_that_runs_without_a_workload_is_stopped_and_queued():
 
 def test_an_ended_job_gets_no_workload():
     world = ready_world()
-    world.add(job(suspend=False))
+    world.add(queued_job(suspend=False))
     report(world, conditions=[{"type": "Complete", "status": "True"}])
     world.settle()
     assert world.workloads() == {}
@@ -159,9 +159,9 @@ def test_an_ended_job_gets_no_workload():
 
 def test_a_template_that_contradicts_its_flavor_ends_as_failed_to_start():
     world = ready_world()
-    world.add(job(labels={}, pod={"nodeSelector": {}}))
+    world.add(queued_job(labels={}, pod={"nodeSelector": {}}))
     world.settle()
-    other = job("other")
+    other = queued_job("other")
     other["spec"]["template"]["metadata"]["labels"][names.PODSET_LABEL] = "mine"
     world.add(other)
     world.settle()
@@ -176,7 +176,7 @@ def test_a_template_that_contradicts_its_flavor_ends_as_failed_to_start():
 
 def test_a_job_may_start_with_fewer_pods_and_gets_its_parallelism_back():
     world = ready_world(quota=3)
-    world.add(job(pods=5, annotations={names.JOB_MIN_PARALLELISM: "2"}))
+    world.add(queued_job(pods=5, annotations={names.JOB_MIN_PARALLELISM: "2"}))
     world.settle()
     assert stored(world)["spec"]["parallelism"] == 3
     assert used(world) == "3"
@@ -191,7 +191,7 @@ def test_a_job_may_start_with_fewer_pods_and_gets_its_parallelism_back():
 
 def test_a_job_whose_least_does_not_fit_waits():
     world = ready_world(quota=1)
-    world.add(job(pods=5, annotations={names.JOB_MIN_PARALLELISM: "2"}))
+    world.add(queued_job(pods=5, annotations={names.JOB_MIN_PARALLELISM: "2"}))
     world.settle()
     assert not is_running(world)
 
@@ -199,7 +199,7 @@ def test_a_job_whose_least_does_not_fit_waits():
 def test_completions_follow_the_parallelism_where_asked_for():
     world = ready_world(quota=3)
     wishes = {names.JOB_MIN_PARALLELISM: "2", names.JOB_SYNC_COMPLETIONS: "true"}
-    world.add(job(pods=5, annotations=wishes))
+    world.add(queued_job(pods=5, annotations=wishes))
     world.settle()
     spec = stored(world)["spec"]
     assert (spec["parallelism"], spec["completions"]) == (3, 3)
@@ -209,7 +209,7 @@ def test_completions_follow_the_parallelism_where_asked_for():
 
 
 def test_pods_that_will_not_run_again_give_their_quota_back():
-    world = started(ready_world(quota=4), job(pods=4))
+    world = started(ready_world(quota=4), queued_job(pods=4))
     assert used(world) == "4"
     report(world, active=3, succeeded=1)
     world.settle()
@@ -221,7 +221,7 @@ def test_pods_that_will_not_run_again_give_their_quota_back():
 
 def test_pods_are_not_reclaimed_while_others_are_to_follow():
     world = ready_world(quota=2)
-    world.add(job(pods=2, completions=6))
+    world.add(queued_job(pods=2, completions=6))
     world.settle()
     run(world)
     report(world, active=2, succeeded=4)
@@ -233,7 +233,7 @@ def test_pods_are_not_reclaimed_while_others_are_to_follow():
 
 
 def test_a_job_that_wants_more_pods_after_it_was_stopped_reclaims_none_of_them():
-    world = started(ready_world(quota=4), job(pods=4))
+    world = started(ready_world(quota=4), queued_job(pods=4))
     report(world, active=1, succeeded=3)
     world.settle()
     deactivate(world)
@@ -248,7 +248,7 @@ def test_a_job_that_wants_more_pods_after_it_was_stopped_reclaims_none_of_them()
 
 def test_a_partly_admitted_job_gives_back_only_what_it_holds():
     world = ready_world(quota=3)
-    world.add(job(pods=5, annotations={names.JOB_MIN_PARALLELISM: "2"}))
+    world.add(queued_job(pods=5, annotations={names.JOB_MIN_PARALLELISM: "2"}))
     world.settle()
     run(world, active=3)
     report(world, active=3, succeeded=1)
@@ -270,7 +270,7 @@ def deactivate(world: World, name: str = "train", *, active: bool = False) -> No
 
 
 def test_an_eviction_suspends_the_job_and_keeps_the_quota_until_its_pods_are_gone():
-    world = started(ready_world(), job())
+    world = started(ready_world(), queued_job())
     drain = patches.merge({"spec": {"stopPolicy": "HoldAndDrain"}})
     world.store.patch(resources.CLUSTER_QUEUES, "gpus", drain)
     world.settle()
@@ -286,7 +286,7 @@ def test_an_eviction_suspends_the_job_and_keeps_the_quota_until_its_pods_are_gon
 def test_a_stopped_jobs_template_is_what_it_was_before_it_started():
     own = {"nodeSelector": {"pool": "blue"}, "tolerations": [{"key": "x", "operator": "Exists"}]}
     world = ready_world()
-    world.add(job(pod=own))
+    world.add(queued_job(pod=own))
     world.settle()
     run(world)
     changed = stored(world)["spec"]["template"]["spec"]
@@ -305,7 +305,7 @@ def test_a_stopped_jobs_template_is_what_it_was_before_it_started():
 
 
 def test_a_reactivated_job_starts_again():
-    world = started(ready_world(), job())
+    world = started(ready_world(), queued_job())
     deactivate(world)
     report(world, active=0)
     world.settle()
@@ -321,8 +321,8 @@ def test_a_more_important_job_suspends_another_and_both_run_one_after_the_other(
     world.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml"}}, flavor())
     world.add(cluster_queue(quota=2, preemption=preemption), local_queue())
     world.settle()
-    started(world, job("low", labels={names.PRIORITY_CLASS_LABEL: "low"}))
-    world.add(job("high", labels={names.PRIORITY_CLASS_LABEL: "high"}))
+    started(world, queued_job("low", labels={names.PRIORITY_CLASS_LABEL: "low"}))
+    world.add(queued_job("high", labels={names.PRIORITY_CLASS_LABEL: "high"}))
     world.settle()
     assert not is_running(world, "low")
     assert not is_running(world, "high")
@@ -337,7 +337,7 @@ def test_a_more_important_job_suspends_another_and_both_run_one_after_the_other(
 
 def test_a_job_that_its_user_starts_without_quota_is_suspended_again():
     world = ready_world(quota=1)
-    world.add(job())
+    world.add(queued_job())
     world.settle()
     change(world, suspend=False)
     world.settle()
@@ -345,7 +345,7 @@ def test_a_job_that_its_user_starts_without_quota_is_suspended_again():
 
 
 def test_a_running_job_that_takes_more_pods_than_it_was_given_starts_anew():
-    world = started(ready_world(quota=4), job())
+    world = started(ready_world(quota=4), queued_job())
     change(world, parallelism=3, completions=3)
     world.settle()
     assert not is_running(world)
@@ -367,7 +367,7 @@ def test_the_workload_of_a_waiting_job_follows_it(
     changes: dict[str, Any], expected: dict[str, Any]
 ):
     world = ready_world(quota=1)
-    world.add(job(pods=3))
+    world.add(queued_job(pods=3))
     world.settle()
     uid = workload(world).metadata.uid
     change(world, **changes)
@@ -380,7 +380,7 @@ def test_the_workload_of_a_waiting_job_follows_it(
 
 def test_a_waiting_jobs_gates_reach_its_workload():
     world = ready_world()
-    world.add(job(annotations={names.ADMISSION_GATED_BY: "acme.io/check"}))
+    world.add(queued_job(annotations={names.ADMISSION_GATED_BY: "acme.io/check"}))
     world.settle()
     assert not is_running(world)
     annotations = {"metadata": {"annotations": {names.ADMISSION_GATED_BY: None}}}
@@ -392,7 +392,7 @@ def test_a_waiting_jobs_gates_reach_its_workload():
 def test_a_waiting_job_can_change_its_queue():
     world = ready_world(quota=1)
     world.add(cluster_queue("other", quota=8), local_queue("team-b", "other"))
-    world.add(job(pods=3))
+    world.add(queued_job(pods=3))
     world.settle()
     labels = {"metadata": {"labels": {names.QUEUE_LABEL: "team-b"}}}
     world.store.patch(resources.JOBS, "train", patches.merge(labels), "ml")
@@ -405,7 +405,7 @@ def test_a_waiting_job_can_change_its_queue():
 
 @pytest.mark.parametrize(("kind", "reason"), [("Complete", "Succeeded"), ("Failed", "Failed")])
 def test_an_ended_job_finishes_its_workload_and_frees_its_quota(kind: str, reason: str):
-    world = started(ready_world(), job())
+    world = started(ready_world(), queued_job())
     end(world, kind)
     finished = workload(world).status.condition("Finished")
     assert finished is not None
@@ -415,7 +415,7 @@ def test_an_ended_job_finishes_its_workload_and_frees_its_quota(kind: str, reaso
 
 
 def test_a_deleted_job_leaves_nothing():
-    world = started(ready_world(), job())
+    world = started(ready_world(), queued_job())
     world.store.delete(resources.JOBS, "train", "ml")
     world.settle()
     assert world.workloads() == {}
@@ -423,7 +423,7 @@ def test_a_deleted_job_leaves_nothing():
 
 
 def test_a_job_deleted_while_nobody_looked_leaves_nothing():
-    world = started(ready_world(), job())
+    world = started(ready_world(), queued_job())
     world.store.delete(resources.JOBS, "train", "ml")
     after = world.restarted()
     after.settle()
@@ -432,7 +432,7 @@ def test_a_job_deleted_while_nobody_looked_leaves_nothing():
 
 
 def test_a_deleted_workload_is_made_again_while_its_job_runs_on():
-    world = started(ready_world(), job())
+    world = started(ready_world(), queued_job())
     before = workload(world).metadata
     world.store.delete(resources.WORKLOADS, before.name, "ml")
     world.settle()
@@ -443,7 +443,7 @@ def test_a_deleted_workload_is_made_again_while_its_job_runs_on():
 
 def test_a_job_that_loses_its_label_is_let_go_and_taken_in_again():
     world = ready_world(quota=1)
-    world.add(job())
+    world.add(queued_job())
     world.settle()
     label(world, None)
     assert world.workloads() == {}
@@ -494,7 +494,7 @@ def test_the_priority_comes_from_the_first_class_named(
     world = ready_world()
     world.add(priority_class("urgent", 7), core_class("core", 5))
     world.add(core_class("usual", 3, default=True))
-    world.add(job(labels=labels, pod=pod))
+    world.add(queued_job(labels=labels, pod=pod))
     world.settle()
     spec = workload(world).spec
     assert spec.priority_class_ref is not None
@@ -506,7 +506,7 @@ def test_a_job_waits_for_its_priority_class(missing: str):
     world = ready_world()
     by_label = missing == "label"
     labels = {names.PRIORITY_CLASS_LABEL: "late"} if by_label else {}
-    world.add(job(labels=labels, pod={} if by_label else {"priorityClassName": "late"}))
+    world.add(queued_job(labels=labels, pod={} if by_label else {"priorityClassName": "late"}))
     world.settle()
     assert world.workloads() == {}
     told = [reason for _, reason, _ in world.events.recorded]
@@ -524,7 +524,7 @@ def test_a_controller_that_starts_anew_at_any_step_comes_to_the_same_end():
     """Stops after each number of writes; another controller goes on from what is stored."""
     for writes in range(12):
         world = ready_world(quota=2)
-        world.add(job("first"), job("second"))
+        world.add(queued_job("first"), queued_job("second"))
         world.observe()
         world.core.step()
         for _ in range(writes):
@@ -542,7 +542,7 @@ def test_a_controller_that_starts_anew_at_any_step_comes_to_the_same_end():
 
 def test_a_conflict_on_a_job_is_decided_anew():
     world = ready_world()
-    world.add(job())
+    world.add(queued_job())
     while not any(write.purpose.value == "reserve_quota" for write in world.sent):
         world.observe()
         world.core.step()
@@ -556,7 +556,7 @@ def test_a_conflict_on_a_job_is_decided_anew():
 
 def test_a_job_that_vanishes_before_its_start_is_forgotten():
     world = ready_world()
-    world.add(job())
+    world.add(queued_job())
     while not any(write.purpose.value == "reserve_quota" for write in world.sent):
         world.observe()
         world.core.step()
@@ -571,8 +571,8 @@ def test_a_job_that_vanishes_before_its_start_is_forgotten():
 
 def test_a_decision_for_what_a_job_asked_before_is_not_written():
     """Another Job ends in the same moment in which a waiting one grows beyond what is free."""
-    world = started(started(ready_world(), job("a")), job("b"))
-    world.add(job("c"))
+    world = started(started(ready_world(), queued_job("a")), queued_job("b"))
+    world.add(queued_job("c"))
     world.settle()
     report(world, "a", active=0, conditions=[{"type": "Complete", "status": "True"}])
     change(world, "c", parallelism=3, completions=3)
@@ -584,7 +584,7 @@ def test_a_decision_for_what_a_job_asked_before_is_not_written():
 def test_a_job_that_was_stopped_holds_its_quota_until_its_controller_has_seen_it():
     """It may have seen the start only, and make pods of a suspended Job."""
     world = ready_world()
-    world.add(job())
+    world.add(queued_job())
     world.settle()
     world.is_job_controller_away = True
     deactivate(world)
@@ -597,7 +597,7 @@ def test_a_job_that_was_stopped_holds_its_quota_until_its_controller_has_seen_it
 
 def test_a_job_controller_that_says_nothing_is_waited_for_ten_seconds():
     world = ready_world()
-    world.add(job())
+    world.add(queued_job())
     world.settle()
     world.is_job_controller_away = True
     deactivate(world)
@@ -609,7 +609,7 @@ def test_a_job_controller_that_says_nothing_is_waited_for_ten_seconds():
 def test_a_job_that_runs_without_a_workload_is_charged_before_it_has_pods():
     """As after an etcd restore and a lost CRD: others must not get what its pods will take."""
     world = ready_world(quota=2)
-    world.add(job())
+    world.add(queued_job())
     world.settle()
     name = workload(world).metadata.name
     world.store.delete(resources.CRDS, WORKLOAD_KIND)

@@ -10,7 +10,7 @@ from admission.controllers import core
 from admission.kube import resources
 from admission.kube.reflector import Replaced
 from admission.owners import batch_job
-from tests.controllers.jobobjects import job
+from tests.builders.jobs import queued_job
 from tests.controllers.test_adoption import add_pod_in_doubt
 from tests.controllers.world import (
     World,
@@ -42,7 +42,7 @@ def workload(world: World) -> views.Workload:
 
 def test_a_running_job_of_an_excluded_namespace_is_not_stopped():
     world = ready_world(namespaces=EXCLUDED)
-    world.add(job(suspend=False))
+    world.add(queued_job(suspend=False))
     report(world, active=2)
     world.settle()
     assert is_running(world)
@@ -51,7 +51,7 @@ def test_a_running_job_of_an_excluded_namespace_is_not_stopped():
 
 def test_a_job_is_queued_once_its_namespace_has_the_labels_of_managed_ones():
     world = ready_world(namespaces=LABELLED)
-    world.add(job())
+    world.add(queued_job())
     world.settle()
     assert world.workloads() == {}
 
@@ -64,7 +64,7 @@ def test_a_job_is_queued_once_its_namespace_has_the_labels_of_managed_ones():
 def test_a_job_that_is_seen_before_its_namespace_is_looked_at_again():
     world = ready_world(namespaces=LABELLED)
     world.unlisted.add(resources.NAMESPACES)
-    fresh, early, queue = namespace("fresh"), job(), local_queue()
+    fresh, early, queue = namespace("fresh"), queued_job(), local_queue()
     fresh["metadata"]["labels"] = {"team": "a"}
     early["metadata"]["namespace"] = queue["metadata"]["namespace"] = "fresh"
     world.add(fresh, queue, early)
@@ -78,7 +78,7 @@ def test_a_job_that_is_seen_before_its_namespace_is_looked_at_again():
 
 def test_a_workload_made_for_a_job_that_is_left_alone_is_admitted_for_itself():
     world = ready_world(namespaces=EXCLUDED)
-    world.add(job())
+    world.add(queued_job())
     made = by_hand("train", ("main", 1, 1))
     uid = world.store.get(resources.JOBS, "train", "ml")["metadata"]["uid"]
     made["metadata"]["ownerReferences"] = [

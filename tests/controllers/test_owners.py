@@ -9,7 +9,7 @@ from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
 from admission.kube.reflector import Deleted, Upserted
-from tests.controllers.jobobjects import job
+from tests.builders.jobs import queued_job
 from tests.controllers.world import WATCHED, World, by_hand, flavor, ready_world
 
 
@@ -57,10 +57,10 @@ def test_a_pod_that_has_ended_without_a_workload_is_not_kept_whole() -> None:
 
 def test_an_answer_about_a_parent_says_nothing_about_its_child() -> None:
     world = ready_world()
-    parent = job("parent", suspend=False)
+    parent = queued_job("parent", suspend=False)
     parent["metadata"]["labels"] = {}
     made = world.store.create(resources.JOBS, parent, "ml")
-    child = job("child")
+    child = queued_job("child")
     child["metadata"]["labels"] = {names.HELD_WITH_PARENT: "true"}
     child["metadata"]["ownerReferences"] = [
         {
@@ -85,7 +85,7 @@ def test_an_answer_about_a_parent_says_nothing_about_its_child() -> None:
 
 def test_a_job_that_waits_for_its_class_is_not_read_again_and_again() -> None:
     world = ready_world(quota=0)
-    world.add(job())
+    world.add(queued_job())
     world.settle()
     label(world, "train", **{names.PRIORITY_CLASS_LABEL: "missing"})
     world.settle()
@@ -116,7 +116,7 @@ def test_nothing_is_left_of_a_workload_whose_end_was_seen_before_the_answer() ->
 
 def test_a_second_workload_of_a_job_is_told_of_also_after_its_end() -> None:
     world = ready_world()
-    world.add(job())
+    world.add(queued_job())
     world.settle()
     found = world.store.get(resources.JOBS, "train", "ml", into=batch.JobDocument)
     second = by_hand("second", ("main", 1, 1))

@@ -10,7 +10,7 @@ from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
 from admission.kube.api import Document
 from admission.owners import batch_job
-from tests.controllers.jobobjects import job
+from tests.builders.jobs import queued_job
 from tests.controllers.world import WORKLOAD_KIND, World, by_hand, ready_world, unowned
 
 NAMED = {names.PREBUILT_WORKLOAD: "wl"}
@@ -18,12 +18,12 @@ NOT_FOUND = 'Prebuilt workload "ml/wl" not found'
 
 
 def naming(name: str = "train", pods: int = 2, **changes: Any) -> Document:
-    return job(name, pods, **{"annotations": NAMED, **changes})
+    return queued_job(name, pods, **{"annotations": NAMED, **changes})
 
 
 def prebuilt(name: str = "wl", pods: int = 2, **container: Any) -> Document:
     """A Workload that asks for what the Job does, but for the changes to its container."""
-    asked = job()["spec"]["template"]["spec"]
+    asked = queued_job()["spec"]["template"]["spec"]
     asked = {**asked, "containers": [{**asked["containers"][0], **container}]}
     return unowned(name, {"name": "main", "count": pods, "template": {"spec": asked}})
 
@@ -101,8 +101,8 @@ OUT_OF_SYNC = ("OutOfSync", "The prebuilt workload is out of sync with its user 
 @pytest.mark.parametrize("where", ["annotations", "labels"])
 def test_a_job_waits_for_the_workload_it_names_and_is_told_so_once(where: str) -> None:
     world = ready_world()
-    document = job()
-    document["metadata"][where].update(NAMED)
+    document = queued_job()
+    document["metadata"].setdefault(where, {}).update(NAMED)
     world.add(document)
     world.settle()
     world.pass_time(3)
@@ -170,7 +170,7 @@ def test_a_job_does_not_take_the_workload_of_a_pod() -> None:
     world.add_pod("one", gpus=1)
     world.settle()
     (name,) = stored(world)
-    world.add(job(labels={names.PREBUILT_WORKLOAD: name}))
+    world.add(queued_job(labels={names.PREBUILT_WORKLOAD: name}))
     world.settle()
     assert controller(world, name) == "one"
     assert not is_running(world)
@@ -380,7 +380,7 @@ def test_a_job_that_is_let_run_with_a_workload_out_of_sync_is_stopped() -> None:
 
 def test_a_job_that_comes_to_name_a_workload_gives_up_the_one_it_had() -> None:
     world = ready_world(quota=1)
-    world.add(job())
+    world.add(queued_job())
     world.settle()
     world.add(prebuilt())
     change(world, metadata={"annotations": NAMED})

@@ -7,7 +7,7 @@ from admission.base import patches
 from admission.config.settings import PodsReadySettings, WorkloadSettings
 from admission.kube import resources
 from admission.scheduling.model import Config
-from tests.controllers.jobobjects import job
+from tests.builders.jobs import queued_job
 from tests.controllers.world import World, ready_world
 
 MINUTE_US = 60_000_000
@@ -105,7 +105,7 @@ def test_without_a_time_to_recover_a_pod_that_was_ready_stays() -> None:
 
 def test_a_job_that_is_not_ready_waits_longer_each_time_and_is_deactivated_in_the_end() -> None:
     world = waiting_world(backoff_limit=2)
-    world.add(job(pods=2))
+    world.add(queued_job(pods=2))
     world.settle()
     waits = []
     for _ in range(2):
@@ -133,7 +133,7 @@ def test_a_job_that_is_not_ready_waits_longer_each_time_and_is_deactivated_in_th
 
 def test_while_it_may_not_be_tried_again_a_workload_says_why_it_lost_its_quota() -> None:
     world = waiting_world(backoff_base_seconds=20)
-    world.add(job(pods=2))
+    world.add(queued_job(pods=2))
     world.settle()
     world.pass_time(61)
     world.pass_time(10)
@@ -148,7 +148,7 @@ def test_while_it_may_not_be_tried_again_a_workload_says_why_it_lost_its_quota()
 
 def test_the_first_wait_is_the_base_and_later_ones_end_at_the_maximum() -> None:
     world = waiting_world(backoff_base_seconds=100, backoff_max_seconds=30)
-    world.add(job(pods=1))
+    world.add(queued_job(pods=1))
     world.settle()
     seconds = []
     for _ in range(2):
@@ -164,7 +164,7 @@ def test_the_first_wait_is_the_base_and_later_ones_end_at_the_maximum() -> None:
 
 def test_a_job_is_ready_when_its_pods_are_ready_or_have_succeeded() -> None:
     world = waiting_world()
-    world.add(job(pods=3))
+    world.add(queued_job(pods=3))
     world.settle()
     report(world, active=2, ready=1, succeeded=1, startTime="2026-01-01T00:00:00Z")
     assert said(world, "train") == ("False", "WaitForStart")
@@ -174,7 +174,7 @@ def test_a_job_is_ready_when_its_pods_are_ready_or_have_succeeded() -> None:
 
 def test_a_pod_that_has_succeeded_and_is_not_counted_yet_is_as_good_as_ready() -> None:
     world = waiting_world()
-    world.add(job(pods=2))
+    world.add(queued_job(pods=2))
     world.settle()
     ended = {"uncountedTerminatedPods": {"succeeded": ["one"], "failed": ["other"]}}
     report(world, active=1, startTime="2026-01-01T00:00:00Z", **ended)

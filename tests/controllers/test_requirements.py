@@ -4,9 +4,9 @@ from admission.api import views
 from admission.base import names, patches
 from admission.kube import resources
 from admission.kube.api import Document
+from tests.builders.jobs import queued_job
 from tests.builders.pods import make_pod
 from tests.controllers import world
-from tests.controllers.jobobjects import job
 from tests.controllers.test_capacity import (
     GUARD,
     allocatable,
@@ -91,14 +91,14 @@ ACTIVE = {
 
 def test_req_24_a_job_is_one_gang_by_its_uid_with_the_size_it_says():
     made = ready_world(quota=8)
-    made.add(job("train", pods=3))
+    made.add(queued_job("train", pods=3))
     made.settle()
     before = made.workloads()["train"]
     assert [one.count for one in before.spec.pod_sets or ()] == [3]
 
     made.store.delete(resources.JOBS, "train", "ml")
     made.settle()
-    made.add(job("train", pods=2))
+    made.add(queued_job("train", pods=2))
     made.settle()
     after = made.workloads()["train"]
     assert [one.count for one in after.spec.pod_sets or ()] == [2]
@@ -107,7 +107,7 @@ def test_req_24_a_job_is_one_gang_by_its_uid_with_the_size_it_says():
 
 def test_req_25_a_gang_starts_whole_or_not_at_all():
     made = ready_world(quota=4)
-    made.add(job("large", pods=5), job("fits", pods=4))
+    made.add(queued_job("large", pods=5), queued_job("fits", pods=4))
     made.settle()
     assert (is_running(made, "large"), is_running(made, "fits")) == (False, True)
     assert amounts(made)[:2] == ("4", "4")
@@ -124,7 +124,7 @@ def test_req_25_roles_are_counted_by_their_own_templates_and_admitted_together()
 
 def test_req_25_an_elastic_job_starts_with_its_least():
     made = ready_world(quota=3)
-    made.add(job("elastic", pods=5, annotations={names.JOB_MIN_PARALLELISM: "2"}))
+    made.add(queued_job("elastic", pods=5, annotations={names.JOB_MIN_PARALLELISM: "2"}))
     made.settle()
     assert is_running(made, "elastic")
     assert amounts(made)[1] == "3"
@@ -135,7 +135,7 @@ def test_req_25_an_elastic_job_starts_with_its_least():
 
 def test_req_26_the_pods_of_a_job_with_quota_are_not_charged_again():
     made = ready_world(quota=2)
-    made.add(job("train", pods=2))
+    made.add(queued_job("train", pods=2))
     made.settle()
     template = made.store.get(resources.JOBS, "train", "ml")["spec"]["template"]["metadata"]
     for index in range(2):

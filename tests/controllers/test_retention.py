@@ -5,8 +5,8 @@ import pytest
 from admission.base import names, patches
 from admission.config.settings import RetentionSettings, WorkloadSettings
 from admission.kube import resources
+from tests.builders.jobs import queued_job
 from tests.builders.metadata import make_condition
-from tests.controllers.jobobjects import job
 from tests.controllers.world import World, ready_world
 
 HOUR_US = 3_600_000_000
@@ -32,7 +32,7 @@ def test_a_finished_workload_is_deleted_after_its_time_and_its_job_stays(
     passed: int, left: int
 ) -> None:
     world = keeping_world(after_finished_us=HOUR_US)
-    world.add(job())
+    world.add(queued_job())
     world.settle()
     end_job(world)
     assert world.workloads()["train"].status.is_true("Finished")
@@ -48,7 +48,7 @@ def test_a_finished_workload_is_deleted_after_its_time_and_its_job_stays(
 
 def test_without_the_setting_a_finished_workload_stays() -> None:
     world = ready_world()
-    world.add(job())
+    world.add(queued_job())
     world.settle()
     end_job(world)
     world.clock.advance(10**6)
@@ -72,7 +72,7 @@ def test_the_owner_of_what_the_program_deactivated_is_deleted_after_its_time(kin
     if kind == "pod":
         world.add_pod("train")
     else:
-        world.add(job())
+        world.add(queued_job())
     world.settle()
     deactivate(world, "train")
     assert world.workloads()["train"].spec.active is False
@@ -103,7 +103,7 @@ def test_what_a_person_deactivated_stays() -> None:
 def test_a_workload_takes_over_the_labels_that_are_asked_for() -> None:
     world = ready_world(workloads=WorkloadSettings(copied_labels=("team", "cost")))
     world.add_pod("one", labels={"team": "red", "other": "x"})
-    world.add(job("two", labels={"cost": "7"}))
+    world.add(queued_job("two", labels={"cost": "7"}))
     world.settle()
     labels = {name: dict(found.metadata.labels or {}) for name, found in world.workloads().items()}
     for found in labels.values():

@@ -16,7 +16,7 @@ from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
 from admission.kube.reflector import Replaced
 from admission.objects import pods
-from tests.controllers.jobobjects import job
+from tests.builders.jobs import queued_job
 from tests.controllers.world import (
     World,
     cluster_queue,
@@ -113,7 +113,7 @@ def test_a_hand_made_workload_is_charged_the_defaults_of_its_namespace() -> None
 def test_a_job_is_charged_the_defaults_of_its_namespace() -> None:
     world = cpu_world()
     world.add(limit_range(defaultRequest={"cpu": "2"}))
-    world.add(job(pods=2))
+    world.add(queued_job(pods=2))
     world.settle()
     (found,) = world.workloads().values()
 

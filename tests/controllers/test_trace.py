@@ -8,7 +8,8 @@ import pytest
 
 from admission.base import names, patches
 from admission.kube import resources
-from tests.controllers.jobobjects import add_checked_queue, job
+from tests.builders.jobs import queued_job
+from tests.controllers.jobobjects import add_checked_queue
 from tests.controllers.test_adoption import add_pod_in_doubt, world_with
 from tests.controllers.test_preemption_events import add, ordered_world
 from tests.controllers.world import World, asking, by_hand, local_queue, namespace, ready_world
@@ -54,7 +55,7 @@ def stop_a_pod(world: World) -> None:
 
 
 def start_a_job(world: World) -> None:
-    world.add(job(pods=2))
+    world.add(queued_job(pods=2))
     world.settle()
 
 
@@ -237,7 +238,7 @@ def test_amounts_that_cannot_be_added_up_are_told_as_they_are_written(log: Log) 
 def test_quota_that_waits_for_a_check_is_told_before_the_admission(log: Log) -> None:
     world = ready_world()
     add_checked_queue(world)
-    world.add(job(queue="checked"))
+    world.add(queued_job(queue="checked"))
     world.settle()
     (line,) = log()
     assert line["event"] == "quota reserved"

@@ -25,7 +25,7 @@ from admission.sandbox.store import Store
 from admission.scheduling import model
 from admission.scheduling.state import State
 from admission.scheduling.transformation import NO_RULES, Rules
-from tests.builders.pods import make_gated_pod
+from tests.builders.pods import queued_pod
 from tests.clocks import FakeClock
 
 _CRDS = crds.documents()
@@ -196,7 +196,7 @@ class World:
 
     def add_pod(self, name: str, **changes: Any) -> None:
         phase = changes.pop("phase", "Pending")
-        document = make_gated_pod(name, **changes)
+        document = queued_pod(name, **changes)
         self.store.create(resources.PODS, document, document["metadata"]["namespace"])
         if phase != "Pending":
             self.set_phase(name, phase)

@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.builders import jobs
+from tests.builders.pods import make_pod
+
 Json = dict[str, Any]
 
 
@@ -14,21 +17,19 @@ def make_pod_spec(
     tolerations: Sequence[Mapping[str, str]] = (),
     gates: Sequence[str] = (),
 ) -> Json:
-    """A pod of one container that wants ``gpus`` devices of a resource."""
-    amounts = {"cpu": "1", resource: str(gpus)}
-    resources = {"requests": amounts, "limits": amounts}
-    return {
-        "containers": [{"name": "main", "image": "train", "resources": resources}],
-        "nodeSelector": dict(node_selector or {}),
-        "tolerations": [dict(toleration) for toleration in tolerations],
-        "schedulingGates": [{"name": gate} for gate in gates],
-        "terminationGracePeriodSeconds": 0,
-    }
-
-
-def make_pod(name: str, spec: Json, labels: Mapping[str, str] | None = None) -> Json:
-    """A pod that nobody owns."""
-    return {"metadata": {"name": name, "labels": dict(labels or {})}, "spec": spec}
+    """Return the spec of pods that ask for a CPU and `gpus` of a resource."""
+    cpu = {"cpu": "1"}
+    pod = make_pod(
+        gpus=gpus,
+        resource=resource,
+        requests=cpu,
+        limits=cpu,
+        gates=gates,
+        nodeSelector=dict(node_selector or {}),
+        tolerations=[dict(toleration) for toleration in tolerations],
+        terminationGracePeriodSeconds=0,
+    )
+    return dict(pod["spec"])
 
 
 def make_deployment(
@@ -52,12 +53,9 @@ def make_job(
     labels: Mapping[str, str] | None = None,
 ) -> Json:
     """A Job that runs all its pods at once; each succeeds after ``run_for``."""
-    metadata = {
+    pod = {
         "labels": {"app": name, **(labels or {})},
         "annotations": {"controlplane.test/run-for": run_for},
+        **spec,
     }
-    template = {"metadata": metadata, "spec": {**spec, "restartPolicy": "Never"}}
-    return {
-        "metadata": {"name": name},
-        "spec": {"completions": completions, "parallelism": completions, "template": template},
-    }
+    return jobs.make_job(name, completions, pod=pod)

@@ -1,5 +1,6 @@
 """The whole cluster without gpu-admission: what all other end-to-end tests rely on."""
 
+from tests.builders.pods import make_pod
 from tests.controlplane import nodes, waiting
 from tests.controlplane.rest import JSON_PATCH, Json
 from tests.e2e import objects
@@ -11,7 +12,7 @@ MIG = "nvidia.com/mig-1g.10gb"
 
 def test_a_gated_pod_is_bound_and_run_after_one_patch_takes_the_gate_off(pool: Pool):
     node = pool.add_node(gpus=8, taints=[nodes.GPU_TAINT])
-    pool.create("pods", objects.make_pod("gated", objects.make_pod_spec(gates=[GATE])))
+    pool.create("pods", make_pod("gated", **objects.make_pod_spec(gates=[GATE])))
     waiting.until(
         lambda: condition(pool.pod("gated"), "PodScheduled").get("reason") == "SchedulingGated",
         what="a scheduler that sees the gate",
@@ -30,7 +31,7 @@ def test_a_gated_pod_is_bound_and_run_after_one_patch_takes_the_gate_off(pool: P
 def test_a_taint_keeps_pods_away_that_do_not_tolerate_it(pool: Pool):
     pool.add_node(taints=[nodes.GPU_TAINT])
     spec = objects.make_pod_spec(node_selector=pool.selector)
-    pool.create("pods", objects.make_pod("plain", spec))
+    pool.create("pods", make_pod("plain", **spec))
 
     def refused() -> Json | None:
         """The scheduler's answer once it has seen the node, which it may after the pod."""
@@ -59,7 +60,7 @@ def test_slices_are_counted_apart_from_whole_gpus(pool: Pool):
     pool.add_node(gpus=1, mig={"1g.10gb": 2})
     for name, resource in [("a", MIG), ("b", MIG), ("c", "nvidia.com/gpu")]:
         spec = objects.make_pod_spec(resource=resource, node_selector=pool.selector)
-        pool.create("pods", objects.make_pod(name, spec))
+        pool.create("pods", make_pod(name, **spec))
     waiting.until(lambda: len(pool.pods("Running")) == 3, what="two slices and one GPU are used")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from admission.base import conditions, names
+from tests.builders.pods import make_pod
 from tests.controlplane import nodes, waiting
 from tests.e2e import objects
 from tests.e2e.pools import POOL_LABEL, Pool, condition
@@ -59,7 +60,7 @@ def add_queue(system: Installed, team: Pool, **budgets: tuple[str, int]) -> None
 
 
 def ask_for_memory(team: Pool, name: str, amount: str) -> None:
-    pod = objects.make_pod(name, objects.make_pod_spec(1))
+    pod = make_pod(name, **objects.make_pod_spec(1))
     pod["metadata"]["annotations"] = {names.GPU_MEMORY: amount}
     team.create("pods", pod)
 
@@ -134,7 +135,7 @@ def test_a_node_condition_makes_its_gpus_sick_until_it_is_well(system: Installed
 
     say_condition(team, node, "XIDErrors", "True")
     waiting.until(lambda: capacity(team).get("status") == "False", what="the GPU is sick")
-    team.create("pods", objects.make_pod("first", objects.make_pod_spec(1)))
+    team.create("pods", make_pod("first", **objects.make_pod_spec(1)))
     waiting.until(lambda: waiting_pods(team), what="the pod says why it waits")
     waiting.until(
         lambda: f"{node}: condition XIDErrors" in capacity(team)["message"],

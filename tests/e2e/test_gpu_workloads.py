@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from admission.base import names
+from tests.builders.pods import make_pod
 from tests.controlplane import nodes, waiting
 from tests.e2e import objects
 from tests.e2e.pools import Pool, condition
@@ -96,7 +97,7 @@ def test_a_whole_gpu_becomes_the_slice_that_the_pod_names(system: Installed, tea
     node = team.add_node(product=A100, gpus=0, mig={"1g.10gb": 2})
     add_queue(system, team, {add_flavor(system, team, "mig", A100): 1}, SLICE)
     for name in ("first", "second"):
-        pod = objects.make_pod(name, objects.make_pod_spec(1))
+        pod = make_pod(name, **objects.make_pod_spec(1))
         pod["metadata"]["annotations"] = {names.MIG_PROFILE: "1g.10gb"}
         team.create("pods", pod)
 

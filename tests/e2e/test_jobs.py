@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from admission.base import names
+from tests.builders.pods import make_pod
 from tests.controlplane import nodes, waiting
 from tests.controlplane.rest import RestError
 from tests.e2e import objects
@@ -241,7 +242,7 @@ def test_a_mark_of_admission_opens_no_way_around_the_queue(system: Installed, te
     with pytest.raises(RestError, match="is set when the Job is admitted"):
         system.api.patch(path, {"spec": {"template": {"metadata": {"annotations": mark}}}})
 
-    pod = objects.make_pod("forged", objects.make_pod_spec(1))
+    pod = make_pod("forged", **objects.make_pod_spec(1))
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True}
     pod["metadata"] |= {
         "annotations": mark,

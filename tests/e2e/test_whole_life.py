@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.builders.pods import make_pod
 from tests.chaos import invariants
 from tests.controlplane import nodes, waiting
 from tests.e2e import objects
@@ -62,7 +63,7 @@ def test_a_slice_is_taken_from_the_node_that_is_cut_into_slices(
     whole = team.add_node(product=A100, gpus=8)
     cut = team.add_node(product=A100, gpus=1, mig={"1g.10gb": 4})
     add_queue(system, team, {add_flavor(system, team, "mig", A100): 2}, SLICE)
-    pod = objects.make_pod("small", objects.make_pod_spec(1))
+    pod = make_pod("small", **objects.make_pod_spec(1))
     pod["metadata"]["annotations"] = {"gpu-admission.dev/mig-profile": "1g.10gb"}
     team.create("pods", pod)
 

@@ -28,6 +28,7 @@ from admission.owners import batch_job
 from admission.owners import pod as pod_owner
 from admission.owners.injection import Injection
 from certs import rotation
+from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
@@ -89,14 +90,10 @@ class Guarded:
         """Creates a suspended Job; its path."""
         self._made += 1
         name = f"job-{self._made}"
-        template = {
-            "metadata": {"labels": {"team": "a"}},
-            "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "train"}]},
-        }
         path = f"/apis/batch/v1/namespaces/{namespace or self.team}/jobs"
-        metadata = {"name": name, "labels": labels or {names.QUEUE_LABEL: "default"}}
-        spec = {"suspend": True, "parallelism": 3, "completions": 3, "template": template}
-        self.admin.post(path, {"metadata": metadata, "spec": spec})
+        labels = labels or {names.QUEUE_LABEL: "default"}
+        pod = {"labels": {"team": "a"}}
+        self.admin.post(path, make_job(name, 3, labels=labels, pod=pod, suspend=True))
         return f"{path}/{name}"
 
     def send(self, path: str, patch: patches.Patch) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from admission.base import conditions, names
+from tests.builders.jobs import make_job
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
@@ -44,13 +45,9 @@ def add_network_cards(system: Installed) -> str:
 def create_child_job(system: Installed, team: str) -> Any:
     """A Job that another Job controls, and that asks for no GPU and names no queue."""
     parent = {"apiVersion": "batch/v1", "kind": "Job", "name": "parent", "uid": "1"}
-    container = {"name": "c", "image": "x"}
+    metadata = {"ownerReferences": [{**parent, "controller": True}]}
     return system.api.post(
-        f"/apis/batch/v1/namespaces/{team}/jobs",
-        {
-            "metadata": {"name": "child", "ownerReferences": [{**parent, "controller": True}]},
-            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
-        },
+        f"/apis/batch/v1/namespaces/{team}/jobs", make_job("child", 1, metadata=metadata)
     )
 
 

@@ -10,6 +10,7 @@ import yaml
 
 from admission.base import names, namespaces
 from admission.gpu import bypass
+from tests.builders.jobs import make_job
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.processes import free_port
@@ -183,8 +184,7 @@ def others_say_whether_their_pods_are_ready(workloads: Workloads) -> None:
 
 def job_is_deactivated_and_deleted_in_the_end(system: Installed, workloads: Workloads) -> None:
     path = f"/apis/batch/v1/namespaces/{workloads.namespace}/jobs"
-    template = {"spec": {"containers": [applied.container(1)], "restartPolicy": "Never"}}
-    system.api.post(path, {"metadata": {"name": "train"}, "spec": {"template": template}})
+    system.api.post(path, make_job("train", 1, gpus=1))
     waiting.until(lambda: not system.api.answers(f"{path}/train"), what="the Job deleted")
     applied.wait_told(system, workloads.namespace, "Job", "Deleted")
 
@@ -287,15 +287,7 @@ def test_where_jobs_without_queue_are_managed_they_wait_until_they_have_one(
 
 def create_job(system: Configured, namespace: str, queue: str = "default") -> Json:
     """A Job that may run, of one pod with one GPU; the empty queue gives it no label."""
-    container = {
-        "name": "main",
-        "image": "train",
-        "resources": {"limits": {names.GPU_RESOURCE: 1}},
-    }
-    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
-    labels = {names.QUEUE_LABEL: queue} if queue else {}
-    metadata = {"name": "train", "labels": labels}
-    document = {"metadata": metadata, "spec": {"suspend": False, "template": template}}
+    document = make_job("train", 1, gpus=1, labels={names.QUEUE_LABEL: queue} if queue else {})
     return system.api.post(f"/apis/batch/v1/namespaces/{namespace}/jobs", document)
 
 

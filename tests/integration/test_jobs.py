@@ -5,10 +5,12 @@ Nobody makes their pods here; tests/e2e/test_jobs.py has the Job controller.
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from admission.base import names
+from tests.builders.jobs import make_job
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
@@ -34,14 +36,9 @@ class Jobs:
         self.path = f"/apis/batch/v1/namespaces/{self.team}/jobs"
         self.workloads = Workloads(system, self.team)
 
-    def create(self, name: str = "train", pods: int = 2, **changes: object) -> Json:
-        template = {
-            "metadata": {"labels": {"app": name}},
-            "spec": {"containers": [applied.container(1)], "restartPolicy": "Never"},
-        }
-        spec = {"parallelism": pods, "completions": pods, "template": template}
-        metadata = {"name": name, **changes.pop("metadata", {})}  # type: ignore[dict-item]
-        return self.api.post(self.path, {"metadata": metadata, "spec": {**spec, **changes}})
+    def create(self, name: str = "train", pods: int = 2, **changes: Any) -> Json:
+        pod = {"labels": {"app": name}}
+        return self.api.post(self.path, make_job(name, pods, gpus=1, pod=pod, **changes))
 
     def get(self, name: str = "train") -> Json:
         return self.api.get(f"{self.path}/{name}")

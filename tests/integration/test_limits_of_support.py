@@ -9,6 +9,7 @@ import pytest
 
 from admission.base import conditions, names
 from admission.gpu import foreign
+from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
@@ -206,10 +207,7 @@ def test_a_pod_that_can_never_fit_is_told_at_creation_and_on_a_dry_run(
 
 
 def test_a_job_whose_pods_together_can_never_fit_is_told(system: System, team: str) -> None:
-    pod = make_pod(gpus=2)
-    template = {"spec": {**pod["spec"], "restartPolicy": "Never"}}
-    job = {"metadata": {"name": "j"}, "spec": {"parallelism": 3, "completions": 3,
-                                               "template": template}}  # fmt: skip
+    job = make_job("j", 3, gpus=2)
     (warning,) = system.create(f"/apis/batch/v1/namespaces/{team}/jobs", job).warnings
     assert warning == (
         f"Too big: asks 6 nvidia.com/gpu (3 pods of 2), ClusterQueue {team} can reach 4. Run at"
@@ -309,12 +307,11 @@ EXAMPLES = [(row, name) for row in foreign.TABLE for name in row.examples]
 def test_a_gpu_in_words_of_others_is_warned_about(
     system: System, team: str, row: foreign.Foreign, name: str
 ) -> None:
-    pod = make_pod(annotations={name: "1"}) if row.is_annotation else make_pod(limits={name: "1"})
-    (warning,) = system.create(pods(team), pod).warnings
+    asking: dict[str, Any] = {"annotations" if row.is_annotation else "limits": {name: "1"}}
+    (warning,) = system.create(pods(team), make_pod(**asking)).warnings
     what = f"annotation {name}" if row.is_annotation else f"{name} of container main"
     assert f"Outside quota: {what} ({row.vendor}: {row.unit})" in warning
-    template = {"metadata": pod["metadata"], "spec": {**pod["spec"], "restartPolicy": "Never"}}
-    job = {"metadata": {"name": "j"}, "spec": {"template": template}}
+    job = make_job("j", 1, pod=asking)
     path = f"/apis/batch/v1/namespaces/{team}/jobs"
     (of_job,) = system.create(path, job).warnings
     assert f"Outside quota: {what}" in of_job

@@ -8,10 +8,11 @@ import pytest
 
 from admission.base import names
 from admission.install import webhooks
+from tests.builders.jobs import make_job
+from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
-from tests.integration import applied
 from tests.integration.applied import Json
 from tests.integration.installed import KUEUE, Installed, installed
 
@@ -68,9 +69,7 @@ class Team:
 
     def job(self, pods: int, **changes: Any) -> str:
         """The path of a Job that was admitted."""
-        template = {"spec": {"containers": [applied.container(1)], "restartPolicy": "Never"}}
-        spec = {"parallelism": pods, "completions": 20, "template": template, **changes}
-        self.editor.post(self.jobs, {"metadata": {"name": "train"}, "spec": spec})
+        self.editor.post(self.jobs, make_job("train", pods, completions=20, gpus=1, **changes))
         path = f"{self.jobs}/train"
         waiting.until(lambda: not self.editor.get(path)["spec"]["suspend"], what="Job started")
         return path
@@ -250,9 +249,7 @@ def test_a_running_job_keeps_its_queue(team: Team) -> None:
 
 def test_a_stopped_job_that_is_still_marked_is_not_started_by_its_user(team: Team) -> None:
     marked = {"metadata": {"annotations": {names.WORKLOAD_ANNOTATION: "made-up"}}}
-    template = {"spec": {"containers": [applied.container(1)], "restartPolicy": "Never"}}
-    spec = {"parallelism": 16, "completions": 16, "template": template}
-    team.editor.post(team.jobs, {"metadata": {"name": "large"}, "spec": spec})
+    team.editor.post(team.jobs, make_job("large", 16, gpus=1))
     path = f"{team.jobs}/large"
     said = team.refuses(path, {"spec": {"template": marked}})
     assert "Only the controller may set the annotation" in said
@@ -277,7 +274,7 @@ def test_a_trusted_account_may_change_everything(team: Team) -> None:
     ],
 )
 def test_a_pod_that_somebody_makes_bears_no_mark_of_a_release(team: Team, marks: Json) -> None:
-    pod = {"metadata": {"name": "forged", **marks}, "spec": {"containers": [applied.container(1)]}}
+    pod = make_pod("forged", gpus=1, metadata=marks)
     with pytest.raises(RestError) as refused:
         team.editor.post(team.pods, pod)
     assert refused.value.status == 403

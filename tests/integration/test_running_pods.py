@@ -14,10 +14,10 @@ import pytest
 from admission.base import conditions, names
 from admission.insight.why import explain
 from admission.kube.client import Client
+from tests.builders.jobs import make_job
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
-from tests.integration import applied
 from tests.integration.applied import Json
 from tests.integration.installed import KUEUE, Installed, installed
 
@@ -59,20 +59,8 @@ class Team:
 
     def run_job(self, name: str = "train", pods: int = 4, **template: object) -> list[Json]:
         """The pods of a Job that runs."""
-        annotations = {"controlplane.test/run-for": "1h"}
-        metadata = {"annotations": annotations, **template}
-        spec = {"containers": [applied.container(1)], "restartPolicy": "Never"}
-        self.api.post(
-            self.jobs,
-            {
-                "metadata": {"name": name},
-                "spec": {
-                    "parallelism": pods,
-                    "completions": 100,
-                    "template": {"metadata": metadata, "spec": spec},
-                },
-            },
-        )
+        pod = {"annotations": {"controlplane.test/run-for": "1h"}, "metadata": template}
+        self.api.post(self.jobs, make_job(name, pods, completions=100, gpus=1, pod=pod))
         return waiting.until(
             lambda: found if len(found := self.of_job(name)) == pods else None,
             what=f"{pods} pods of Job {name} run",

@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from admission.base import names
 from admission.install import cabundles, rbac
+from tests.builders.jobs import make_job
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
@@ -228,13 +229,9 @@ def ask_who_waits(system: Separate, queue: str) -> int:
 def run_job(system: Separate) -> None:
     """A suspended Job gets quota and may start."""
     team = system.add_team(quota=1)
-    container = {"name": "main", "image": "train", "resources": {"limits": {GPU: "1"}}}
-    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     jobs = f"/apis/batch/v1/namespaces/{team}/jobs"
     labels = {names.QUEUE_LABEL: "default"}
-    job = {"metadata": {"name": "job", "labels": labels},
-           "spec": {"suspend": True, "template": template}}  # fmt: skip
-    system.api.post(jobs, job)
+    system.api.post(jobs, make_job("job", 1, gpus=1, labels=labels, suspend=True))
     waiting.until(
         lambda: not system.api.get(f"{jobs}/job")["spec"]["suspend"], what="a Job that may start"
     )

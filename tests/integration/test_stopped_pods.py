@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from admission.base import names
+from tests.builders.jobs import make_job
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json
@@ -124,14 +125,11 @@ def test_a_pod_that_took_its_own_gate_off_says_that_it_was_not_admitted(
 
 def test_annotations_for_provisioning_requests_reach_the_workloads(system: Installed) -> None:
     team = Team(system)
-    metadata = {"annotations": {PROVISIONING: "0", "example.com/other": "1"}}
-    system.create_pod(team.name, "train", metadata=metadata)
-    template = {
-        "spec": {"containers": [applied.container(1)], "restartPolicy": "Never"},
-    }
+    annotations = {PROVISIONING: "0", "example.com/other": "1"}
+    system.create_pod(team.name, "train", annotations=annotations)
     team.api.post(
         f"/apis/batch/v1/namespaces/{team.name}/jobs",
-        {"metadata": {"name": "train", **metadata}, "spec": {"template": template}},
+        make_job("train", 1, gpus=1, annotations=annotations),
     )
 
     def look() -> list[Json]:

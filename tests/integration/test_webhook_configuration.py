@@ -18,6 +18,7 @@ from admission.config.settings import GpuSettings
 from admission.install import webhooks
 from admission.owners import integrations
 from certs import files
+from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
@@ -280,25 +281,19 @@ def test_the_controllers_own_writes_are_not_reviewed(
 JOB_PATHS = ["/mutate-batch-v1-job", "/validate-batch-v1-job"]
 
 
-def make_job(pod: dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    """A suspended Job: nobody makes its pods."""
-    template = {"spec": {**pod["spec"], "restartPolicy": "Never"}}
-    if pod["metadata"].keys() - {"name"}:
-        template["metadata"] = {k: v for k, v in pod["metadata"].items() if k != "name"}
-    return {
-        "metadata": {"generateName": "j-", **metadata},
-        "spec": {"suspend": True, "template": template},
-    }
+def suspended_job(**job: Any) -> dict[str, Any]:
+    """Return a Job whose pods nobody makes."""
+    return make_job("", 1, metadata={"generateName": "j-"}, suspend=True, **job)
 
 
 @pytest.mark.parametrize(
     ("job", "is_reviewed"),
     [
-        (make_job(make_pod(limits=GPU)), True),
-        (make_job(make_pod(), labels={QUEUE: "q"}), True),
-        (make_job(make_pod(annotations={"kueue.x-k8s.io/workload": "w"})), True),
-        (make_job(make_pod()), False),
-        (make_job(make_pod(labels={"a": "b"}), labels={"a": "b"}), False),
+        (suspended_job(pod={"limits": GPU}), True),
+        (suspended_job(labels={QUEUE: "q"}), True),
+        (suspended_job(pod={"annotations": {"kueue.x-k8s.io/workload": "w"}}), True),
+        (suspended_job(), False),
+        (suspended_job(pod={"labels": {"a": "b"}}, labels={"a": "b"}), False),
     ],
     ids=["GPU", "queue label", "mark of admission", "neither", "foreign labels"],
 )

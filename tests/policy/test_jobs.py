@@ -14,6 +14,7 @@ from admission.policy import owners, pods
 from admission.policy.knowledge import Context, Rules
 from admission.policy.pods import Outcome
 from admission.policy.queueing import Standing
+from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
 from tests.policy import builders
 from tests.policy.builders import (
@@ -32,40 +33,9 @@ LEAST = "metadata.annotations[kueue.x-k8s.io/job-min-parallelism]: "
 SYNC = "metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism]: "
 
 
-def make_job(
-    *,
-    labels: Mapping[str, str] | None = None,
-    annotations: Mapping[str, str] | None = None,
-    template: Mapping[str, Any] | None = None,
-    gpus: int = 0,
-    pod: Mapping[str, Any] | None = None,
-    **spec: Any,
-) -> dict[str, Any]:
-    """A Job, as an API server sends it to a webhook; keywords are members of its spec."""
-    made = make_pod(gpus=gpus, **(pod or {}))
-    metadata: dict[str, Any] = {"name": "train", "namespace": "team-a"}
-    if labels is not None:
-        metadata["labels"] = dict(labels)
-    if annotations is not None:
-        metadata["annotations"] = dict(annotations)
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": metadata,
-        "spec": {
-            "parallelism": 4,
-            "completions": 4,
-            "completionMode": "NonIndexed",
-            "suspend": False,
-            "template": {"metadata": dict(template or {}), "spec": made["spec"]},
-            **spec,
-        },
-    }
-
-
 def in_queue(name: str = "default", **changes: Any) -> dict[str, Any]:
     labels = {names.QUEUE_LABEL: name, **changes.pop("labels", {})}
-    return make_job(labels=labels, **changes)
+    return make_job("train", 4, labels=labels, **changes)
 
 
 def mutate(
@@ -104,7 +74,7 @@ def validate(
         (make_job(gpus=1), ("default",), "default"),
         (make_job(gpus=1), ("other",), ""),
         (make_job(), ("default",), ""),
-        (make_job(gpus=1, template={"labels": {names.QUEUE_LABEL: "x"}}), ("default",), ""),
+        (make_job(gpus=1, pod={"labels": {names.QUEUE_LABEL: "x"}}), ("default",), ""),
     ],
     ids=["label", "label wins", "default", "no default", "no GPU", "its pods have a queue"],
 )
@@ -155,7 +125,7 @@ def test_the_template_asks_for_gpus_in_the_names_of_the_queue():
 
 def test_a_template_that_no_flavor_can_hold_is_refused_where_it_stands():
     template = {"annotations": {names.MIG_PROFILE: "9g.90gb"}}
-    outcome = mutate(make_job(gpus=1, template=template), mig_cluster())
+    outcome = mutate(make_job(gpus=1, pod=template), mig_cluster())
     assert outcome.operations == ()
     assert all(error.path.text.startswith("spec.template.") for error in outcome.errors)
     assert outcome.errors
@@ -182,7 +152,7 @@ def test_limits_of_the_namespace_hold_for_what_its_pods_will_be():
 def test_a_copy_of_an_admitted_job_was_never_admitted():
     labels = {"mine": "1", names.CLUSTER_QUEUE_NAME_LABEL: "old", names.PODSET_LABEL: "main"}
     template = {"labels": labels, "annotations": {ANNOTATION: "job-old-12345", "mine": "1"}}
-    for document in (in_queue(template=template), make_job(gpus=1, template=template)):
+    for document in (in_queue(pod=template), make_job(gpus=1, pod=template)):
         after = mutated(document, make_cluster())
         assert after["spec"]["template"]["metadata"]["annotations"] == {"mine": "1"}
         assert after["spec"]["template"]["metadata"]["labels"] == {"mine": "1"}
@@ -266,7 +236,7 @@ def test_where_a_queue_is_required_a_gpu_job_without_one_is_suspended_and_its_us
         (make_job(gpus=1), make_cluster("a", enforce=True), Standing.REFUSED),
         (make_job(gpus=1), Cluster(), Standing.IN_DOUBT),
         (make_job(), make_cluster("a"), Standing.FREE),
-        (make_job(gpus=1, template={"labels": {names.QUEUE_LABEL: "a"}}),
+        (make_job(gpus=1, pod={"labels": {names.QUEUE_LABEL: "a"}}),
          make_cluster("a"), Standing.FREE),
     ],
     ids=["default queue", "enforced", "namespace not seen yet", "no GPU", "pods have a queue"],
@@ -332,13 +302,13 @@ def test_a_gpu_job_without_a_queue_is_refused_where_queues_are_enforced():
             ["metadata.labels[kueue.x-k8s.io/max-exec-time-seconds]"],
         ),
         (
-            {"template": {"annotations": {ANNOTATION: "x"}}},
+            {"pod": {"annotations": {ANNOTATION: "x"}}},
             [
                 "spec.template.metadata.annotations[kueue.x-k8s.io/workload]: Forbidden: is set",
             ],
         ),
         (
-            {"template": {"annotations": {"kueue.x-k8s.io/podset-required-topology": "a b"}}},
+            {"pod": {"annotations": {"kueue.x-k8s.io/podset-required-topology": "a b"}}},
             ["spec.template.metadata.annotations[kueue.x-k8s.io/podset-required-topology]"] * 2,
         ),
     ],
@@ -354,7 +324,7 @@ SUSPENDED: dict[str, Any] = {"suspend": True}
 PARTIAL: dict[str, Any] = {"annotations": {names.JOB_MIN_PARALLELISM: "2"}}
 CLASS: dict[str, Any] = {"labels": {names.PRIORITY_CLASS_LABEL: "high"}}
 INDEXED: dict[str, Any] = {"completionMode": "Indexed"}
-MARKED: dict[str, Any] = {"template": {"annotations": {ANNOTATION: "x"}}}
+MARKED: dict[str, Any] = {"pod": {"annotations": {ANNOTATION: "x"}}}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from admission.base import names
+from tests.builders.jobs import make_job
 from tests.webhook import reviews
 
 MUTATE, VALIDATE = "/mutate-batch-v1-job", "/validate-batch-v1-job"
@@ -19,24 +20,12 @@ def client() -> FlaskClient:
     return reviews.make_app().test_client()
 
 
-def make_job(gpus: int = 1, **metadata: Any) -> dict[str, Any]:
-    amounts = {"nvidia.com/gpu": str(gpus)} if gpus else {}
-    container = {"name": "main", "resources": {"requests": amounts, "limits": amounts}}
-    template = {"metadata": {}, "spec": {"containers": [container], "restartPolicy": "Never"}}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "train", "namespace": "team-a", **metadata},
-        "spec": {"parallelism": 2, "completions": 2, "suspend": False, "template": template},
-    }
-
-
 def review(job: dict[str, Any], **request: Any) -> dict[str, Any]:
     return reviews.make_review(job, **{"kind": KIND, **request})
 
 
 def test_a_gpu_job_is_answered_with_a_patch_that_suspends_it(client: FlaskClient) -> None:
-    job = make_job()
+    job = make_job(gpus=1)
     answer = reviews.post(client, MUTATE, review(job))
     after = jsonpatch.apply_patch(job, reviews.patch_of(answer))
     assert after["spec"]["suspend"] is True
@@ -47,8 +36,8 @@ def test_a_gpu_job_is_answered_with_a_patch_that_suspends_it(client: FlaskClient
     ("job", "request_"),
     [
         (make_job(gpus=0), {}),
-        (make_job(), {"operation": "UPDATE"}),
-        (make_job(), {"subResource": "status"}),
+        (make_job(gpus=1), {"operation": "UPDATE"}),
+        (make_job(gpus=1), {"subResource": "status"}),
     ],
     ids=["no GPU", "update", "status"],
 )
