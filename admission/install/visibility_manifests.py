@@ -6,17 +6,13 @@ docs/adr/0060-visibility-on-request.md.
 """
 
 import base64
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from admission.base import names
-from admission.insight.visibility import lists
-
-Document = dict[str, Any]
+from admission.install import rendering
+from admission.install.rendering import Document
 
 SERVICE: Final = "gpu-admission-visibility"
 PORT: Final = 443
-_PRIORITY: Final = 100  # Source: kueue config/components/visibility, below that of CRDs
 
 
 def host(namespace: str) -> str:
@@ -24,39 +20,19 @@ def host(namespace: str) -> str:
     return f"{SERVICE}.{namespace}.svc"
 
 
-def service(metadata: Document, ports: Mapping[str, int]) -> Document:
-    """Reaches the controller's pods by their port ``visibility``.
+def outside(namespace: str, host_name: str) -> Document:
+    """Return the Service that leads to a controller outside the cluster.
 
     Args:
-        metadata: whose labels are those of the pods.
-        ports: of the pods, by name.
+        namespace: of the Service.
+        host_name: a name or address that API servers can reach.
     """
-    assert "visibility" in ports
-    port = {"name": "visibility", "port": PORT, "protocol": "TCP", "targetPort": "visibility"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": metadata,
-        "spec": {"type": "ClusterIP", "selector": metadata["labels"], "ports": [port]},
-    }
-
-
-def outside(namespace: str, host_name: str) -> Document:
-    """Reaches a controller outside the cluster, by a name or address that API servers can reach.
-
-    An API server that was told to find pods by itself (``--enable-aggregator-routing``) does not
-    follow it.
-    """
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": SERVICE, "namespace": namespace},
-        "spec": {"type": "ExternalName", "externalName": host_name},
-    }
+    (found,) = rendering.documents("visibility-outside", namespace=namespace, host=host_name)
+    return found
 
 
 def api_services(namespace: str, port: int, authority: bytes) -> list[Document]:
-    """One APIService a version.
+    """Return one APIService a version.
 
     Args:
         namespace: of the Service.
@@ -66,19 +42,7 @@ def api_services(namespace: str, port: int, authority: bytes) -> list[Document]:
     """
     bundle = base64.b64encode(authority).decode()
     trust = {"caBundle": bundle} if bundle else {"insecureSkipTLSVerify": True}
-    return [
-        {
-            "apiVersion": "apiregistration.k8s.io/v1",
-            "kind": "APIService",
-            "metadata": {"name": f"{version}.{names.VISIBILITY_GROUP}"},
-            "spec": {
-                "group": names.VISIBILITY_GROUP,
-                "version": version,
-                "groupPriorityMinimum": _PRIORITY,
-                "versionPriority": _PRIORITY,
-                "service": {"namespace": namespace, "name": SERVICE, "port": port},
-                **trust,
-            },
-        }
-        for version in lists.VERSIONS
-    ]
+    found = rendering.documents("visibility", namespace=namespace, port=port)
+    for one in found:
+        one["spec"] |= trust
+    return found

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,20 @@ def test_a_package_holds_no_code_of_its_own(path):
 def test_every_folder_with_modules_is_a_package():
     folders = {path.parent for path in tree.modules()}
     assert [tree.name(f) for f in sorted(folders) if not (f / "__init__.py").exists()] == []
+
+
+def test_every_data_file_of_a_package_is_shipped():
+    patterns = PROJECT["tool"]["setuptools"]["package-data"]["*"]
+    left_out = []
+    for path in tree.files(tree.ROOT / "admission"):
+        package = next(folder for folder in path.parents if (folder / "__init__.py").exists())
+        where = path.relative_to(package)
+        is_shipped = path.suffix == ".py" or any(
+            where.match(one) and len(where.parts) == len(Path(one).parts) for one in patterns
+        )
+        if not is_shipped:
+            left_out.append(tree.name(path))
+    assert left_out == []
 
 
 @pytest.mark.parametrize("command", PROJECT["project"]["scripts"])

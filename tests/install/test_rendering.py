@@ -1,0 +1,43 @@
+"""Templates are plain YAML in which named values are put in, and nothing else."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from admission.base import names
+from admission.install import rendering
+
+TEMPLATES = sorted((Path(rendering.__file__).parent / "templates").glob("*.yaml"))
+NAMES = {value for value in vars(names).values() if isinstance(value, str)}
+OURS = re.compile(r"[\w.]*(?:kueue\.x-k8s\.io|gpu-admission\.dev)/[\w.-]+")
+
+
+def test_a_scalar_that_is_a_name_takes_the_value_and_its_type() -> None:
+    first, _ = rendering.documents("visibility", namespace="quota", port=8082)
+    assert first["spec"]["service"]["port"] == 8082
+    assert first["spec"]["service"]["namespace"] == "quota"
+
+
+def test_a_rendered_document_is_nobody_elses() -> None:
+    first, _ = rendering.documents("visibility", namespace="quota", port=8082)
+    first["spec"]["service"]["namespace"] = "changed"
+    again, _ = rendering.documents("visibility", namespace="quota", port=8082)
+    assert again["spec"]["service"]["namespace"] == "quota"
+
+
+def test_a_name_without_a_value_is_refused() -> None:
+    with pytest.raises(KeyError, match="port"):
+        rendering.documents("visibility", namespace="quota")
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
+def test_a_template_is_yaml_and_uses_names_that_the_program_knows(path: Path) -> None:
+    assert all(isinstance(one, dict) for one in yaml.safe_load_all(path.read_text()))
+    unknown = {
+        name
+        for name in OURS.findall(path.read_text())
+        if name not in NAMES and not name.startswith(names.AGGREGATION_PREFIX)
+    }
+    assert unknown == set()
