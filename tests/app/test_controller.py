@@ -14,6 +14,8 @@ from admission.config.settings import ControllerSettings, Settings
 from admission.kube import errors, resources
 from admission.kube.resources import Resource
 from admission.sandbox.store import Store
+from tests.builders.cluster import make_namespace
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.controllers import world
 from tests.controlplane import waiting
 
@@ -36,9 +38,9 @@ class Stalled(Store):
 
 def test_turns_are_10_ms_apart_while_as_much_is_decided_as_can_be_written() -> None:
     clock, server = SystemClock(), Stalled()
-    queue = world.cluster_queue(quota=_WORKLOADS)
+    queue = make_cluster_queue(quota=_WORKLOADS)
     workloads = [world.by_hand(f"train-{n}", ("main", 1, 1)) for n in range(_WORKLOADS)]
-    for document in (world.namespace(), world.flavor(), queue, world.local_queue(), *workloads):
+    for document in (make_namespace(), make_flavor(), queue, make_local_queue(), *workloads):
         found = resources.of_kind(document["apiVersion"], document["kind"])
         assert found is not None
         server.create(found, document, document["metadata"].get("namespace", ""))
@@ -88,8 +90,8 @@ def test_a_leader_is_drained_when_no_request_without_an_answer_can_be_under_way(
     server, leadership = Lossy(crds=crds.documents()), Noting()
     server.is_lossy = is_lossy
     workload = world.by_hand("train", ("main", 1, 1))
-    queue = world.cluster_queue(quota=1)
-    for document in (world.namespace(), world.flavor(), queue, world.local_queue(), workload):
+    queue = make_cluster_queue(quota=1)
+    for document in (make_namespace(), make_flavor(), queue, make_local_queue(), workload):
         found = resources.of_kind(document["apiVersion"], document["kind"])
         assert found is not None
         server.create(found, document, document["metadata"].get("namespace", ""))

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import msgspec
-
 from admission.api import views
 from admission.app.queuemarks import QueueMarks
 from admission.base import names, patches
@@ -12,7 +10,7 @@ from admission.kube import errors, resources
 from admission.kube.reflector import Change, Deleted, Replaced, Upserted
 from admission.kube.resources import Resource
 from admission.sandbox.store import Store
-from tests.controllers import world
+from tests.builders.queues import local_queue_view
 
 
 class Marked:
@@ -41,9 +39,7 @@ class Marked:
 
 
 def queue(namespace: str, name: str = "default") -> views.LocalQueue:
-    document = world.local_queue()
-    document["metadata"].update(namespace=namespace, name=name)
-    return msgspec.convert(document, views.LocalQueue)
+    return local_queue_view(name, namespace=namespace)
 
 
 def test_nothing_is_written_before_both_kinds_are_known() -> None:

@@ -24,8 +24,9 @@ from admission.kube.resources import Resource
 from admission.owners import batch_job
 from admission.owners import pod as pod_owner
 from admission.scheduling.state import State
+from tests.builders.cluster import make_namespace
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.clocks import FakeClock
-from tests.controllers import world
 
 PODS: Final = 50_000
 _OF_JOB: Final = 100
@@ -91,10 +92,10 @@ def _list(decides: Core, pods: int) -> None:
     own = [_pod(index, pods, version=index + 1) for index in range(pods)]
     of_owners = [found for resource_, found in own if resource_ is resources.RELEASED_PODS]
     listed: dict[Resource, Sequence[dict[str, Any]]] = {
-        resources.NAMESPACES: [world.namespace()],
-        resources.RESOURCE_FLAVORS: [world.flavor("a100")],
-        resources.CLUSTER_QUEUES: [world.cluster_queue(quota=pods)],
-        resources.LOCAL_QUEUES: [world.local_queue()],
+        resources.NAMESPACES: [make_namespace()],
+        resources.RESOURCE_FLAVORS: [make_flavor("a100")],
+        resources.CLUSTER_QUEUES: [make_cluster_queue(quota=pods)],
+        resources.LOCAL_QUEUES: [make_local_queue()],
         resources.NODES: [{"metadata": {"name": f"n{n}", "uid": f"n{n}"}} for n in range(100)],
         resources.JOBS: [_job(index) for index in range(len(of_owners) // _OF_JOB)],
         resources.PODS: [found for resource_, found in own if resource_ is resources.PODS],

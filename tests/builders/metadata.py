@@ -1,6 +1,6 @@
 """Members that objects of every kind have."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 CREATED = "2026-01-01T00:00:00Z"
@@ -14,9 +14,16 @@ def make_metadata(
     *,
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
+    finalizers: Sequence[str] = (),
 ) -> Document:
     """Return metadata without the members that are empty."""
-    stated = {"name": name, "namespace": namespace, "labels": labels, "annotations": annotations}
+    stated: Document = {
+        "name": name,
+        "namespace": namespace,
+        "labels": dict(labels or {}),
+        "annotations": dict(annotations or {}),
+        "finalizers": list(finalizers),
+    }
     return {key: value for key, value in stated.items() if value}
 
 
@@ -39,4 +46,11 @@ def make_condition(
     return {
         "type": kind, "status": status, "reason": reason, "message": message,
         "lastTransitionTime": CREATED,
+    }  # fmt: skip
+
+
+def make_kueue(kind: str, metadata: Document, **members: Any) -> Document:
+    """Return an object of a kind of Kueue."""
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata, **members,
     }  # fmt: skip

@@ -15,7 +15,9 @@ from admission.cli.kubectl import main
 from admission.kube import resources
 from admission.sandbox.rest import StoreServer
 from admission.sandbox.store import Store
+from tests.builders.cluster import make_namespace
 from tests.builders.pods import make_pod
+from tests.builders.queues import make_local_queue
 
 KUBECONFIG = """
 apiVersion: v1
@@ -82,13 +84,8 @@ def documents() -> list[dict[str, Any]]:
 @pytest.fixture
 def world(tmp_path: Path, documents: list[dict[str, Any]]) -> Iterator[World]:
     store = Store(crds=documents)
-    team = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
-    store.create(resources.NAMESPACES, team)
-    queue = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue",
-        "metadata": {"name": "lq", "namespace": "team"}, "spec": {"clusterQueue": "cq"},
-    }  # fmt: skip
-    store.create(resources.LOCAL_QUEUES, queue)
+    store.create(resources.NAMESPACES, make_namespace("team"))
+    store.create(resources.LOCAL_QUEUES, make_local_queue("lq", "cq", "team"))
     served = StoreServer(store, resources.BUILT_IN + resources.CUSTOM)
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(KUBECONFIG.format(url=served.url))

@@ -14,7 +14,9 @@ from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers.queues.accounting import Accounting
 from admission.kube import resources
 from admission.scheduling import decisions, model
-from tests.controllers.world import World, cluster_queue, cohort, flavor, local_queue, namespace
+from tests.builders.cluster import make_namespace
+from tests.builders.queues import make_cluster_queue, make_cohort, make_flavor, make_local_queue
+from tests.controllers.world import World
 
 _NUMBERS = count()
 
@@ -29,7 +31,12 @@ def world_with(quota: int) -> tuple[World, str]:
     """A queue of a name of its own: the registry is shared by all tests of the process."""
     name = f"queue-{next(_NUMBERS)}"
     world = World()
-    world.add(namespace(), flavor(), cluster_queue(name, quota=quota), local_queue(queue=name))
+    world.add(
+        make_namespace(),
+        make_flavor(),
+        make_cluster_queue(name, quota=quota),
+        make_local_queue(queue=name),
+    )
     world.settle()
     return world, name
 
@@ -114,7 +121,9 @@ def test_preemptions_are_counted_by_who_preempted() -> None:
     world, queue = world_with(quota=2)
     world.store.delete(resources.CLUSTER_QUEUES, queue)
     world.settle()
-    world.add(cluster_queue(queue, quota=2, preemption={"withinClusterQueue": "LowerPriority"}))
+    world.add(
+        make_cluster_queue(queue, quota=2, preemption={"withinClusterQueue": "LowerPriority"})
+    )
     world.add_pod("low", gpus=2, spec={"priority": 1})
     world.settle()
     world.add_pod("high", gpus=2, spec={"priority": 9})
@@ -272,13 +281,13 @@ def test_what_waits_is_shown_by_resource_and_in_groups_of_equals() -> None:
 
 def test_limits_that_are_not_set_are_infinite_and_series_of_a_lost_flavor_end() -> None:
     world, queue = world_with(quota=4)
-    world.add(flavor("h100"))
+    world.add(make_flavor("h100"))
     world.pass_time(2)
     labels = {"cohort": "", "cluster_queue": queue}
     assert value("cluster_queue_borrowing_limit", **labels, **GPU) == math.inf
     assert value("cluster_queue_lending_limit", **labels, **GPU) == math.inf
 
-    spec = cluster_queue(flavors=("h100",))["spec"]
+    spec = make_cluster_queue(flavors=("h100",))["spec"]
     world.store.patch(resources.CLUSTER_QUEUES, queue, patches.merge({"spec": spec}))
     world.pass_time(2)
 
@@ -290,14 +299,7 @@ def test_limits_that_are_not_set_are_infinite_and_series_of_a_lost_flavor_end() 
 def test_cohorts_show_the_sums_of_their_subtree_and_where_they_hang() -> None:
     world, queue = world_with(quota=4)
     pool, team = f"{queue}-pool", f"{queue}-team"
-    world.add(
-        {
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
-            "kind": "Cohort",
-            "metadata": {"name": team},
-            "spec": {"parentName": pool},
-        }
-    )
+    world.add(make_cohort(team, parentName=pool))
     change = patches.merge({"spec": {"cohortName": team}})
     world.store.patch(resources.CLUSTER_QUEUES, queue, change)
     world.settle()
@@ -333,9 +335,14 @@ def test_shares_in_metrics_are_not_rounded() -> None:
     world = World(config=model.Config(fair_sharing=model.FairSharing()))
     queue = f"queue-{next(_NUMBERS)}"
     pool, root = f"{queue}-pool", f"{queue}-root"
-    world.add(namespace(), flavor(), cohort(pool, parentName=root), local_queue(queue=queue))
-    world.add(cluster_queue(queue, quota=4, cohortName=pool))
-    world.add(cluster_queue(f"{queue}-lender", quota=2, cohortName=root))
+    world.add(
+        make_namespace(),
+        make_flavor(),
+        make_cohort(pool, parentName=root),
+        make_local_queue(queue=queue),
+    )
+    world.add(make_cluster_queue(queue, quota=4, cohortName=pool))
+    world.add(make_cluster_queue(f"{queue}-lender", quota=2, cohortName=root))
     world.settle()
     world.add_pod("train", gpus=5)
     world.pass_time(2)
@@ -350,9 +357,9 @@ def test_shares_in_metrics_are_not_rounded() -> None:
 def test_an_endless_share_is_no_number() -> None:
     world = World(config=model.Config(fair_sharing=model.FairSharing()))
     queue = f"queue-{next(_NUMBERS)}"
-    weightless = cluster_queue(queue, cohortName=f"{queue}-pool", fairSharing={"weight": "0"})
-    lender = cluster_queue(f"{queue}-lender", cohortName=f"{queue}-pool")
-    world.add(namespace(), flavor(), weightless, lender, local_queue(queue=queue))
+    weightless = make_cluster_queue(queue, cohortName=f"{queue}-pool", fairSharing={"weight": "0"})
+    lender = make_cluster_queue(f"{queue}-lender", cohortName=f"{queue}-pool")
+    world.add(make_namespace(), make_flavor(), weightless, lender, make_local_queue(queue=queue))
     world.settle()
     world.add_pod("train", gpus=5)
     world.pass_time(2)

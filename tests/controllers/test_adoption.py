@@ -8,14 +8,16 @@ from admission.api import views
 from admission.base import names, patches
 from admission.base.namespaces import ManagedNamespaces
 from admission.kube import resources
+from tests.builders.cluster import make_namespace
 from tests.builders.pods import queued_pod
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.controllers.test_claims import device_class, request, template
-from tests.controllers.world import World, cluster_queue, flavor, local_queue, namespace
+from tests.controllers.world import World
 
 
 def world_with(*objects: dict[str, Any]) -> World:
     world = World()
-    world.add(*(objects or (namespace(),)), flavor(), cluster_queue())
+    world.add(*(objects or (make_namespace(),)), make_flavor(), make_cluster_queue())
     return world
 
 
@@ -26,7 +28,7 @@ def add_pod_in_doubt(world: World, name: str = "train", **changes: Any) -> None:
 
 
 def test_with_a_default_queue_it_is_adopted_and_admitted() -> None:
-    world = world_with(namespace(), local_queue("default"))
+    world = world_with(make_namespace(), make_local_queue("default"))
     add_pod_in_doubt(world)
     world.pass_time(2)
 
@@ -39,7 +41,7 @@ def test_a_queue_that_comes_in_the_same_second_counts() -> None:
     add_pod_in_doubt(world)
     world.settle()
     world.clock.advance(0.5)
-    world.add(local_queue("default"))
+    world.add(make_local_queue("default"))
     world.pass_time(2)
 
     assert world.pod("train").metadata.label(names.QUEUE_LABEL) == "default"
@@ -68,13 +70,13 @@ def check_waits_for_queue(world: World) -> views.PodCondition:
 
 
 def test_in_an_enforced_namespace_it_waits_for_a_queue_and_says_so() -> None:
-    enforced = namespace()
+    enforced = make_namespace()
     enforced["metadata"]["labels"] = {names.ENFORCE_LABEL: "true"}
     world = world_with(enforced)
     add_pod_in_doubt(world)
     world.pass_time(2)
     check_waits_for_queue(world)
-    world.add(local_queue("default"))
+    world.add(make_local_queue("default"))
     world.pass_time(1)
     assert world.admitted() == {"train"}
 
@@ -82,7 +84,7 @@ def test_in_an_enforced_namespace_it_waits_for_a_queue_and_says_so() -> None:
 def test_where_the_mode_enforces_queues_it_waits_for_one_and_says_so() -> None:
     """The namespace has a LocalQueue, of another name than default, and no label."""
     world = World(namespaces=ManagedNamespaces(enforced_with_queue=True))
-    world.add(namespace(), flavor(), cluster_queue(), local_queue("team-a"))
+    world.add(make_namespace(), make_flavor(), make_cluster_queue(), make_local_queue("team-a"))
     add_pod_in_doubt(world)
     world.pass_time(2)
     check_waits_for_queue(world)
@@ -94,11 +96,14 @@ def add_claiming_pod(world: World) -> None:
     world.settle()
 
 
-ENFORCED = {**namespace(), "metadata": {"name": "ml", "labels": {names.ENFORCE_LABEL: "true"}}}
+ENFORCED = {
+    **make_namespace(),
+    "metadata": {"name": "ml", "labels": {names.ENFORCE_LABEL: "true"}},
+}
 
 
 def test_req_27_a_claim_for_a_gpu_is_adopted_by_the_default_queue() -> None:
-    world = world_with(namespace(), local_queue("default"), template("one"))
+    world = world_with(make_namespace(), make_local_queue("default"), template("one"))
     add_claiming_pod(world)
 
     assert world.pod("train").metadata.label(names.QUEUE_LABEL) == "default"
@@ -115,7 +120,7 @@ def test_req_27_a_claim_for_a_gpu_needs_a_queue_where_that_is_enforced() -> None
     assert condition.reason == "QueueRequired"
 
 
-@pytest.mark.parametrize("queues", [(ENFORCED,), (namespace(), local_queue("default"))])
+@pytest.mark.parametrize("queues", [(ENFORCED,), (make_namespace(), make_local_queue("default"))])
 def test_a_claim_for_another_device_is_let_go_at_once(queues: tuple[dict[str, Any], ...]) -> None:
     nic = request("nic.example.com", selector="device.driver == 'nic.example.com'")
     world = world_with(*queues, template("one", nic), device_class("nic.example.com"))
@@ -136,7 +141,7 @@ def test_until_it_is_known_what_is_claimed_the_pod_is_held_and_says_so(
     missing: dict[str, Any], said: str
 ) -> None:
     there = [template("one", request("odd"))] if missing["kind"] == "DeviceClass" else []
-    world = world_with(namespace(), local_queue("default"), *there)
+    world = world_with(make_namespace(), make_local_queue("default"), *there)
     add_claiming_pod(world)
     world.pass_time(1)
     condition = world.condition("train")
@@ -150,7 +155,7 @@ def test_until_it_is_known_what_is_claimed_the_pod_is_held_and_says_so(
 
 def test_where_a_queue_is_required_it_waits_for_one_and_a_label_is_enough() -> None:
     world = World(namespaces=ManagedNamespaces(queue_required=True))
-    world.add(namespace(), flavor(), cluster_queue(), local_queue("team-a"))
+    world.add(make_namespace(), make_flavor(), make_cluster_queue(), make_local_queue("team-a"))
     add_pod_in_doubt(world)
     world.pass_time(2)
     condition = check_waits_for_queue(world)

@@ -7,8 +7,9 @@ import pytest
 from admission.base import conditions, metrics, names, patches
 from admission.config.settings import ControllerSettings
 from admission.kube import resources
+from tests.builders.cluster import make_namespace
 from tests.controllers.test_stopping import evict, running
-from tests.controllers.world import World, namespace, ready_world
+from tests.controllers.world import World, ready_world
 
 MANY = [f"train-{number}" for number in range(6)]
 PER_MINUTE = 3
@@ -126,7 +127,7 @@ def test_zero_holds_nothing_back() -> None:
 
 def test_an_annotation_of_our_namespace_lets_everything_go_until_its_time() -> None:
     world = busy_world()
-    world.add(namespace(names.SYSTEM_NAMESPACE))
+    world.add(make_namespace(names.SYSTEM_NAMESPACE))
     evict_all(world)
     allow(world, "not a time")
     assert left(world) == MANY

@@ -17,9 +17,10 @@ from admission.kube import errors, resources
 from admission.kube.reflector import Upserted
 from admission.sandbox.store import Store
 from admission.scheduling.state import State
+from tests.builders.cluster import make_namespace, make_node
 from tests.builders.pods import make_pod
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.clocks import FakeClock
-from tests.controllers import world
 from tests.controllers.test_one_currency import GPU, MEMORY, MIG, flavor, queue
 from tests.controllers.world import World
 
@@ -30,17 +31,8 @@ A100 = "NVIDIA-A100-SXM4-80GB"
 def node(name: str, *, labels: dict[str, str] | None = None, **units: int) -> dict[str, Any]:
     """A Ready node; units by short name."""
     known = {"gpu": GPU, "mig": MIG}
-    amounts = {known[key]: str(value) for key, value in units.items()}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {names.GPU_PRODUCT_LABEL: A100, **(labels or {})}},
-        "status": {
-            "capacity": amounts,
-            "allocatable": amounts,
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    }
+    amounts = {known[key]: value for key, value in units.items()}
+    return make_node(name, {names.GPU_PRODUCT_LABEL: A100, **(labels or {})}, amounts)
 
 
 def guarded(document: dict[str, Any]) -> dict[str, Any]:
@@ -50,7 +42,7 @@ def guarded(document: dict[str, Any]) -> dict[str, Any]:
 
 def make_world(*documents: dict[str, Any]) -> World:
     made = World()
-    made.add(world.namespace(), world.flavor("a100", product=A100), *documents)
+    made.add(make_namespace(), make_flavor("a100", product=A100), *documents)
     made.settle()
     return made
 
@@ -87,8 +79,8 @@ def condition(made: World, name: str = "gpus") -> tuple[str, str]:
 def guarded_world(quota: int = 8, **units: int) -> World:
     return make_world(
         node("n0", gpu=units.get("gpu", 8)),
-        guarded(world.cluster_queue(quota=quota)),
-        world.local_queue(),
+        guarded(make_cluster_queue(quota=quota)),
+        make_local_queue(),
     )
 
 
@@ -96,7 +88,7 @@ def guarded_world(quota: int = 8, **units: int) -> World:
 
 
 def test_a_queue_that_promises_more_than_exists_says_so_with_numbers():
-    made = make_world(node("n0", gpu=4), world.cluster_queue(quota=6), world.local_queue())
+    made = make_world(node("n0", gpu=4), make_cluster_queue(quota=6), make_local_queue())
     status, message = condition(made)
     assert status == "False"
     assert "nvidia.com/gpu in flavor a100: quota promises 6, 4 exist (4 healthy)" in message
@@ -109,7 +101,7 @@ def test_a_queue_that_promises_more_than_exists_says_so_with_numbers():
 
 
 def test_nothing_is_said_where_no_node_has_gpus_or_no_quota_is_for_gpus():
-    assert condition(make_world(world.cluster_queue(quota=6))) == ("", "")
+    assert condition(make_world(make_cluster_queue(quota=6))) == ("", "")
 
 
 def test_memory_and_slices_are_held_against_what_devices_are_worth():
@@ -122,8 +114,8 @@ def test_memory_and_slices_are_held_against_what_devices_are_worth():
 def test_queues_are_promised_capacity_by_name():
     made = make_world(
         node("n0", gpu=10),
-        world.cluster_queue("alpha", quota=8),
-        world.cluster_queue("beta", quota=8),
+        make_cluster_queue("alpha", quota=8),
+        make_cluster_queue("beta", quota=8),
     )
     assert condition(made, "alpha")[0] == "True"
     assert condition(made, "beta")[0] == "False"
@@ -191,8 +183,8 @@ def test_req_11_a_node_that_cannot_be_used_is_no_capacity(labels, spec, conditio
     made = make_world(
         node("n0", gpu=1, labels={"pool": "a"}),
         node("n1", gpu=1, labels={"pool": "a"}),
-        guarded(world.cluster_queue(quota=2)),
-        world.local_queue(),
+        guarded(make_cluster_queue(quota=2)),
+        make_local_queue(),
     )
     pool = patches.merge({"spec": {"nodeLabels": {"pool": "a", names.GPU_PRODUCT_LABEL: None}}})
     made.store.patch(resources.RESOURCE_FLAVORS, "a100", pool)
@@ -208,8 +200,8 @@ def test_pods_on_a_cordoned_node_do_not_take_from_the_others():
     made = make_world(
         node("n0", gpu=2),
         node("n1", gpu=2),
-        guarded(world.cluster_queue(quota=4)),
-        world.local_queue(),
+        guarded(make_cluster_queue(quota=4)),
+        make_local_queue(),
     )
     add(made, "a", "b")
     for pod in "ab":
@@ -223,10 +215,10 @@ def test_pods_on_a_cordoned_node_do_not_take_from_the_others():
 def test_the_guard_of_one_queue_covers_what_it_may_borrow():
     made = make_world(
         node("n0", gpu=4),
-        guarded(world.cluster_queue("gpus", quota=2, cohortName="all")),
-        world.cluster_queue("lender", quota=8, cohortName="all"),
-        world.local_queue(),
-        world.local_queue("team-b", "lender"),
+        guarded(make_cluster_queue("gpus", quota=2, cohortName="all")),
+        make_cluster_queue("lender", quota=8, cohortName="all"),
+        make_local_queue(),
+        make_local_queue("team-b", "lender"),
     )
     add(made, *"abcdef")
     assert made.admitted() == set("abcd")
@@ -235,10 +227,10 @@ def test_the_guard_of_one_queue_covers_what_it_may_borrow():
 def test_promises_of_other_trees_come_before_the_guarded_ones():
     made = make_world(
         node("n0", gpu=4),
-        guarded(world.cluster_queue("alpha", quota=4)),
-        world.cluster_queue("omega", quota=3),
-        world.local_queue("team-a", "alpha"),
-        world.local_queue("team-b", "omega"),
+        guarded(make_cluster_queue("alpha", quota=4)),
+        make_cluster_queue("omega", quota=3),
+        make_local_queue("team-a", "alpha"),
+        make_local_queue("team-b", "omega"),
     )
     add(made, "a", "b")
     add(made, "x", "y", "z", queue="team-b")
@@ -299,8 +291,8 @@ def test_a_guarded_queue_waits_until_it_is_known_what_others_hold():
         lists_others=True,
     )
     made.core.receive(core.Lead())
-    made.add(world.namespace(), world.flavor("a100", product=A100), node("n0", gpu=2))
-    made.add(guarded(world.cluster_queue(quota=2)), world.local_queue())
+    made.add(make_namespace(), make_flavor("a100", product=A100), node("n0", gpu=2))
+    made.add(guarded(make_cluster_queue(quota=2)), make_local_queue())
     add(made, "a")
     assert made.is_gated("a")
     assert condition(made) == ("", "")
@@ -377,7 +369,7 @@ def device(name: str, *healthy: bool) -> koordinator.Device:
 
 @pytest.mark.parametrize("first", ["device", "node"])
 def test_a_device_that_the_agent_calls_sick_does_not_count(first: str):
-    made = make_world(guarded(world.cluster_queue(quota=4)), world.local_queue())
+    made = make_world(guarded(make_cluster_queue(quota=4)), make_local_queue())
     seen = core.Observed(resources.DEVICES, Upserted(device("n0", True, True, False, True)))
     if first == "device":
         made.core.receive(seen)
@@ -391,7 +383,7 @@ def test_a_device_that_the_agent_calls_sick_does_not_count(first: str):
 
 def test_free_gpus_in_pieces_are_told_in_words():
     made = make_world(
-        node("n0", gpu=2), node("n1", gpu=3), world.cluster_queue(quota=9), world.local_queue()
+        node("n0", gpu=2), node("n1", gpu=3), make_cluster_queue(quota=9), make_local_queue()
     )
     add(made, "a")
     bind(made, "a", "n1")
@@ -402,7 +394,7 @@ def test_free_gpus_in_pieces_are_told_in_words():
 
 def test_req_30_pieces_are_told_where_all_gpus_exist_and_whenever_they_change():
     made = make_world(
-        node("n0", gpu=2), node("n1", gpu=3), world.cluster_queue(quota=5), world.local_queue()
+        node("n0", gpu=2), node("n1", gpu=3), make_cluster_queue(quota=5), make_local_queue()
     )
     made.pass_time(6)
     said = "All GPUs that the nominal quota promises exist; nvidia.com/gpu in flavor a100: "
@@ -421,7 +413,7 @@ def test_req_30_slices_that_no_profile_can_use_are_told_and_counted():
     half = "nvidia.com/mig-3g.40gb"
     cut = node("n0", labels={"nvidia.com/gpu.count": "2", "nvidia.com/mig.strategy": "mixed"})
     cut["status"] |= {"capacity": {half: "4"}, "allocatable": {half: "4"}}
-    made = make_world(cut, queue("gpus", "a100", slices=12), world.local_queue())
+    made = make_world(cut, queue("gpus", "a100", slices=12), make_local_queue())
     made.pass_time(6)
     text = "gpu-slices in flavor a100: 12 free, largest hole 12, 2 more that no profile can use"
     assert condition(made)[1].endswith(text)
@@ -431,7 +423,7 @@ def test_req_30_slices_that_no_profile_can_use_are_told_and_counted():
 
 def test_req_13_why_gpus_do_not_count_is_told_beside_the_numbers():
     nodes = [node(f"n{index}", gpu=1, labels={"gpu-health": "unhealthy"}) for index in range(5)]
-    made = make_world(*nodes, world.cluster_queue(quota=5), world.local_queue())
+    made = make_world(*nodes, make_cluster_queue(quota=5), make_local_queue())
     made.pass_time(6)
     assert "0 exist (0 healthy, 5 sick); n0: label gpu-health" in condition(made)[1]
     assert "n2: " in condition(made)[1]
@@ -440,7 +432,7 @@ def test_req_13_why_gpus_do_not_count_is_told_beside_the_numbers():
 
 def test_req_30_gauges_show_flavors_and_go_with_them():
     made = make_world(
-        node("n0", gpu=2), node("n1", gpu=3), world.cluster_queue(quota=9), world.local_queue()
+        node("n0", gpu=2), node("n1", gpu=3), make_cluster_queue(quota=9), make_local_queue()
     )
     add(made, "a")
     bind(made, "a", "n1")
@@ -472,7 +464,7 @@ def test_one_currency_is_guarded_too():
         flavor("h100", "H100-80GB"),
         node("n0", gpu=1),
         guarded(queue("gpus", "a100", memory="800Gi")),
-        world.local_queue(),
+        make_local_queue(),
     )
     made.add_pod("whole", gpus=1)
     made.settle()
@@ -484,7 +476,7 @@ def test_one_currency_is_guarded_too():
 
 def test_the_guard_admits_no_slice_where_the_nodes_are_not_cut():
     made = make_world(
-        node("n0", gpu=2), guarded(queue("gpus", "a100", memory="800Gi")), world.local_queue()
+        node("n0", gpu=2), guarded(queue("gpus", "a100", memory="800Gi")), make_local_queue()
     )
     made.add_pod("slice", gpus=1, resource=MIG)
     made.settle()
@@ -503,7 +495,7 @@ def test_the_guard_admits_no_slice_where_the_nodes_are_not_cut():
 
 def test_without_the_guard_nodes_that_are_not_there_yet_may_bring_the_slices():
     made = make_world(
-        node("n0", gpu=2), guarded(queue("gpus", "a100", memory="800Gi")), world.local_queue()
+        node("n0", gpu=2), guarded(queue("gpus", "a100", memory="800Gi")), make_local_queue()
     )
     made.add_pod("slice", gpus=1, resource=MIG)
     made.settle()

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from admission.kube import resources
+from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
-from tests.controllers import world
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.controllers.test_one_currency import (
     GPU,
     MEMORY,
@@ -98,7 +99,7 @@ def test_req_27_a_claim_made_from_a_template_counts_for_each_pod_as_the_device_p
     made = make_world(
         flavor("a100", "A100-80GB"),
         queue("gpus", "a100", gpu=8, mig=8),
-        world.local_queue(),
+        make_local_queue(),
         device_class("answers", extendedResourceName=GPU),
         device_class("small", "device.driver == 'gpu.nvidia.com' && " + PROFILE),
         device_class("driver", "device.driver == 'gpu.nvidia.com'"),
@@ -113,7 +114,7 @@ def test_req_27_both_ways_to_ask_draw_on_one_budget():
     made = make_world(
         flavor("a100", "A100-80GB"),
         queue("gpus", "a100", memory="170Gi", slices=15),
-        world.local_queue(),
+        make_local_queue(),
         template("whole"),
         template("slice", request("mig.nvidia.com", selector=PROFILE)),
     )
@@ -129,7 +130,7 @@ def test_req_27_both_ways_to_ask_draw_on_one_budget():
 
 def test_req_27_the_implicit_name_of_a_class_costs_what_the_class_does():
     made = make_world(
-        flavor("a100", "A100-80GB"), queue("gpus", "a100", gpu=3), world.local_queue()
+        flavor("a100", "A100-80GB"), queue("gpus", "a100", gpu=3), make_local_queue()
     )
     add_pod(made, "a", gpus=2, resource="deviceclass.resource.kubernetes.io/gpu.nvidia.com")
     assert usage_of(made, "a") == {GPU: "2"}
@@ -139,7 +140,7 @@ def test_req_27_admin_access_costs_nothing():
     made = make_world(
         flavor("a100", "A100-80GB"),
         queue("gpus", "a100", gpu=1),
-        world.local_queue(),
+        make_local_queue(),
         template("watch", request(adminAccess=True, allocationMode="All")),
     )
     add_pod(made, "monitor", from_template="watch")
@@ -171,7 +172,7 @@ def test_req_27_what_cannot_be_counted_waits_and_says_why(asked: dict[str, Any],
     made = make_world(
         flavor("a100", "A100-80GB"),
         queue("gpus", "a100", gpu=8),
-        world.local_queue(),
+        make_local_queue(),
         template("odd", asked),
     )
     add_pod(made, "a", from_template="odd")
@@ -188,7 +189,7 @@ def test_a_claim_that_is_missing_is_named_and_its_arrival_repairs_it(
     reference: dict[str, str], document: dict[str, Any]
 ):
     made = make_world(
-        flavor("a100", "A100-80GB"), queue("gpus", "a100", gpu=1), world.local_queue()
+        flavor("a100", "A100-80GB"), queue("gpus", "a100", gpu=1), make_local_queue()
     )
     add_pod(made, "a", **reference)
     assert f"{document['kind']} late not found in namespace ml" in why(made, "a")
@@ -201,7 +202,7 @@ def test_a_class_that_becomes_known_repairs_what_waits_for_it():
     made = make_world(
         flavor("a100", "A100-80GB"),
         queue("gpus", "a100", gpu=1),
-        world.local_queue(),
+        make_local_queue(),
         template("gpu", request("ours")),
     )
     add_pod(made, "a", from_template="gpu")
@@ -215,7 +216,7 @@ def test_what_is_held_stays_when_template_and_claim_are_gone():
     made = make_world(
         flavor("a100", "A100-80GB"),
         queue("gpus", "a100", gpu=2),
-        world.local_queue(),
+        make_local_queue(),
         template("gpu"),
         claim("named"),
     )
@@ -234,12 +235,12 @@ def test_what_is_held_stays_when_template_and_claim_are_gone():
 
 def test_a_class_that_the_configuration_maps_is_counted_as_it_says():
     made = World(device_classes={"nic.example.com": "example.com/nics"})
-    document = world.cluster_queue(quota=1)
+    document = make_cluster_queue(quota=1)
     (group,) = document["spec"]["resourceGroups"]
     group["coveredResources"].append("example.com/nics")
     group["flavors"][0]["resources"].append({"name": "example.com/nics", "nominalQuota": 4})
     nics = template("nics", request("nic.example.com", count=3))
-    made.add(world.namespace(), world.flavor(), document, world.local_queue(), nics)
+    made.add(make_namespace(), make_flavor(), document, make_local_queue(), nics)
     add_pod(made, "a", from_template="nics")
     assert usage_of(made, "a")["example.com/nics"] == "3"
     add_pod(made, "b", from_template="nics")
@@ -248,10 +249,10 @@ def test_a_class_that_the_configuration_maps_is_counted_as_it_says():
 
 def test_names_are_those_of_the_namespace():
     made = make_world(
-        world.namespace("other"),
+        make_namespace("other"),
         flavor("a100", "A100-80GB"),
         queue("gpus", "a100", gpu=1),
-        world.local_queue(),
+        make_local_queue(),
         claim("mine", namespace="other"),
     )
     add_pod(made, "a", by_name="mine")
@@ -266,7 +267,7 @@ def sharing_world(quota: int = 1, **claims: int) -> World:
     return make_world(
         flavor("a100", "A100-80GB"),
         queue("gpus", "a100", gpu=quota),
-        world.local_queue(),
+        make_local_queue(),
         *(claim(name, request(count=count)) for name, count in claims.items()),
     )
 
@@ -316,7 +317,7 @@ def test_req_27_a_shared_claim_is_used_in_the_flavor_that_holds_it():
         flavor("first", "A100-80GB"),
         flavor("second", "NVIDIA-H100-NVL"),
         queue("gpus", "first", "second", memory="94Gi"),
-        world.local_queue(),
+        make_local_queue(),
         claim("shared"),
         template("own"),
     )

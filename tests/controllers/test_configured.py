@@ -4,8 +4,10 @@ from typing import Any
 
 from admission.base import names
 from admission.config import scheduling_settings
+from tests.builders.cluster import make_namespace
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.config import files
-from tests.controllers.world import World, cluster_queue, flavor, local_queue, namespace
+from tests.controllers.world import World
 
 HOLDS = {"admissionFairSharing": {"usageHalfLifeTime": "168h", "usageSamplingInterval": "1s"}}
 
@@ -31,8 +33,8 @@ def requested(world: World, name: str) -> dict[str, Any]:
 def test_local_queues_take_turns_by_what_they_used_before() -> None:
     scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}
     world = configured(**HOLDS)
-    world.add(namespace(), flavor(), cluster_queue(quota=4, admissionScope=scope))
-    world.add(local_queue("busy"), local_queue("idle"))
+    world.add(make_namespace(), make_flavor(), make_cluster_queue(quota=4, admissionScope=scope))
+    world.add(make_local_queue("busy"), make_local_queue("idle"))
     world.settle()
     world.add_pod("past", gpus=4, labels={names.QUEUE_LABEL: "busy"})
     world.pass_time(30)
@@ -49,8 +51,8 @@ def test_local_queues_take_turns_by_what_they_used_before() -> None:
 
 def test_without_the_setting_the_older_one_is_first() -> None:
     world = configured()
-    world.add(namespace(), flavor(), cluster_queue(quota=4))
-    world.add(local_queue("busy"), local_queue("idle"))
+    world.add(make_namespace(), make_flavor(), make_cluster_queue(quota=4))
+    world.add(make_local_queue("busy"), make_local_queue("idle"))
     world.settle()
     world.add_pod("past", gpus=4, labels={names.QUEUE_LABEL: "busy"})
     world.pass_time(30)
@@ -66,7 +68,7 @@ def test_without_the_setting_the_older_one_is_first() -> None:
 
 def test_excluded_prefixes_are_not_counted() -> None:
     world = configured(resources={"excludeResourcePrefixes": ["example.com/"]})
-    world.add(namespace(), flavor(), cluster_queue(), local_queue())
+    world.add(make_namespace(), make_flavor(), make_cluster_queue(), make_local_queue())
     world.settle()
     world.add_pod("train", limits={"example.com/licence": "5"})
     world.settle()
@@ -80,7 +82,7 @@ def test_transformations_count_one_resource_as_another() -> None:
         "outputs": {names.GPU_RESOURCE: "500m"},
     }
     world = configured(resources={"transformations": [rule]})
-    world.add(namespace(), flavor(), cluster_queue(), local_queue())
+    world.add(make_namespace(), make_flavor(), make_cluster_queue(), make_local_queue())
     world.settle()
     world.add_pod("train", gpus=0, limits={"example.com/half": "4"})
     world.settle()
@@ -91,7 +93,7 @@ def test_undeclared_resources_are_free_where_that_is_set() -> None:
     admitted = []
     for strategy in ("BlockUndeclared", "IgnoreUndeclared"):
         world = configured(resources={"quotaCheckStrategy": strategy})
-        world.add(namespace(), flavor(), cluster_queue(), local_queue())
+        world.add(make_namespace(), make_flavor(), make_cluster_queue(), make_local_queue())
         world.settle()
         world.add_pod("train", limits={"example.com/licence": "5"})
         world.settle()
@@ -104,11 +106,11 @@ def test_with_fair_sharing_the_queue_that_borrows_less_is_first() -> None:
     winners = []
     for fields in ({}, {"fairSharing": {"preemptionStrategies": ["LessThanInitialShare"]}}):
         world = configured(**fields)
-        world.add(namespace(), flavor())
+        world.add(make_namespace(), make_flavor())
         for name, quota in (("amber", 2), ("beryl", 2), ("pool", 8)):
-            world.add(cluster_queue(name, quota=quota, cohortName="all"))
+            world.add(make_cluster_queue(name, quota=quota, cohortName="all"))
         for queue in ("amber", "beryl", "pool"):
-            world.add(local_queue(queue[0], queue))
+            world.add(make_local_queue(queue[0], queue))
         world.settle()
         world.add_pod("base", gpus=6, labels={names.QUEUE_LABEL: "a"})
         world.add_pod("filler", gpus=6, labels={names.QUEUE_LABEL: "p"})

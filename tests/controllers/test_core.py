@@ -6,16 +6,9 @@ from admission.api import views
 from admission.base import names, patches
 from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
-from tests.controllers.world import (
-    WORKLOAD_KIND,
-    World,
-    by_hand,
-    cluster_queue,
-    flavor,
-    local_queue,
-    namespace,
-    ready_world,
-)
+from tests.builders.cluster import make_namespace
+from tests.builders.queues import make_class, make_cluster_queue, make_flavor, make_local_queue
+from tests.controllers.world import WORKLOAD_KIND, World, by_hand, ready_world
 
 STEPS = (Purpose.CREATE_WORKLOAD, Purpose.RESERVE_QUOTA, Purpose.START_OWNER)
 
@@ -143,14 +136,7 @@ def test_a_workload_priority_class_counts_as_soon_as_it_exists() -> None:
     condition = world.condition("train")
     assert condition is not None
     assert condition.reason == "WorkloadPriorityClassNotFound"
-    world.add(
-        {
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
-            "kind": "WorkloadPriorityClass",
-            "metadata": {"name": "urgent"},
-            "value": 7,
-        }
-    )
+    world.add(make_class("urgent", 7))
     world.settle()
 
     assert world.admitted() == {"train"}
@@ -159,10 +145,14 @@ def test_a_workload_priority_class_counts_as_soon_as_it_exists() -> None:
 
 @pytest.mark.parametrize("missing", ["local queue", "cluster queue", "flavor"])
 def test_what_is_missing_is_named_on_the_pod_and_its_arrival_repairs_all(missing: str) -> None:
-    objects = {"flavor": flavor(), "cluster queue": cluster_queue(), "local queue": local_queue()}
+    objects = {
+        "flavor": make_flavor(),
+        "cluster queue": make_cluster_queue(),
+        "local queue": make_local_queue(),
+    }
     late = objects.pop(missing)
     world = World()
-    world.add(namespace(), *objects.values())
+    world.add(make_namespace(), *objects.values())
     world.add_pod("train")
     world.pass_time(2)
     condition = world.condition("train")
@@ -188,11 +178,11 @@ def test_a_request_that_can_never_fit_says_so() -> None:
 def test_borrowing_inside_a_cohort() -> None:
     world = World()
     world.add(
-        namespace(),
-        flavor(),
-        cluster_queue("mine", quota=2, cohortName="all"),
-        cluster_queue("theirs", quota=4, cohortName="all"),
-        local_queue("team-a", "mine"),
+        make_namespace(),
+        make_flavor(),
+        make_cluster_queue("mine", quota=2, cohortName="all"),
+        make_cluster_queue("theirs", quota=4, cohortName="all"),
+        make_local_queue("team-a", "mine"),
     )
     world.add_pod("train", gpus=5)
     world.settle()

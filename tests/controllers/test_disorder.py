@@ -15,18 +15,12 @@ from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import errors, resources
 from admission.kube.reflector import Deleted, Upserted
 from admission.kube.resources import Resource
+from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.controllers.test_capacity import bind, make_world, node
 from tests.controllers.test_shelf import resource_slice
-from tests.controllers.world import (
-    World,
-    by_hand,
-    cluster_queue,
-    flavor,
-    local_queue,
-    namespace,
-    ready_world,
-)
+from tests.controllers.world import World, by_hand, ready_world
 
 
 def tell(world: World, resource: Resource, *changes: Any) -> None:
@@ -90,7 +84,9 @@ def test_a_workload_made_again_stays_known_when_the_news_of_the_old_ones_end_com
     assert new.metadata.uid != old.metadata.uid
     assert known is not None
     assert known.metadata.uid == new.metadata.uid
-    change = patches.merge({"spec": {"resourceGroups": cluster_queue()["spec"]["resourceGroups"]}})
+    change = patches.merge(
+        {"spec": {"resourceGroups": make_cluster_queue()["spec"]["resourceGroups"]}}
+    )
     world.store.patch(resources.CLUSTER_QUEUES, "gpus", change)
     for resource in (resources.CLUSTER_QUEUES, resources.WORKLOADS):
         into = watched.WATCHED[resource]
@@ -161,7 +157,7 @@ def test_a_late_answer_does_not_bring_a_deleted_job_back() -> None:
 @pytest.fixture
 def running() -> World:
     """A pod that runs on a node, known to the core."""
-    world = make_world(node("n0", gpu=4), cluster_queue(), local_queue())
+    world = make_world(node("n0", gpu=4), make_cluster_queue(), make_local_queue())
     world.add_pod("train", gpus=2)
     world.settle()
     bind(world, "train", "n0")
@@ -216,7 +212,12 @@ def test_a_pod_that_was_replaced_while_nobody_looked_holds_no_gpus(running: Worl
 def test_an_eviction_whose_answer_got_lost_is_counted_once() -> None:
     world = World()
     preemption = {"withinClusterQueue": "LowerPriority"}
-    world.add(namespace(), flavor(), cluster_queue(quota=2, preemption=preemption), local_queue())
+    world.add(
+        make_namespace(),
+        make_flavor(),
+        make_cluster_queue(quota=2, preemption=preemption),
+        make_local_queue(),
+    )
     world.add_pod("low", gpus=2, spec={"priority": 1})
     world.settle()
     world.add_pod("high", gpus=2, spec={"priority": 9})

@@ -5,7 +5,8 @@ from collections import Counter
 from admission.base import patches
 from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
-from tests.controllers.world import World, cluster_queue, ready_world
+from tests.builders.queues import make_cluster_queue
+from tests.controllers.world import World, ready_world
 
 TEXTS = {Purpose.EXPLAIN_WORKLOAD, Purpose.EXPLAIN_POD}
 EQUALS = ("a", "b", "c")
@@ -56,7 +57,7 @@ def test_nothing_is_written_while_nothing_changes() -> None:
 def test_another_reason_reaches_all_of_them_with_one_write_to_each() -> None:
     world = waiting_world()
     world.sent.clear()
-    spec = cluster_queue(quota=1)["spec"]
+    spec = make_cluster_queue(quota=1)["spec"]
     world.store.patch(resources.CLUSTER_QUEUES, "gpus", patches.merge({"spec": spec}))
 
     world.pass_time(3)

@@ -11,7 +11,8 @@ from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
 from admission.kube.errors import NotFoundError
 from admission.kube.resources import Resource
-from tests.controllers.world import World, cluster_queue, flavor, ready_world
+from tests.builders.queues import make_check, make_cluster_queue, make_flavor
+from tests.controllers.world import World, ready_world
 
 QUEUES, FLAVORS = resources.CLUSTER_QUEUES, resources.RESOURCE_FLAVORS
 CHECKS, TOPOLOGIES = resources.ADMISSION_CHECKS, resources.TOPOLOGIES
@@ -58,7 +59,7 @@ def active(world: World, name: str = "gpus") -> tuple[str, str]:
 
 def test_what_was_created_without_a_review_gets_the_finalizer() -> None:
     world = World()
-    for document in (flavor(), cluster_queue()):
+    for document in (make_flavor(), make_cluster_queue()):
         del document["metadata"]["finalizers"]
         world.add(document)
     world.settle()
@@ -79,8 +80,8 @@ def test_a_flavor_goes_when_no_queue_lists_it_any_more() -> None:
     world.settle()
     assert exists(world, FLAVORS, "a100")
 
-    world.add(flavor("h100"))
-    spec = cluster_queue(flavors=("h100",))["spec"]
+    world.add(make_flavor("h100"))
+    spec = make_cluster_queue(flavors=("h100",))["spec"]
     world.store.patch(QUEUES, "gpus", patches.merge({"spec": spec}))
     world.settle()
     assert not exists(world, FLAVORS, "a100")
@@ -88,7 +89,7 @@ def test_a_flavor_goes_when_no_queue_lists_it_any_more() -> None:
 
 def test_a_flavor_goes_with_the_last_queue_that_lists_it() -> None:
     world = ready_world()
-    world.add(cluster_queue("other"))
+    world.add(make_cluster_queue("other"))
     world.settle()
     world.store.delete(FLAVORS, "a100")
     world.store.delete(QUEUES, "gpus")
@@ -128,18 +129,9 @@ def test_a_deleted_queue_admits_nothing_more_and_goes_with_its_last_workload() -
     assert world.admitted() == {"runs"}
 
 
-def check(name: str = "budget") -> dict[str, Any]:
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "AdmissionCheck",
-        "metadata": {"name": name},
-        "spec": {"controllerName": "example.com/budget"},
-    }
-
-
 def test_a_check_gets_the_finalizer_and_goes_when_no_queue_asks_for_it() -> None:
     world = ready_world()
-    world.add(check())
+    world.add(make_check())
     asking = {"admissionChecksStrategy": {"admissionChecks": [{"name": "budget"}]}}
     world.store.patch(QUEUES, "gpus", patches.merge({"spec": asking}))
     world.settle()
@@ -158,7 +150,7 @@ def test_a_check_gets_the_finalizer_and_goes_when_no_queue_asks_for_it() -> None
 def test_a_check_goes_with_the_last_queue_that_asks_for_it() -> None:
     world = ready_world()
     asking = {"admissionChecks": [{"name": "budget"}]}
-    world.add(check(), cluster_queue("other", admissionChecksStrategy=asking))
+    world.add(make_check(), make_cluster_queue("other", admissionChecksStrategy=asking))
     world.settle()
     world.store.delete(CHECKS, "budget")
     world.settle()
@@ -171,7 +163,7 @@ def test_a_check_goes_with_the_last_queue_that_asks_for_it() -> None:
 
 def test_a_topology_gets_the_finalizer_and_goes_with_the_last_flavor_that_names_it() -> None:
     world = ready_world()
-    placed = flavor("placed")
+    placed = make_flavor("placed")
     placed["spec"]["topologyName"] = "racks"
     levels = [{"nodeLabel": "kubernetes.io/hostname"}]
     world.add(

@@ -8,6 +8,7 @@ from admission.api import views
 from admission.base import names, patches
 from admission.kube import resources
 from tests.builders.jobs import queued_job
+from tests.builders.queues import make_class
 from tests.controllers.jobobjects import add_checked_queue
 from tests.controllers.world import World, ready_world
 
@@ -20,17 +21,8 @@ def ordered_world(quota: int = 2) -> World:
     queue = patches.merge({"spec": {"preemption": PREEMPTION}})
     world.store.patch(resources.CLUSTER_QUEUES, "gpus", queue)
     for name, value in (("high", 1000), ("low", 100)):
-        world.add(priority_class(name, value))
+        world.add(make_class(name, value))
     return world
-
-
-def priority_class(name: str, value: int) -> dict[str, Any]:
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "WorkloadPriorityClass",
-        "metadata": {"name": name},
-        "value": value,
-    }
 
 
 def add(world: World, name: str, priority: str = "", **more: Any) -> None:
@@ -104,7 +96,7 @@ def test_a_running_job_that_names_no_known_class_keeps_its_own_and_says_so() -> 
     world.store.patch(resources.JOBS, "first", status, "ml", subresource="status")
     world.settle()
     assert world.workloads()["first"].status.reclaimable_pods
-    world.add(priority_class("later", 7))
+    world.add(make_class("later", 7))
     world.settle()
     assert asked(world, "first") == ("later", 7)
 

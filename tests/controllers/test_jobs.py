@@ -9,15 +9,10 @@ from admission.base import names, patches
 from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.owners import batch_job
+from tests.builders.cluster import make_core_class, make_namespace
 from tests.builders.jobs import queued_job
-from tests.controllers.world import (
-    WORKLOAD_KIND,
-    World,
-    cluster_queue,
-    flavor,
-    local_queue,
-    ready_world,
-)
+from tests.builders.queues import make_class, make_cluster_queue, make_flavor, make_local_queue
+from tests.controllers.world import WORKLOAD_KIND, World, ready_world
 
 SELECTOR = {"nvidia.com/gpu.product": "a100"}
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
@@ -317,9 +312,9 @@ def test_a_more_important_job_suspends_another_and_both_run_one_after_the_other(
     world = World()
     preemption = {"withinClusterQueue": "LowerPriority"}
     for name, value in (("low", 1), ("high", 100)):
-        world.add(priority_class(name, value))
-    world.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml"}}, flavor())
-    world.add(cluster_queue(quota=2, preemption=preemption), local_queue())
+        world.add(make_class(name, value))
+    world.add(make_namespace(), make_flavor())
+    world.add(make_cluster_queue(quota=2, preemption=preemption), make_local_queue())
     world.settle()
     started(world, queued_job("low", labels={names.PRIORITY_CLASS_LABEL: "low"}))
     world.add(queued_job("high", labels={names.PRIORITY_CLASS_LABEL: "high"}))
@@ -391,7 +386,7 @@ def test_a_waiting_jobs_gates_reach_its_workload():
 
 def test_a_waiting_job_can_change_its_queue():
     world = ready_world(quota=1)
-    world.add(cluster_queue("other", quota=8), local_queue("team-b", "other"))
+    world.add(make_cluster_queue("other", quota=8), make_local_queue("team-b", "other"))
     world.add(queued_job(pods=3))
     world.settle()
     labels = {"metadata": {"labels": {names.QUEUE_LABEL: "team-b"}}}
@@ -460,25 +455,6 @@ def label(world: World, queue: str | None) -> None:
 # ------------------------------------------------------------------------------------- priorities
 
 
-def priority_class(name: str, value: int) -> Document:
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "WorkloadPriorityClass",
-        "metadata": {"name": name},
-        "value": value,
-    }
-
-
-def core_class(name: str, value: int, *, default: bool = False) -> Document:
-    return {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": name},
-        "value": value,
-        "globalDefault": default,
-    }
-
-
 @pytest.mark.parametrize(
     ("labels", "pod", "expected"),
     [
@@ -492,8 +468,8 @@ def test_the_priority_comes_from_the_first_class_named(
     labels: dict[str, str], pod: dict[str, Any], expected: tuple[str, int]
 ):
     world = ready_world()
-    world.add(priority_class("urgent", 7), core_class("core", 5))
-    world.add(core_class("usual", 3, default=True))
+    world.add(make_class("urgent", 7), make_core_class("core", 5))
+    world.add(make_core_class("usual", 3, default=True))
     world.add(queued_job(labels=labels, pod=pod))
     world.settle()
     spec = workload(world).spec
@@ -512,7 +488,7 @@ def test_a_job_waits_for_its_priority_class(missing: str):
     told = [reason for _, reason, _ in world.events.recorded]
     assert told.count("WorkloadPriorityClassNotFound") == 1
 
-    world.add(priority_class("late", 1) if by_label else core_class("late", 1))
+    world.add(make_class("late", 1) if by_label else make_core_class("late", 1))
     world.settle()
     assert is_running(world)
 

@@ -10,17 +10,11 @@ from admission.controllers import core
 from admission.kube import resources
 from admission.kube.reflector import Replaced
 from admission.owners import batch_job
+from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.controllers.test_adoption import add_pod_in_doubt
-from tests.controllers.world import (
-    World,
-    by_hand,
-    cluster_queue,
-    flavor,
-    local_queue,
-    namespace,
-    ready_world,
-)
+from tests.controllers.world import World, by_hand, ready_world
 
 EXCLUDED = ManagedNamespaces(frozenset({"ml"}))
 LABELLED = ManagedNamespaces(requirements=(Requirement("team", "Exists"),))
@@ -64,7 +58,7 @@ def test_a_job_is_queued_once_its_namespace_has_the_labels_of_managed_ones():
 def test_a_job_that_is_seen_before_its_namespace_is_looked_at_again():
     world = ready_world(namespaces=LABELLED)
     world.unlisted.add(resources.NAMESPACES)
-    fresh, early, queue = namespace("fresh"), queued_job(), local_queue()
+    fresh, early, queue = make_namespace("fresh"), queued_job(), make_local_queue()
     fresh["metadata"]["labels"] = {"team": "a"}
     early["metadata"]["namespace"] = queue["metadata"]["namespace"] = "fresh"
     world.add(fresh, queue, early)
@@ -92,7 +86,7 @@ def test_a_workload_made_for_a_job_that_is_left_alone_is_admitted_for_itself():
 
 def test_a_pod_in_doubt_is_let_go_whatever_queues_are_there() -> None:
     world = ready_world(namespaces=LABELLED)
-    world.add(local_queue("default"))
+    world.add(make_local_queue("default"))
     add_pod_in_doubt(world)
     world.pass_time(2)
 
@@ -102,7 +96,7 @@ def test_a_pod_in_doubt_is_let_go_whatever_queues_are_there() -> None:
 
 def test_a_pod_in_doubt_is_not_let_go_for_want_of_a_sight_of_its_namespace() -> None:
     world = World(namespaces=LABELLED)
-    world.add(namespace(), flavor(), cluster_queue(), local_queue("default"))
+    world.add(make_namespace(), make_flavor(), make_cluster_queue(), make_local_queue("default"))
     world.observe()
     world.core.receive(core.Observed(resources.NAMESPACES, Replaced((), (), "999999")))
     world.unlisted.add(resources.NAMESPACES)

@@ -14,9 +14,11 @@ from admission.controllers import core
 from admission.kube import resources
 from admission.kube.reflector import Upserted
 from admission.kube.resources import Resource
+from tests.builders.cluster import make_namespace
 from tests.builders.metadata import make_condition
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.builders.workloads import make_admission
-from tests.controllers.world import World, cluster_queue, flavor, local_queue, ready_world
+from tests.controllers.world import World, ready_world
 
 VIEWS: dict[Resource, type[views.Object]] = {
     resources.WORKLOADS: views.Workload,
@@ -226,8 +228,8 @@ def test_a_workload_that_only_a_bug_can_explain_is_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()
-    world.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml"}})
-    world.add(flavor(), cluster_queue(), local_queue())
+    world.add(make_namespace())
+    world.add(make_flavor(), make_cluster_queue(), make_local_queue())
     world.add_pod("bad")
     world.settle()
 

@@ -6,7 +6,8 @@ import pytest
 
 from admission.base import conditions, names, patches
 from admission.kube import resources
-from tests.controllers import world
+from tests.builders.cluster import make_namespace
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue, own
 from tests.controllers.world import World
 
 GPU, MEMORY, SLICES = names.GPU_RESOURCE, names.GPU_MEMORY, names.GPU_SLICES
@@ -14,38 +15,21 @@ MIG = "nvidia.com/mig-1g.10gb"
 SHARED = names.GPU_SHARED_RESOURCE
 
 
-def flavor(name: str, product: str, **annotations: str) -> dict[str, Any]:
-    document = world.flavor(name, product=product)
-    marks = {f"{names.OWN_DOMAIN}/{key.replace('_', '-')}": v for key, v in annotations.items()}
-    document["metadata"]["annotations"] = marks
-    return document
+def flavor(name: str, product: str, **marks: str) -> dict[str, Any]:
+    return make_flavor(name, product=product, annotations=own(**marks))
 
 
 def queue(name: str, *flavors: str, **quotas: Any) -> dict[str, Any]:
     """A ClusterQueue of one group; quotas by short name, the same in every flavor."""
     known = {"memory": MEMORY, "slices": SLICES, "gpu": GPU, "mig": MIG, "shared": SHARED}
     amounts = {known[key]: value for key, value in quotas.items() if key in known}
-    document = world.cluster_queue(
-        name, **{key: value for key, value in quotas.items() if key not in known}
-    )
-    document["spec"]["resourceGroups"] = [
-        {
-            "coveredResources": list(amounts),
-            "flavors": [
-                {
-                    "name": one,
-                    "resources": [{"name": n, "nominalQuota": q} for n, q in amounts.items()],
-                }
-                for one in flavors
-            ],
-        }
-    ]
-    return document
+    spec = {key: value for key, value in quotas.items() if key not in known}
+    return make_cluster_queue(name, quotas=dict.fromkeys(flavors, amounts), **spec)
 
 
 def make_world(*documents: dict[str, Any]) -> World:
     made = World()
-    made.add(world.namespace(), *documents)
+    made.add(make_namespace(), *documents)
     made.settle()
     return made
 
@@ -85,7 +69,7 @@ def test_whole_gpus_slices_and_shares_draw_on_one_budget():
         flavor("a100", "A100-80GB"),
         flavor("t4", "T4", sharing="time-slicing", replicas="4"),
         queue("gpus", "a100", "t4", memory="100Gi", slices=14),
-        world.local_queue(),
+        make_local_queue(),
     )
     add_pods(made, whole=(GPU, 1), slice=(MIG, 2), share=(SHARED, 2), more=(MIG, 1))
     assert made.admitted() == {"whole", "slice", "share"}
@@ -104,7 +88,7 @@ def test_the_same_name_costs_what_the_flavor_is_made_of():
         flavor("a100", "A100-80GB"),
         flavor("h100", "NVIDIA-H100-NVL"),
         queue("gpus", "a100", "h100", memory="100Gi", slices=14),
-        world.local_queue(),
+        make_local_queue(),
     )
     add_pods(made, first=(GPU, 1), second=(GPU, 1), third=(GPU, 1))
     assert made.admitted() == {"first", "second"}
@@ -115,7 +99,7 @@ def test_the_dominant_resource_binds_and_devices_may_be_listed_beside():
     made = make_world(
         flavor("a100", "A100-80GB"),
         queue("gpus", "a100", memory="320Gi", slices=14, gpu=8),
-        world.local_queue(),
+        make_local_queue(),
     )
     add_pods(made, first=(GPU, 2), second=(GPU, 1))
     assert made.admitted() == {"first"}
@@ -131,8 +115,8 @@ def test_memory_is_borrowed_lent_and_taken_back_like_any_resource():
             "other", "a100", memory="80Gi", preemption={"reclaimWithinCohort": "Any"},
             cohortName="all",
         ),
-        world.local_queue(),
-        world.local_queue("team-b", "other"),
+        make_local_queue(),
+        make_local_queue("team-b", "other"),
     )  # fmt: skip
     add_pods(made, own=(GPU, 1), borrowed=(MIG, 8))
     assert made.admitted() == {"own", "borrowed"}
@@ -150,7 +134,7 @@ def test_a_flavor_whose_nodes_do_not_offer_the_name_is_ruled_out_with_the_reason
     made = make_world(
         flavor("slices", "A100-80GB", mig_profile="1g.10gb"),
         queue("gpus", "slices", memory="800Gi"),
-        world.local_queue(),
+        make_local_queue(),
     )
     add_pods(made, whole=(GPU, 1), slice=(MIG, 1))
     assert made.admitted() == {"slice"}
@@ -159,7 +143,7 @@ def test_a_flavor_whose_nodes_do_not_offer_the_name_is_ruled_out_with_the_reason
 
 def test_a_changed_product_or_coverage_counts_waiting_pods_anew():
     made = make_world(
-        flavor("gpus", "A100-80GB"), queue("gpus", "gpus", memory="40Gi"), world.local_queue()
+        flavor("gpus", "A100-80GB"), queue("gpus", "gpus", memory="40Gi"), make_local_queue()
     )
     add_pods(made, whole=(GPU, 1))
     assert made.admitted() == set()
@@ -177,7 +161,7 @@ def test_a_changed_product_or_coverage_counts_waiting_pods_anew():
 
 def test_memory_listed_later_counts_what_is_held_already():
     made = make_world(
-        flavor("a100", "A100-80GB"), queue("gpus", "a100", gpu=8), world.local_queue()
+        flavor("a100", "A100-80GB"), queue("gpus", "a100", gpu=8), make_local_queue()
     )
     add_pods(made, first=(GPU, 2))
     assert usage_of(made, "first") == {GPU: "2"}
@@ -197,7 +181,7 @@ def test_memory_listed_later_counts_what_is_held_already():
 
 def test_a_restart_and_objects_in_any_order_count_the_same():
     made = make_world(
-        flavor("a100", "A100-80GB"), queue("gpus", "a100", memory="100Gi"), world.local_queue()
+        flavor("a100", "A100-80GB"), queue("gpus", "a100", memory="100Gi"), make_local_queue()
     )
     add_pods(made, whole=(GPU, 1), slice=(MIG, 3))
     again = made.restarted()
@@ -208,7 +192,7 @@ def test_a_restart_and_objects_in_any_order_count_the_same():
 
 def test_a_flavor_without_known_product_says_what_to_set():
     made = make_world(
-        flavor("odd", "RTX-9999"), queue("gpus", "odd", memory="1Ti"), world.local_queue()
+        flavor("odd", "RTX-9999"), queue("gpus", "odd", memory="1Ti"), make_local_queue()
     )
     add_pods(made, whole=(GPU, 1))
     assert f"set its annotation {names.FLAVOR_PRODUCT}" in why(made, "whole")
@@ -229,7 +213,7 @@ def test_req_02_a_queue_says_which_of_its_costs_are_assumed():
         flavor("any", ""),
         queue("gpus", "any", memory="1Ti", mig=8),
         queue("devices", "any", mig=8),
-        world.local_queue(),
+        make_local_queue(),
     )
     status, text = costs(made, "gpus")
     assert (status, text.partition(" over ")[0]) == (
@@ -251,7 +235,7 @@ def test_req_02_a_queue_says_which_of_its_costs_are_assumed():
 @pytest.mark.parametrize("name", ["nvidia.com/mig-1g.11gb", "nvidia.com/mig-1c.2g.20gb"])
 def test_req_01_a_name_that_no_product_has_is_never_free(name: str):
     made = make_world(
-        flavor("a100", "A100-80GB"), queue("gpus", "a100", memory="1Ti"), world.local_queue()
+        flavor("a100", "A100-80GB"), queue("gpus", "a100", memory="1Ti"), make_local_queue()
     )
     add_pods(made, odd=(name, 1))
     assert made.admitted() == set()

@@ -14,12 +14,14 @@ from admission.controllers.workloads import authorship
 from admission.controllers.writing.writer import Sender
 from admission.controllers.writing.writes import Outcome, Purpose, Write
 from admission.kube import resources
-from tests.controllers.world import World, cluster_queue, flavor, local_queue, namespace
+from tests.builders.cluster import make_namespace
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.controllers.world import World
 
 
 def world_with(quota: int) -> World:
     world = World()
-    world.add(namespace(), flavor(), cluster_queue(quota=quota), local_queue())
+    world.add(make_namespace(), make_flavor(), make_cluster_queue(quota=quota), make_local_queue())
     world.settle()
     return world
 
@@ -160,7 +162,7 @@ def test_what_runs_is_never_taken_back() -> None:
     world = world_with(quota=4)
     world.add_pod("first", gpus=4)
     world.settle()
-    lowered = {"spec": {"resourceGroups": cluster_queue(quota=1)["spec"]["resourceGroups"]}}
+    lowered = {"spec": {"resourceGroups": make_cluster_queue(quota=1)["spec"]["resourceGroups"]}}
     world.store.patch(resources.CLUSTER_QUEUES, "gpus", patches.merge(lowered))
     successor = world.restarted()
     successor.settle()

@@ -10,7 +10,8 @@ from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
 from admission.kube.reflector import Deleted, Upserted
 from tests.builders.jobs import queued_job
-from tests.controllers.world import WATCHED, World, by_hand, flavor, ready_world
+from tests.builders.queues import make_flavor
+from tests.controllers.world import WATCHED, World, by_hand, ready_world
 
 
 class Standby(World):
@@ -90,7 +91,7 @@ def test_a_job_that_waits_for_its_class_is_not_read_again_and_again() -> None:
     label(world, "train", **{names.PRIORITY_CLASS_LABEL: "missing"})
     world.settle()
     for name in ("b", "c", "d"):
-        world.add(flavor(name))
+        world.add(make_flavor(name))
         world.settle()
     sent = [one.purpose for one in world.sent]
 

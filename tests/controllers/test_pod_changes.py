@@ -5,8 +5,10 @@ from typing import Any
 from admission.api import views
 from admission.base import names, patches
 from admission.kube import resources
+from tests.builders.cluster import make_core_class
+from tests.builders.queues import make_class, make_cluster_queue, make_local_queue
 from tests.controllers.jobobjects import add_checked_queue
-from tests.controllers.world import World, cluster_queue, local_queue, ready_world
+from tests.controllers.world import World, ready_world
 
 GATES = names.ADMISSION_GATED_BY
 CLASS = names.PRIORITY_CLASS_LABEL
@@ -23,14 +25,7 @@ def world_with_classes(quota: int = 1) -> World:
 
 
 def add_class(world: World, name: str, value: int) -> None:
-    world.add(
-        {
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
-            "kind": "WorkloadPriorityClass",
-            "metadata": {"name": name},
-            "value": value,
-        }
-    )
+    world.add(make_class(name, value))
 
 
 def add(world: World, name: str, **metadata: Any) -> None:
@@ -74,7 +69,7 @@ def test_a_pod_queues_when_its_admission_gates_are_gone() -> None:
 
 def test_a_waiting_pod_can_change_its_queue() -> None:
     world = ready_world(quota=0)
-    world.add(cluster_queue("other", quota=1), local_queue("team-b", "other"))
+    world.add(make_cluster_queue("other", quota=1), make_local_queue("team-b", "other"))
     add(world, "train")
     change(world, "train", labels={names.QUEUE_LABEL: "team-b"})
     assert spec_of(world, "train").queue_name == "team-b"
@@ -120,7 +115,9 @@ def test_a_missing_class_keeps_no_pod_from_its_release() -> None:
     world = world_with_classes(quota=0)
     add(world, "train", labels={CLASS: "low"})
     change(world, "train", labels={CLASS: "later"})
-    quota = patches.merge({"spec": {"resourceGroups": cluster_queue()["spec"]["resourceGroups"]}})
+    quota = patches.merge(
+        {"spec": {"resourceGroups": make_cluster_queue()["spec"]["resourceGroups"]}}
+    )
     world.store.patch(resources.CLUSTER_QUEUES, "gpus", quota)
     world.settle()
     assert world.admitted() == {"train"}
@@ -130,7 +127,7 @@ def test_a_missing_class_keeps_no_pod_from_its_release() -> None:
 def test_a_reservation_keeps_its_queue_and_takes_another_class() -> None:
     world = world_with_classes()
     add_checked_queue(world)
-    world.add(local_queue("elsewhere", "checked"))
+    world.add(make_local_queue("elsewhere", "checked"))
     add(world, "train", labels={names.QUEUE_LABEL: "checked", CLASS: "low"})
     assert world.workloads()["train"].status.is_true("QuotaReserved")
     change(world, "train", labels={names.QUEUE_LABEL: "elsewhere", CLASS: "high"})
@@ -141,14 +138,7 @@ def test_a_reservation_keeps_its_queue_and_takes_another_class() -> None:
 
 def test_a_priority_of_the_pod_itself_is_kept() -> None:
     world = world_with_classes(quota=0)
-    world.add(
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": "core"},
-            "value": 5,
-        }
-    )
+    world.add(make_core_class("core", 5))
     world.add_pod("train", spec={"priorityClassName": "core"})
     world.settle()
     change(world, "train", labels={CLASS: "high"})

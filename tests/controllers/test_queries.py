@@ -10,7 +10,9 @@ from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.controllers.queries import Query, Reader
 from admission.kube import resources
 from admission.scheduling.pending import PendingSnapshot
-from tests.controllers.world import World, cluster_queue, flavor, local_queue, namespace
+from tests.builders.cluster import make_namespace
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.controllers.world import World
 
 GPUS = ClusterQueueName("gpus")
 TEAM = LocalQueueKey("ml", "team-a")
@@ -20,7 +22,13 @@ TEAM = LocalQueueKey("ml", "team-a")
 def world() -> World:
     """A full queue, in which pods of two teams wait."""
     made = World()
-    made.add(namespace(), flavor(), cluster_queue(quota=1), local_queue(), local_queue("team-b"))
+    made.add(
+        make_namespace(),
+        make_flavor(),
+        make_cluster_queue(quota=1),
+        make_local_queue(),
+        make_local_queue("team-b"),
+    )
     made.add_pod("running", gpus=1)
     made.settle()
     for name, queue in (("first", "team-a"), ("second", "team-b"), ("third", "team-a")):
@@ -68,7 +76,7 @@ def test_a_stopped_cluster_queue_keeps_its_line(world: World) -> None:
 
 
 def test_a_local_queue_whose_cluster_queue_is_missing_has_nobody_in_line(world: World) -> None:
-    world.add(local_queue("lost", queue="none"))
+    world.add(make_local_queue("lost", queue="none"))
     world.settle()
     assert order(ask_line(world, LocalQueueKey("ml", "lost"))) == []
 

@@ -16,16 +16,10 @@ from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
 from admission.sandbox.store import Store
 from admission.scheduling import model
+from tests.builders.cluster import make_namespace
+from tests.builders.queues import make_cluster_queue, make_cohort, make_flavor, make_local_queue
 from tests.clocks import FakeClock
-from tests.controllers.world import (
-    World,
-    cluster_queue,
-    cohort,
-    flavor,
-    local_queue,
-    namespace,
-    ready_world,
-)
+from tests.controllers.world import World, ready_world
 
 QUEUES, LOCALS, COHORTS = resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES, resources.COHORTS
 FAIR = model.Config(fair_sharing=model.FairSharing())
@@ -114,7 +108,9 @@ def test_a_burst_is_told_once_in_an_interval() -> None:
 def test_many_statuses_that_are_due_at_once_leave_room_for_other_writes() -> None:
     world = World()
     names_of_queues = [f"queue-{number:02}" for number in range(30)]
-    world.add(namespace(), flavor(), *(cluster_queue(name) for name in names_of_queues))
+    world.add(
+        make_namespace(), make_flavor(), *(make_cluster_queue(name) for name in names_of_queues)
+    )
     world.observe()
     world.core.step()
     assert 0 < len(world._queue) <= ControllerSettings().writers / 2
@@ -125,11 +121,11 @@ def test_many_statuses_that_are_due_at_once_leave_room_for_other_writes() -> Non
 
 def test_the_reason_follows_when_one_of_two_blockers_goes() -> None:
     world = World()
-    world.add(namespace(), cluster_queue(flavors=("a100", "h100")), local_queue())
+    world.add(make_namespace(), make_cluster_queue(flavors=("a100", "h100")), make_local_queue())
     world.pass_time(2)
     assert said(world) == "references missing ResourceFlavor(s): a100,h100."
 
-    world.add(flavor("a100"))
+    world.add(make_flavor("a100"))
     world.pass_time(2)
     assert said(world) == "references missing ResourceFlavor(s): h100."
 
@@ -163,7 +159,11 @@ def newer_world(config: model.Config | None = None) -> World:
     world = World(newer_store(clock), clock, config)
     world.serve_workloads()
     world.add(
-        namespace(), flavor(), cluster_queue(**BY_USAGE), local_queue(), local_queue("team-b")
+        make_namespace(),
+        make_flavor(),
+        make_cluster_queue(**BY_USAGE),
+        make_local_queue(),
+        make_local_queue("team-b"),
     )
     world.pass_time(2)
     return world
@@ -220,13 +220,13 @@ def borrowing_world(config: model.Config | None = FAIR) -> World:
         "flavors": [{"name": "a100", "resources": quota}],
     }
     world.add(
-        namespace(),
-        flavor(),
-        cohort("pool", resourceGroups=[group]),
-        cohort("team", parentName="pool"),
-        cluster_queue("gpus", cohortName="team"),
-        cluster_queue("other", cohortName="team"),
-        local_queue(),
+        make_namespace(),
+        make_flavor(),
+        make_cohort("pool", resourceGroups=[group]),
+        make_cohort("team", parentName="pool"),
+        make_cluster_queue("gpus", cohortName="team"),
+        make_cluster_queue("other", cohortName="team"),
+        make_local_queue(),
     )
     world.pass_time(2)
     return world
@@ -259,7 +259,7 @@ def test_shares_in_the_whole_tree_follow_a_change_of_quota() -> None:
     world.add_pod("train", gpus=9)
     world.pass_time(2)
 
-    spec = cluster_queue("other", quota=14, cohortName="team")["spec"]
+    spec = make_cluster_queue("other", quota=14, cohortName="team")["spec"]
     world.store.patch(QUEUES, "other", patches.merge({"spec": spec}))
     world.pass_time(2)
 
@@ -269,7 +269,7 @@ def test_shares_in_the_whole_tree_follow_a_change_of_quota() -> None:
 
 def test_shares_follow_a_queue_that_moves_to_another_cohort() -> None:
     world = borrowing_world()
-    world.add(cohort("elsewhere", parentName="pool"))
+    world.add(make_cohort("elsewhere", parentName="pool"))
     world.add_pod("train", gpus=9)
     world.pass_time(2)
 
@@ -290,10 +290,16 @@ def usage(world: World, name: str = "gpus") -> dict[str, str]:
 
 def test_a_flavor_taken_out_of_the_spec_is_shown_while_it_is_used() -> None:
     world = World()
-    world.add(namespace(), flavor(), flavor("h100"), cluster_queue(), local_queue())
+    world.add(
+        make_namespace(),
+        make_flavor(),
+        make_flavor("h100"),
+        make_cluster_queue(),
+        make_local_queue(),
+    )
     world.add_pod("train", gpus=3)
     world.pass_time(2)
-    spec = cluster_queue(flavors=("h100",))["spec"]
+    spec = make_cluster_queue(flavors=("h100",))["spec"]
 
     world.store.patch(QUEUES, "gpus", patches.merge({"spec": spec}))
     world.pass_time(2)
@@ -320,13 +326,13 @@ def test_a_local_queue_without_cluster_queue_shows_no_flavors_any_more() -> None
 def test_of_more_flavors_than_the_schema_allows_those_in_use_are_shown() -> None:
     flavors = tuple(f"flavor-{number:02}" for number in range(70))
     world = World()
-    world.add(namespace(), *(flavor(name) for name in flavors), local_queue())
-    groups = cluster_queue(flavors=flavors[:64])["spec"]["resourceGroups"]
-    more = cluster_queue(flavors=flavors[64:])["spec"]["resourceGroups"][0]
+    world.add(make_namespace(), *(make_flavor(name) for name in flavors), make_local_queue())
+    groups = make_cluster_queue(flavors=flavors[:64])["spec"]["resourceGroups"]
+    more = make_cluster_queue(flavors=flavors[64:])["spec"]["resourceGroups"][0]
     for one in more["flavors"]:
         one["resources"][0]["name"] = "example.com/other"
     more["coveredResources"] = ["example.com/other"]
-    world.add(cluster_queue(resourceGroups=[*groups, more]))
+    world.add(make_cluster_queue(resourceGroups=[*groups, more]))
     world.add_pod(
         "train",
         spec={
@@ -358,8 +364,8 @@ def past(world: World, name: str = "team-a") -> dict[str, Any]:
 def remembering_world() -> World:
     world = World(config=REMEMBERING)
     world.add(
-        namespace(), flavor(), cluster_queue(quota=1, **BY_USAGE), local_queue(),
-        local_queue("team-b"),
+        make_namespace(), make_flavor(), make_cluster_queue(quota=1, **BY_USAGE),
+        make_local_queue(), make_local_queue("team-b"),
     )  # fmt: skip
     world.pass_time(2)
     return world
@@ -405,7 +411,7 @@ def test_a_queue_that_used_nothing_lists_the_resources_of_its_cluster_queue() ->
     group = {"coveredResources": ["cpu"], "flavors": [
         {"name": "plain", "resources": [{"name": "cpu", "nominalQuota": 8}]}
     ]}  # fmt: skip
-    world.add(flavor("plain"))
+    world.add(make_flavor("plain"))
     spec = world.store.get(QUEUES, "gpus")["spec"]
     change = patches.merge({"spec": {"resourceGroups": [*spec["resourceGroups"], group]}})
     world.store.patch(QUEUES, "gpus", change)

@@ -5,7 +5,8 @@ import pytest
 from admission.base import clock, patches
 from admission.config.settings import ControllerSettings
 from admission.kube import resources
-from tests.controllers import world
+from tests.builders.cluster import make_namespace
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.controllers.test_capacity import bind, make_world, node, set_node
 from tests.controllers.world import World
 
@@ -23,7 +24,7 @@ def hold(made: World, by: str | None = HOLD) -> None:
 
 def running() -> World:
     """A pod with all of the quota runs on a node, and another pod waits for it."""
-    made = make_world(node("n0", gpu=4), world.cluster_queue(quota=4), world.local_queue())
+    made = make_world(node("n0", gpu=4), make_cluster_queue(quota=4), make_local_queue())
     made.add_pod("first", gpus=4)
     hold(made)
     bind(made, "first", "n0")
@@ -157,8 +158,8 @@ def test_another_controller_knows_as_much() -> None:
 def test_the_deletion_of_its_pod_frees_quota_at_once_where_that_is_configured() -> None:
     made = World(controller=ControllerSettings(release_on_deletion=True))
     made.add(
-        world.namespace(), world.flavor(), node("n0", gpu=4), world.cluster_queue(quota=4),
-        world.local_queue(),
+        make_namespace(), make_flavor(), node("n0", gpu=4), make_cluster_queue(quota=4),
+        make_local_queue(),
     )  # fmt: skip
     made.settle()
     made.add_pod("first", gpus=4)

@@ -4,9 +4,10 @@ from admission.api import views
 from admission.base import names, patches
 from admission.kube import resources
 from admission.kube.api import Document
+from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
 from tests.builders.pods import make_pod
-from tests.controllers import world
+from tests.builders.queues import make_check, make_cluster_queue, make_flavor, make_local_queue
 from tests.controllers.test_capacity import (
     GUARD,
     allocatable,
@@ -60,8 +61,8 @@ def test_req_22_ended_pods_free_quota_and_waiting_ones_hold_none():
 def test_req_22_quota_of_a_pod_that_is_not_admitted_yet_is_reserved_and_not_used():
     checks = {"admissionChecks": [{"name": "budget"}]}
     made = World()
-    made.add(world.namespace(), world.flavor(), world.local_queue(), ADMISSION_CHECK)
-    made.add(world.cluster_queue(quota=2, admissionChecksStrategy=checks))
+    made.add(make_namespace(), make_flavor(), make_local_queue(), make_check())
+    made.add(make_cluster_queue(quota=2, admissionChecksStrategy=checks))
     active = patches.merge({"status": {"conditions": [ACTIVE]}})
     made.store.patch(resources.ADMISSION_CHECKS, "budget", active, subresource="status")
     made.settle()
@@ -71,12 +72,6 @@ def test_req_22_quota_of_a_pod_that_is_not_admitted_yet_is_reserved_and_not_used
     assert amounts(made) == ("2", "0", 0, 0)
 
 
-ADMISSION_CHECK: Document = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "AdmissionCheck",
-    "metadata": {"name": "budget"},
-    "spec": {"controllerName": "example.com/budget"},
-}
 ACTIVE = {
     "type": "Active",
     "status": "True",
@@ -151,8 +146,8 @@ def test_req_26_the_pods_of_a_job_with_quota_are_not_charged_again():
 def test_req_29_a_relabelled_node_changes_what_the_next_pod_gets():
     made = make_world(
         node("n0", gpu=1), node("n1", gpu=1, labels={names.GPU_PRODUCT_LABEL: "Tesla-T4"}),
-        {**world.cluster_queue(quota=2), "metadata": {"name": "gpus", "annotations": GUARD}},
-        world.local_queue(),
+        {**make_cluster_queue(quota=2), "metadata": {"name": "gpus", "annotations": GUARD}},
+        make_local_queue(),
     )  # fmt: skip
     made.add_pod("first", gpus=1)
     made.settle()
@@ -170,8 +165,8 @@ def test_req_29_a_relabelled_node_changes_what_the_next_pod_gets():
 def test_req_29_a_node_whose_gpus_are_cut_anew_offers_nothing_until_that_is_done():
     made = make_world(
         node("n0", gpu=2),
-        {**world.cluster_queue(quota=2), "metadata": {"name": "gpus", "annotations": GUARD}},
-        world.local_queue(),
+        {**make_cluster_queue(quota=2), "metadata": {"name": "gpus", "annotations": GUARD}},
+        make_local_queue(),
     )
     said = {"nvidia.com/mig.config": "all-1g.10gb", "nvidia.com/mig.config.state": "pending"}
     made.store.patch(resources.NODES, "n0", patches.merge({"metadata": {"labels": said}}))
@@ -186,12 +181,12 @@ def test_req_29_a_node_whose_gpus_are_cut_anew_offers_nothing_until_that_is_done
 
 
 def test_req_29_reductions_below_use_evict_nobody_and_are_reported():
-    made = make_world(node("n0", gpu=4), world.cluster_queue(quota=4), world.local_queue())
+    made = make_world(node("n0", gpu=4), make_cluster_queue(quota=4), make_local_queue())
     for pod in "abcd":
         made.add_pod(pod, gpus=1)
         made.settle()
         bind(made, pod, "n0")
-    less = world.cluster_queue(quota=2)["spec"]
+    less = make_cluster_queue(quota=2)["spec"]
     made.store.patch(resources.CLUSTER_QUEUES, "gpus", patches.merge({"spec": less}))
     made.settle()
     assert made.admitted() == set("abcd")
@@ -202,7 +197,7 @@ def test_req_29_reductions_below_use_evict_nobody_and_are_reported():
     made.settle()
     assert made.is_gated("next"), "three are held, two are promised"
 
-    more = world.cluster_queue(quota=4)["spec"]
+    more = make_cluster_queue(quota=4)["spec"]
     made.store.patch(resources.CLUSTER_QUEUES, "gpus", patches.merge({"spec": more}))
     made.settle()
     assert not made.is_gated("next")

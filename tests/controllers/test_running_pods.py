@@ -6,8 +6,9 @@ from admission.api import views
 from admission.base import conditions, names, patches
 from admission.config.settings import ControllerSettings
 from admission.kube import resources
+from tests.builders.cluster import make_namespace
 from tests.builders.pods import make_pod
-from tests.controllers import world
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.controllers.test_capacity import node as gpu_node
 from tests.controllers.world import World
 
@@ -17,7 +18,7 @@ LASTING = ["example.com/hold"]
 def made(**settings: object) -> World:
     found = World(controller=ControllerSettings(**settings))  # type: ignore[arg-type]
     found.add(
-        world.namespace(), world.flavor("a100"), world.cluster_queue(quota=2), world.local_queue()
+        make_namespace(), make_flavor("a100"), make_cluster_queue(quota=2), make_local_queue()
     )
     found.store.create(resources.NODES, {"metadata": {"name": "n0"}})
     return found
@@ -81,11 +82,11 @@ def test_a_pod_whose_workload_is_gone_is_charged_for_the_flavor_of_its_node() ->
     """Its node selector names no flavor any more; the labels of its node do."""
     found = World()
     found.add(
-        world.namespace(),
-        world.flavor("first"),
-        world.flavor("second"),
-        world.cluster_queue(quota=2, flavors=("first", "second")),
-        world.local_queue(),
+        make_namespace(),
+        make_flavor("first"),
+        make_flavor("second"),
+        make_cluster_queue(quota=2, flavors=("first", "second")),
+        make_local_queue(),
         gpu_node("n0", labels={"pool": "second"}, gpu=2),
     )
     found.add_pod("train", gpus=2)

@@ -9,7 +9,8 @@ from admission.controllers.devices import outside
 from admission.controllers.devices.fleet import Listed
 from admission.kube import resources
 from tests.builders.pods import make_pod
-from tests.controllers import test_claims, world
+from tests.builders.queues import make_cluster_queue, make_local_queue
+from tests.controllers import test_claims
 from tests.controllers.test_capacity import add, condition, guarded, make_world, node
 from tests.controllers.test_one_currency import GPU, MEMORY, MIG, queue
 from tests.controllers.world import World
@@ -82,8 +83,8 @@ def given(made: World, name: str, *devices: str, node: str = "n0") -> None:
 def dra_world(quota: int = 8, gpus: int = 2, *documents: dict[str, Any]) -> World:
     made = make_world(
         bare_node(),
-        guarded(world.cluster_queue(quota=quota)),
-        world.local_queue(),
+        guarded(make_cluster_queue(quota=quota)),
+        make_local_queue(),
         resource_slice(gpus=gpus),
         *documents,
     )
@@ -96,7 +97,7 @@ def test_req_28_published_gpus_are_the_capacity_of_a_node_without_a_device_plugi
     order: tuple[str, str],
 ):
     documents = {"node": bare_node(), "slice": resource_slice(gpus=2)}
-    made = make_world(guarded(world.cluster_queue(quota=8)), world.local_queue())
+    made = make_world(guarded(make_cluster_queue(quota=8)), make_local_queue())
     for kind in order:
         made.add(documents[kind])
         made.settle()
@@ -171,7 +172,7 @@ def test_what_claims_of_others_hold_is_not_there_for_ours():
 def test_req_28_what_is_free_follows_from_the_counters_of_what_is_held():
     made = make_world(
         bare_node(), resource_slice(gpus=2), queue("gpus", "a100", memory="1Ti", mig=20, gpu=9),
-        world.local_queue(), test_claims.claim("a"),
+        make_local_queue(), test_claims.claim("a"),
     )  # fmt: skip
     given(made, "a", "gpu-0-mig-0", "gpu-0-mig-1")
     made.pass_time(6)

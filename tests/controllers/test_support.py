@@ -4,7 +4,8 @@ from typing import Any
 
 from admission.base import conditions, patches
 from admission.kube import resources
-from tests.controllers.world import World, cluster_queue, ready_world
+from tests.builders.queues import make_cluster_queue
+from tests.controllers.world import World, ready_world
 
 QUEUES, FLAVORS = resources.CLUSTER_QUEUES, resources.RESOURCE_FLAVORS
 
@@ -20,7 +21,7 @@ def test_a_queue_of_fields_that_are_served_says_nothing() -> None:
 
 def test_fields_without_effect_are_told_and_the_telling_ends_with_them() -> None:
     world = ready_world()
-    asked = cluster_queue(
+    asked = make_cluster_queue(
         concurrentAdmissionPolicy={"migration": {"mode": "RetainFirstAdmission"}}
     )
     world.store.patch(QUEUES, "gpus", patches.merge({"spec": asked["spec"]}))

@@ -16,16 +16,10 @@ from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
 from admission.kube.reflector import Replaced
 from admission.objects import pods
+from tests.builders.cluster import make_limit_range, make_namespace
 from tests.builders.jobs import queued_job
-from tests.controllers.world import (
-    World,
-    cluster_queue,
-    flavor,
-    local_queue,
-    namespace,
-    pods_of,
-    unowned,
-)
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.controllers.world import World, pods_of, unowned
 
 ABOVE = (
     "resources didn't satisfy LimitRange constraints: "
@@ -37,7 +31,7 @@ ABOVE = (
 def cpu_world(quota: str = "10") -> World:
     """One team whose queue covers cpu and GPUs."""
     world = World()
-    queue = cluster_queue()
+    queue = make_cluster_queue()
     amounts = {"cpu": quota, names.GPU_RESOURCE: "8"}
     queue["spec"]["resourceGroups"] = [
         {
@@ -50,18 +44,13 @@ def cpu_world(quota: str = "10") -> World:
             ],
         }
     ]
-    world.add(namespace(), flavor(), queue, local_queue())
+    world.add(make_namespace(), make_flavor(), queue, make_local_queue())
     world.settle()
     return world
 
 
 def limit_range(name: str = "defaults", **item: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "LimitRange",
-        "metadata": {"name": name, "namespace": "ml"},
-        "spec": {"limits": [{"type": "Container", **item}]},
-    }
+    return make_limit_range(name, {"type": "Container", **item}, namespace="ml")
 
 
 def runtime_class(name: str, **overhead: str) -> dict[str, Any]:

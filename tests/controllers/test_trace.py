@@ -8,11 +8,13 @@ import pytest
 
 from admission.base import names, patches
 from admission.kube import resources
+from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
+from tests.builders.queues import make_local_queue
 from tests.controllers.jobobjects import add_checked_queue
 from tests.controllers.test_adoption import add_pod_in_doubt, world_with
 from tests.controllers.test_preemption_events import add, ordered_world
-from tests.controllers.world import World, asking, by_hand, local_queue, namespace, ready_world
+from tests.controllers.world import World, asking, by_hand, ready_world
 
 Line = dict[str, Any]
 Log = Callable[[], list[Line]]
@@ -246,7 +248,7 @@ def test_quota_that_waits_for_a_check_is_told_before_the_admission(log: Log) -> 
 
 
 def test_a_pod_in_doubt_is_adopted_or_let_go(log: Log) -> None:
-    adopted = world_with(namespace(), local_queue("default"))
+    adopted = world_with(make_namespace(), make_local_queue("default"))
     add_pod_in_doubt(adopted)
     adopted.pass_time(2)
     first = log()[0]

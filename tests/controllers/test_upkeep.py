@@ -10,14 +10,15 @@ from admission.base.conditions import Text
 from admission.controllers.workloads import evictions
 from admission.kube import resources
 from admission.objects import condition_list
-from tests.controllers.world import (
-    World,
-    cluster_queue,
-    flavor,
-    local_queue,
-    namespace,
-    ready_world,
+from tests.builders.cluster import make_namespace
+from tests.builders.queues import (
+    make_check,
+    make_class,
+    make_cluster_queue,
+    make_flavor,
+    make_local_queue,
 )
+from tests.controllers.world import World, ready_world
 
 LQ, CQ = resources.LOCAL_QUEUES, resources.CLUSTER_QUEUES
 
@@ -107,14 +108,7 @@ def test_a_deactivated_waiting_pod_returns_when_it_is_activated() -> None:
 
 
 def with_check(world: World, *, active: bool = True) -> None:
-    world.add(
-        {
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
-            "kind": "AdmissionCheck",
-            "metadata": {"name": "budget"},
-            "spec": {"controllerName": "example.com/budget"},
-        }
-    )
+    world.add(make_check())
     status = {"conditions": [{"type": "Active", "status": "True" if active else "False",
                               "reason": "Active", "message": "",
                               "lastTransitionTime": "2026-01-01T00:00:00Z"}]}  # fmt: skip
@@ -129,7 +123,10 @@ def checked_world() -> World:
     with_check(world)
     strategy = {"admissionChecks": [{"name": "budget"}]}
     world.add(
-        namespace(), flavor(), cluster_queue(admissionChecksStrategy=strategy), local_queue()
+        make_namespace(),
+        make_flavor(),
+        make_cluster_queue(admissionChecksStrategy=strategy),
+        make_local_queue(),
     )
     world.settle()
     return world
@@ -288,15 +285,6 @@ def test_a_reservation_that_somebody_takes_back_counts_as_time_admitted() -> Non
     assert found.accumulated_past_execution_time_seconds in range(4, 7)
 
 
-def priority_class(value: int) -> dict[str, Any]:
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "WorkloadPriorityClass",
-        "metadata": {"name": "urgent"},
-        "value": value,
-    }
-
-
 def set_class(world: World, value: int) -> None:
     change = patches.merge({"value": value})
     world.store.patch(resources.WORKLOAD_PRIORITY_CLASSES, "urgent", change)
@@ -305,7 +293,7 @@ def set_class(world: World, value: int) -> None:
 def urgent_world() -> World:
     """A pod of the class ``urgent``, which is worth 5."""
     world = ready_world()
-    world.add(priority_class(5))
+    world.add(make_class("urgent", 5))
     world.add_pod("train", labels={names.PRIORITY_CLASS_LABEL: "urgent"})
     world.settle()
     return world
@@ -337,7 +325,7 @@ def test_a_priority_class_that_is_made_anew_reaches_its_workloads() -> None:
     assert world.workloads()["train"].spec.priority == 5
 
     patch_workload(world, "train", {"spec": {"priority": 3}})
-    world.add(priority_class(5))
+    world.add(make_class("urgent", 5))
     world.settle()
     assert world.workloads()["train"].spec.priority == 5
 
@@ -353,7 +341,7 @@ def test_a_priority_class_that_changed_while_nobody_looked_reaches_its_workloads
 
 def test_a_workload_that_was_made_while_its_class_changed_follows_it() -> None:
     world = ready_world()
-    world.add(priority_class(5))
+    world.add(make_class("urgent", 5))
     world.settle()
     world.add_pod("train", labels={names.PRIORITY_CLASS_LABEL: "urgent"})
     world.observe()
@@ -368,8 +356,9 @@ def test_a_workload_that_was_made_while_its_class_changed_follows_it() -> None:
 def test_a_higher_priority_evicts_a_running_pod_and_takes_its_quota() -> None:
     world = World()
     world.add(
-        namespace(), flavor(),
-        cluster_queue(quota=2, preemption={"withinClusterQueue": "LowerPriority"}), local_queue(),
+        make_namespace(), make_flavor(),
+        make_cluster_queue(quota=2, preemption={"withinClusterQueue": "LowerPriority"}),
+        make_local_queue(),
     )  # fmt: skip
     world.add_pod("low", gpus=2, spec={"priority": 1})
     world.settle()

@@ -25,7 +25,9 @@ from admission.sandbox.store import Store
 from admission.scheduling import model
 from admission.scheduling.state import State
 from admission.scheduling.transformation import NO_RULES, Rules
+from tests.builders.cluster import make_namespace
 from tests.builders.pods import queued_pod
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.clocks import FakeClock
 
 _CRDS = crds.documents()
@@ -237,71 +239,6 @@ class World:
         return status
 
 
-# As the review leaves new flavors and queues: with the finalizer.
-
-
-def flavor(name: str = "a100", **labels: str) -> Document:
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ResourceFlavor",
-        "metadata": {"name": name, "finalizers": [names.RESOURCE_IN_USE]},
-        "spec": {
-            "nodeLabels": {"nvidia.com/gpu.product": labels.get("product", name)},
-            "tolerations": [
-                {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
-            ],
-        },
-    }
-
-
-def cohort(name: str = "pool", **spec: Any) -> Document:
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Cohort",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-
-
-def cluster_queue(
-    name: str = "gpus", *, quota: int = 4, flavors: tuple[str, ...] = ("a100",), **spec: Any
-) -> Document:
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ClusterQueue",
-        "metadata": {"name": name, "finalizers": [names.RESOURCE_IN_USE]},
-        "spec": {
-            "namespaceSelector": {},
-            "resourceGroups": [
-                {
-                    "coveredResources": [names.GPU_RESOURCE],
-                    "flavors": [
-                        {
-                            "name": one,
-                            "resources": [{"name": names.GPU_RESOURCE, "nominalQuota": quota}],
-                        }
-                        for one in flavors
-                    ],
-                }
-            ],
-            **spec,
-        },
-    }
-
-
-def local_queue(name: str = "team-a", queue: str = "gpus", namespace: str = "ml") -> Document:
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "LocalQueue",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"clusterQueue": queue},
-    }
-
-
-def namespace(name: str = "ml") -> Document:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-
-
 def by_hand(name: str, *roles: tuple[str, int, int]) -> Document:
     """A Workload without an owner, whose roles ask for a number of pods with so many GPUs each."""
     return unowned(name, *(pods_of(role, count, asking(gpus)) for role, count, gpus in roles))
@@ -332,6 +269,6 @@ def asking(gpus: int) -> Document:
 def ready_world(quota: int = 4, **more: Any) -> World:
     """One team, one queue, one flavor; ``more`` is for the `World`."""
     world = World(**more)
-    world.add(namespace(), flavor(), cluster_queue(quota=quota), local_queue())
+    world.add(make_namespace(), make_flavor(), make_cluster_queue(quota=quota), make_local_queue())
     world.settle()
     return world

@@ -11,6 +11,8 @@ from admission.install import backups
 from admission.install.backups import BackupError
 from admission.kube import resources
 from admission.sandbox.store import Store
+from tests.builders.cluster import make_namespace
+from tests.builders.queues import make_cluster_queue, make_flavor
 from tests.clocks import FakeClock
 from tests.controllers import world
 
@@ -74,9 +76,9 @@ def test_a_file_that_is_no_whole_backup_is_refused(
 def test_what_was_saved_is_read_again(tmp_path: Path) -> None:
     store, file = Store(crds=crds.documents()), tmp_path / "queues.jsonl"
     for document in (
-        world.namespace(),
-        world.cluster_queue(),
-        world.flavor(),
+        make_namespace(),
+        make_cluster_queue(),
+        make_flavor(),
         world.by_hand("b", ("main", 1, 1)),
     ):
         found = resources.of_kind(document["apiVersion"], document["kind"])
@@ -87,7 +89,7 @@ def test_what_was_saved_is_read_again(tmp_path: Path) -> None:
     assert [one["kind"] for one in documents] == ["ResourceFlavor", "ClusterQueue", "Workload"]
     assert not {"uid", "resourceVersion"} & set(documents[0]["metadata"])
     other = Store(crds=crds.documents())
-    other.create(resources.NAMESPACES, world.namespace())
+    other.create(resources.NAMESPACES, make_namespace())
     left: list[Any] = []
     assert len(list(backups.restore(other, backups.read(file), left.append))) == 3
     assert left == []
@@ -112,7 +114,7 @@ def test_a_running_controller_is_not_disturbed() -> None:
         "metadata": {"name": "gpu-admission", "namespace": "sys"},
         "spec": spec,
     }
-    store.create(resources.NAMESPACES, world.namespace("sys"))
+    store.create(resources.NAMESPACES, make_namespace("sys"))
     store.create(resources.LEASES, lease, "sys")
     with pytest.raises(BackupError, match="a controller is running"):
         backups.refuse_running(store, "sys", clock)

@@ -9,18 +9,12 @@ import pytest
 
 from admission.api import views
 from admission.objects import limit_range
+from tests.builders.queues import cluster_queue_view, flavor_view, local_queue_view
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
 from tests.integration.limit_cases import GPU, SLICE, Cases
-from tests.policy.builders import (
-    apply,
-    make_cluster,
-    make_cluster_queue,
-    make_flavor,
-    make_local_queue,
-    mutate,
-)
+from tests.policy.builders import apply, make_cluster, mutate
 
 pytestmark = pytest.mark.controlplane
 
@@ -101,7 +95,7 @@ def reasons_of(body: str) -> set[str]:
 def ours(space: Space, pod: dict[str, Any], **more: Any) -> tuple[dict[str, set[str]], Any]:
     """Reasons of our review by LimitRange, and its outcome."""
     known = make_cluster(limits=space.ranges, **more)
-    known.local_queues = {(space.name, "default"): make_local_queue(namespace=space.name)}
+    known.local_queues = {(space.name, "default"): local_queue_view(namespace=space.name)}
     outcome = mutate(pod, known, namespace=space.name)
     found: dict[str, set[str]] = {}
     for error in outcome.errors:
@@ -138,8 +132,8 @@ def test_generated_pods_pass_the_api_server_once_they_are_rewritten(
     cluster: Cluster, spaces: list[Space]
 ) -> None:
     queue = {
-        "cluster_queues": {"gpus": make_cluster_queue({"s": {SLICE: "100"}})},
-        "flavors": {"s": make_flavor("s", "A100-80GB", mig_profile="1g.10gb")},
+        "cluster_queues": {"gpus": cluster_queue_view({"s": {SLICE: "100"}})},
+        "flavors": {"s": flavor_view("s", "A100-80GB", mig_profile="1g.10gb")},
     }
     passed = 0
     for space in spaces:

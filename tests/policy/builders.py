@@ -16,6 +16,8 @@ from admission.policy import offering, pods
 from admission.policy.knowledge import Context, QueueFacts, Rules
 from admission.policy.pods import Outcome
 from admission.policy.reach import Reach
+from tests.builders.cluster import namespace_view
+from tests.builders.queues import local_queue_view
 
 NOW_US = 1_790_000_000_000_000
 OLD = "2026-01-01T00:00:00Z"
@@ -83,73 +85,13 @@ class Cluster:
         return tuple(item for item in self.quotas if item.metadata.namespace == namespace)
 
 
-def make_namespace(name: str = "team-a", created: str = OLD, **labels: str) -> views.Namespace:
-    named = {key.replace("__", "/").replace("_", "-"): value for key, value in labels.items()}
-    metadata = views.ObjectMeta(name=name, creation_timestamp=created, labels=named)
-    return views.Namespace(metadata=metadata)
-
-
-def make_local_queue(
-    name: str = "default",
-    cluster_queue: str = "gpus",
-    namespace: str = "team-a",
-    stop: str = "None",
-) -> views.LocalQueue:
-    return views.LocalQueue(
-        metadata=views.ObjectMeta(name=name, namespace=namespace),
-        spec=views.LocalQueueSpec(cluster_queue=cluster_queue, stop_policy=stop),
-    )
-
-
 def make_cluster(*queues: str, enforce: bool = False, created: str = OLD, **more: Any) -> Cluster:
     """A cluster with namespace team-a and LocalQueues of these names in it."""
     labels = {"gpu-admission.dev/enforce": "true"} if enforce else {}
-    metadata = views.ObjectMeta(name="team-a", creation_timestamp=created, labels=labels)
-    local_queues = {("team-a", name): make_local_queue(name) for name in queues}
     return Cluster(
-        namespaces={"team-a": views.Namespace(metadata=metadata)},
-        local_queues=local_queues,
+        namespaces={"team-a": namespace_view(labels=labels, created=created)},
+        local_queues={("team-a", name): local_queue_view(name) for name in queues},
         **more,
-    )
-
-
-def make_flavor(
-    name: str, product: str = "", labels: Mapping[str, str] | None = None, **annotations: str
-) -> views.ResourceFlavor:
-    """A flavor; keywords are annotations of ours (``mig_profile``)."""
-    own = {f"gpu-admission.dev/{k.replace('_', '-')}": v for k, v in annotations.items()}
-    if product:
-        own["gpu-admission.dev/product"] = product
-    spec = views.ResourceFlavorSpec(node_labels=dict(labels or {}))
-    return views.ResourceFlavor(metadata=views.ObjectMeta(name=name, annotations=own), spec=spec)
-
-
-def make_cluster_queue(
-    quotas: Mapping[str, Mapping[str, str]], name: str = "gpus", cohort: str = "", **spec: Any
-) -> views.ClusterQueue:
-    """A queue with one group: quota by flavor and resource; ``8+2`` = nominal and borrowing."""
-    flavors = tuple(
-        views.FlavorQuotas(
-            name=flavor, resources=tuple(_quota(item) for item in resources_.items())
-        )
-        for flavor, resources_ in quotas.items()
-    )
-    covered = tuple(next(iter(quotas.values()), ()))
-    group = views.ResourceGroup(covered_resources=covered, flavors=flavors)
-    status = spec.pop("status", views.QueueStatus())
-    spec.setdefault("namespace_selector", views.LabelSelector())
-    return views.ClusterQueue(
-        metadata=views.ObjectMeta(name=name),
-        spec=views.ClusterQueueSpec(resource_groups=(group,), cohort_name=cohort, **spec),
-        status=status,
-    )
-
-
-def _quota(item: tuple[str, str]) -> views.ResourceQuota:
-    name, text = item
-    nominal, plus, borrowing = text.partition("+")
-    return views.ResourceQuota(
-        name=name, nominal_quota=nominal, borrowing_limit=borrowing if plus else None
     )
 
 

@@ -7,19 +7,11 @@ import pytest
 from admission.api import views
 from admission.policy import pods
 from admission.policy.knowledge import Context
+from tests.builders.cluster import namespace_view
+from tests.builders.metadata import make_condition
 from tests.builders.pods import make_pod
-from tests.policy.builders import (
-    NOW_US,
-    OLD,
-    RULES,
-    Cluster,
-    make_cluster,
-    make_cluster_queue,
-    make_flavor,
-    make_local_queue,
-    mutate,
-    read,
-)
+from tests.builders.queues import cluster_queue_view, flavor_view, local_queue_view
+from tests.policy.builders import NOW_US, RULES, Cluster, make_cluster, mutate, read
 
 GPU = "nvidia.com/gpu"
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -27,9 +19,9 @@ QUOTA = {"a": {"cpu": "10", "memory": "64Gi", GPU: "8"}}
 
 
 def make_world(queue: views.ClusterQueue | None = None, **more: Any) -> Cluster:
-    found = queue or make_cluster_queue(QUOTA)
+    found = queue or cluster_queue_view(QUOTA)
     return make_cluster(
-        "default", cluster_queues={"gpus": found}, flavors={"a": make_flavor("a")}, **more
+        "default", cluster_queues={"gpus": found}, flavors={"a": flavor_view("a")}, **more
     )
 
 
@@ -62,7 +54,7 @@ def test_a_missing_cluster_queue_is_named():
 
 
 def test_missing_flavors_are_named():
-    cluster = make_cluster("default", cluster_queues={"gpus": make_cluster_queue(QUOTA)})
+    cluster = make_cluster("default", cluster_queues={"gpus": cluster_queue_view(QUOTA)})
     assert (
         'ClusterQueue "gpus" refers to missing ResourceFlavor a: nothing is admitted until then'
         in warnings(cluster)
@@ -70,21 +62,21 @@ def test_missing_flavors_are_named():
 
 
 def test_stopped_queues_are_named():
-    stopped = make_local_queue(stop="Hold")
+    stopped = local_queue_view(stopPolicy="Hold")
     cluster = make_world()
     cluster.local_queues = {("team-a", "default"): stopped}
     assert warnings(cluster) == (
         'LocalQueue "team-a/default" is stopped: the pod waits until it is started again',
     )
-    assert warnings(make_world(make_cluster_queue(QUOTA, stop_policy="HoldAndDrain"))) == (
+    assert warnings(make_world(cluster_queue_view(QUOTA, stopPolicy="HoldAndDrain"))) == (
         'ClusterQueue "gpus" is stopped: the pod waits until it is started again',
     )
 
 
 def test_the_reason_of_an_inactive_cluster_queue_is_passed_on():
-    condition = views.Condition(type="Active", status="False", message="references missing x")
-    status = views.QueueStatus(conditions=(condition,))
-    assert warnings(make_world(make_cluster_queue(QUOTA, status=status))) == (
+    condition = make_condition("Active", "False", message="references missing x")
+    status = {"conditions": [condition]}
+    assert warnings(make_world(cluster_queue_view(QUOTA, status=status))) == (
         'ClusterQueue "gpus" admits nothing: references missing x',
     )
 
@@ -93,18 +85,16 @@ def test_the_reason_of_an_inactive_cluster_queue_is_passed_on():
     ("selector", "served"),
     [
         (None, False),
-        (views.LabelSelector(), True),
-        (views.LabelSelector(match_labels={"team": "a"}), False),
-        (views.LabelSelector(match_labels={"kubernetes.io/metadata.name": "team-a"}), True),
+        ({}, True),
+        ({"matchLabels": {"team": "a"}}, False),
+        ({"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}, True),
     ],
     ids=["none", "empty", "another label", "the name"],
 )
 def test_a_queue_that_does_not_serve_the_namespace_is_named(selector, served):
-    cluster = make_world(make_cluster_queue(QUOTA, namespace_selector=selector))
-    metadata = views.ObjectMeta(
-        name="team-a", creation_timestamp=OLD, labels={"kubernetes.io/metadata.name": "team-a"}
-    )
-    cluster.namespaces = {"team-a": views.Namespace(metadata=metadata)}
+    cluster = make_world(cluster_queue_view(QUOTA, namespaceSelector=selector))
+    labels = {"kubernetes.io/metadata.name": "team-a"}
+    cluster.namespaces = {"team-a": namespace_view(labels=labels)}
     expected = (
         'ClusterQueue "gpus" does not serve namespace team-a: label the namespace as its'
         " namespaceSelector says, or change the selector"
@@ -125,8 +115,8 @@ def test_a_resource_without_quota_is_named():
     [
         (QUOTA, "", "10", True),
         (QUOTA, "", "10001m", False),
-        ({"a": {"cpu": "10+2"}}, "all", "12", True),
-        ({"a": {"cpu": "10+2"}}, "all", "13", False),
+        ({"a": {"cpu": ("10", "2")}}, "all", "12", True),
+        ({"a": {"cpu": ("10", "2")}}, "all", "13", False),
         (QUOTA, "all", "110", True),
         (QUOTA, "all", "111", False),
         (QUOTA, "empty", "11", False),
@@ -138,8 +128,8 @@ def test_a_resource_without_quota_is_named():
     ],
 )  # fmt: skip
 def test_what_no_flavor_can_ever_give_is_named(quotas, cohort, cpu, fits):
-    cluster = make_world(make_cluster_queue(quotas, cohort=cohort))
-    lender = make_cluster_queue({"a": {"cpu": "100"}}, name="lender", cohort="all")
+    cluster = make_world(cluster_queue_view(quotas, cohortName=cohort))
+    lender = cluster_queue_view({"a": {"cpu": "100"}}, name="lender", cohortName="all")
     cluster.cluster_queues = {**cluster.cluster_queues, "lender": lender}
     found = [
         text
@@ -161,9 +151,9 @@ def make_pools(cohort: str = "", **more: views.Cohort) -> Cluster:
     """16 GPUs of one kind and 8 of another."""
     quotas = {"a100": {"nvidia.com/gpu": "16"}, "h100": {"nvidia.com/gpu": "8"}}
     cluster = make_cluster(
-        "default", flavors={name: make_flavor(name, "A100-SXM4-80GB") for name in quotas}
+        "default", flavors={name: flavor_view(name, "A100-SXM4-80GB") for name in quotas}
     )
-    queue = make_cluster_queue(quotas, name="gpus", cohort=cohort)
+    queue = cluster_queue_view(quotas, name="gpus", cohortName=cohort)
     cluster.cluster_queues = {"gpus": queue}
     cluster.cohorts = more
     return cluster
@@ -198,7 +188,7 @@ def test_what_a_cohort_could_lend_counts():
 
 def test_resources_that_fit_only_in_different_flavors_are_told_together():
     quotas = {"a": {"cpu": "10", "memory": "1Gi"}, "b": {"cpu": "1", "memory": "10Gi"}}
-    cluster = make_world(make_cluster_queue(quotas))
+    cluster = make_world(cluster_queue_view(quotas))
     asked = {"cpu": "5", "memory": "5Gi"}
     found = warnings(cluster, gpus=0, labels={QUEUE: "default"}, requests=asked)
     (text,) = (text for text in found if text.startswith("Too big"))

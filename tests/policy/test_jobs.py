@@ -16,15 +16,9 @@ from admission.policy.pods import Outcome
 from admission.policy.queueing import Standing
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
+from tests.builders.queues import cluster_queue_view, flavor_view
 from tests.policy import builders
-from tests.policy.builders import (
-    NOW_US,
-    RULES,
-    Cluster,
-    make_cluster,
-    make_cluster_queue,
-    make_flavor,
-)
+from tests.policy.builders import NOW_US, RULES, Cluster, make_cluster
 
 ANNOTATION = names.WORKLOAD_ANNOTATION
 CONTEXT = Context(namespace="team-a", now_us=NOW_US)
@@ -110,8 +104,8 @@ def test_a_priority_class_named_default_is_the_default():
 
 
 def mig_cluster(**more: Any) -> Cluster:
-    flavor = builders.make_flavor("mig", product="NVIDIA-A100-SXM4-80GB", mig_profile="1g.10gb")
-    queue = builders.make_cluster_queue({"mig": {"nvidia.com/mig-1g.10gb": "8"}})
+    flavor = flavor_view("mig", product="NVIDIA-A100-SXM4-80GB", mig_profile="1g.10gb")
+    queue = cluster_queue_view({"mig": {"nvidia.com/mig-1g.10gb": "8"}})
     return make_cluster("default", flavors={"mig": flavor}, cluster_queues={"gpus": queue}, **more)
 
 
@@ -203,9 +197,9 @@ def test_an_owner_that_is_not_known_frees_no_job_from_its_queue():
     ids=["all pods", "no more than completions", "the least", "the least fits", "fits"],
 )  # fmt: skip
 def test_a_job_whose_pods_together_can_never_fit_is_told(changes: dict[str, Any], asked: str):
-    cluster = make_cluster("default", flavors={"a": make_flavor("a", "A100-SXM4-80GB")})
+    cluster = make_cluster("default", flavors={"a": flavor_view("a", "A100-SXM4-80GB")})
     quotas = {"a": {"nvidia.com/gpu": "16"}}
-    cluster.cluster_queues = {"gpus": make_cluster_queue(quotas, name="gpus")}
+    cluster.cluster_queues = {"gpus": cluster_queue_view(quotas, name="gpus")}
     found = mutate(in_queue(gpus=8, **changes), cluster).warnings
     expected = (
         f"Too big: asks {asked}, ClusterQueue gpus can reach 16. Run at most 2 such pods at a"

@@ -12,6 +12,7 @@ from admission.objects import reviewed_pod
 from admission.owners.batch_job_review import Job
 from admission.policy import owners, pods, requests
 from admission.policy.knowledge import Context
+from tests.builders.queues import cluster_queue_view, flavor_view
 from tests.policy import builders
 from tests.policy.builders import Cluster
 from tests.policy.test_limiting import make_range
@@ -128,8 +129,8 @@ SHAPES: Final[tuple[Callable[[int], dict[str, Any]], ...]] = (
 
 
 def plain() -> Cluster:
-    quota = builders.make_cluster_queue({"a100": {"nvidia.com/gpu": "100000"}})
-    flavor = builders.make_flavor("a100", "NVIDIA-A100-SXM4-80GB")
+    quota = cluster_queue_view({"a100": {"nvidia.com/gpu": "100000"}})
+    flavor = flavor_view("a100", "NVIDIA-A100-SXM4-80GB")
     return builders.make_cluster(
         "default", cluster_queues={"gpus": quota}, flavors={"a100": flavor}
     )
@@ -137,8 +138,8 @@ def plain() -> Cluster:
 
 def sliced() -> Cluster:
     """Every GPU is rewritten, under limits on names, memory and slices."""
-    quota = builders.make_cluster_queue({"a100": {"nvidia.com/mig-1g.10gb": "100000"}})
-    flavor = builders.make_flavor("a100", "NVIDIA-A100-SXM4-80GB", mig_profile="1g.10gb")
+    quota = cluster_queue_view({"a100": {"nvidia.com/mig-1g.10gb": "100000"}})
+    flavor = flavor_view("a100", "NVIDIA-A100-SXM4-80GB", mig_profile="1g.10gb")
     limits = make_range(
         max={"nvidia.com/gpu": "100000"},
         annotations={"max-gpu-memory": "80Gi"},
@@ -150,8 +151,8 @@ def sliced() -> Cluster:
 
 def unserved() -> Cluster:
     """No flavor offers what is asked."""
-    quota = builders.make_cluster_queue({"cpus": {"cpu": "100000"}})
-    flavor = builders.make_flavor("cpus")
+    quota = cluster_queue_view({"cpus": {"cpu": "100000"}})
+    flavor = flavor_view("cpus")
     return builders.make_cluster(
         "default", cluster_queues={"gpus": quota}, flavors={"cpus": flavor}
     )

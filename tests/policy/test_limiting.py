@@ -9,14 +9,8 @@ import pytest
 from admission.api import views
 from admission.api.namespacequotas import NamespaceQuota
 from tests.builders.pods import make_pod
-from tests.policy.builders import (
-    Cluster,
-    apply,
-    make_cluster,
-    make_cluster_queue,
-    make_flavor,
-    mutate,
-)
+from tests.builders.queues import cluster_queue_view, flavor_view
+from tests.policy.builders import Cluster, apply, make_cluster, mutate
 
 GPU, SLICE = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
 PROFILE, ORIGINAL = "gpu-admission.dev/mig-profile", "gpu-admission.dev/original-resources"
@@ -54,8 +48,8 @@ def make_sliced(*limits: views.LimitRange, **more: Any) -> Cluster:
     """A queue whose only flavor is made of slices: every request for a GPU is rewritten."""
     return make_cluster(
         "default",
-        cluster_queues={"gpus": make_cluster_queue({"s": {SLICE: "14"}})},
-        flavors={"s": make_flavor("s", A100, mig_profile="1g.10gb")},
+        cluster_queues={"gpus": cluster_queue_view({"s": {SLICE: "14"}})},
+        flavors={"s": flavor_view("s", A100, mig_profile="1g.10gb")},
         limits=limits,
         **more,
     )
@@ -65,8 +59,8 @@ def make_mixed(*limits: views.LimitRange) -> Cluster:
     """A queue of whole GPUs and slices: annotations choose."""
     return make_cluster(
         "default",
-        cluster_queues={"gpus": make_cluster_queue({"a100": {GPU: "8", SLICE: "7"}})},
-        flavors={"a100": make_flavor("a100", A100)},
+        cluster_queues={"gpus": cluster_queue_view({"a100": {GPU: "8", SLICE: "7"}})},
+        flavors={"a100": flavor_view("a100", A100)},
         limits=limits,
     )
 
@@ -272,8 +266,8 @@ def test_a_default_memory_chooses_for_pods_that_wish_for_nothing() -> None:
         (
             make_cluster(
                 "default",
-                cluster_queues={"gpus": make_cluster_queue({"x": {GPU: "8"}})},
-                flavors={"x": make_flavor("x")},
+                cluster_queues={"gpus": cluster_queue_view({"x": {GPU: "8"}})},
+                flavors={"x": flavor_view("x")},
             ),
             "flavor x names no known GPU product",
         ),
@@ -293,15 +287,15 @@ def test_a_limit_that_another_flavor_would_break_is_a_warning() -> None:
     cluster = make_cluster(
         "default",
         cluster_queues={
-            "gpus": make_cluster_queue(
+            "gpus": cluster_queue_view(
                 {"a30": {GPU: "8"}, "a100": {GPU: "8"}, "t4": {GPU: "8"}, "h100": {GPU: "0"}}
             )
         },
         flavors={
-            "a30": make_flavor("a30", "NVIDIA-A30"),
-            "a100": make_flavor("a100", A100),
-            "t4": make_flavor("t4", "Tesla-T4"),
-            "h100": make_flavor("h100", "NVIDIA-H100-80GB-HBM3"),  # has none to give
+            "a30": flavor_view("a30", "NVIDIA-A30"),
+            "a100": flavor_view("a100", A100),
+            "t4": flavor_view("t4", "Tesla-T4"),
+            "h100": flavor_view("h100", "NVIDIA-H100-80GB-HBM3"),  # has none to give
         },
         limits=(make_range(annotations={"max-gpu-memory": "40Gi"}),),
     )

@@ -13,6 +13,7 @@ from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Requirement
 from admission.policy import role_hash
 from admission.policy.queueing import Standing
+from tests.builders.cluster import namespace_view
 from tests.builders.pods import make_pod
 from tests.policy import builders
 from tests.policy.builders import apply, make_cluster, mutate
@@ -92,7 +93,7 @@ def test_an_excluded_namespace_is_never_ours():
     ids=["chosen", "not chosen", "not seen yet"],
 )
 def test_a_namespace_is_ours_as_its_labels_say(labels, standing):
-    seen = {} if labels is None else {"team-a": builders.make_namespace(**labels)}
+    seen = {} if labels is None else {"team-a": namespace_view(labels=labels)}
     cluster = replace(make_cluster("default"), namespaces=seen)
     rules = replace(
         builders.RULES, namespaces=ManagedNamespaces(requirements=(Requirement("team", "Exists"),))

@@ -14,6 +14,7 @@ from admission.policy.knowledge import Context
 from admission.policy.pods import Outcome
 from admission.policy.queueing import Standing
 from tests.builders.pods import make_pod
+from tests.builders.queues import cluster_queue_view, flavor_view
 from tests.owners.jobsets import JobSet
 from tests.policy import builders
 from tests.policy.builders import NOW_US, RULES, Cluster, make_cluster
@@ -93,8 +94,8 @@ def paths(outcome: Outcome) -> list[str]:
 
 
 def mig_cluster() -> Cluster:
-    flavor = builders.make_flavor("mig", product="NVIDIA-A100-SXM4-80GB", mig_profile="1g.10gb")
-    queue = builders.make_cluster_queue({"mig": {MIG: "8"}})
+    flavor = flavor_view("mig", product="NVIDIA-A100-SXM4-80GB", mig_profile="1g.10gb")
+    queue = cluster_queue_view({"mig": {MIG: "8"}})
     return make_cluster("default", flavors={"mig": flavor}, cluster_queues={"gpus": queue})
 
 
@@ -161,9 +162,9 @@ def test_a_template_that_names_a_queue_leaves_all_of_the_owner_to_its_pods():
 
 
 def test_what_can_never_fit_is_said_of_its_pod_set_and_what_the_queue_lacks_once():
-    cluster = make_cluster("default", flavors={"a": builders.make_flavor("a", "A100-SXM4-80GB")})
+    cluster = make_cluster("default", flavors={"a": flavor_view("a", "A100-SXM4-80GB")})
     quotas = {"a": {"nvidia.com/gpu": "16"}}
-    cluster.cluster_queues = {"gpus": builders.make_cluster_queue(quotas, name="gpus")}
+    cluster.cluster_queues = {"gpus": cluster_queue_view(quotas, name="gpus")}
     (warning,) = mutate(in_queue(gpus=(8, 8), replicas=3), cluster).warnings
     assert warning.startswith("pod set workers: Too big: asks 24 nvidia.com/gpu (3 pods of 8)")
     missing = mutate(in_queue(), make_cluster("other")).warnings

@@ -9,14 +9,8 @@ import pytest
 from admission.api import views
 from admission.base import fielderrors
 from tests.builders.pods import make_pod
-from tests.policy.builders import (
-    Cluster,
-    apply,
-    make_cluster,
-    make_cluster_queue,
-    make_flavor,
-    mutate,
-)
+from tests.builders.queues import cluster_queue_view, flavor_view
+from tests.policy.builders import Cluster, apply, make_cluster, mutate
 
 GPU, SLICE = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
 ORIGINAL = "gpu-admission.dev/original-resources"
@@ -32,14 +26,14 @@ def with_queue(
 ) -> Cluster:
     return make_cluster(
         "default",
-        cluster_queues={"gpus": make_cluster_queue(quotas)},
+        cluster_queues={"gpus": cluster_queue_view(quotas)},
         flavors={flavor.metadata.name: flavor for flavor in flavors},
         limits=limits,
     )
 
 
-MIXED = with_queue({"a100": {GPU: "8", SLICE: "7"}}, make_flavor("a100", A100))
-SLICED = with_queue({"s": {SLICE: "14"}}, make_flavor("s", A100, mig_profile="1g.10gb"))
+MIXED = with_queue({"a100": {GPU: "8", SLICE: "7"}}, flavor_view("a100", A100))
+SLICED = with_queue({"s": {SLICE: "14"}}, flavor_view("s", A100, mig_profile="1g.10gb"))
 
 
 def resources_of(pod: dict[str, Any]) -> Any:
@@ -140,7 +134,7 @@ def limit_range(**bounds: dict[str, str]) -> views.LimitRange:
 def test_a_name_that_a_limit_range_would_add_again_stays_at_zero():
     cluster = with_queue(
         {"s": {SLICE: "14"}},
-        make_flavor("s", A100, mig_profile="1g.10gb"),
+        flavor_view("s", A100, mig_profile="1g.10gb"),
         limits=(limit_range(max={GPU: "4"}),),
     )
     pod = make_pod(gpus=1)
@@ -152,7 +146,7 @@ def test_a_name_that_a_limit_range_would_add_again_stays_at_zero():
 def test_a_name_under_a_minimum_is_not_rewritten():
     cluster = with_queue(
         {"s": {SLICE: "14"}},
-        make_flavor("s", A100, mig_profile="1g.10gb"),
+        flavor_view("s", A100, mig_profile="1g.10gb"),
         limits=(limit_range(min={GPU: "1"}),),
     )
     message = fielderrors.aggregate(mutate(make_pod(gpus=1), cluster).errors)
@@ -208,7 +202,7 @@ def refilled(pod: dict[str, Any], amount: str = "1") -> dict[str, Any]:
 def test_a_default_that_is_filled_in_again_is_taken_back_to_zero(amount):
     cluster = with_queue(
         {"s": {SLICE: "14"}},
-        make_flavor("s", A100, mig_profile="1g.10gb"),
+        flavor_view("s", A100, mig_profile="1g.10gb"),
         limits=(limit_range(default={GPU: amount}, default_request={GPU: amount}),),
     )
     pod = make_pod(gpus=2)

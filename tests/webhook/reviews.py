@@ -10,17 +10,17 @@ from typing import Any
 from flask import Flask
 from flask.testing import FlaskClient
 
-from admission.api import views
 from admission.config.settings import Settings, WebhookSettings
 from admission.kube import resources
 from admission.webhook import knowledge, server
 from admission.webhook.knowledge import ClusterKnowledge
 from admission.webhook.metrics import WebhookMetrics
+from tests.builders.cluster import namespace_view
+from tests.builders.queues import local_queue_view
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 MUTATE = "/mutate--v1-pod"
 VALIDATE = "/validate--v1-pod"
-CREATED = "2026-01-01T00:00:00Z"
 
 
 @dataclass
@@ -62,12 +62,9 @@ def make_knowledge(*queues: str, **labels: str) -> ClusterKnowledge:
     cache = ClusterKnowledge()
     for kind in knowledge.WATCHED:
         cache.replace(kind, ())
-    metadata = views.ObjectMeta(name="team-a", creation_timestamp=CREATED, labels=labels)
-    cache.upsert(resources.NAMESPACES, views.Namespace(metadata=metadata))
+    cache.upsert(resources.NAMESPACES, namespace_view(labels=labels))
     for name in queues:
-        metadata = views.ObjectMeta(name=name, namespace="team-a")
-        spec = views.LocalQueueSpec(cluster_queue="gpus")
-        cache.upsert(resources.LOCAL_QUEUES, views.LocalQueue(metadata=metadata, spec=spec))
+        cache.upsert(resources.LOCAL_QUEUES, local_queue_view(name))
     return cache
 
 

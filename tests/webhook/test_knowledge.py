@@ -1,5 +1,6 @@
 """The webhook's cache follows the watches and says when it is complete."""
 
+import msgspec
 import pytest
 
 from admission.api import views
@@ -8,12 +9,14 @@ from admission.base.errors import InternalError
 from admission.kube import resources
 from admission.webhook import knowledge
 from admission.webhook.knowledge import ClusterKnowledge
+from tests.builders.queues import local_queue_view, make_local_queue
 from tests.webhook import reviews
 
 
-def make_queue(name: str, namespace: str = "team-a", **fields: object) -> views.LocalQueue:
-    metadata = views.ObjectMeta(name=name, namespace=namespace, **fields)  # type: ignore[arg-type]
-    return views.LocalQueue(metadata=metadata, spec=views.LocalQueueSpec(cluster_queue="gpus"))
+def make_queue(name: str, namespace: str = "team-a", **metadata: object) -> views.LocalQueue:
+    document = make_local_queue(name, namespace=namespace)
+    document["metadata"] |= metadata
+    return msgspec.convert(document, views.LocalQueue)
 
 
 def test_it_is_ready_only_after_every_kind_was_listed():
@@ -43,10 +46,7 @@ def test_a_list_replaces_what_was_there():
 def test_objects_come_change_and_go():
     cache = ClusterKnowledge()
     cache.upsert(resources.LOCAL_QUEUES, make_queue("a"))
-    stopped = views.LocalQueue(
-        metadata=make_queue("a").metadata,
-        spec=views.LocalQueueSpec(cluster_queue="gpus", stop_policy="Hold"),
-    )
+    stopped = local_queue_view("a", stopPolicy="Hold")
     cache.upsert(resources.LOCAL_QUEUES, stopped)
     assert cache.local_queue("team-a", "a") == stopped
     cache.delete(resources.LOCAL_QUEUES, stopped)
@@ -82,8 +82,8 @@ def test_every_kind_is_found_by_its_name():
 
 def test_a_write_that_no_review_could_notice_swaps_nothing():
     cache = ClusterKnowledge()
-    cache.upsert(resources.LOCAL_QUEUES, make_queue("a", resource_version="1"))
-    cache.upsert(resources.LOCAL_QUEUES, make_queue("a", resource_version="2"))
+    cache.upsert(resources.LOCAL_QUEUES, make_queue("a", resourceVersion="1"))
+    cache.upsert(resources.LOCAL_QUEUES, make_queue("a", resourceVersion="2"))
     kept = cache.local_queue("team-a", "a")
     assert kept is not None
     assert kept.metadata.resource_version == "1"
@@ -127,9 +127,9 @@ def test_a_verbose_readiness_says_of_which_moment_each_kind_is():
         cache.replace(kind, (), "5")
     flavor = views.ResourceFlavor(metadata=views.ObjectMeta(name="a100", resource_version="7"))
     cache.upsert(resources.RESOURCE_FLAVORS, flavor)
-    queue = make_queue("a", resource_version="8")
+    queue = make_queue("a", resourceVersion="8")
     cache.upsert(resources.LOCAL_QUEUES, queue)
-    cache.delete(resources.LOCAL_QUEUES, make_queue("a", resource_version="9"))
+    cache.delete(resources.LOCAL_QUEUES, make_queue("a", resourceVersion="9"))
 
     assert client.get("/readyz").text == "ok\n"
     lines = client.get("/readyz?verbose").text.splitlines()
