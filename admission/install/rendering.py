@@ -1,11 +1,13 @@
 """Documents of an installation from the YAML files in ``templates``.
 
 A scalar ``${NAME}`` stands for a value, whatever its type; in a longer text it stands for the
-value's text. Nothing else is replaced: which documents are chosen is decided by whoever renders.
+value's text. As an item of a list it stands for each item of a value that is a list. Nothing else
+is replaced: which documents are chosen is decided by whoever renders.
 """
 
 import functools
 import re
+from collections.abc import Iterator
 from importlib import resources
 from typing import Any, Final
 
@@ -16,23 +18,25 @@ Document = dict[str, Any]
 _NAME: Final = re.compile(r"\$\{([A-Z_]+)\}")
 
 
-def documents(name: str, **values: Any) -> list[Document]:
+def documents(template: str, /, **values: Any) -> list[Document]:
     """Return the documents of a template.
 
     Args:
-        name: of the file, without ``.yaml``.
+        template: name of the file, without ``.yaml``.
         values: of the names in it, in lower case.
 
     Raises:
         KeyError: the template has a name without a value.
     """
-    found: list[Document] = [_filled(one, values) for one in _parsed(name)]
+    found: list[Document] = [_filled(one, values) for one in _parsed(template)]
     return found
 
 
 @functools.cache
-def _parsed(name: str) -> tuple[Any, ...]:
-    text = resources.files(__package__).joinpath("templates", f"{name}.yaml").read_text("utf-8")
+def _parsed(template: str) -> tuple[Any, ...]:
+    text = (
+        resources.files(__package__).joinpath("templates", f"{template}.yaml").read_text("utf-8")
+    )
     return tuple(yaml.safe_load_all(text))
 
 
@@ -41,9 +45,18 @@ def _filled(node: Any, values: dict[str, Any]) -> Any:
     if isinstance(node, dict):
         return {_filled(key, values): _filled(value, values) for key, value in node.items()}
     if isinstance(node, list):
-        return [_filled(item, values) for item in node]
+        return list(_items(node, values))
     if not isinstance(node, str):
         return node
     if whole := _NAME.fullmatch(node):
         return values[whole[1].lower()]
     return _NAME.sub(lambda found: str(values[found[1].lower()]), node)
+
+
+def _items(node: list[Any], values: dict[str, Any]) -> Iterator[Any]:
+    for item in node:
+        filled = _filled(item, values)
+        if isinstance(item, str) and isinstance(filled, list):
+            yield from filled
+        else:
+            yield filled

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from admission.controllers import watched
-from admission.install import rbac
+from admission.install import cabundles, rbac
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.webhook import knowledge
@@ -49,6 +49,12 @@ def test_the_rights_on_certificates_are_limited_by_names() -> None:
     rules = [rule for one in rbac.certificates("quota") for rule in one.get("rules", ())]
     assert rules
     assert all(rule["resourceNames"] and rule["verbs"] == ["get", "patch"] for rule in rules)
+
+
+def test_the_rights_on_certificates_are_on_what_holds_a_ca_bundle() -> None:
+    role, *_ = rbac.certificates("quota")
+    named = {rule["resources"][0]: tuple(rule["resourceNames"]) for rule in role["rules"]}
+    assert named == {one.plural: listed for one, listed in cabundles.NAMES.items()}
 
 
 def test_without_rotation_the_controller_has_no_right_on_certificates() -> None:
