@@ -99,6 +99,19 @@ def rule(
     }
 
 
+def choice_of(namespaces: ManagedNamespaces) -> dict[str, Any]:
+    """Return the values by which a template of policies chooses the managed namespaces.
+
+    What is left out by name is a condition and no selector: the API server looks at selectors for
+    every write of whatever kind. Only what managed namespaces must have as labels takes one.
+    """
+    required = [one.document() for one in namespaces.requirements]
+    return {
+        "namespace_selector": {"matchExpressions": required} if required else {},
+        "unmanaged": listed(namespaces.unmanaged),
+    }
+
+
 def not_in(namespaces: Iterable[str]) -> Document:
     """Return the condition that a request is for none of some namespaces.
 

@@ -3,6 +3,8 @@
 A scalar ``${NAME}`` stands for a value, whatever its type; in a longer text it stands for the
 value's text. As an item of a list it stands for each item of a value that is a list. Nothing else
 is replaced: which documents are chosen is decided by whoever renders.
+
+A first document with the only key ``values`` names parts of the others; each may use those above.
 """
 
 import functools
@@ -28,8 +30,12 @@ def documents(template: str, /, **values: Any) -> list[Document]:
     Raises:
         KeyError: the template has a name without a value.
     """
-    found: list[Document] = [_filled(one, values) for one in _parsed(template)]
-    return found
+    first, *rest = _parsed(template)
+    if first.keys() != {"values"}:
+        return [_filled(one, values) for one in (first, *rest)]
+    for name, part in first["values"].items():
+        values[name.lower()] = _filled(part, values)
+    return [_filled(one, values) for one in rest]
 
 
 @functools.cache

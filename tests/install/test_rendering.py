@@ -6,11 +6,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from admission.base import names
+from admission.base import conditions, names
 from admission.install import rendering
 
 TEMPLATES = sorted((Path(rendering.__file__).parent / "templates").glob("*.yaml"))
-NAMES = {value for value in vars(names).values() if isinstance(value, str)}
+NAMES = {
+    value
+    for module in (names, conditions)
+    for value in vars(module).values()
+    if isinstance(value, str)
+}
 OURS = re.compile(r"[\w.]*(?:kueue\.x-k8s\.io|gpu-admission\.dev)/[\w.-]+")
 
 
@@ -25,6 +30,15 @@ def test_a_rendered_document_is_nobody_elses() -> None:
     first["spec"]["service"]["namespace"] = "changed"
     again, _ = rendering.documents("visibility", namespace="quota", port=8082)
     assert again["spec"]["service"]["namespace"] == "quota"
+
+
+def test_a_template_may_name_parts_of_its_own() -> None:
+    found = rendering.documents("scope", controller='"me"', unmanaged='"none"')
+    expressions = [
+        rule["expression"] for one in found for rule in one["spec"].get("validations", ())
+    ]
+    assert not any("${" in one for one in expressions)
+    assert all(one["kind"].startswith("ValidatingAdmissionPolicy") for one in found)
 
 
 def test_a_name_without_a_value_is_refused() -> None:
