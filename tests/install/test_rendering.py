@@ -51,7 +51,7 @@ def test_a_template_is_yaml_and_uses_names_that_the_program_knows(path: Path) ->
     assert all(isinstance(one, dict) for one in yaml.safe_load_all(path.read_text()))
     unknown = {
         name
-        for name in OURS.findall(path.read_text())
+        for name in (found.rstrip(".") for found in OURS.findall(path.read_text()))
         if name not in NAMES and not name.startswith(names.AGGREGATION_PREFIX)
     }
     assert unknown == set()
