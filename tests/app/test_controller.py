@@ -15,7 +15,7 @@ from admission.kube import errors, resources
 from admission.kube.resources import Resource
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
-from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue, reviewed
 from tests.controllers import world
 from tests.controlplane import waiting
 
@@ -43,7 +43,7 @@ def test_turns_are_10_ms_apart_while_as_much_is_decided_as_can_be_written() -> N
     for document in (make_namespace(), make_flavor(), queue, make_local_queue(), *workloads):
         found = resources.of_kind(document["apiVersion"], document["kind"])
         assert found is not None
-        server.create(found, document, document["metadata"].get("namespace", ""))
+        server.create(found, reviewed(document), document["metadata"].get("namespace", ""))
     controller = Controller(server, Settings(), clock, Alone())
     controller.start()
     try:
@@ -94,7 +94,7 @@ def test_a_leader_is_drained_when_no_request_without_an_answer_can_be_under_way(
     for document in (make_namespace(), make_flavor(), queue, make_local_queue(), workload):
         found = resources.of_kind(document["apiVersion"], document["kind"])
         assert found is not None
-        server.create(found, document, document["metadata"].get("namespace", ""))
+        server.create(found, reviewed(document), document["metadata"].get("namespace", ""))
     settings = Settings(controller=ControllerSettings(request_timeout_seconds=3600))
     controller = Controller(server, settings, SystemClock(), leadership)
     controller.start()

@@ -25,7 +25,7 @@ from admission.owners import batch_job
 from admission.owners import pod as pod_owner
 from admission.scheduling.state import State
 from tests.builders.cluster import make_namespace
-from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue, reviewed
 from tests.clocks import FakeClock
 
 PODS: Final = 50_000
@@ -93,8 +93,8 @@ def _list(decides: Core, pods: int) -> None:
     of_owners = [found for resource_, found in own if resource_ is resources.RELEASED_PODS]
     listed: dict[Resource, Sequence[dict[str, Any]]] = {
         resources.NAMESPACES: [make_namespace()],
-        resources.RESOURCE_FLAVORS: [make_flavor("a100")],
-        resources.CLUSTER_QUEUES: [make_cluster_queue(quota=pods)],
+        resources.RESOURCE_FLAVORS: [reviewed(make_flavor("a100"))],
+        resources.CLUSTER_QUEUES: [reviewed(make_cluster_queue(quota=pods))],
         resources.LOCAL_QUEUES: [make_local_queue()],
         resources.NODES: [{"metadata": {"name": f"n{n}", "uid": f"n{n}"}} for n in range(100)],
         resources.JOBS: [_job(index) for index in range(len(of_owners) // _OF_JOB)],

@@ -1,6 +1,6 @@
 """Members that objects of every kind have."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 CREATED = "2026-01-01T00:00:00Z"
@@ -14,7 +14,6 @@ def make_metadata(
     *,
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
-    finalizers: Sequence[str] = (),
 ) -> Document:
     """Return metadata without the members that are empty."""
     stated: Document = {
@@ -22,7 +21,6 @@ def make_metadata(
         "namespace": namespace,
         "labels": dict(labels or {}),
         "annotations": dict(annotations or {}),
-        "finalizers": list(finalizers),
     }
     return {key: value for key, value in stated.items() if value}
 

@@ -9,9 +9,6 @@ from admission.api import views
 from admission.base import names
 from tests.builders.metadata import Document, make_kueue, make_metadata
 
-HELD = (names.RESOURCE_IN_USE,)
-"""The finalizer that the webhook gives new ClusterQueues and flavors."""
-
 Quotas = Mapping[str, Mapping[str, Any]]
 """Nominal quota by flavor and resource; a tuple adds the borrowing and the lending limit."""
 
@@ -22,16 +19,22 @@ def make_flavor(
     product: str | None = None,
     annotations: Mapping[str, str] | None = None,
     node_labels: Mapping[str, str] | None = None,
-    finalizers: Sequence[str] = HELD,
     **spec: Any,
 ) -> Document:
     """Return a ResourceFlavor of tainted GPU nodes; the product is its name if none is given."""
-    metadata = make_metadata(name, annotations=annotations, finalizers=finalizers)
+    metadata = make_metadata(name, annotations=annotations)
     if node_labels is None:
         node_labels = {names.GPU_PRODUCT_LABEL: name if product is None else product}
     toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
     defaults = {"nodeLabels": dict(node_labels), "tolerations": [toleration]}
     return make_kueue("ResourceFlavor", metadata, spec={**defaults, **spec})
+
+
+def reviewed(document: Document) -> Document:
+    """Return a ClusterQueue or flavor as the webhook leaves it; others as they are."""
+    if document["kind"] in {"ClusterQueue", "ResourceFlavor"}:
+        document["metadata"].setdefault("finalizers", [names.RESOURCE_IN_USE])
+    return document
 
 
 def flavor_view(name: str, product: str = "", **marks: str) -> views.ResourceFlavor:
@@ -71,7 +74,6 @@ def make_cluster_queue(
     flavors: Sequence[str] = ("a100",),
     quotas: Quotas | None = None,
     annotations: Mapping[str, str] | None = None,
-    finalizers: Sequence[str] = HELD,
     status: Mapping[str, Any] | None = None,
     **spec: Any,
 ) -> Document:
@@ -83,14 +85,13 @@ def make_cluster_queue(
         flavors: names of the flavors.
         quotas: instead of both.
         annotations: its annotations.
-        finalizers: its finalizers.
         status: its status.
         **spec: more members of its spec.
     """
     given = {one: {names.GPU_RESOURCE: quota} for one in flavors} if quotas is None else quotas
     return make_kueue(
         "ClusterQueue",
-        make_metadata(name, annotations=annotations, finalizers=finalizers),
+        make_metadata(name, annotations=annotations),
         spec={"namespaceSelector": {}, "resourceGroups": [make_group(given)], **spec},
         **({"status": status} if status else {}),
     )

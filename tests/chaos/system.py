@@ -145,10 +145,7 @@ class System(Installed):
 
     def add_priorities(self) -> None:
         """Adds the classes that `LOW` and `HIGH` name."""
-        for name, value in (("low", 1), ("high", 100)):
-            kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass"}
-            document = {**kind, "metadata": {"name": name}, "value": value}
-            self.api.post(f"{KUEUE}/workloadpriorityclasses", document)
+        self.add_classes(low=1, high=100)
 
     def controller_kubeconfig(self, name: str, port: int) -> Path:
         """A kubeconfig of the controller's own account, with another port of the server."""

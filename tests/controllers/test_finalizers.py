@@ -59,9 +59,8 @@ def active(world: World, name: str = "gpus") -> tuple[str, str]:
 
 def test_what_was_created_without_a_review_gets_the_finalizer() -> None:
     world = World()
-    for document in (make_flavor(), make_cluster_queue()):
-        del document["metadata"]["finalizers"]
-        world.add(document)
+    for resource, document in ((FLAVORS, make_flavor()), (QUEUES, make_cluster_queue())):
+        world.store.create(resource, document)
     world.settle()
     assert held(world, QUEUES, "gpus") == [HELD]
     assert held(world, FLAVORS, "a100") == [HELD]

@@ -27,7 +27,7 @@ from admission.scheduling.state import State
 from admission.scheduling.transformation import NO_RULES, Rules
 from tests.builders.cluster import make_namespace
 from tests.builders.pods import queued_pod
-from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue, reviewed
 from tests.clocks import FakeClock
 
 _CRDS = crds.documents()
@@ -191,10 +191,13 @@ class World:
     # ------------------------------------------------------------------------------ objects
 
     def add(self, *documents: Document) -> None:
+        """Create objects as the webhook leaves them."""
         for document in documents:
             resource = resources.of_kind(document["apiVersion"], document["kind"])
             assert resource is not None
-            self.store.create(resource, document, document["metadata"].get("namespace", ""))
+            self.store.create(
+                resource, reviewed(document), document["metadata"].get("namespace", "")
+            )
 
     def add_pod(self, name: str, **changes: Any) -> None:
         phase = changes.pop("phase", "Pending")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from admission.base import conditions, names
-from tests.controlplane import nodes
+from tests.builders.queues import make_flavor
 from tests.e2e import objects
 from tests.e2e.pools import POOL_LABEL, Pool, condition
 from tests.integration.installed import KUEUE, Installed
@@ -12,13 +12,8 @@ from tests.integration.installed import KUEUE, Installed
 def add_flavor(system: Installed, team: Pool, suffix: str, product: str) -> str:
     """A flavor of the pool's nodes that have one product; its name."""
     name = f"{team.name}-{suffix}"
-    toleration = {"key": nodes.GPU_TAINT["key"], "operator": "Exists", "effect": "NoSchedule"}
-    spec = {
-        "nodeLabels": {POOL_LABEL: team.name, "nvidia.com/gpu.product": product},
-        "tolerations": [toleration],
-    }
-    kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor"}
-    system.api.post(f"{KUEUE}/resourceflavors", {**kind, "metadata": {"name": name}, "spec": spec})
+    labels = {POOL_LABEL: team.name, names.GPU_PRODUCT_LABEL: product}
+    system.api.post(f"{KUEUE}/resourceflavors", make_flavor(name, node_labels=labels))
     return name
 
 
@@ -26,21 +21,8 @@ def add_queue(
     system: Installed, team: Pool, quota: dict[str, int], resource: str = names.GPU_RESOURCE
 ) -> None:
     """The namespace's default queue: devices by flavor, in order, and more CPU than is needed."""
-    flavors = [
-        {
-            "name": flavor,
-            "resources": [
-                {"name": resource, "nominalQuota": devices},
-                {"name": "cpu", "nominalQuota": "1k"},
-            ],
-        }
-        for flavor, devices in quota.items()
-    ]
-    group = {"coveredResources": [resource, "cpu"], "flavors": flavors}
-    spec = {"namespaceSelector": {}, "resourceGroups": [group]}
-    kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue"}
-    metadata = {"name": team.name}
-    system.api.post(f"{KUEUE}/clusterqueues", {**kind, "metadata": metadata, "spec": spec})
+    quotas = {flavor: {resource: devices, "cpu": "1k"} for flavor, devices in quota.items()}
+    system.add_cluster_queue(team.name, quotas=quotas)
     system.add_local_queue(team.namespace, team.name)
     system.wait_for_queue(team.namespace)
 

@@ -7,6 +7,7 @@ import pytest
 
 from admission.base import conditions, names
 from tests.builders.pods import make_pod
+from tests.builders.queues import make_flavor
 from tests.controlplane import nodes, waiting
 from tests.e2e import objects
 from tests.e2e.pools import POOL_LABEL, Pool, condition
@@ -18,43 +19,25 @@ pytestmark = pytest.mark.controlplane
 A100 = "NVIDIA-A100-SXM4-80GB"
 H100 = "NVIDIA-H100-80GB-HBM3"
 SLICE = "nvidia.com/mig-1g.10gb"
-VERSION = "kueue.x-k8s.io/v1beta2"
 
 
 def add_flavor(system: Installed, team: Pool, suffix: str, product: str, **marks: str) -> str:
     name = f"{team.name}-{suffix}"
     labels = {POOL_LABEL: team.name, names.GPU_PRODUCT_LABEL: product}
-    metadata = {"name": name, "annotations": {f"{names.OWN_DOMAIN}/{k}": marks[k] for k in marks}}
-    document = {"apiVersion": VERSION, "kind": "ResourceFlavor", "metadata": metadata}
-    system.api.post(f"{KUEUE}/resourceflavors", {**document, "spec": {"nodeLabels": labels}})
+    annotations = {f"{names.OWN_DOMAIN}/{key}": text for key, text in marks.items()}
+    flavor = make_flavor(name, annotations=annotations, node_labels=labels, tolerations=[])
+    system.api.post(f"{KUEUE}/resourceflavors", flavor)
     return name
 
 
 def add_queue(system: Installed, team: Pool, **budgets: tuple[str, int]) -> None:
     """The namespace's queue, guarded: GPU memory and slices by flavor, no device names."""
-    flavors = [
-        {
-            "name": flavor,
-            "resources": [
-                {"name": names.GPU_MEMORY, "nominalQuota": memory},
-                {"name": names.GPU_SLICES, "nominalQuota": slices},
-                {"name": "cpu", "nominalQuota": "100"},
-            ],
-        }
+    quotas = {
+        flavor: {names.GPU_MEMORY: memory, names.GPU_SLICES: slices, "cpu": "100"}
         for flavor, (memory, slices) in budgets.items()
-    ]
-    covered = [names.GPU_MEMORY, names.GPU_SLICES, "cpu"]
-    guard = {names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE}
-    document = {
-        "apiVersion": VERSION,
-        "kind": "ClusterQueue",
-        "metadata": {"name": team.name, "annotations": guard},
-        "spec": {
-            "namespaceSelector": {},
-            "resourceGroups": [{"coveredResources": covered, "flavors": flavors}],
-        },
     }
-    system.api.post(f"{KUEUE}/clusterqueues", document)
+    guard = {names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE}
+    system.add_cluster_queue(team.name, quotas=quotas, annotations=guard)
     system.add_local_queue(team.namespace, team.name)
     system.wait_for_queue(team.namespace)
 

@@ -259,11 +259,9 @@ def is_injected(team: Pool, name: str) -> bool:
 
 def priority(system: Installed, team: Pool, name: str, value: int) -> dict[str, str]:
     """The label of a new WorkloadPriorityClass."""
-    metadata = {"name": f"{team.name}-{name}"}
-    kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass"}
-    path = f"{KUEUE}/workloadpriorityclasses"
-    system.api.post(path, {**kind, "metadata": metadata, "value": value})
-    return {names.PRIORITY_CLASS_LABEL: metadata["name"]}
+    full = f"{team.name}-{name}"
+    system.add_classes(**{full: value})
+    return {names.PRIORITY_CLASS_LABEL: full}
 
 
 def succeed(team: Pool, pod: Json) -> None:

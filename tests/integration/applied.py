@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from admission.base import names
+from tests.builders.queues import make_check
 from tests.controlplane import waiting
 from tests.controlplane.rest import RestError
 from tests.integration.installed import KUEUE, Installed
@@ -189,15 +190,7 @@ class Check:
         self._api = system.api
         self.name = name
         self.path = f"{KUEUE}/admissionchecks"
-        self._api.post(
-            self.path,
-            {
-                "apiVersion": API_VERSION,
-                "kind": "AdmissionCheck",
-                "metadata": {"name": name},
-                "spec": {"controllerName": "example.com/checker"},
-            },
-        )
+        self._api.post(self.path, make_check(name, "example.com/checker"))
         if active is not None:
             self.set_active(active=active)
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from admission.base import conditions, names
 from tests.builders.pods import make_pod
+from tests.builders.queues import make_class, make_cluster_queue, make_flavor, make_local_queue
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.processes import free_port
@@ -160,49 +161,22 @@ class Installed:
     # ------------------------------------------------------------------------------ objects
 
     def add_flavor(self, name: str, product: str = "A100") -> None:
-        self.api.post(
-            f"{KUEUE}/resourceflavors",
-            {
-                "apiVersion": "kueue.x-k8s.io/v1beta2",
-                "kind": "ResourceFlavor",
-                "metadata": {"name": name},
-                "spec": {
-                    "nodeLabels": {"nvidia.com/gpu.product": product},
-                    "tolerations": [
-                        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
-                    ],
-                },
-            },
-        )
+        self.api.post(f"{KUEUE}/resourceflavors", make_flavor(name, product=product))
 
-    def add_cluster_queue(
-        self, name: str, *, quota: int, flavors: tuple[str, ...], **spec: Any
-    ) -> None:
-        quotas = [{"name": names.GPU_RESOURCE, "nominalQuota": quota}]
-        group = {
-            "coveredResources": [names.GPU_RESOURCE],
-            "flavors": [{"name": flavor, "resources": quotas} for flavor in flavors],
-        }
-        self.api.post(
-            f"{KUEUE}/clusterqueues",
-            {
-                "apiVersion": "kueue.x-k8s.io/v1beta2",
-                "kind": "ClusterQueue",
-                "metadata": {"name": name},
-                "spec": {"namespaceSelector": {}, "resourceGroups": [group], **spec},
-            },
-        )
+    def add_cluster_queue(self, name: str, **queue: Any) -> None:
+        """Create a ClusterQueue of `make_cluster_queue`."""
+        self.api.post(f"{KUEUE}/clusterqueues", make_cluster_queue(name, **queue))
 
     def add_local_queue(self, namespace: str, cluster_queue: str, name: str = "default") -> None:
         self.api.post(
             f"{KUEUE}/namespaces/{namespace}/localqueues",
-            {
-                "apiVersion": "kueue.x-k8s.io/v1beta2",
-                "kind": "LocalQueue",
-                "metadata": {"name": name, "namespace": namespace},
-                "spec": {"clusterQueue": cluster_queue},
-            },
+            make_local_queue(name, cluster_queue, namespace),
         )
+
+    def add_classes(self, **values: int) -> None:
+        """Create a WorkloadPriorityClass for each name."""
+        for name, value in values.items():
+            self.api.post(f"{KUEUE}/workloadpriorityclasses", make_class(name, value))
 
     def add_team(self, quota: int, **spec: Any) -> str:
         """A namespace with a default LocalQueue, a ClusterQueue and a flavor of its own."""

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from admission.base import names
+from tests.builders.metadata import make_condition
+from tests.builders.queues import make_check
 from tests.controlplane import waiting
 from tests.controlplane.rest import Json, RestError
 from tests.integration.installed import KUEUE, Installed
@@ -121,17 +123,10 @@ def add_check(
     system: Installed, name: str, *, controller: str = "example.com/budget", active: bool = True
 ) -> None:
     """An admission check as its controller keeps it."""
-    create(system, "admissionchecks", "AdmissionCheck", name, {"controllerName": controller})
-    told_active = {
-        "type": "Active",
-        "status": "True" if active else "False",
-        "reason": "Active" if active else "Broken",
-        "message": "",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }
-    system.api.patch(
-        f"{path('admissionchecks', name)}/status", {"status": {"conditions": [told_active]}}
-    )
+    system.api.post(path("admissionchecks"), make_check(name, controller))
+    said = ("True", "Active", "") if active else ("False", "Broken", "")
+    status = {"conditions": [make_condition("Active", *said)]}
+    system.api.patch(f"{path('admissionchecks', name)}/status", {"status": status})
 
 
 def asking_for(*checks: str) -> Json:

@@ -8,6 +8,7 @@ import pytest
 from admission.base import conditions, names
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
+from tests.integration import queued
 from tests.integration.installed import KUEUE, Installed, installed
 
 pytestmark = pytest.mark.controlplane
@@ -311,24 +312,8 @@ def test_a_claim_that_becomes_a_larger_one_before_the_release_is_charged_anew(
     system: Installed,
 ) -> None:
     """An admission check holds the pod between decision and release."""
-    check = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "AdmissionCheck",
-        "metadata": {"name": "slow"},
-        "spec": {"controllerName": "example.com/slow"},
-    }
-    system.api.post(f"{KUEUE}/admissionchecks", check)
-    active = {
-        "type": "Active",
-        "status": "True",
-        "reason": "Active",
-        "message": "",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }
-    system.api.patch(f"{KUEUE}/admissionchecks/slow/status", {"status": {"conditions": [active]}})
-    team = system.add_team(
-        quota=1, admissionChecksStrategy={"admissionChecks": [{"name": "slow"}]}
-    )
+    queued.add_check(system, "slow")
+    team = system.add_team(quota=1, **queued.asking_for("slow"))
     add_claim(system, team, "gpu", request())
     create_gated(system, team, resourceClaimName="gpu")
     waiting.until(lambda: is_reserved(system, team), what="one GPU reserved")

@@ -322,8 +322,7 @@ def test_the_value_of_an_edited_priority_class_reaches_a_running_jobs_workload(
 ) -> None:
     jobs = Jobs(system)
     path = f"{KUEUE}/workloadpriorityclasses"
-    kind = {"apiVersion": applied.API_VERSION, "kind": "WorkloadPriorityClass"}
-    system.api.post(path, {**kind, "metadata": {"name": jobs.team}, "value": 5})
+    system.add_classes(**{jobs.team: 5})
     jobs.create(metadata={"labels": {names.PRIORITY_CLASS_LABEL: jobs.team}})
     jobs.wait_started()
     workload = jobs.workload()
@@ -336,11 +335,8 @@ def test_the_value_of_an_edited_priority_class_reaches_a_running_jobs_workload(
 
 def test_a_running_job_can_take_another_class_and_is_told_of_it(system: Installed) -> None:
     jobs = Jobs(system)
-    kind = {"apiVersion": applied.API_VERSION, "kind": "WorkloadPriorityClass"}
     high, low = f"{jobs.team}-high", f"{jobs.team}-low"
-    for name, value in ((high, 9), (low, 1)):
-        document = {**kind, "metadata": {"name": name}, "value": value}
-        system.api.post(f"{KUEUE}/workloadpriorityclasses", document)
+    system.add_classes(**{high: 9, low: 1})
     jobs.create(metadata={"labels": {names.PRIORITY_CLASS_LABEL: high}})
     jobs.wait_started()
     workload = jobs.workload()

@@ -14,17 +14,13 @@ from admission.sandbox import system
 from admission.sandbox.rest import StoreServer
 from admission.sandbox.store import Store
 from tests.builders.pods import make_pod
+from tests.builders.queues import make_cluster_queue
 from tests.controlplane import build
 
 pytestmark = pytest.mark.controlplane
 
 DOCUMENTS = [
-    {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ClusterQueue",
-        "metadata": {"name": "gpus"},
-        "spec": {"namespaceSelector": {}},
-    },
+    make_cluster_queue(resourceGroups=[]),
     make_pod("train", namespace="default"),
 ]
 

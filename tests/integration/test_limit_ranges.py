@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from admission.base import names
+from tests.builders.queues import make_flavor
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
@@ -76,28 +77,10 @@ def test_the_reasons_are_the_api_servers(system: Installed, case: str) -> None:
 def add_slices(system: Installed) -> str:
     """A namespace; a whole GPU asked for in its queue, which is still to come, is a slice."""
     team = system.cluster.create_namespace("sliced")
-    flavor = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ResourceFlavor",
-        "metadata": {
-            "name": team,
-            "annotations": {
-                names.FLAVOR_PRODUCT: "A100-80GB",
-                names.MIG_PROFILE: "1g.10gb",
-            },
-        },
-        "spec": {"nodeLabels": {"pool": team}},
-    }
+    marks = {names.FLAVOR_PRODUCT: "A100-80GB", names.MIG_PROFILE: "1g.10gb"}
+    flavor = make_flavor(team, annotations=marks, node_labels={"pool": team}, tolerations=[])
     system.api.post(f"{KUEUE}/resourceflavors", flavor)
-    quotas = [{"name": SLICE, "nominalQuota": 7}]
-    group = {"coveredResources": [SLICE], "flavors": [{"name": team, "resources": quotas}]}
-    queue = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ClusterQueue",
-        "metadata": {"name": team},
-        "spec": {"namespaceSelector": {}, "resourceGroups": [group]},
-    }
-    system.api.post(f"{KUEUE}/clusterqueues", queue)
+    system.add_cluster_queue(team, quotas={team: {SLICE: 7}})
     return team
 
 

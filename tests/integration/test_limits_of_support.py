@@ -11,6 +11,7 @@ from admission.base import conditions, names
 from admission.gpu import foreign
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
+from tests.builders.queues import make_cluster_queue, make_flavor
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.integration import queued
@@ -103,10 +104,7 @@ def add_kind(system: Installed, group: str, plural: str, kind: str) -> None:
 def await_policies(system: System) -> None:
     """Waits until policies that are older than the last one are in effect."""
     path = f"{KUEUE}/resourceflavors"
-    flavor = {
-        "apiVersion": f"{K}/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "try"},
-        "spec": {"topologyName": "t", "nodeLabels": {"a": "b"}},
-    }  # fmt: skip
+    flavor = make_flavor("try", topologyName="t")
     waiting.until(
         lambda: any("Without effect" in one for one in system.create(path, flavor).warnings),
         what="the warning policies in effect",
@@ -159,24 +157,11 @@ def test_a_foreign_topology_gate_is_left_alone(system: System, team: str) -> Non
 
 def test_fields_of_queues_and_flavors_without_effect_are_told(system: System) -> None:
     name = "sliced"
-    flavor = {
-        "apiVersion": f"{K}/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": name},
-        "spec": {"topologyName": "racks", "nodeLabels": {"a": "b"}},
-    }  # fmt: skip
+    flavor = make_flavor(name, topologyName="racks")
     (warning,) = system.create(f"{KUEUE}/resourceflavors", flavor, dry=False).warnings
     assert "Without effect: spec.topologyName is not supported" in warning
-    quotas = [{"name": names.GPU_RESOURCE, "nominalQuota": 1}]
-    group = {
-        "coveredResources": [names.GPU_RESOURCE],
-        "flavors": [{"name": name, "resources": quotas}],
-    }
-    queue = {
-        "apiVersion": f"{K}/v1beta2", "kind": "ClusterQueue", "metadata": {"name": name},
-        "spec": {
-            "namespaceSelector": {}, "resourceGroups": [group],
-            "concurrentAdmissionPolicy": {"migration": {"mode": "RetainFirstAdmission"}},
-        },
-    }  # fmt: skip
+    policy = {"migration": {"mode": "RetainFirstAdmission"}}
+    queue = make_cluster_queue(name, quota=1, flavors=[name], concurrentAdmissionPolicy=policy)
     (warning,) = system.create(f"{KUEUE}/clusterqueues", queue, dry=False).warnings
     assert "Without effect: spec.concurrentAdmissionPolicy is not supported" in warning
     status, reason, message = queued.await_condition(

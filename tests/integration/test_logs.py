@@ -10,7 +10,7 @@ from admission.base import names
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json
-from tests.integration.installed import KUEUE, Installed
+from tests.integration.installed import Installed
 
 pytestmark = pytest.mark.controlplane
 
@@ -23,7 +23,9 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     with Cluster.start() as cluster:
         made = Installed(cluster, tmp_path_factory.mktemp("logs"))
         made.install()
-        add_priorities(made)  # before: a pod whose class is not seen yet is told of as held
+        made.add_classes(
+            low=1, high=100
+        )  # before: a pod whose class is not seen yet is told of as held
         try:
             made.start("--log-level", "debug")
             yield made
@@ -41,13 +43,6 @@ def about(system: Installed, pod: str) -> list[Json]:
     """What a person finds who greps for the name of a pod among decisions."""
     found = lines(system.log)
     return [one for one in found if one["component"] == "decisions" and one.get("pod") == pod]
-
-
-def add_priorities(system: Installed) -> None:
-    for name, value in (("low", 1), ("high", 100)):
-        kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass"}
-        document = {**kind, "metadata": {"name": name}, "value": value}
-        system.api.post(f"{KUEUE}/workloadpriorityclasses", document)
 
 
 def create(system: Installed, team: str, name: str, priority: str) -> None:

@@ -69,7 +69,9 @@ class Team:
 
     def job(self, pods: int, **changes: Any) -> str:
         """The path of a Job that was admitted."""
-        self.editor.post(self.jobs, make_job("train", pods, completions=20, gpus=1, **changes))
+        self.editor.post(
+            self.jobs, make_job("train", pods, gpus=1, **{"completions": 20, **changes})
+        )
         path = f"{self.jobs}/train"
         waiting.until(lambda: not self.editor.get(path)["spec"]["suspend"], what="Job started")
         return path
@@ -360,7 +362,5 @@ def workload(team: Team) -> Any:
 def add_classes(system: Installed) -> None:
     """Two classes, unless they are there."""
     for name, value in (("low", 1), ("high", 100)):
-        path = f"{KUEUE}/workloadpriorityclasses"
-        if system.api.lacks(f"{path}/{name}"):
-            identity = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass"}
-            system.api.post(path, {**identity, "metadata": {"name": name}, "value": value})
+        if system.api.lacks(f"{KUEUE}/workloadpriorityclasses/{name}"):
+            system.add_classes(**{name: value})

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from admission.base import names
+from tests.builders.cluster import make_limit_range
 from tests.builders.pods import make_pod
+from tests.builders.queues import make_cluster_queue, make_flavor
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
@@ -98,33 +100,19 @@ def contains(found: Any, written: Any) -> bool:
 def queue(name: str, resources: tuple[str, ...], **flavors: tuple[str, ...]) -> Json:
     """A ClusterQueue of one group: each flavor has quota for its own devices, CPU and memory."""
     usual = ("cpu", "memory")
-    quotas = [
-        {
-            "name": flavor.replace("_", "-"),
-            "resources": [
-                {"name": one, "nominalQuota": "8Ti" if one in {*own, *usual} else "0"}
-                for one in (*resources, *usual)
-            ],
+    quotas = {
+        flavor.replace("_", "-"): {
+            one: "8Ti" if one in {*own, *usual} else "0" for one in (*resources, *usual)
         }
         for flavor, own in flavors.items()
-    ]
-    group = {"coveredResources": [*resources, *usual], "flavors": quotas}
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ClusterQueue",
-        "metadata": {"name": name},
-        "spec": {"namespaceSelector": {}, "resourceGroups": [group]},
     }
+    return make_cluster_queue(name, quotas=quotas)
 
 
 def flavor(name: str, product: str, **marks: str) -> Json:
     annotations = {f"{names.OWN_DOMAIN}/{key}": value for key, value in marks.items()}
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ResourceFlavor",
-        "metadata": {"name": name, "annotations": annotations},
-        "spec": {"nodeLabels": {names.GPU_PRODUCT_LABEL: product, "pool": name}},
-    }
+    labels = {names.GPU_PRODUCT_LABEL: product, "pool": name}
+    return make_flavor(name, annotations=annotations, node_labels=labels, tolerations=[])
 
 
 @pytest.fixture(scope="module")
@@ -264,8 +252,7 @@ def test_trap_10_and_11_a_container_that_asks_for_nothing_gets_gpus_and_is_told(
     system: Installed, items: list[Json], rule: str
 ) -> None:
     space = team(system)
-    limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "gpus"}}
-    create(system, {**limits, "spec": {"limits": items}}, space)
+    create(system, make_limit_range("gpus", *items), space)
     pod = make_pod("p")
 
     def told() -> bool:

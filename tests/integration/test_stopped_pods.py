@@ -15,11 +15,10 @@ from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json
 from tests.integration import applied
 from tests.integration.applied import Workloads, condition
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.installed import Installed, installed
 
 pytestmark = pytest.mark.controlplane
 
-KIND = {"apiVersion": applied.API_VERSION, "kind": "WorkloadPriorityClass"}
 LASTING = "example.com/kept"
 PROVISIONING = "provreq.kueue.x-k8s.io/ValidUntilSeconds"
 
@@ -27,11 +26,7 @@ PROVISIONING = "provreq.kueue.x-k8s.io/ValidUntilSeconds"
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     with Cluster.start() as cluster, installed(cluster, tmp_path_factory.mktemp("stopped")) as it:
-        for name, value in (("low", 1), ("high", 9)):
-            it.api.post(
-                f"{KUEUE}/workloadpriorityclasses",
-                {**KIND, "metadata": {"name": name}, "value": value},
-            )
+        it.add_classes(low=1, high=9)
         yield it
 
 

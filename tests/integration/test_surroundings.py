@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from admission.base import names
+from tests.builders.cluster import make_limit_range
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest
@@ -30,22 +31,7 @@ def team(system: Installed) -> str:
     """A namespace whose queue covers cpu and GPUs."""
     name = system.cluster.create_namespace("team")
     system.add_flavor(name)
-    amounts = {"cpu": "10", names.GPU_RESOURCE: "4"}
-    quotas = [{"name": one, "nominalQuota": amount} for one, amount in amounts.items()]
-    group = {
-        "coveredResources": list(amounts),
-        "flavors": [{"name": name, "resources": quotas}],
-    }
-    spec = {"namespaceSelector": {}, "resourceGroups": [group]}
-    system.api.post(
-        f"{KUEUE}/clusterqueues",
-        {
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
-            "kind": "ClusterQueue",
-            "metadata": {"name": name},
-            "spec": spec,
-        },
-    )
+    system.add_cluster_queue(name, quotas={name: {"cpu": "10", names.GPU_RESOURCE: "4"}})
     system.add_local_queue(name, name)
     system.wait_for_queue(name)
     return name
@@ -54,8 +40,7 @@ def team(system: Installed) -> str:
 def add_limits(system: Installed, team: str, **item: Any) -> str:
     """Path of a new LimitRange for containers."""
     path = f"/api/v1/namespaces/{team}/limitranges"
-    spec = {"limits": [{"type": "Container", **item}]}
-    system.api.post(path, {"metadata": {"name": "limits"}, "spec": spec})
+    system.api.post(path, make_limit_range("limits", {"type": "Container", **item}))
     return f"{path}/limits"
 
 
