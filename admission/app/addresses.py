@@ -6,8 +6,8 @@ import socket
 from collections.abc import Mapping
 from typing import Final
 
-from admission.app.controller import Address
 from admission.base.errors import AdmissionError
+from admission.config.addresses import Address
 
 _HOLDER: Final = (
     "another process listens there, such as an earlier gpu-admission; see which with: "

@@ -163,7 +163,7 @@ class Rotation:
         """
         self._api = api
         self._settings = settings
-        self._lifetimes = webhook_secret.lifetimes(settings.certificates)
+        self._lifetimes = webhook_secret.lifetimes(settings.gpu.certificates)
         self._clock = clock
         self._events = events
         self._may_write = may_write
@@ -238,7 +238,7 @@ class Rotation:
 
     def _store(self, configuration: Document) -> Store:
         """The Secret where the webhook runs in the cluster, else the directory."""
-        if self._is_inside(configuration) and self._settings.certificates.rotate:
+        if self._is_inside(configuration) and self._settings.kueue.internal_cert_management.enable:
             return SecretStore(self._api, self._settings.namespace)
         if self._directory is None:
             raise RenewalError(
@@ -248,7 +248,7 @@ class Rotation:
         return DirectoryStore(self._directory)
 
     def _check_ours(self, store: Store, content: Mapping[str, bytes]) -> None:
-        if not self._settings.certificates.rotate:
+        if not self._settings.kueue.internal_cert_management.enable:
             raise RenewalError(
                 "internalCertManagement.enable is false, so somebody else has to renew it; see "
                 "why that did not happen, with cert-manager: kubectl describe certificate -n "
@@ -358,7 +358,7 @@ class Rotation:
         end, now = self._end, self._clock.now()
         is_new, self._problem = problem != self._problem, problem
         if end is None or not rotation.is_expiring(self._content[rotation.CERTIFICATE], end, now):
-            if is_new and self._settings.certificates.rotate:
+            if is_new and self._settings.kueue.internal_cert_management.enable:
                 self._log.warning("certificates not renewed", problem=problem)
             return
         pause = min(_REMINDED_EVERY, self._lifetimes.serving / _REMINDERS)

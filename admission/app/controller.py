@@ -19,8 +19,8 @@ from admission.app.queuemarks import QueueMarks
 from admission.app.watches import Watches
 from admission.base import metrics
 from admission.base.clock import Clock
-from admission.config import gpu_settings, scheduling_settings
-from admission.config.settings import LOOPBACK, Settings
+from admission.config.addresses import LOOPBACK, Address
+from admission.config.settings import Settings
 from admission.controllers import core
 from admission.controllers.audit import Auditor
 from admission.controllers.core import Core, Message
@@ -45,18 +45,6 @@ _RESUME: Final = "start again without --pause-admission, and without admission: 
 _ANY_VIEW: Final = 0
 """Number of the view of messages that any core takes."""
 _COMPONENT: Final = "gpu-admission"
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where to listen."""
-
-    host: str
-    port: int
-
-    def text(self) -> str:
-        """``HOST:PORT``."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(slots=True)
@@ -124,13 +112,13 @@ class Controller:
         self._api = api
         self._clock = clock
         self._leadership = leadership
-        self._paused = settings.quota.paused
+        self._paused = settings.gpu.paused
         self._settings = settings
         self._inbox: queue.SimpleQueue[tuple[int, Message | _Reverted] | None] = (
             queue.SimpleQueue()
         )
         self._stopping = threading.Event()
-        self._request_seconds = settings.controller.request_timeout_seconds
+        self._request_seconds = settings.gpu.controller.request_timeout.total_seconds()
         self._events = EventRecorder(api, _COMPONENT, clock)
         self._views = 0
         self._leads = False
@@ -162,34 +150,34 @@ class Controller:
         marks = QueueMarks(self._api, may_write)
         watches = Watches(self._api, see, self._clock, lambda: put(_Reverted()))
         sender = Sender(self._api, self._clock, ending, may_write)
-        writers = WriterPool(sender, put, threads=settings.controller.writers)
+        writers = WriterPool(sender, put, threads=settings.gpu.controller.writers)
         decides = Core(
-            state=State(scheduling_settings.engine_config(settings.quota)),
+            state=State(settings.scheduling()),
             writer=writers,
             events=self._events,
             clock=self._clock,
-            settings=settings.controller,
+            settings=settings,
             accounting=Accounting("standalone" if self._leadership.at_once else "follower"),
-            products=gpu_settings.catalogue_of(settings.gpu),
-            health=gpu_settings.health_policy(settings.gpu.health),
-            namespaces=settings.gpu.managed_namespaces,
+            products=settings.gpu.catalogue(),
+            health=settings.gpu.health.policy,
+            namespaces=settings.managed_namespaces,
             lists_others=True,
             system_namespace=settings.namespace,
-            rules=scheduling_settings.rules(settings.quota),
+            rules=settings.transformations(),
         )
-        lister = Lister(self._api, put, settings.controller.outside_interval_seconds)
+        lister = Lister(self._api, put, settings.gpu.controller.outside_interval.total_seconds())
         auditor = Auditor(
             self._api,
             lambda question: self.ask(question, self._request_seconds),
             lambda why: put(_Reverted(why)),
             self._events,
-            gpu_settings.catalogue_of(settings.gpu),
-            scheduling_settings.rules(settings.quota),
+            settings.gpu.catalogue(),
+            settings.transformations(),
             is_current=lambda: may_write() and decides.synced,
             wait=ending.wait,
             monotonic=self._clock.monotonic,
-            interval_seconds=settings.controller.audit_interval_seconds,
-            release_on_deletion=settings.controller.release_on_deletion,
+            interval_seconds=settings.gpu.controller.audit_interval.total_seconds(),
+            release_on_deletion=settings.gpu.releases_on_deletion,
         )
         return _View(decides, watches, lister, auditor, marks, writers, sender, ending)
 

@@ -77,9 +77,9 @@ class Elected:
     at_once = False
 
     def __init__(self, api: Api, settings: Settings, clock: Clock) -> None:
-        times = settings.leader_election
+        times = settings.kueue.leader_election
         self._clock = clock
-        self._timeout = settings.controller.request_timeout_seconds
+        self._timeout = settings.gpu.controller.request_timeout.total_seconds()
         self._stopping = threading.Event()
         self.lost = False
         self._election = Election(
@@ -88,7 +88,9 @@ class Elected:
             clock,
             namespace=settings.namespace,
             timing=Timing(
-                lease=times.lease_seconds, renew=times.renew_seconds, retry=times.retry_seconds
+                lease=times.lease_duration.total_seconds(),
+                renew=times.renew_deadline.total_seconds(),
+                retry=times.retry_period.total_seconds(),
             ),
         )
         self._has_begun = False

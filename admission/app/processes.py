@@ -5,10 +5,11 @@ from typing import Final
 
 from admission.app import signals
 from admission.app.connection import Target
-from admission.app.controller import Address, Controller
+from admission.app.controller import Controller
 from admission.app.leading import Alone, Elected
 from admission.app.visibility import VisibilityServer
 from admission.base.clock import SystemClock
+from admission.config.addresses import Address
 from admission.config.settings import Settings
 from admission.controllers import watched
 from admission.obs import logs
@@ -51,13 +52,13 @@ def run_controller(
     stopping = signals.stop_event()
     api = target.connect(
         connections=(
-            settings.controller.writers
+            settings.gpu.controller.writers
             + len(watched.WATCHED)
             + len(watched.OPTIONAL)
             + _OTHER_CONNECTIONS
         ),
-        timeout_seconds=settings.controller.request_timeout_seconds,
-        silence_seconds=settings.controller.watch_silence_seconds,
+        timeout_seconds=settings.gpu.controller.request_timeout.total_seconds(),
+        silence_seconds=settings.gpu.controller.watch_silence.total_seconds(),
     )
     clock = SystemClock()
     leadership = Elected(api, settings, clock) if leader_election else Alone()
@@ -82,12 +83,10 @@ def run_controller(
 
 
 def _of_metrics(directory: Path | None, settings: Settings) -> CertificateFiles | None:
-    if directory is None or not settings.controller.secure_metrics:
+    if directory is None or not settings.gpu.controller.secure_metrics:
         return None
     return CertificateFiles.of(directory)
 
 
 def _addresses(address: Address | None, settings: Settings) -> list[Address]:
-    health = settings.controller.health_address
-    found = [address, None if health is None else Address(health.host, health.port)]
-    return [one for one in found if one is not None]
+    return [one for one in (address, settings.kueue.health.address) if one is not None]

@@ -12,11 +12,11 @@ import msgspec
 from typing_extensions import override
 
 from admission.app.contexts import ContextCache
-from admission.app.controller import Address
 from admission.app.coresource import Ask, CoreSource
 from admission.app.pages import BoundedServer, QuietHandler
 from admission.base.clock import Clock
 from admission.base.rounds import Rounds
+from admission.config.addresses import Address
 from admission.insight.visibility import callers, pages
 from admission.insight.visibility.callers import FrontProxy
 from admission.kube import resources

@@ -6,11 +6,11 @@ from typing import Any
 from admission.app import metrics_access, serving
 from admission.app.certificates import ServedCertificate
 from admission.app.connection import Target
-from admission.app.controller import Address
 from admission.app.metrics_access import MetricsAccess
 from admission.app.pages import PageServer, Wsgi
 from admission.app.watches import WATCH_SECONDS
 from admission.base.clock import Clock, SystemClock
+from admission.config.addresses import Address
 from admission.config.settings import Settings
 from admission.install import webhook_secret
 from admission.kube.api import Api
@@ -45,25 +45,25 @@ def serve(
         KubeError: the kubeconfig cannot be used.
         OSError: the address cannot be bound or the directory not be written.
     """
-    lifetimes = webhook_secret.lifetimes(settings.certificates)
+    lifetimes = webhook_secret.lifetimes(settings.gpu.certificates)
     pair = certificate_files(directory, address.host, SystemClock(), lifetimes)
     api = target.connect(
         connections=len(webhook_knowledge.WATCHED) + 3,
-        timeout_seconds=settings.controller.request_timeout_seconds,
+        timeout_seconds=settings.gpu.controller.request_timeout.total_seconds(),
     )
     known = ClusterKnowledge()
     served = ServedCertificate(api, directory, SystemClock())
     app: Wsgi = server.create_app(known, settings, WebhookMetrics(), certificate=served)
     paths = {convert.PATH: Limits(convert.MAX_BODY_BYTES, convert.BODY_SECONDS)}
-    if settings.webhook.secure_metrics:
+    if settings.gpu.webhook.secure_metrics:
         app = MetricsAccess(app, api, SystemClock())
-        paths[metrics_access.PATH] = Limits(settings.webhook.max_body_bytes, waits=True)
-    authority = settings.webhook.client_authority
+        paths[metrics_access.PATH] = Limits(settings.gpu.webhook.max_body_bytes, waits=True)
+    authority = settings.gpu.webhook.client_authority
 
     def after_fork() -> None:
         logs.configure(log_level)
-        if settings.webhook.health_address is not None:
-            health = settings.webhook.health_address
+        if settings.gpu.webhook.health_address is not None:
+            health = settings.gpu.webhook.health_address
             PageServer(server.create_probes(known, served), health.host, health.port)
         connectivity = Connectivity(SystemClock())
         for resource, into in webhook_knowledge.WATCHED.items():
@@ -75,8 +75,8 @@ def serve(
         host=address.host,
         port=address.port,
         certificates=pair,
-        threads=settings.webhook.threads,
-        limits=Limits(settings.webhook.max_body_bytes),
+        threads=settings.gpu.webhook.threads,
+        limits=Limits(settings.gpu.webhook.max_body_bytes),
         paths=paths,
         client_authority=Path(authority) if authority else None,
         after_fork=after_fork,

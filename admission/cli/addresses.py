@@ -5,7 +5,7 @@ from typing import Any
 import click
 from typing_extensions import override
 
-from admission.app.controller import Address
+from admission.config.addresses import Address
 
 _MAX_PORT = 65535
 

@@ -6,9 +6,9 @@ from typing import Literal
 
 import click
 
-from admission.app import configuration
-from admission.app.configuration import Effective
 from admission.cli import options, output
+from admission.config import reading
+from admission.config.reading import Effective
 
 
 @click.command(
@@ -37,7 +37,7 @@ def config(config_file: Path | None, shown: bool, form: Literal["yaml", "json"])
     Kueue's Configuration that are accepted and change nothing are listed with the reason.
     """
     with output.reported(options.CONFIG_ADVICE):
-        effective = configuration.load(config_file)
+        effective = reading.load(config_file)
     if not shown:
         click.echo(f"{config_file or 'the defaults'}: valid")
         for one in effective.unused:
@@ -47,10 +47,10 @@ def config(config_file: Path | None, shown: bool, form: Literal["yaml", "json"])
     else:
         for one in effective.unused:
             click.echo(f"# without effect: {one.path} ({one.why})")
-        click.echo(configuration.to_yaml(effective.settings), nl=False)
+        click.echo(effective.settings.to_yaml(), nl=False)
 
 
 def _print_json(effective: Effective) -> None:
-    kueue, gpu = configuration.documents(effective.settings)
+    kueue, gpu = effective.settings.documents()
     unused = [asdict(one) for one in effective.unused]
     output.print_json({"configuration": kueue, "gpuConfiguration": gpu, "unused": unused})

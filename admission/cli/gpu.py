@@ -9,11 +9,11 @@ from typing import Any
 import click
 import rich.table
 
-from admission.app import configuration, gpuconfigs
+from admission.app import gpuconfigs
 from admission.app.gpuconfigs import Checked
 from admission.base import names
 from admission.cli import options, output
-from admission.config import gpu_settings
+from admission.config import reading
 from admission.gpu import names as profile_names
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.products import Cost, Product, Profile
@@ -104,7 +104,7 @@ def _read(file: Any) -> str:
 
 def _catalogue(config_file: Path | None) -> Catalogue:
     with output.reported(options.CONFIG_ADVICE):
-        return gpu_settings.catalogue_of(configuration.load(config_file).settings.gpu)
+        return reading.load(config_file).settings.gpu.catalogue()
 
 
 def _products(text: str, config_file: Path | None) -> tuple[Product, ...]:

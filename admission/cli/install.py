@@ -11,12 +11,14 @@ from typing import Any, Final
 
 import click
 
-from admission.app import configuration, connection
+from admission.app import connection
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.base.namespaces import BYPASS_CHOICES
 from admission.cli import options, output
-from admission.config.settings import ModeSettings, Settings
+from admission.config import reading
+from admission.config.gpu import Modes
+from admission.config.settings import Settings, to_text
 from admission.install import backups, installation, modes, operators
 from admission.install.backups import LeftOut
 from admission.install.installation import Inventory
@@ -136,7 +138,7 @@ def install(
         older_versions=older_versions,
     )
     with output.reported(options.CONFIG_ADVICE):
-        said = configuration.load_logged(config_file)
+        said = reading.load_logged(config_file)
     if mode and said.gpu.modes is not None:
         raise click.UsageError(f"--mode {mode}: {config_file} has modes, too; leave one out")
     with output.reported(_ADVICE):
@@ -197,7 +199,7 @@ def uninstall(
     there was one.
     """
     with output.reported(options.CONFIG_ADVICE):
-        settings = configuration.load_logged(config_file)
+        settings = reading.load_logged(config_file)
     with output.reported(_ADVICE):
         api = connection.Target(kubeconfig).connect(
             connections=1, timeout_seconds=_TIMEOUT_SECONDS
@@ -257,12 +259,12 @@ def _with_modes(api: Api, settings: Settings, mode: str | None) -> Settings:
     if kept is not None:
         click.echo(f"mode: as installed before: {modes.to_text(kept)}", err=True)
         # An installation without modes keeps a file without modes, so its pods are not replaced.
-        return _changed(settings, modes=None if kept == ModeSettings() else kept)
+        return _changed(settings, modes=None if kept == Modes() else kept)
     if not mode:
         mode = _asked() if sys.stdin.isatty() and sys.stderr.isatty() else modes.DEFAULT
     click.echo(f"mode {mode}: {modes.MODES[mode]}", err=True)
     chosen = modes.of(mode, settings)
-    return _changed(settings, modes=None if chosen == ModeSettings() else chosen)
+    return _changed(settings, modes=None if chosen == Modes() else chosen)
 
 
 def _asked() -> str:
@@ -278,7 +280,7 @@ def _without_operators(api: Api, settings: Settings) -> Settings:
     """The settings without the namespaces of GPU operators, and a line about each."""
     excluded = set(settings.gpu.excluded_namespaces)
     for operator in operators.find(api):
-        if operator.namespace in settings.gpu.managed_namespaces.unmanaged:
+        if operator.namespace in settings.managed_namespaces.unmanaged:
             continue
         found = f"namespace {operator.namespace}: {operator.sign} is a GPU operator's"
         if operator.has_queue:
@@ -287,21 +289,20 @@ def _without_operators(api: Api, settings: Settings) -> Settings:
             text = f"excluded: {found}"
             excluded.add(operator.namespace)
         click.echo(text, err=True)
-    return _changed(settings, excluded_namespaces=tuple(sorted(excluded)))
+    return _changed(settings, excluded_namespaces=sorted(excluded))
 
 
 def _changed(settings: Settings, **changes: Any) -> Settings:
-    gpu = settings.gpu.model_copy(update=changes)
-    return settings.model_copy(update={"gpu": gpu})
+    return settings.model_copy(update={"gpu": settings.gpu.model_copy(update=changes)})
 
 
 def _tell_outside(settings: Settings, said: Settings) -> None:
     """What runs outside the cluster reads a file of its own; nothing where that says the same."""
-    if settings.gpu.managed_namespaces == said.gpu.managed_namespaces:
+    if settings.managed_namespaces == said.managed_namespaces:
         return
-    _, document = configuration.documents(settings)
+    _, document = settings.documents()
     needed = ("apiVersion", "kind", "modes", "excludedNamespaces")
-    text = configuration.to_text([{key: document[key] for key in needed}])
+    text = to_text([{key: document[key] for key in needed}])
     click.echo(f"start the program with a --config file that says the same:\n{text}", err=True)
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from admission.app import configuration
 from admission.cli import options, output
+from admission.config import reading
 from admission.install import manifests
 
 
@@ -32,7 +32,7 @@ def manifests_command(config_file: Path | None, image: str, out: Path | None) ->
     cert-manager, which also put its CA into the webhook configurations and the CRDs.
     """
     with output.reported(options.CONFIG_ADVICE):
-        settings = configuration.load_logged(config_file)
+        settings = reading.load_logged(config_file)
         if out is None:
             click.echo(manifests.stream(settings, image), nl=False)
             return

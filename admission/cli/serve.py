@@ -8,16 +8,17 @@ import click
 
 from admission.app import (
     addresses,
-    configuration,
     connection,
     processes,
     supervisor,
     webhook_process,
 )
-from admission.app.controller import Address
 from admission.cli import options, output
 from admission.cli.addresses import ADDRESS
-from admission.config.settings import ListenAddress, Settings
+from admission.config import reading
+from admission.config.addresses import Address
+from admission.config.gpu import PAUSED
+from admission.config.settings import Settings
 from admission.obs import logs
 
 _UNREACHABLE: Final = "check --kubeconfig, and that the API server answers: kubectl version"
@@ -109,11 +110,11 @@ def webhook(
     logs.configure(log_level)
     settings = _settings(config_file)
     directory = cert_dir or _certificates(settings)
-    address = bind or _address(settings.webhook.address)
+    address = bind or settings.kueue.webhook.address
     if client_ca or health_bind:
         settings = _with_webhook(settings, client_ca, health_bind)
     with output.reported(_UNREACHABLE):
-        health = _optional(settings.webhook.health_address)
+        health = settings.gpu.webhook.health_address
         addresses.check_free({"--bind": address, "--health-bind": health})
         webhook_process.serve(
             connection.Target(kubeconfig), address, directory, settings, log_level
@@ -151,15 +152,17 @@ def controller(
     logs.configure(log_level)
     settings = _settings(config_file)
     if pause_admission:
-        quota = settings.quota.model_copy(update={"paused": True})
-        settings = settings.model_copy(update={"quota": quota})
-    elect = settings.leader_election.enabled if leader_election is None else leader_election
-    visibility = visibility_bind or _optional(settings.controller.visibility_address)
-    needs_certificate = visibility or settings.controller.secure_metrics
+        paused = settings.gpu.model_copy(update={"admission": PAUSED})
+        settings = settings.model_copy(update={"gpu": paused})
+    elect = (
+        settings.kueue.leader_election.leader_elect if leader_election is None else leader_election
+    )
+    visibility = visibility_bind or settings.kueue.visibility_address
+    needs_certificate = visibility or settings.gpu.controller.secure_metrics
     directory = cert_dir or _optional_certificates(settings)
     if needs_certificate and directory is None:
         directory = _certificates(settings)
-    pages = metrics_bind or _optional(settings.controller.metrics_address)
+    pages = metrics_bind or settings.kueue.metrics.address
     with output.reported(_UNREACHABLE):
         addresses.check_free(_controller_addresses(pages, visibility, settings))
         processes.run_controller(
@@ -209,7 +212,7 @@ def run(
     """
     logs.configure(log_level)
     with output.reported(options.CONFIG_ADVICE):
-        settings = configuration.load(config_file).settings
+        settings = reading.load(config_file).settings
     common = _arguments(kubeconfig=kubeconfig, config=config_file, log_level=log_level)
     directory = cert_dir or _certificates(settings)
     elect = {True: ["--leader-election"], False: ["--no-leader-election"], None: []}
@@ -231,15 +234,15 @@ def run(
             *(["--pause-admission"] if pause_admission else []), *common,
         ],
     }  # fmt: skip
-    served = bind or _address(settings.webhook.address)
-    shown = metrics_bind or _optional(settings.controller.metrics_address)
-    lists = visibility_bind or _optional(settings.controller.visibility_address)
+    served = bind or settings.kueue.webhook.address
+    shown = metrics_bind or settings.kueue.metrics.address
+    lists = visibility_bind or settings.kueue.visibility_address
     with output.reported():
         connection.Target(kubeconfig).check()
         addresses.check_free(
             {
                 "--bind": served,
-                "--health-bind": health_bind or _optional(settings.webhook.health_address),
+                "--health-bind": health_bind or settings.gpu.webhook.health_address,
                 **_controller_addresses(shown, lists, settings),
             }
         )
@@ -253,8 +256,11 @@ def _with_webhook(
     if client_ca:
         changes["client_authority"] = str(client_ca)
     if health_bind:
-        changes["health_address"] = ListenAddress(host=health_bind.host, port=health_bind.port)
-    return settings.model_copy(update={"webhook": settings.webhook.model_copy(update=changes)})
+        changes["health_probe_bind_address"] = health_bind.text()
+    webhook = settings.gpu.webhook.model_copy(update=changes)
+    return settings.model_copy(
+        update={"gpu": settings.gpu.model_copy(update={"webhook": webhook})}
+    )
 
 
 def _controller_addresses(
@@ -263,35 +269,27 @@ def _controller_addresses(
     """Where the controller listens, by the option or field that says so."""
     return {
         "--metrics-bind": pages,
-        "health.healthProbeBindAddress": _optional(settings.controller.health_address),
+        "health.healthProbeBindAddress": settings.kueue.health.address,
         "--visibility-bind": visibility,
     }
 
 
 def _settings(config_file: Path | None) -> Settings:
     with output.reported(options.CONFIG_ADVICE):
-        return configuration.load_logged(config_file)
+        return reading.load_logged(config_file)
 
 
 def _certificates(settings: Settings) -> Path:
     """The directory that the file names."""
-    if not settings.webhook.certificates:
+    if not settings.kueue.webhook.cert_dir:
         raise click.UsageError(
             "Missing option '--cert-dir', or webhook.certDir in the file of --config."
         )
-    return Path(settings.webhook.certificates)
+    return Path(settings.kueue.webhook.cert_dir)
 
 
 def _optional_certificates(settings: Settings) -> Path | None:
-    return Path(settings.webhook.certificates) if settings.webhook.certificates else None
-
-
-def _optional(found: ListenAddress | None) -> Address | None:
-    return None if found is None else _address(found)
-
-
-def _address(found: ListenAddress) -> Address:
-    return Address(found.host, found.port)
+    return Path(settings.kueue.webhook.cert_dir) if settings.kueue.webhook.cert_dir else None
 
 
 def _arguments(**values: object) -> list[str]:

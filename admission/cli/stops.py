@@ -8,13 +8,13 @@ from typing import Final
 import click
 from typing_extensions import override
 
-from admission.app import configuration, connection
+from admission.app import connection
 from admission.app import stops as held_stops
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.base.errors import InvalidValueError
 from admission.cli import options, output
-from admission.config import durations
+from admission.config import durations, reading
 from admission.kube.client import Client
 
 _TIMEOUT_SECONDS: Final = 30.0
@@ -101,7 +101,7 @@ def allow(
     installation. Takes the configuration file of the installation, if there was one.
     """
     with output.reported(options.CONFIG_ADVICE):
-        settings = configuration.load_logged(config_file)
+        settings = reading.load_logged(config_file)
     with output.reported(_ALLOW_ADVICE), closing(_connect(kubeconfig or given)) as api:
         until = held_stops.allow(api, settings.namespace, seconds, SystemClock())
     if form == "json":

@@ -1,4 +1,4 @@
-"""Configuration files: Kueue's ``Configuration`` and our ``GpuConfiguration``.
+"""Kueue's ``Configuration`` and our ``GpuConfiguration``: the configuration file is the settings.
 
-Here is what may be written, how it is read and checked, and what it means.
+The models say what may be written and what it means; they are read, checked and shown here.
 """

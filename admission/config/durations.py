@@ -4,10 +4,12 @@ Source: Go package time, ParseDuration and Duration.String; metav1.Duration uses
 """
 
 import re
+from datetime import timedelta
 from fractions import Fraction
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, PlainSerializer, PlainValidator
+from pydantic_core import PydanticCustomError
 
 from admission.base.errors import InvalidValueError
 
@@ -57,11 +59,36 @@ def _exact(number: str) -> Fraction:
     return Fraction(f"0{number}" if number.startswith(".") else number.removesuffix("."))
 
 
-def _validated(value: Any) -> int:
+def _read(value: Any) -> timedelta:
+    if isinstance(value, timedelta):
+        return value
     if not isinstance(value, str):  # a bare number has no unit
         raise InvalidValueError(str(value), _RULE)
-    return parse(value)
+    try:
+        return timedelta(microseconds=parse(value))
+    except OverflowError as error:
+        raise InvalidValueError(value, _RULE) from error
 
 
-Duration = Annotated[int, BeforeValidator(_validated)]
-"""A duration in a file; its value is whole microseconds."""
+def _written(value: timedelta) -> str:
+    return to_wire(value // timedelta(microseconds=1))
+
+
+def _not_negative(value: timedelta) -> timedelta:
+    if value < timedelta():
+        raise PydanticCustomError(
+            "greater_than_equal", "Input should be greater than or equal to 0"
+        )
+    return value
+
+
+def _positive(value: timedelta) -> timedelta:
+    if value <= timedelta():
+        raise PydanticCustomError("greater_than", "Input should be greater than 0")
+    return value
+
+
+Duration = Annotated[timedelta, PlainValidator(_read), PlainSerializer(_written)]
+"""A duration in a file, in whole microseconds."""
+NonNegative = Annotated[Duration, AfterValidator(_not_negative)]
+Positive = Annotated[Duration, AfterValidator(_positive)]

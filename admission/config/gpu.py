@@ -1,13 +1,20 @@
 """Our own part of a configuration file: what Kueue's ``Configuration`` has no place for."""
 
-from typing import Annotated, Final, Literal
+import dataclasses
+from datetime import timedelta
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from admission.base import names
-from admission.base.namespaces import BypassChoice
-from admission.config.durations import Duration
-from admission.config.model import ConfigModel
+from admission.base.namespaces import WARN, BypassChoice
+from admission.config import addresses
+from admission.config.addresses import Address, OptionalBindAddress
+from admission.config.durations import NonNegative, Positive
+from admission.config.model import SHOWN_IF_SET, ConfigModel
+from admission.gpu import catalogue, resources
+from admission.gpu.catalogue import Catalogue
+from admission.gpu.health import HealthPolicy
 
 API_VERSION: Final = names.CONFIG_API_VERSION
 KIND: Final = "GpuConfiguration"
@@ -15,24 +22,55 @@ ACTIVE: Final = "Active"
 PAUSED: Final = "Paused"
 POD_END: Final = "PodEnd"
 POD_TERMINATING: Final = "PodTerminating"
+_MICROSECOND: Final = timedelta(microseconds=1)
+ALWAYS_EXCLUDED: Final = ("kube-system",)
+EXCLUDED: Final = ("gpu-operator", "kube-node-lease")
+"""Namespaces that are left alone besides our own and kube-system, where a file names none."""
 
 
 class Controller(ConfigModel):
-    """How the controller works; see ``admission.config.settings.ControllerSettings``."""
+    """How the controller works.
 
-    writers: Annotated[int, Field(ge=1, le=256)] | None = None
-    request_timeout: Annotated[Duration, Field(gt=0)] | None = None
-    watch_silence: Annotated[Duration, Field(gt=0)] | None = None
-    waiting_after: Annotated[Duration, Field(ge=0)] | None = None
-    waiting_refresh: Annotated[Duration, Field(ge=0)] | None = None
-    status_interval: Annotated[Duration, Field(ge=0)] | None = None
-    outside_interval: Annotated[Duration, Field(gt=0)] | None = None
-    audit_interval: Annotated[Duration, Field(gt=0)] | None = None
-    secure_metrics: bool | None = None
+    Attributes:
+        writers: writes to the API server in flight at once.
+        request_timeout: bound on one request; the leader sends no write that could still
+            be under way when its Lease may be taken, so it stays well below the renew time.
+        watch_silence: how long a watch may say nothing before it counts as broken; the API
+            server sends a bookmark about every minute.
+        waiting_after: how long a pod waits before its reason is written on it.
+        waiting_refresh: least time between two texts of the same reason on one pod.
+        status_interval: least time between two status writes of one queue; up to twice
+            as long while many queues change.
+        outside_interval: how often pods are listed that hold GPUs without a queue.
+        audit_interval: how often what is charged is compared with what is held.
+        secure_metrics: the pages are served with TLS, and metrics to those only whom the API
+            server allows to read them.
+    """
+
+    writers: Annotated[int, Field(ge=1, le=256)] = 8
+    request_timeout: Positive = timedelta(seconds=5)
+    watch_silence: Positive = timedelta(seconds=90)
+    waiting_after: NonNegative = timedelta(seconds=1)
+    waiting_refresh: NonNegative = timedelta(seconds=30)
+    status_interval: NonNegative = timedelta(seconds=0.5)
+    outside_interval: Positive = timedelta(minutes=1)
+    audit_interval: Positive = timedelta(minutes=10)
+    secure_metrics: Annotated[bool, SHOWN_IF_SET] = False
 
 
 class Health(ConfigModel):
-    """What counts as sickness of a GPU; see ``admission.config.settings.HealthSettings``."""
+    """What counts as sickness of a GPU; None stands for what ``admission.gpu.health`` says.
+
+    Attributes:
+        ignored_xids: NVIDIA error numbers that never count.
+        reported_xids: numbers that are told, but the device stays.
+        node_conditions: type of each node condition that matters, and the status that is bad.
+        label: node label by which people overrule: ``unhealthy`` or ``healthy``.
+        hot_celsius: above it a device becomes sick.
+        cool_celsius: below it a device that was too hot is well again.
+        loss_grace: how long all devices of a node must be gone before it is believed.
+        gain_grace: how long more devices must be there before it is believed.
+    """
 
     ignored_xids: list[Annotated[int, Field(ge=0)]] | None = None
     reported_xids: list[Annotated[int, Field(ge=0)]] | None = None
@@ -40,12 +78,32 @@ class Health(ConfigModel):
     label: Annotated[str, Field(min_length=1)] | None = None
     hot_celsius: int | None = None
     cool_celsius: int | None = None
-    loss_grace: Annotated[Duration, Field(ge=0)] | None = None
-    gain_grace: Annotated[Duration, Field(ge=0)] | None = None
+    loss_grace: NonNegative | None = None
+    gain_grace: NonNegative | None = None
+
+    @property
+    def policy(self) -> HealthPolicy:
+        """Return what the installation takes for sickness; what is not set is as shipped."""
+        ignored, reported = self.ignored_xids, self.reported_xids
+        loss, gain = self.loss_grace, self.gain_grace
+        said = {
+            "ignored_xids": None if ignored is None else frozenset(ignored),
+            "reported_xids": None if reported is None else frozenset(reported),
+            "bad_conditions": self.node_conditions,
+            "health_label": self.label,
+            "hot_celsius": self.hot_celsius,
+            "cool_celsius": self.cool_celsius,
+            "loss_grace_us": None if loss is None else loss // _MICROSECOND,
+            "gain_grace_us": None if gain is None else gain // _MICROSECOND,
+        }
+        chosen: dict[str, Any] = {name: one for name, one in said.items() if one is not None}
+        return dataclasses.replace(HealthPolicy(), **chosen)
 
 
 class Profile(ConfigModel):
     """A MIG profile of a product; see ``admission.gpu.products.Profile``."""
+
+    null_is_absent = False
 
     name: str
     compute_slices: int
@@ -54,70 +112,155 @@ class Profile(ConfigModel):
     max: int
     size: int
     starts: list[int]
-    engines: dict[str, int] = Field(default_factory=dict)
+    engines: Annotated[dict[str, int], SHOWN_IF_SET] = {}
 
 
 class Product(ConfigModel):
     """A GPU that replaces the one of the same id, or is added; see ``admission.gpu.products``."""
+
+    null_is_absent = False
 
     id: Annotated[str, Field(min_length=1)]
     memory_gb: int
     compute_slices: int | None = None
     memory_slices: int | None = None
     axis: int | None = None
-    aliases: list[str] = Field(default_factory=list)
-    labels: list[str] = Field(default_factory=list)
-    engines: dict[str, int] = Field(default_factory=dict)
-    profiles: list[Profile] = Field(default_factory=list)
-    profile_aliases: dict[str, str] = Field(default_factory=dict)
+    aliases: Annotated[list[str], SHOWN_IF_SET] = []
+    labels: Annotated[list[str], SHOWN_IF_SET] = []
+    engines: Annotated[dict[str, int], SHOWN_IF_SET] = {}
+    profiles: Annotated[list[Profile], SHOWN_IF_SET] = []
+    profile_aliases: Annotated[dict[str, str], SHOWN_IF_SET] = {}
 
 
 class Webhook(ConfigModel):
-    """How the webhook serves; see ``admission.config.settings.WebhookSettings``."""
+    """How the webhook serves.
 
-    threads: Annotated[int, Field(ge=1, le=256)] | None = None
-    max_body_bytes: Annotated[int, Field(ge=1024)] | None = None
-    secure_metrics: bool | None = None
-    client_authority: str | None = None
-    health_probe_bind_address: str | None = None
+    Attributes:
+        threads: reviews decided at once in one worker.
+        max_body_bytes: larger bodies are answered with 413.
+        secure_metrics: metrics are served to those only whom the API server allows to read them.
+        client_authority: PEM file; clients must show a certificate that one in it has signed.
+            Empty where everybody who can reach the webhook may ask.
+        health_probe_bind_address: where health and readiness are served without TLS, too, as
+            kubelets have no such certificate; empty for nowhere.
+    """
+
+    threads: Annotated[int, Field(ge=1, le=256)] = 8
+    max_body_bytes: Annotated[int, Field(ge=1024)] = 7 * 1024 * 1024
+    secure_metrics: Annotated[bool, SHOWN_IF_SET] = False
+    client_authority: Annotated[str, SHOWN_IF_SET] = ""
+    health_probe_bind_address: OptionalBindAddress = ""
+
+    @property
+    def health_address(self) -> Address | None:
+        """Return where health and readiness are served, too; None for nowhere."""
+        return addresses.parse(self.health_probe_bind_address)
 
 
 class Certificates(ConfigModel):
-    """How long certificates are valid; see ``admission.config.settings.CertificateSettings``."""
+    """How long certificates are valid.
 
-    authority_lifetime: Annotated[Duration, Field(gt=0)] | None = None
-    serving_lifetime: Annotated[Duration, Field(gt=0)] | None = None
+    Attributes:
+        authority_lifetime: of a CA; a new one is made after half of it.
+        serving_lifetime: of a serving certificate, which is renewed after two thirds; at most
+            half of that of the CA.
+    """
+
+    authority_lifetime: Positive = timedelta(days=730)
+    serving_lifetime: Positive = Field(
+        default_factory=lambda said: min(timedelta(days=365), said["authority_lifetime"] / 2)
+    )
 
 
 class NamespaceMode(ConfigModel):
-    """What holds in a namespace; see ``admission.config.settings.NamespaceMode``."""
+    """What holds in a namespace whose labels say nothing else.
 
-    bypass: BypassChoice | None = None
-    enforce: bool | None = None
+    Attributes:
+        bypass: what becomes of pods that reach GPUs around quota.
+        enforce: whether GPU pods and Jobs without a queue are refused.
+    """
+
+    bypass: BypassChoice = WARN
+    enforce: bool = False
 
 
 class Modes(ConfigModel):
-    """What holds where labels say nothing; see ``admission.config.settings.ModeSettings``."""
+    """What holds in namespaces whose labels say nothing else.
 
-    with_queue: NamespaceMode | None = None
-    without_queue: NamespaceMode | None = None
+    Attributes:
+        with_queue: where there is a LocalQueue.
+        without_queue: where there is none.
+    """
+
+    with_queue: NamespaceMode = NamespaceMode()
+    without_queue: NamespaceMode = NamespaceMode()
 
 
 class GpuConfiguration(ConfigModel):
-    """The document; a missing field has its default. See ``settings.GpuSettings``."""
+    """The document; a field that a file leaves out has its default.
 
-    api_version: str = ""
-    kind: str = ""
-    admission: Literal["Active", "Paused"] | None = None
-    release_on: Literal["PodEnd", "PodTerminating"] | None = None
-    lost_node_after: Annotated[Duration, Field(ge=0)] | None = None
-    max_stops_per_minute: Annotated[int, Field(ge=0, le=60_000)] | None = None
-    managed_resources: Annotated[list[str], Field(min_length=1)] | None = None
-    excluded_namespaces: list[str] | None = None
+    Attributes:
+        api_version: of the document.
+        kind: of the document.
+        admission: Paused: no workload gets quota; everything else goes on (ADR 0096).
+        release_on: when the quota of a pod is free: once it has ended, or, as in Kueue, once it
+            is being deleted.
+        lost_node_after: how long a node has to be not ready, after the grace period of a pod
+            that is being deleted on it, until the pod counts as ended.
+        max_stops_per_minute: pods and Jobs that run and are stopped in a minute, other than by
+            preemption, by the stop policy of a queue or by `active: false`; further ones are
+            held back. 0 for no limit.
+        managed_resources: resource names that make a pod ours; a trailing ``*`` matches a prefix.
+        excluded_namespaces: namespaces whose pods and Jobs are never ours; once a file was read,
+            with those that Kueue's document leaves out by name, and those that always are.
+        modes: what holds in namespaces whose labels say nothing else; None where nobody has
+            chosen, see `effective_modes`.
+        toleration_key: taint key that GPU pods tolerate with operator Exists; empty = inject none.
+        products: GPUs that replace those of the shipped table or are added, in its form.
+        health: which GPUs count.
+        controller: how the controller works.
+        webhook: how the webhook serves.
+        certificates: how long certificates are valid.
+    """
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    admission: Literal["Active", "Paused"] = ACTIVE
+    release_on: Literal["PodEnd", "PodTerminating"] = POD_END
+    lost_node_after: NonNegative = timedelta(minutes=5)
+    max_stops_per_minute: Annotated[int, Field(ge=0, le=60_000)] = 20
+    managed_resources: Annotated[list[str], Field(min_length=1)] = list(resources.DEFAULT_MANAGED)
+    excluded_namespaces: list[str] = sorted((*ALWAYS_EXCLUDED, names.SYSTEM_NAMESPACE, *EXCLUDED))
     modes: Modes | None = None
-    toleration_key: str | None = None
-    products: list[Product] | None = None
-    health: Health | None = None
-    controller: Controller | None = None
-    webhook: Webhook | None = None
-    certificates: Certificates | None = None
+    toleration_key: str = names.GPU_TAINT_KEY
+    products: Annotated[list[Product], SHOWN_IF_SET] = []
+    health: Annotated[Health, SHOWN_IF_SET] = Health()
+    controller: Controller = Controller()
+    webhook: Webhook = Webhook()
+    certificates: Certificates = Certificates()
+
+    @property
+    def paused(self) -> bool:
+        """Return whether no workload gets quota."""
+        return self.admission == PAUSED
+
+    @property
+    def releases_on_deletion(self) -> bool:
+        """Return whether the quota of a pod is free once the pod is being deleted."""
+        return self.release_on == POD_TERMINATING
+
+    @property
+    def effective_modes(self) -> Modes:
+        """Return the modes that hold in namespaces: warnings, where nobody has chosen."""
+        return self.modes or Modes()
+
+    def catalogue(self) -> Catalogue:
+        """Return the GPUs that the installation knows: the shipped table and what it adds.
+
+        Raises:
+            InvalidValueError: lists everything that is wrong with the products it adds.
+        """
+        if not self.products:
+            return catalogue.load()
+        products = [one.model_dump(exclude_none=True) for one in self.products]
+        return catalogue.load({"version": "configured", "products": products})

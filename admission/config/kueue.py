@@ -1,22 +1,34 @@
-"""Kueue's ``Configuration`` as a file may hold it, in both of its versions.
+"""Kueue's ``Configuration``: v1beta2 is what the program works with, v1beta1 becomes that.
 
 Null means the same as an absent field, and in a list or mapping the zero value of the element.
+The zero value of a field means its default where Kueue takes it so.
 
-Source: kueue apis/config/v1beta1 and v1beta2, configuration_types.go; rules of values from
-pkg/config/validation.go; encoding/json of Go for null.
+Source: kueue apis/config/v1beta1 and v1beta2, configuration_types.go and defaults.go; rules of
+values from pkg/config/validation.go; encoding/json of Go for null. Differs: a file without
+``waitForPodsReady`` does not wait (ADR 0005).
 """
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import reduce
+from operator import or_
+from types import GenericAlias, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints, create_model
 
 from admission.api.scalars import QualifiedName
-from admission.base import names
+from admission.base import names, selectors
+from admission.config import addresses
+from admission.config.addresses import Address, BindAddress, OptionalBindAddress
 from admission.config.durations import Duration
-from admission.config.model import ConfigModel, Unused
+from admission.config.model import SHOWN_IF_SET, UNSET_IF_EMPTY, ConfigModel, Unused
 
+Strategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 GROUP: Final = names.KUEUE_CONFIG_GROUP
+V1BETA2: Final = f"{GROUP}/v1beta2"
 KIND: Final = "Configuration"
+STRATEGIES: Final[tuple[Strategy, ...]] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 
 _MANAGED: Final = Unused(
     "which pods are managed follows from GpuConfiguration.managedResources, the queue label, and "
@@ -49,7 +61,6 @@ def _or_empty(value: Any) -> Any:
     return "" if value is None else value
 
 
-Port = Annotated[int, Field(ge=0, le=65535)]
 Count = Annotated[int, Field(ge=0)]
 Text = Annotated[str, BeforeValidator(_or_empty)]
 """An element of a list."""
@@ -61,7 +72,6 @@ LabelValue = Annotated[
 Weight = Annotated[str, BeforeValidator(_or_zero)]
 Quantity = Annotated[str, BeforeValidator(_or_zero)]
 Anything = dict[str, Any]
-Strategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 
 
 class Requirement(ConfigModel):
@@ -69,47 +79,76 @@ class Requirement(ConfigModel):
 
     key: QualifiedName
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    values: list[LabelValue] | None = None
+    values: Annotated[list[LabelValue], SHOWN_IF_SET] = []
+
+    @property
+    def value(self) -> selectors.Requirement:
+        """Return the expression as a value that labels are compared with."""
+        return selectors.Requirement(self.key, self.operator, (*self.values,))
 
 
 class Selector(ConfigModel):
     """A label selector."""
 
-    match_labels: dict[QualifiedName, LabelValue] | None = None
-    match_expressions: list[Requirement] | None = None
+    match_labels: Annotated[dict[QualifiedName, LabelValue], SHOWN_IF_SET] = {}
+    match_expressions: Annotated[list[Requirement], SHOWN_IF_SET] = []
+
+    @property
+    def requirements(self) -> tuple[selectors.Requirement, ...]:
+        """Return what labels have to satisfy, each of them."""
+        listed = [one.value for one in self.match_expressions]
+        return selectors.requirements_of(self.match_labels, listed)
 
 
 class Webhook(ConfigModel):
-    """Where the webhook serves."""
+    """Where the webhook serves, with TLS.
 
-    port: Port | None = None
-    host: str | None = None
-    cert_dir: str | None = None
+    Attributes:
+        host: IP address or name.
+        port: TCP port.
+        cert_dir: directory of the serving certificate; empty where an argument must say.
+    """
+
+    host: Annotated[str, UNSET_IF_EMPTY] = addresses.ANY_HOST
+    port: Annotated[int, Field(ge=0, le=65535), UNSET_IF_EMPTY] = 9443
+    cert_dir: Annotated[str, SHOWN_IF_SET] = ""
+
+    @property
+    def address(self) -> Address:
+        """Return where it listens."""
+        return Address(self.host, self.port)
 
 
 class LeaderElection(ConfigModel):
-    """Election among controllers; k8s.io/component-base, LeaderElectionConfiguration."""
+    """Election among controllers; 0 < retry < renew < lease.
 
-    leader_elect: bool | None = None
-    lease_duration: Duration | None = None
-    renew_deadline: Duration | None = None
-    retry_period: Duration | None = None
+    Source: k8s.io/component-base, LeaderElectionConfiguration.
+
+    Attributes:
+        leader_elect: wait for the Lease before deciding anything.
+        lease_duration: how long a Lease holds after its last renewal.
+        renew_deadline: how long the leader counts on it, from before the renewal.
+        retry_period: between attempts to renew or to take it.
+        resource_lock: without effect.
+        resource_name: without effect.
+        resource_namespace: without effect.
+    """
+
+    leader_elect: bool = True
+    lease_duration: Annotated[Duration, UNSET_IF_EMPTY] = timedelta(seconds=15)
+    renew_deadline: Annotated[Duration, UNSET_IF_EMPTY] = timedelta(seconds=10)
+    retry_period: Annotated[Duration, UNSET_IF_EMPTY] = timedelta(seconds=2)
     resource_lock: Annotated[str | None, _OWN_LEASE] = None
     resource_name: Annotated[str | None, _OWN_LEASE] = None
     resource_namespace: Annotated[str | None, _OWN_LEASE] = None
 
 
 class CustomLabel(ConfigModel):
-    """A label of metrics, v1beta1."""
+    """A label of metrics."""
 
     name: str
     source_label_key: str | None = None
     source_annotation_key: str | None = None
-
-
-class CustomLabelV1Beta2(CustomLabel):
-    """A label of metrics."""
-
     source_kind: str | None = None
     tracked_values: list[str] | None = None
 
@@ -122,29 +161,44 @@ class LocalQueueMetrics(ConfigModel):
 
 
 class Metrics(ConfigModel):
-    """Metrics, v1beta1."""
+    """Metrics, and health and readiness beside them.
 
-    bind_address: str | None = None
+    Attributes:
+        bind_address: where they are served; 0 for nowhere.
+        enable_cluster_queue_resources: without effect.
+        custom_labels: without effect.
+        local_queue_metrics: without effect.
+    """
+
+    bind_address: Annotated[BindAddress, UNSET_IF_EMPTY] = "127.0.0.1:8080"
     enable_cluster_queue_resources: Annotated[bool | None, _EXPORTED] = None
     custom_labels: Annotated[list[CustomLabel] | None, _NOT_BUILT] = None
     local_queue_metrics: Annotated[LocalQueueMetrics | None, _EXPORTED] = None
 
-
-class MetricsV1Beta2(ConfigModel):
-    """Metrics."""
-
-    bind_address: str | None = None
-    enable_cluster_queue_resources: Annotated[bool | None, _EXPORTED] = None
-    custom_labels: Annotated[list[CustomLabelV1Beta2] | None, _NOT_BUILT] = None
-    local_queue_metrics: Annotated[LocalQueueMetrics | None, _EXPORTED] = None
+    @property
+    def address(self) -> Address | None:
+        """Return where they are served; None for nowhere."""
+        return addresses.parse(self.bind_address)
 
 
 class Health(ConfigModel):
-    """Health and readiness."""
+    """Health and readiness.
 
-    health_probe_bind_address: str | None = None
+    Attributes:
+        health_probe_bind_address: where they are served besides the address of metrics; empty
+            for nowhere else.
+        readiness_endpoint_name: without effect.
+        liveness_endpoint_name: without effect.
+    """
+
+    health_probe_bind_address: OptionalBindAddress = ""
     readiness_endpoint_name: Annotated[str | None, Unused("/readyz")] = None
     liveness_endpoint_name: Annotated[str | None, Unused("/healthz")] = None
+
+    @property
+    def address(self) -> Address | None:
+        """Return where they are served, too; None for nowhere else."""
+        return addresses.parse(self.health_probe_bind_address)
 
 
 class Controller(ConfigModel):
@@ -163,9 +217,16 @@ class Tls(ConfigModel):
 
 
 class InternalCertManagement(ConfigModel):
-    """Certificates that Kueue makes for itself."""
+    """Certificates that the program makes for itself.
 
-    enable: bool | None = None
+    Attributes:
+        enable: the leader renews them and writes the caBundle of our webhook configurations,
+            CRDs and APIServices; False where somebody else does, as cert-manager.
+        webhook_service_name: without effect.
+        webhook_secret_name: without effect.
+    """
+
+    enable: bool = True
     webhook_service_name: Annotated[str | None, _CERTIFICATES] = None
     webhook_secret_name: Annotated[str | None, _CERTIFICATES] = None
 
@@ -178,43 +239,42 @@ class ClientConnection(ConfigModel):
 
 
 class RequeuingStrategy(ConfigModel):
-    """What becomes of a workload whose pods were not ready in time."""
+    """What becomes of a workload whose pods were not ready in time.
 
-    timestamp: Literal["Creation", "Eviction"] | None = None
+    Attributes:
+        timestamp: by which it queues: of its eviction, or of its creation.
+        backoff_base_seconds: wait after the first eviction; doubles with each.
+        backoff_max_seconds: longest wait.
+        backoff_limit_count: evictions after which the next one deactivates; None for no limit.
+    """
+
+    timestamp: Literal["Creation", "Eviction"] = "Eviction"
+    backoff_base_seconds: Count = 60
+    backoff_max_seconds: Count = 3600
     backoff_limit_count: Count | None = None
-    backoff_base_seconds: Count | None = None
-    backoff_max_seconds: Count | None = None
 
 
 class WaitForPodsReady(ConfigModel):
-    """Waiting for pods to become ready."""
+    """Waiting for pods to become ready.
 
-    timeout: Duration | None = None
-    block_admission: bool | None = None
-    recovery_timeout: Duration | None = None
-    requeuing_strategy: RequeuingStrategy | None = None
+    Attributes:
+        timeout: from admission until all pods are ready.
+        recovery_timeout: for which pods that were ready may not be so again; 0 for any time.
+        block_admission: nothing is admitted while a workload with quota has pods that are not
+            ready.
+        requeuing_strategy: see there.
+    """
 
-
-class WaitForPodsReadyV1Beta1(WaitForPodsReady):
-    """Waiting for pods to become ready, v1beta1."""
-
-    enable: bool | None = None
+    timeout: Annotated[Duration, UNSET_IF_EMPTY] = timedelta(minutes=30)
+    recovery_timeout: Duration = Field(default_factory=lambda said: said["timeout"])
+    block_admission: bool = False
+    requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
 
 
 class ExternalFramework(ConfigModel):
     """A kind that MultiKueue dispatches."""
 
     name: str
-
-
-class MultiKueue(ConfigModel):
-    """Several clusters, v1beta1."""
-
-    gc_interval: Duration | None = None
-    origin: str | None = None
-    worker_lost_timeout: Duration | None = None
-    dispatcher_name: str | None = None
-    external_frameworks: list[ExternalFramework] | None = None
 
 
 class AccessProvider(ConfigModel):
@@ -237,11 +297,195 @@ class IncrementalDispatcher(ConfigModel):
     step_size: int | None = None
 
 
-class MultiKueueV1Beta2(MultiKueue):
+class MultiKueue(ConfigModel):
     """Several clusters."""
 
+    gc_interval: Duration | None = None
+    origin: str | None = None
+    worker_lost_timeout: Duration | None = None
+    dispatcher_name: str | None = None
+    external_frameworks: list[ExternalFramework] | None = None
     cluster_profile: ClusterProfile | None = None
     incremental_dispatcher_config: IncrementalDispatcher | None = None
+
+
+class Integrations(ConfigModel):
+    """Kinds of jobs.
+
+    Attributes:
+        frameworks: without effect.
+        external_frameworks: without effect.
+        label_keys_to_copy: keys of labels that a Workload takes over from its pod or Job.
+    """
+
+    frameworks: Annotated[list[Text] | None, _KINDS] = None
+    external_frameworks: Annotated[list[Text] | None, _KINDS] = None
+    label_keys_to_copy: Annotated[list[Text], SHOWN_IF_SET] = []
+
+
+class VisibilityServer(ConfigModel):
+    """Where pending workloads are served, with TLS.
+
+    Attributes:
+        bind_address: IP address.
+        bind_port: TCP port.
+    """
+
+    bind_address: str = addresses.ANY_HOST
+    bind_port: Annotated[int, Field(ge=1, le=65535)] = 8082
+
+
+class FairSharing(ConfigModel):
+    """Fair sharing between ClusterQueues; present means on (ADR 0095)."""
+
+    preemption_strategies: Annotated[list[Strategy], UNSET_IF_EMPTY] = list(STRATEGIES)
+
+
+class AdmissionFairSharing(ConfigModel):
+    """Ordering of LocalQueues by past usage.
+
+    Attributes:
+        usage_half_life_time: in which consumed usage halves; 0 forgets at once.
+        usage_sampling_interval: how often usage is sampled.
+        resource_weights: factor of each resource as a decimal number; a missing one is 1.
+    """
+
+    usage_half_life_time: Duration = timedelta()
+    usage_sampling_interval: Annotated[Duration, UNSET_IF_EMPTY] = timedelta(minutes=5)
+    resource_weights: dict[str, Weight] = {}
+
+
+class Transformation(ConfigModel):
+    """How a requested resource is counted as others.
+
+    Attributes:
+        input: the requested resource; one transformation for each at most.
+        strategy: whether the input is counted, too.
+        multiply_by: a resource whose request multiplies the outputs; empty for none.
+        outputs: quantity of each output for one unit of the input.
+    """
+
+    input: str = ""
+    strategy: Annotated[Literal["Retain", "Replace", ""], UNSET_IF_EMPTY] = "Retain"
+    multiply_by: Annotated[str, SHOWN_IF_SET] = ""
+    outputs: dict[str, Quantity] = {}
+
+
+class DeviceSource(ConfigModel):
+    """What of a device is counted."""
+
+    counter: Anything | None = None
+    capacity: Anything | None = None
+
+
+class DeviceClassMapping(ConfigModel):
+    """DeviceClasses that are counted as a resource; NVIDIA's own need no entry."""
+
+    name: str = ""
+    device_class_names: list[Text] = []
+    sources: Annotated[list[DeviceSource] | None, _COUNTED] = None
+
+
+class Resources(ConfigModel):
+    """How requests are counted.
+
+    Attributes:
+        quota_check_strategy: whether resources that a ClusterQueue does not list keep a workload
+            out, or are free there.
+        exclude_resource_prefixes: resources whose names start so are not counted.
+        transformations: see there.
+        device_class_mappings: see there.
+    """
+
+    quota_check_strategy: Literal["BlockUndeclared", "IgnoreUndeclared"] = "BlockUndeclared"
+    exclude_resource_prefixes: Annotated[list[Text], SHOWN_IF_SET] = []
+    transformations: Annotated[list[Transformation], SHOWN_IF_SET] = []
+    device_class_mappings: Annotated[list[DeviceClassMapping], SHOWN_IF_SET] = []
+
+
+class WorkloadRetention(ConfigModel):
+    """How long after their end ended objects are deleted; None for never.
+
+    Attributes:
+        after_finished: finished Workloads.
+        after_deactivated_by_kueue: owners of Workloads that were deactivated by the program.
+    """
+
+    after_finished: Duration | None = None
+    after_deactivated_by_kueue: Duration | None = None
+
+
+class RetentionPolicies(ConfigModel):
+    """When ended objects are deleted."""
+
+    workloads: WorkloadRetention = WorkloadRetention()
+
+
+class Configuration(ConfigModel):
+    """The document, version v1beta2; a field that a file leaves out has its default.
+
+    Attributes:
+        api_version: of the document.
+        kind: of the document.
+        namespace: where the program itself is installed and keeps its Lease.
+        manage_jobs_without_queue_name: GPU pods and Jobs without a queue are held until they
+            have one.
+        managed_jobs_namespace_selector: what the labels of managed namespaces satisfy; names
+            that are left out join ``GpuConfiguration.excludedNamespaces`` when a file is read.
+        webhook: where the webhook serves.
+        metrics: where metrics are served.
+        leader_election: election among controllers.
+        internal_cert_management: who renews certificates.
+        resources: how requests are counted.
+        wait_for_pods_ready: None where nobody waits for pods to become ready.
+        object_retention_policies: when ended objects are deleted.
+        integrations: which labels a Workload takes over.
+        health: where health and readiness are served, too.
+        visibility_server: where pending workloads are served; None for nowhere.
+        fair_sharing: None without it.
+        admission_fair_sharing: None without it.
+        controller: without effect, as all that follows.
+        pprof_bind_address: see there.
+        tls: see there.
+        client_connection: see there.
+        feature_gates: see there.
+        multi_kueue: see there.
+    """
+
+    api_version: str = V1BETA2
+    kind: str = KIND
+    namespace: Annotated[str, UNSET_IF_EMPTY] = names.SYSTEM_NAMESPACE
+    manage_jobs_without_queue_name: bool = False
+    managed_jobs_namespace_selector: Selector = Selector()
+    webhook: Webhook = Webhook()
+    metrics: Metrics = Metrics()
+    leader_election: LeaderElection = LeaderElection()
+    internal_cert_management: InternalCertManagement = InternalCertManagement()
+    resources: Resources = Resources()
+    wait_for_pods_ready: WaitForPodsReady | None = None
+    object_retention_policies: Annotated[RetentionPolicies, SHOWN_IF_SET] = RetentionPolicies()
+    integrations: Annotated[Integrations, SHOWN_IF_SET] = Integrations()
+    health: Annotated[Health, SHOWN_IF_SET] = Health()
+    visibility_server: VisibilityServer | None = None
+    fair_sharing: FairSharing | None = None
+    admission_fair_sharing: AdmissionFairSharing | None = None
+    controller: Annotated[Controller, SHOWN_IF_SET] = Controller()
+    pprof_bind_address: Annotated[str | None, _NOT_BUILT] = None
+    tls: Annotated[Tls | None, _LIBRARY] = None
+    client_connection: Annotated[ClientConnection | None, _NO_LIMIT] = None
+    feature_gates: Annotated[
+        dict[str, bool | None] | None, Unused("there are no feature gates")
+    ] = None
+    multi_kueue: Annotated[MultiKueue | None, _NOT_BUILT] = None
+
+    @property
+    def visibility_address(self) -> Address | None:
+        """Return where pending workloads are served; None for nowhere."""
+        server = self.visibility_server
+        return None if server is None else Address(server.bind_address, server.bind_port)
+
+
+# ------------------------------------------------------------------------------------ v1beta1
 
 
 class PodOptions(ConfigModel):
@@ -249,20 +493,6 @@ class PodOptions(ConfigModel):
 
     namespace_selector: Selector | None = None
     pod_selector: Selector | None = None
-
-
-class Integrations(ConfigModel):
-    """Kinds of jobs."""
-
-    frameworks: Annotated[list[Text] | None, _KINDS] = None
-    external_frameworks: Annotated[list[Text] | None, _KINDS] = None
-    label_keys_to_copy: list[Text] | None = None
-
-
-class IntegrationsV1Beta1(Integrations):
-    """Kinds of jobs, v1beta1."""
-
-    pod_options: Annotated[PodOptions | None, _MANAGED] = None
 
 
 class VisibilityOfQueues(ConfigModel):
@@ -278,141 +508,69 @@ class QueueVisibility(ConfigModel):
     update_interval_seconds: int | None = None
 
 
-class VisibilityServer(ConfigModel):
-    """The API server of pending workloads."""
-
-    bind_address: str | None = None
-    bind_port: Annotated[int, Field(ge=1, le=65535)] | None = None
-
-
-class FairSharing(ConfigModel):
-    """Fair sharing between ClusterQueues; present means on, no strategies means all (ADR 0095)."""
-
-    preemption_strategies: list[Strategy] | None = None
-
-
-class FairSharingV1Beta1(ConfigModel):
-    """Fair sharing between ClusterQueues, v1beta1."""
-
-    enable: bool | None = None
-    preemption_strategies: list[Strategy] | None = None
-
-
-class AdmissionFairSharing(ConfigModel):
-    """Ordering of LocalQueues by past usage."""
-
-    usage_half_life_time: Duration | None = None
-    usage_sampling_interval: Duration | None = None
-    resource_weights: dict[str, Weight] | None = None
-
-
-class Transformation(ConfigModel):
-    """How a requested resource is counted as others."""
-
-    input: Text = ""
-    strategy: Literal["Retain", "Replace", ""] | None = None
-    multiply_by: str | None = None
-    outputs: dict[str, Quantity] | None = None
-
-
-class DeviceClassMapping(ConfigModel):
-    """DeviceClasses that are counted as a resource, v1beta1."""
-
-    name: Text = ""
-    device_class_names: list[Text] | None = None
-
-
-class DeviceSource(ConfigModel):
-    """What of a device is counted."""
-
-    counter: Anything | None = None
-    capacity: Anything | None = None
-
-
-class DeviceClassMappingV1Beta2(DeviceClassMapping):
-    """DeviceClasses that are counted as a resource."""
-
-    sources: Annotated[list[DeviceSource] | None, _COUNTED] = None
-
-
-class Resources(ConfigModel):
-    """How requests are counted, v1beta1."""
-
-    exclude_resource_prefixes: list[Text] | None = None
-    transformations: list[Transformation] | None = None
-    device_class_mappings: list[DeviceClassMapping] | None = None
-
-
-class ResourcesV1Beta2(ConfigModel):
-    """How requests are counted."""
-
-    quota_check_strategy: Literal["BlockUndeclared", "IgnoreUndeclared"] | None = None
-    exclude_resource_prefixes: list[Text] | None = None
-    transformations: list[Transformation] | None = None
-    device_class_mappings: list[DeviceClassMappingV1Beta2] | None = None
-
-
-class WorkloadRetention(ConfigModel):
-    """When ended workloads are deleted."""
-
-    after_finished: Duration | None = None
-    after_deactivated_by_kueue: Duration | None = None
-
-
-class RetentionPolicies(ConfigModel):
-    """When ended objects are deleted."""
-
-    workloads: WorkloadRetention | None = None
-
-
-class Configuration(ConfigModel):
-    """What both versions have."""
-
-    api_version: str = ""
-    kind: str = ""
-    namespace: str | None = None
-    webhook: Webhook | None = None
-    leader_election: LeaderElection | None = None
-    health: Health | None = None
-    pprof_bind_address: Annotated[str | None, _NOT_BUILT] = None
-    controller: Controller | None = None
-    tls: Annotated[Tls | None, _LIBRARY] = None
-    manage_jobs_without_queue_name: bool | None = None
-    managed_jobs_namespace_selector: Selector | None = None
-    internal_cert_management: InternalCertManagement | None = None
-    client_connection: Annotated[ClientConnection | None, _NO_LIMIT] = None
-    admission_fair_sharing: AdmissionFairSharing | None = None
-    feature_gates: Annotated[
-        dict[str, bool | None] | None, Unused("there are no feature gates")
-    ] = None
-    object_retention_policies: RetentionPolicies | None = None
-
-
-class ConfigurationV1Beta1(Configuration):
-    """Version v1beta1."""
-
-    metrics: Metrics | None = None
-    wait_for_pods_ready: WaitForPodsReadyV1Beta1 | None = None
-    integrations: IntegrationsV1Beta1 | None = None
-    queue_visibility: Annotated[QueueVisibility | None, _NOT_BUILT] = None
-    multi_kueue: Annotated[MultiKueue | None, _NOT_BUILT] = None
-    fair_sharing: FairSharingV1Beta1 | None = None
-    resources: Resources | None = None
-
-
-class ConfigurationV1Beta2(Configuration):
-    """Version v1beta2."""
-
-    metrics: MetricsV1Beta2 | None = None
-    wait_for_pods_ready: WaitForPodsReady | None = None
-    integrations: Integrations | None = None
-    multi_kueue: Annotated[MultiKueueV1Beta2 | None, _NOT_BUILT] = None
-    fair_sharing: FairSharing | None = None
-    resources: ResourcesV1Beta2 | None = None
-    visibility_server: VisibilityServer | None = None
-
-
-VERSIONS: Final[dict[str, type[ConfigurationV1Beta1 | ConfigurationV1Beta2]]] = {
-    f"{GROUP}/v1beta1": ConfigurationV1Beta1,
-    f"{GROUP}/v1beta2": ConfigurationV1Beta2,
+_NEWER: Final[Mapping[type[ConfigModel], set[str]]] = {
+    Configuration: {"visibility_server"},
+    CustomLabel: {"source_kind", "tracked_values"},
+    DeviceClassMapping: {"sources"},
+    MultiKueue: {"cluster_profile", "incremental_dispatcher_config"},
+    Resources: {"quota_check_strategy"},
 }
+"""Fields that v1beta1 does not have."""
+_OLDER: Final[Mapping[type[ConfigModel], Mapping[str, tuple[Any, Any]]]] = {
+    Configuration: {"queue_visibility": (Annotated[QueueVisibility | None, _NOT_BUILT], None)},
+    FairSharing: {"enable": (bool, False)},
+    Integrations: {"pod_options": (Annotated[PodOptions | None, _MANAGED], None)},
+    WaitForPodsReady: {"enable": (bool, False)},
+}
+"""Type and default of the fields that only v1beta1 has."""
+
+
+def _v1beta1(annotation: Any) -> Any:
+    """Return the type of a value in v1beta1, where `annotation` is that in v1beta2."""
+    if isinstance(annotation, type) and issubclass(annotation, ConfigModel):
+        fields: dict[str, Any] = {
+            name: (_v1beta1(info.annotation), info)
+            for name, info in annotation.model_fields.items()
+            if name not in _NEWER.get(annotation, ())
+        }
+        fields |= _OLDER.get(annotation, {})
+        return create_model(f"{annotation.__name__}V1Beta1", __base__=ConfigModel, **fields)
+    inner = tuple(map(_v1beta1, get_args(annotation)))
+    if get_origin(annotation) is list:
+        return GenericAlias(list, inner)
+    if get_origin(annotation) in {Union, UnionType}:
+        return reduce(or_, inner)
+    return annotation
+
+
+ConfigurationV1Beta1: Final[type[ConfigModel]] = _v1beta1(Configuration)
+VERSIONS: Final[dict[str, type[ConfigModel]]] = {
+    f"{GROUP}/v1beta1": ConfigurationV1Beta1,
+    V1BETA2: Configuration,
+}
+
+
+def converted(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a valid document of v1beta1 as one of v1beta2.
+
+    Sections that are off there are absent here, and the defaults of v1beta1 are written out.
+    """
+    found = {name: one for name, one in document.items() if name != "queueVisibility"}
+    waiting = _switched_on(document, "waitForPodsReady")
+    if waiting is not None:
+        waiting = {"timeout": "5m", "blockAdmission": True} | waiting
+    jobs = document.get("integrations") or {}
+    return found | {
+        "apiVersion": V1BETA2,
+        "waitForPodsReady": waiting,
+        "fairSharing": _switched_on(document, "fairSharing"),
+        "integrations": {name: one for name, one in jobs.items() if name != "podOptions"},
+    }
+
+
+def _switched_on(document: Mapping[str, Any], section: str) -> dict[str, Any] | None:
+    """Return what a section says besides that it is on; None where it is not."""
+    found = document.get(section) or {}
+    if not found.get("enable"):
+        return None
+    return {name: one for name, one in found.items() if name != "enable" and one is not None}

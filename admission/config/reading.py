@@ -2,8 +2,9 @@
 
 import difflib
 import json
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import UnionType
 from typing import Any, Final, TypeVar, Union, get_args, get_origin
 
@@ -12,12 +13,17 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from typing_extensions import override
 
+from admission.base import names
 from admission.base.errors import AdmissionError
-from admission.config import gpu, kueue
+from admission.config import gpu, kueue, rules, settings
 from admission.config.gpu import GpuConfiguration
-from admission.config.kueue import ConfigurationV1Beta1, ConfigurationV1Beta2
+from admission.config.kueue import Configuration
 from admission.config.model import ConfigModel, Unused
+from admission.config.settings import Settings
+from admission.obs import logs
 
+_SERVED: Final = ("pod", "batch/job")
+"""Kinds of jobs that are looked at themselves."""
 _PREFIX: Final = "Value error, "
 _Model = TypeVar("_Model", bound=ConfigModel)
 
@@ -50,42 +56,81 @@ class UnusedField:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class File:
-    """What a file holds.
+class Effective:
+    """What holds after a file was read.
 
     Attributes:
-        source: the file's name, for messages.
-        kueue: Kueue's document; None when the file has none.
-        gpu: our own document; None when the file has none.
-        unused: fields that are set and change nothing, sorted by path.
+        settings: the settings.
+        unused: fields of the file that are set and change nothing, sorted by path.
     """
 
-    source: str
-    kueue: ConfigurationV1Beta1 | ConfigurationV1Beta2 | None = None
-    gpu: GpuConfiguration | None = None
+    settings: Settings = field(default_factory=Settings)
     unused: tuple[UnusedField, ...] = ()
 
 
-def read(text: str, source: str) -> File:
-    """Reads YAML documents: at most one of each kind, in any order.
+def load(path: Path | None) -> Effective:
+    """Return what a file says; without one, the defaults.
+
+    Raises:
+        ConfigurationError: it cannot be read, or breaks a rule.
+    """
+    if path is None:
+        return Effective()
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(str(path), [f"cannot be read: {error}"]) from error
+    return read(text, str(path))
+
+
+def load_logged(path: Path | None) -> Settings:
+    """Return the settings of a file, and name what in it changes nothing, in one line of the log.
+
+    Raises:
+        ConfigurationError: it cannot be read, or breaks a rule.
+    """
+    effective = load(path)
+    if effective.unused:
+        logs.get("configuration").warning(
+            "fields without effect", file=str(path), fields=[one.path for one in effective.unused]
+        )
+    return effective.settings
+
+
+def read(text: str, source: str) -> Effective:
+    """Return what YAML documents say: at most one of each kind, in any order.
 
     Raises:
         ConfigurationError: the text is no YAML, a document is of another kind or version, a field
-            is unknown, or a value is of the wrong type.
+            is unknown, or values break rules; all of them are named.
     """
-    found: dict[type[ConfigModel], ConfigModel] = {}
+    found: dict[str, ConfigModel] = {}
+    unused: list[UnusedField] = []
+    problems: list[str] = []
     for number, document in enumerate(_load(text, source)):
         model = _model_of(document, source, number)
-        known = GpuConfiguration if model is GpuConfiguration else kueue.Configuration
-        if known in found:
-            raise ConfigurationError(source, [f"two documents of kind {document['kind']}"])
-        found[known] = _validate(document, model, source)
-    kueues = found.get(kueue.Configuration)
-    own = found.get(GpuConfiguration)
-    assert kueues is None or isinstance(kueues, ConfigurationV1Beta1 | ConfigurationV1Beta2)
-    assert own is None or isinstance(own, GpuConfiguration)
-    unused = () if kueues is None else sorted(_unused(kueues, ""), key=lambda one: one.path)
-    return File(source=source, kueue=kueues, gpu=own, unused=tuple(unused))
+        kind = document["kind"]
+        if kind in found:
+            raise ConfigurationError(source, [f"two documents of kind {kind}"])
+        found[kind] = _validate(document, model, source)
+        unused += _unused(document, model)
+        if kind == kueue.KIND:
+            unused += _not_served(document)
+        if model is kueue.ConfigurationV1Beta1:
+            unused += _not_waiting(document)
+            problems += rules.of_v1beta1(document)
+            found[kind] = _validate(kueue.converted(document), Configuration, source)
+    kueues = found.get(kueue.KIND, Configuration())
+    own = found.get(gpu.KIND, GpuConfiguration())
+    assert isinstance(kueues, Configuration)
+    assert isinstance(own, GpuConfiguration)
+    problems += rules.problems(kueues, own)
+    if problems:
+        raise ConfigurationError(source, sorted(problems))
+    return Effective(
+        settings=settings.settled(kueues, own),
+        unused=tuple(sorted(unused, key=lambda one: one.path)),
+    )
 
 
 # --------------------------------------------------------------------------------------- YAML
@@ -145,9 +190,15 @@ def _model_of(document: Any, source: str, number: int) -> type[ConfigModel]:
 def _validate(document: Any, model: type[_Model], source: str) -> _Model:
     try:
         # JSON, because there a list may become a tuple and a text a choice, and nothing else.
-        return model.model_validate_json(json.dumps(document, default=str))
+        return model.model_validate_json(
+            json.dumps(document, default=str), by_alias=True, by_name=False
+        )
     except ValidationError as error:
-        problems = sorted(_problem(model, detail) for detail in error.errors())
+        problems = sorted(
+            _problem(model, detail)
+            for detail in error.errors()
+            if detail["type"] != "default_factory_not_called"
+        )
         raise ConfigurationError(source, problems) from error
 
 
@@ -197,32 +248,59 @@ def _models(annotation: Any) -> Iterator[type[ConfigModel]]:
             yield from _models(argument)
 
 
-def _unused(value: ConfigModel, path: str) -> Iterator[UnusedField]:
-    """Fields that are set and unused; of a mapping or object below one, each that is set.
+# ------------------------------------------------------------------------------ without effect
+
+
+def _unused(
+    document: Mapping[str, Any], model: type[ConfigModel], path: str = ""
+) -> Iterator[UnusedField]:
+    """Fields that are set and unused; of an object below one, each that is set.
 
     Null, the empty text and an empty object set nothing: Go programs write them for every field.
     """
-    for name in value.model_fields_set:
-        info = type(value).model_fields[name]
-        below = f"{path}.{info.alias or name}".removeprefix(".")
-        content = getattr(value, name)
+    fields = {info.alias or name: info for name, info in model.model_fields.items()}
+    for name, content in document.items():
+        below, info = f"{path}.{name}".removeprefix("."), fields[name]
+        inner = next(_models(info.annotation), None)
         mark = next((one for one in info.metadata if isinstance(one, Unused)), None)
         if mark is not None:
-            yield from (UnusedField(path=one, why=mark.why) for one in _leaves(content, below))
-        elif isinstance(content, ConfigModel):
-            yield from _unused(content, below)
-        elif isinstance(content, list):
+            for leaf in _leaves(content, inner, below):
+                yield UnusedField(path=leaf, why=mark.why)
+        elif inner is not None and isinstance(content, dict):
+            yield from _unused(content, inner, below)
+        elif inner is not None and isinstance(content, list):
             for index, one in enumerate(content):
-                if isinstance(one, ConfigModel):
-                    yield from _unused(one, f"{below}[{index}]")
+                yield from _unused(one, inner, f"{below}[{index}]")
 
 
-def _leaves(content: Any, path: str) -> Iterator[str]:
+def _leaves(content: Any, model: type[ConfigModel] | None, path: str) -> Iterator[str]:
     if content is None or content == "":
         return
-    if not isinstance(content, ConfigModel):
+    if model is None or not isinstance(content, dict):
         yield path
         return
-    for name in content.model_fields_set:
-        alias = type(content).model_fields[name].alias or name
-        yield from _leaves(getattr(content, name), f"{path}.{alias}")
+    models = _fields(model)
+    for name, one in content.items():
+        yield from _leaves(one, models[name], f"{path}.{name}")
+
+
+def _not_served(document: Mapping[str, Any]) -> Iterator[UnusedField]:
+    """Each kind of job that Kueue's document asks for and that is not served."""
+    for listed in (document.get("integrations") or {}).get("frameworks") or ():
+        name = listed or ""
+        if name not in _SERVED:
+            why = (
+                f"{name} is not served: its pods run outside quota unless their template has "
+                f"the label {names.QUEUE_LABEL}"
+            )
+            yield UnusedField(path=f"integrations.frameworks[{name}]", why=why)
+
+
+def _not_waiting(document: Mapping[str, Any]) -> Iterator[UnusedField]:
+    """Fields that say how to wait for pods in a file of v1beta1 that does not wait."""
+    found = document.get("waitForPodsReady") or {}
+    for name, content in found.items():
+        if not found.get("enable") and name != "enable" and content is not None:
+            yield UnusedField(
+                path=f"waitForPodsReady.{name}", why="waitForPodsReady.enable is not true"
+            )

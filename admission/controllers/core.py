@@ -18,7 +18,7 @@ from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.base.namespaces import MANAGED, ManagedNamespaces
-from admission.config.settings import ControllerSettings
+from admission.config.settings import Settings
 from admission.controllers import watched
 from admission.controllers.devices.capacity import Capacities
 from admission.controllers.devices.claims import Claims
@@ -125,7 +125,7 @@ class Core:
         writer: Writer,
         events: Events,
         clock: Clock,
-        settings: ControllerSettings,
+        settings: Settings,
         accounting: Accounting,
         rules: Rules = NO_RULES,
         products: Catalogue | None = None,
@@ -137,21 +137,21 @@ class Core:
         self._state = state
         self._events = events
         self._clock = clock
-        self._settings = settings
+        self._settings, own = settings, settings.gpu.controller
         self._log = logs.get("core")
         self._lanes = Lanes(writer, clock)
         self._explainer = Explainer(
-            after_seconds=settings.waiting_after_seconds,
-            refresh_seconds=settings.waiting_refresh_seconds,
+            after_seconds=own.waiting_after.total_seconds(),
+            refresh_seconds=own.waiting_refresh.total_seconds(),
         )
         self._workloads = WorkloadIndex()
-        self._pace = Pace(settings.writers, self._lanes, clock)
+        self._pace = Pace(own.writers, self._lanes, clock)
         products = products or catalogue.load()
         capacities = Capacities(products, health or HealthPolicy(), awaits_list=lists_others)
         guard = Guard(state, capacities)
         self._fleet = Fleet(capacities, guard, clock)
         self._configuration = Configuration(
-            state, guard, self._configuration_changed, settings.workloads, namespaces
+            state, guard, self._configuration_changed, settings.kueue, namespaces
         )
         self._prices = Prices(self._configuration, products)
         self._claims = Claims(rules.device_classes, self._fleet)
@@ -162,7 +162,7 @@ class Core:
         )  # fmt: skip
         self._quarantine = Quarantine(self._scheduling, self._workloads, events)
         self._statuses = QueueStatuses(
-            state, self._configuration, self._lanes, clock, settings.status_interval_seconds,
+            state, self._configuration, self._lanes, clock, own.status_interval.total_seconds(),
             accounting, (self._fleet.condition, self._prices.condition, self._releasing),
         )  # fmt: skip
         self._leading = self._taking_over = self.is_reverted = False
@@ -173,7 +173,7 @@ class Core:
         self._accounting = accounting
         self._room_at = clock.monotonic()
         self._backlog, self._following = Backlog(), Following()
-        self._brake = Brake(clock, settings.max_stops_per_minute, system_namespace)
+        self._brake = Brake(clock, settings.gpu.max_stops_per_minute, system_namespace)
         self._make_owners()
         self._pending_conditions = PendingConditions(
             state, self._workloads, self._pods, self._explainer, self._lanes, self._pace, clock
@@ -190,7 +190,7 @@ class Core:
         look_at = self._backlog.add_all
         self._running = RunningPods(
             self._scheduling, self._configuration, self._fleet, self._clock, self._timers,
-            self._settings, look_at,
+            self._settings.gpu, look_at,
         )  # fmt: skip
         common = (
             self._workloads, self._configuration, self._events, self._clock, look_at,
@@ -198,7 +198,7 @@ class Core:
         )  # fmt: skip
         self._jobs = Jobs(*common, self._timers)
         self._pods = Pods(
-            *common, self._jobs, self._fleet, self._claims, self._timers, self._settings
+            *common, self._jobs, self._fleet, self._claims, self._timers, self._settings.gpu
         )
         special: dict[Kind, Owners[Any, Any]] = {
             batch_job.KIND: self._jobs,
@@ -656,7 +656,7 @@ class Core:
 
     def _keep_up(self, key: WorkloadKey, workload: views.Workload) -> writes.Write | None:
         ready = None
-        if self._settings.workloads.pods_ready is not None:
+        if self._settings.kueue.wait_for_pods_ready is not None:
             found = self._subject(key)
             ready = None if found is None else found[0].are_ready(found[1])
         now = self._clock.now()

@@ -21,7 +21,8 @@ from admission.base.namespaces import (
     DENY_STRICT,
     WARN,
 )
-from admission.config.settings import ModeSettings, NamespaceMode, Settings
+from admission.config.gpu import Modes, NamespaceMode
+from admission.config.settings import Settings
 from admission.gpu import bypass, resources
 from admission.install import admission_policies, rbac, rendering, webhooks
 from admission.install.admission_policies import Document, listed
@@ -103,7 +104,7 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
     makers = {user for held in integrations.HELD for user in held.pod_makers}
     policies = rendering.documents(
         "guard",
-        **admission_policies.choice_of(settings.gpu.managed_namespaces),
+        **admission_policies.choice_of(settings.managed_namespaces),
         trusted=listed(sorted({account, *users})),
         pod_makers=listed(sorted(makers)),
         managed=webhooks.names_managed("r", managed),
@@ -132,11 +133,11 @@ def leftovers(settings: Settings) -> list[Document]:
     wanted = {one["metadata"]["name"] for one in documents(settings)}
     found = {}
     for one, other in itertools.permutations(BYPASS_CHOICES, 2):
-        modes = ModeSettings(
+        modes = Modes(
             with_queue=NamespaceMode(bypass=one, enforce=True),
             without_queue=NamespaceMode(bypass=other),
         )
-        swapped = ModeSettings(with_queue=modes.without_queue, without_queue=modes.with_queue)
+        swapped = Modes(with_queue=modes.without_queue, without_queue=modes.with_queue)
         for chosen_modes in (modes, swapped):
             gpu = settings.gpu.model_copy(update={"modes": chosen_modes})
             for document in documents(settings.model_copy(update={"gpu": gpu})):
@@ -144,7 +145,7 @@ def leftovers(settings: Settings) -> list[Document]:
     return [found[name] for name in sorted(found.keys() - wanted)]
 
 
-def _bindings(policy: str, modes: ModeSettings) -> Iterable[Document]:
+def _bindings(policy: str, modes: Modes) -> Iterable[Document]:
     if policy == LABELS_POLICY:
         yield admission_policies.binding(policy, ["Deny", "Audit"])
         return

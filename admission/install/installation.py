@@ -12,7 +12,8 @@ from admission.base import clock as clocks
 from admission.base import names, patches
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
-from admission.config.settings import DEFAULT_VISIBILITY_ADDRESS, Settings
+from admission.config.kueue import VisibilityServer
+from admission.config.settings import Settings
 from admission.controllers.queues import finalizers
 from admission.install import (
     backups,
@@ -121,7 +122,7 @@ def install(
     yield from apply.apply_all(api, [manifests.namespace(settings)])
     if host:
         hosts = [host, visibility_manifests.host(settings.namespace)]
-        lifetimes = webhook_secret.lifetimes(settings.certificates)
+        lifetimes = webhook_secret.lifetimes(settings.gpu.certificates)
         found = files.ensure(plan.certificates, hosts, clock.now(), lifetimes)
         authority = found.ca.read_bytes()
         place = {"url": plan.webhook_url.rstrip("/")}
@@ -137,7 +138,7 @@ def install(
     if plan.backup is not None:
         yield from backups.restore(api, plan.backup, left_out)
     yield from apply.apply_all(api, manifests.roles(settings))
-    if not settings.certificates.rotate:
+    if not settings.kueue.internal_cert_management.enable:
         yield from _taken_away(api, reversed(rbac.certificates(settings.namespace)))
     yield from _guard(api, plan, settings)
     yield from apply.apply_all(api, protection.documents(settings))
@@ -304,7 +305,7 @@ def _visibility(
     if host:
         outside = visibility_manifests.outside(settings.namespace, host)
         yield from apply.apply_all(api, [outside])
-        port = (settings.controller.visibility_address or DEFAULT_VISIBILITY_ADDRESS).port
+        port = (settings.kueue.visibility_server or VisibilityServer()).bind_port
     yield from apply.apply_all(
         api, visibility_manifests.api_services(settings.namespace, port, authority)
     )

@@ -11,7 +11,8 @@ from typing import Final
 from admission.base import names
 from admission.base.errors import AdmissionError
 from admission.base.namespaces import AUDIT, DENY, DENY_STRICT, WARN
-from admission.config.settings import ModeSettings, NamespaceMode, Settings
+from admission.config.gpu import Modes, NamespaceMode
+from admission.config.settings import Settings
 from admission.install import webhooks
 from admission.kube import errors, resources
 from admission.kube.api import Api
@@ -37,28 +38,28 @@ class ModesError(AdmissionError):
     """It cannot be told what holds."""
 
 
-def of(mode: str, settings: Settings) -> ModeSettings:
+def of(mode: str, settings: Settings) -> Modes:
     """Return what a choice of ``install --mode`` stands for.
 
     Where ``manageJobsWithoutQueueName`` holds GPU pods without a queue, they are not refused.
     """
     if mode in {WARN, AUDIT}:
         plain = NamespaceMode(bypass=WARN if mode == WARN else AUDIT)
-        return ModeSettings(with_queue=plain, without_queue=plain)
+        return Modes(with_queue=plain, without_queue=plain)
     denied = NamespaceMode(
         bypass=DENY_STRICT if mode == DENY_STRICT else DENY,
-        enforce=not settings.gpu.queue_required,
+        enforce=not settings.kueue.manage_jobs_without_queue_name,
     )
     elsewhere = denied if mode == EVERYWHERE else NamespaceMode()
-    return ModeSettings(with_queue=denied, without_queue=elsewhere)
+    return Modes(with_queue=denied, without_queue=elsewhere)
 
 
-def to_text(modes: ModeSettings) -> str:
+def to_text(modes: Modes) -> str:
     """Return the value of the annotation that keeps the modes."""
-    return modes.model_dump_json()
+    return modes.model_dump_json(by_alias=False)
 
 
-def installed(api: Api) -> ModeSettings | None:
+def installed(api: Api) -> Modes | None:
     """Return the modes of the installation in the cluster; None where there is none.
 
     One that is older than modes only warned.
@@ -73,9 +74,9 @@ def installed(api: Api) -> ModeSettings | None:
         return None
     text = (found["metadata"].get("annotations") or {}).get(names.MODES, "")
     if not text:
-        return ModeSettings()
+        return Modes()
     try:
-        return ModeSettings.model_validate_json(text)
+        return Modes.model_validate_json(text, by_alias=False, by_name=True)
     except ValueError as error:
         place = f"MutatingWebhookConfiguration {webhooks.MUTATING_NAME}"
         raise ModesError(

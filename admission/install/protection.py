@@ -18,6 +18,6 @@ def documents(settings: Settings) -> list[Document]:
     makers = sorted({user for kind in integrations.HELD for user in kind.pod_makers})
     return rendering.documents(
         "protection",
-        **admission_policies.choice_of(settings.gpu.managed_namespaces),
+        **admission_policies.choice_of(settings.managed_namespaces),
         pod_makers=listed(makers),
     )

@@ -15,8 +15,8 @@ from admission.install.webhooks import quote
 def documents(settings: Settings) -> list[Document]:
     """Return the policies, each followed by its binding."""
     account = quote(f"system:serviceaccount:{settings.namespace}:{rbac.CONTROLLER_ACCOUNT}")
-    unmanaged = listed(settings.gpu.managed_namespaces.unmanaged)
+    unmanaged = listed(settings.managed_namespaces.unmanaged)
     found = rendering.documents("scope", controller=account, unmanaged=unmanaged)
-    if settings.certificates.rotate:
+    if settings.kueue.internal_cert_management.enable:
         found += rendering.documents("scope-certificates", controller=account)
     return found

@@ -76,7 +76,7 @@ def documents(settings: Settings) -> list[Document]:
     Raises:
         InvalidValueError: a managed resource is no name and no prefix.
     """
-    namespaces = settings.gpu.managed_namespaces
+    namespaces = settings.managed_namespaces
     managed = resources.managed(settings.gpu.managed_resources)
     is_managed = webhooks.names_managed("r", managed)
     found = (

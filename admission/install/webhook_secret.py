@@ -5,12 +5,12 @@ Later the leader renews it, see `admission.app.certificates`.
 
 import base64
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
-from admission.config.settings import CertificateSettings, Settings
+from admission.config.gpu import Certificates
+from admission.config.settings import Settings
 from admission.install import manifests
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api
@@ -19,11 +19,11 @@ from certs import rotation
 from certs.rotation import Lifetimes
 
 
-def lifetimes(settings: CertificateSettings) -> Lifetimes:
+def lifetimes(settings: Certificates) -> Lifetimes:
     """How long what is issued is valid."""
     return Lifetimes(
-        authority=timedelta(seconds=settings.authority_lifetime_seconds),
-        serving=timedelta(seconds=settings.serving_lifetime_seconds),
+        authority=settings.authority_lifetime,
+        serving=settings.serving_lifetime,
     )
 
 
@@ -69,7 +69,7 @@ def ensure(api: Api, settings: Settings, clock: Clock) -> Ensured:
         held,
         manifests.service_hosts(settings),
         clock.now(),
-        lifetimes(settings.certificates),
+        lifetimes(settings.gpu.certificates),
     )
     effect = Effect.UNCHANGED
     if renewed != held:

@@ -9,7 +9,8 @@ from typing import Any
 
 from admission.base import names
 from admission.base.namespaces import AUDIT, BYPASS_CHOICES, DENY, DENY_STRICT
-from admission.config.settings import ModeSettings, Settings
+from admission.config.gpu import Modes
+from admission.config.settings import Settings
 from admission.gpu import bypass, resources
 from admission.gpu.bypass import Bypass, Severity
 from admission.install import guard
@@ -30,7 +31,7 @@ def reviewer(api: Api, settings: Settings) -> Reviewer:
         InvalidValueError: a managed resource is no name and no prefix.
     """
     managed = resources.managed(settings.gpu.managed_resources)
-    namespaces = settings.gpu.managed_namespaces
+    namespaces = settings.managed_namespaces
 
     def judge(review: Mapping[str, Any]) -> Mapping[str, Any]:
         request = review["request"]
@@ -61,7 +62,7 @@ def _labels(api: Api, namespace: str) -> Mapping[str, str]:
     return labels
 
 
-def _choice(labels: Mapping[str, str], modes: ModeSettings) -> str:
+def _choice(labels: Mapping[str, str], modes: Modes) -> str:
     choice = labels.get(names.BYPASS_LABEL, "")
     if choice in BYPASS_CHOICES:
         return choice

@@ -7,7 +7,6 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
 
 from admission.base.clock import Clock, SystemClock
-from admission.config import gpu_settings
 from admission.config.settings import Settings
 from admission.gpu import resources
 from admission.owners import integrations
@@ -63,7 +62,7 @@ def create_app(
     """
     app = Flask("gpu-admission-webhook", static_folder=None)
     clock = clock or SystemClock()
-    rules, max_body_bytes = rules_of(settings), settings.webhook.max_body_bytes
+    rules, max_body_bytes = rules_of(settings), settings.gpu.webhook.max_body_bytes
     reviewers: list[tuple[type[Reviewer[Any]], Questions[Any]]] = [
         (PodReviewer, pods.QUESTIONS),
         *((OwnerReviewer, owners.questions(held)) for held in integrations.HELD),
@@ -90,9 +89,9 @@ def rules_of(settings: Settings) -> Rules:
     """The part of the settings that reviews need, compiled."""
     return Rules(
         managed=resources.managed(settings.gpu.managed_resources),
-        namespaces=settings.gpu.managed_namespaces,
+        namespaces=settings.managed_namespaces,
         toleration_key=settings.gpu.toleration_key,
-        catalogue=gpu_settings.catalogue_of(settings.gpu),
+        catalogue=settings.gpu.catalogue(),
     )
 
 

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from admission.app import certificates
 from admission.app.certificates import RenewalError, Rotation, ServedCertificate
-from admission.config.settings import CertificateSettings, Settings
+from admission.config.settings import Settings
 from admission.install import cabundles, manifests
 from admission.install.webhooks import MUTATING_NAME
 from admission.kube import errors, resources
@@ -197,7 +197,7 @@ def test_the_metric_tells_when_certificate_and_authority_expire(outside: World) 
 
 
 def not_rotating(world: World) -> None:
-    settings = Settings(certificates=CertificateSettings(rotate=False))
+    settings = Settings.model_validate({"kueue": {"internalCertManagement": {"enable": False}}})
     world.rotation = Rotation(
         world.api, settings, world.clock, world.events, lambda: True, world.directory
     )
@@ -274,10 +274,8 @@ def test_without_a_directory_it_says_what_to_pass(outside: World) -> None:
 def test_rounds_follow_each_other_as_the_lifetimes_demand(
     outside: World, serving: float, seconds: float
 ) -> None:
-    lifetimes = CertificateSettings(
-        serving_lifetime_seconds=serving, authority_lifetime_seconds=serving * 2
-    )
-    settings = Settings(certificates=lifetimes)
+    lifetimes = {"servingLifetime": f"{serving}s", "authorityLifetime": f"{serving * 2}s"}
+    settings = Settings.model_validate({"gpu": {"certificates": lifetimes}})
     made = Rotation(outside.api, settings, outside.clock, outside.events, lambda: True, None)
     assert made.pause_seconds() == seconds
 

@@ -10,7 +10,7 @@ from admission.api import crds
 from admission.app.controller import Controller
 from admission.app.leading import Alone
 from admission.base.clock import SystemClock
-from admission.config.settings import ControllerSettings, Settings
+from admission.config.settings import Settings
 from admission.kube import errors, resources
 from admission.kube.resources import Resource
 from admission.sandbox.store import Store
@@ -95,7 +95,7 @@ def test_a_leader_is_drained_when_no_request_without_an_answer_can_be_under_way(
         found = resources.of_kind(document["apiVersion"], document["kind"])
         assert found is not None
         server.create(found, reviewed(document), document["metadata"].get("namespace", ""))
-    settings = Settings(controller=ControllerSettings(request_timeout_seconds=3600))
+    settings = Settings.model_validate({"gpu": {"controller": {"requestTimeout": "1h"}}})
     controller = Controller(server, settings, SystemClock(), leadership)
     controller.start()
     metadata = workload["metadata"]

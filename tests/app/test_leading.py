@@ -8,12 +8,12 @@ from typing_extensions import override
 from admission.app.leading import Elected
 from admission.base import names
 from admission.base.clock import SystemClock
-from admission.config.settings import ControllerSettings, LeaderElectionSettings, Settings
+from admission.config.settings import Settings
 from admission.kube import resources
 from admission.sandbox.store import Store
 from tests.controlplane import waiting
 
-SETTINGS = Settings(controller=ControllerSettings(request_timeout_seconds=7))
+SETTINGS = Settings.model_validate({"gpu": {"controller": {"requestTimeout": "7s"}}})
 
 
 class Waits(threading.Event):
@@ -75,8 +75,8 @@ def test_one_that_never_began_does_not_answer_for_the_one_before(store: Store) -
 
 def test_a_standby_takes_a_released_lease_without_waiting_for_its_next_look(store: Store) -> None:
     """Its looks are an hour apart."""
-    times = LeaderElectionSettings(lease_seconds=7300, renew_seconds=7250, retry_seconds=3600)
-    settings = SETTINGS.model_copy(update={"leader_election": times})
+    times = {"leaseDuration": "7300s", "renewDeadline": "7250s", "retryPeriod": "1h"}
+    settings = Settings.model_validate({"kueue": {"leaderElection": times}})
     leader, standby = (Elected(store, settings, SystemClock()) for _ in range(2))
     led, begun = threading.Event(), threading.Event()
     leader.start(led.set)

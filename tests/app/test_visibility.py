@@ -14,10 +14,10 @@ import pytest
 
 from admission.api import views
 from admission.app import visibility
-from admission.app.controller import Address
 from admission.app.visibility import FrontProxies, VisibilityServer
 from admission.base.clock import SystemClock
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
+from admission.config.addresses import Address
 from admission.controllers.queries import Answer, Counted, Reader
 from admission.kube.errors import TransportError
 from admission.kube.resources import Resource

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from admission.api import views
 from admission.base import names
-from admission.config.settings import ControllerSettings
+from admission.config.settings import Settings
 from admission.controllers import core, watched
 from admission.controllers.core import Core
 from admission.controllers.queues.accounting import Accounting
@@ -81,7 +81,7 @@ def _core() -> Core:
         writer=nobody,
         events=nobody,
         clock=FakeClock(),
-        settings=ControllerSettings(),
+        settings=Settings(),
         accounting=Accounting(),
     )
     made.receive(core.Lead())

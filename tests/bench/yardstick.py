@@ -16,7 +16,7 @@ import msgspec
 
 from admission.base import names, patches
 from admission.base.clock import SystemClock, to_wire
-from admission.config.settings import ControllerSettings
+from admission.config.gpu import Controller
 from admission.kube import resources
 from admission.kube.client import Client
 from admission.kube.reflector import Deleted, Reflector, Replaced, Upserted
@@ -190,11 +190,11 @@ def _release(pod: _Pod) -> dict[str, Any]:
 
 def main(kubeconfig: str) -> None:
     """Runs until standard input ends."""
-    settings = ControllerSettings()
+    settings = Controller()
     client = Client.connect(
         kubeconfig,
         connections=settings.writers + 2,
-        timeout_seconds=settings.request_timeout_seconds,
+        timeout_seconds=settings.request_timeout.total_seconds(),
     )
     loop = Loop(client, settings.writers)
     loop.start()

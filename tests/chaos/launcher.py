@@ -7,7 +7,7 @@ import sys
 
 from admission.app import processes
 from admission.app.connection import Target
-from admission.app.controller import Address
+from admission.config.addresses import Address
 from admission.config.settings import Settings
 from admission.obs import logs
 

@@ -15,7 +15,7 @@ import yaml
 
 from admission.base import names
 from admission.base.clock import SystemClock, to_wire
-from admission.config.settings import ControllerSettings, LeaderElectionSettings, Settings
+from admission.config.settings import Settings
 from admission.install import rbac
 from tests.chaos.system import LAUNCHER, System
 from tests.controlplane import commands, nodes, waiting
@@ -25,15 +25,25 @@ from tests.controlplane.rest import Json, RestError
 from tests.integration.installed import PROGRAM
 
 LOST_NODE_SECONDS: Final = 5.0
-SETTINGS: Final = Settings(
-    controller=ControllerSettings(
-        waiting_after_seconds=0.5,
-        status_interval_seconds=0.2,
-        request_timeout_seconds=2,
-        lost_node_seconds=LOST_NODE_SECONDS,
-        audit_interval_seconds=5,
-    ),
-    leader_election=LeaderElectionSettings(lease_seconds=8, renew_seconds=6, retry_seconds=0.5),
+SETTINGS: Final = Settings.model_validate(
+    {
+        "gpu": {
+            "lostNodeAfter": f"{LOST_NODE_SECONDS}s",
+            "controller": {
+                "waitingAfter": "500ms",
+                "statusInterval": "200ms",
+                "requestTimeout": "2s",
+                "auditInterval": "5s",
+            },
+        },
+        "kueue": {
+            "leaderElection": {
+                "leaseDuration": "8s",
+                "renewDeadline": "6s",
+                "retryPeriod": "500ms",
+            }
+        },
+    }
 )
 """Settings of the controllers: what is rare in a cluster happens within seconds."""
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from admission.base import names
-from admission.config.settings import ControllerSettings, Settings
+from admission.config.settings import Settings
 from admission.install import rbac
 from tests.chaos.proxy import Proxy
 from tests.controlplane import waiting
@@ -21,10 +21,16 @@ from tests.integration.installed import KUEUE, PROGRAM, Installed
 Json = dict[str, Any]
 
 LAUNCHER: Final = (sys.executable, "-m", "tests.chaos.launcher")
-QUICK: Final = Settings(
-    controller=ControllerSettings(
-        waiting_after_seconds=0.1, status_interval_seconds=0.1, request_timeout_seconds=2
-    )
+QUICK: Final = Settings.model_validate(
+    {
+        "gpu": {
+            "controller": {
+                "waitingAfter": "100ms",
+                "statusInterval": "100ms",
+                "requestTimeout": "2s",
+            }
+        }
+    }
 )
 """Settings under which a test need not wait long."""
 LOW: Final = {names.PRIORITY_CLASS_LABEL: "low"}

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 
@@ -99,9 +100,9 @@ def test_a_server_that_sheds_load_is_asked_again_later(stage: Stage, status: int
 
 def test_a_watch_that_goes_silent_is_noticed(system: System, stage: Stage) -> None:
     stage.controller.kill()
-    impatient = QUICK.model_copy(
-        update={"controller": QUICK.controller.model_copy(update={"watch_silence_seconds": 3})}
-    )
+    settings = QUICK.gpu.controller.model_copy(update={"watch_silence": timedelta(seconds=3)})
+    gpu = QUICK.gpu.model_copy(update={"controller": settings})
+    impatient = QUICK.model_copy(update={"gpu": gpu})
     with system.controller("impatient", impatient) as controller:
         controller.start()
         change_unseen(Stage(system, controller, stage.team))

@@ -8,10 +8,10 @@ import pytest
 
 from admission.base import names
 from admission.base.clock import SystemClock
-from admission.config.settings import ControllerSettings, LeaderElectionSettings, Settings
+from admission.config.settings import Settings
 from tests.chaos import faults, flow, invariants
 from tests.chaos.flow import Stage
-from tests.chaos.system import HIGH, LOW, QUICK, ControllerProcess, System
+from tests.chaos.system import HIGH, LOW, ControllerProcess, System
 from tests.controlplane import waiting
 from tests.controlplane.rest import RestError
 
@@ -21,19 +21,23 @@ LEASE = (
     f"/apis/coordination.k8s.io/v1/namespaces/{names.SYSTEM_NAMESPACE}/leases/{names.LEASE_NAME}"
 )
 TAKE_OVER_SECONDS = 15
-SETTINGS = QUICK.model_copy(
-    update={
-        "controller": QUICK.controller.model_copy(
-            update={"request_timeout_seconds": 1, "waiting_after_seconds": 1}
-        ),
-        "leader_election": LeaderElectionSettings(
-            lease_seconds=4, renew_seconds=3, retry_seconds=0.4
-        ),
+
+
+def quick(waiting_after: str) -> Settings:
+    """Settings under which a Lease is soon taken over."""
+    controller = {
+        "requestTimeout": "1s",
+        "statusInterval": "100ms",
+        "waitingAfter": waiting_after,
     }
-)
-TACITURN = SETTINGS.model_copy(
-    update={"controller": SETTINGS.controller.model_copy(update={"waiting_after_seconds": 60})}
-)
+    times = {"leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "400ms"}
+    return Settings.model_validate(
+        {"gpu": {"controller": controller}, "kueue": {"leaderElection": times}}
+    )
+
+
+SETTINGS = quick("1s")
+TACITURN = quick("1m")
 """A controller that writes no reasons, and so leaves waiting Workloads as they are."""
 
 
@@ -115,7 +119,8 @@ def test_a_leader_that_ends_leaves_the_lead_at_once(pair: Pair) -> None:
     started = clock.monotonic()
     assert pair.leader.stop() == 0
     pair.await_lead(pair.standby)
-    assert clock.monotonic() - started < SETTINGS.leader_election.lease_seconds
+    lease = SETTINGS.kueue.leader_election.lease_duration
+    assert clock.monotonic() - started < lease.total_seconds()
 
     pair.system.delete_pod(pair.team, "first")
     pair.of_leader().create("second", 3)
@@ -125,11 +130,12 @@ def test_a_leader_that_ends_leaves_the_lead_at_once(pair: Pair) -> None:
 
 def test_a_leader_that_ends_leaves_nothing_to_be_waited_for(system: System) -> None:
     """The Lease lasts for minutes, a request may, and the standby looks at it every minute."""
-    slow = Settings(
-        controller=ControllerSettings(request_timeout_seconds=120),
-        leader_election=LeaderElectionSettings(
-            lease_seconds=300, renew_seconds=280, retry_seconds=60
-        ),
+    times = {"leaseDuration": "300s", "renewDeadline": "280s", "retryPeriod": "1m"}
+    slow = Settings.model_validate(
+        {
+            "gpu": {"controller": {"requestTimeout": "2m"}},
+            "kueue": {"leaderElection": times},
+        }
     )
     with suppress(RestError):
         system.api.delete(LEASE)

@@ -4,8 +4,8 @@ from typing import Any
 
 import yaml
 
-from admission.config import configuration, reading
-from admission.config.configuration import Effective
+from admission.config import reading
+from admission.config.reading import Effective
 from admission.config.settings import Settings
 
 V1BETA1 = "config.kueue.x-k8s.io/v1beta1"
@@ -28,7 +28,7 @@ def gpu(**fields: Any) -> dict[str, Any]:
 
 def effective(*documents: dict[str, Any]) -> Effective:
     """What a file with these documents means."""
-    return configuration.settings_of(reading.read(yaml.safe_dump_all(documents), "file.yaml"))
+    return reading.read(yaml.safe_dump_all(documents), "file.yaml")
 
 
 def settings(*documents: dict[str, Any]) -> Settings:

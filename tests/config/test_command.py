@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from admission.app import processes, webhook_process
-from admission.app.controller import Address
 from admission.cli.main import main
+from admission.config.addresses import Address
 from admission.config.settings import Settings
 from tests.config import files
 

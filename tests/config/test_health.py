@@ -2,7 +2,6 @@
 
 import pytest
 
-from admission.config import documents, gpu_settings
 from admission.config.reading import ConfigurationError
 from admission.config.settings import Settings
 from admission.gpu.health import BAD_CONDITIONS, HealthPolicy
@@ -23,13 +22,13 @@ HEALTH = files.gpu(
 
 
 def test_what_is_not_set_is_as_shipped():
-    assert gpu_settings.health_policy(Settings().gpu.health) == HealthPolicy()
+    assert Settings().gpu.health.policy == HealthPolicy()
     label = files.settings(files.gpu(health={"label": "sick"})).gpu.health
-    assert gpu_settings.health_policy(label).bad_conditions == BAD_CONDITIONS
+    assert label.policy.bad_conditions == BAD_CONDITIONS
 
 
 def test_req_11_polarity_and_req_12_errors_are_what_the_file_says():
-    assert gpu_settings.health_policy(files.settings(HEALTH).gpu.health) == HealthPolicy(
+    assert files.settings(HEALTH).gpu.health.policy == HealthPolicy(
         ignored_xids=frozenset({13, 109}),
         reported_xids=frozenset(),
         bad_conditions={"GpuProblem": "True", "GpuReady": "False"},
@@ -43,7 +42,7 @@ def test_req_11_polarity_and_req_12_errors_are_what_the_file_says():
 
 def test_what_is_shown_gives_the_same_settings():
     settings = files.settings(HEALTH)
-    assert files.settings(*documents.documents(settings)) == settings
+    assert files.settings(*settings.documents()) == settings
 
 
 def test_a_device_must_cool_down_below_where_it_is_too_hot():

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from admission.config import documents, gpu_settings
 from admission.config.settings import Settings
 from admission.gpu import catalogue
 from admission.webhook import server
@@ -28,7 +27,7 @@ OURS: dict[str, Any] = {
 
 
 def known(*products: dict[str, Any]) -> catalogue.Catalogue:
-    return gpu_settings.catalogue_of(files.settings(files.gpu(products=[*products])).gpu)
+    return files.settings(files.gpu(products=[*products])).gpu.catalogue()
 
 
 def problems(**changes: Any) -> str:
@@ -37,7 +36,7 @@ def problems(**changes: Any) -> str:
 
 
 def test_req_03_without_products_the_table_is_as_shipped():
-    assert gpu_settings.catalogue_of(Settings().gpu) == catalogue.load()
+    assert Settings().gpu.catalogue() == catalogue.load()
 
 
 def test_req_03_a_product_of_the_file_is_known_by_name_label_and_profile():
@@ -55,7 +54,7 @@ def test_req_03_a_product_of_a_shipped_name_replaces_it():
 def test_req_03_reviews_and_what_is_shown_know_the_same_products():
     settings = files.settings(files.gpu(products=[OURS]))
     assert server.rules_of(settings).catalogue == known(OURS)
-    assert files.settings(*documents.documents(settings)) == settings
+    assert files.settings(*settings.documents()) == settings
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from admission.config import reading
-from admission.config.reading import ConfigurationError
+from admission.config.reading import ConfigurationError, Effective
 from tests.config import files
 from tests.config.files import V1BETA1, V1BETA2
 
@@ -124,12 +124,11 @@ def test_documents_may_come_in_any_order_and_may_be_missing():
     one, two = files.kueue(namespace="quota"), files.gpu(tolerationKey="gpu")
     assert files.settings(one, two) == files.settings(two, one)
     assert files.settings(two).namespace == "gpu-admission-system"
-    assert reading.read("---\n---\n", "file.yaml") == reading.File(source="file.yaml")
+    assert reading.read("---\n---\n", "file.yaml") == Effective()
 
 
 def test_dates_stay_texts():
     assert files.settings(files.gpu(tolerationKey="2026-01-02")).gpu.toleration_key == "2026-01-02"
     text = "apiVersion: config.gpu-admission.dev/v1alpha1\nkind: GpuConfiguration\n"
     file = reading.read(f"{text}tolerationKey: 2026-01-02\n", "file.yaml")
-    assert file.gpu is not None
-    assert file.gpu.toleration_key == "2026-01-02"
+    assert file.settings.gpu.toleration_key == "2026-01-02"

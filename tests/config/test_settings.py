@@ -1,33 +1,36 @@
 """What a file says becomes settings; what it does not say has its default."""
 
+import operator
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
 import pytest
 
+from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Requirement
-from admission.config import documents, scheduling_settings
-from admission.config.reading import ConfigurationError
-from admission.config.settings import (
-    CertificateSettings,
-    ControllerSettings,
-    GpuSettings,
-    HealthSettings,
-    LeaderElectionSettings,
-    ListenAddress,
-    ModeSettings,
+from admission.config import kueue
+from admission.config.addresses import Address
+from admission.config.gpu import (
+    Certificates,
+    Controller,
+    GpuConfiguration,
+    Health,
+    Modes,
     NamespaceMode,
-    PodsReadySettings,
-    QuotaSettings,
-    RetentionSettings,
-    Settings,
-    WebhookSettings,
-    WorkloadSettings,
+    Product,
+    Webhook,
 )
+from admission.config.model import ConfigModel, Unused
+from admission.config.reading import ConfigurationError
+from admission.config.settings import Settings
 from admission.scheduling import model
 from admission.scheduling.transformation import Rules, Transformation
 from tests.config import files
 from tests.config.files import V1BETA1, V1BETA2
 
 NAME = "kubernetes.io/metadata.name"
-MINUTE_US = 60_000_000
+MINUTE = timedelta(minutes=1)
 EVERYTHING = (
     files.kueue(
         namespace="quota",
@@ -102,92 +105,136 @@ def test_without_a_file_the_defaults_hold():
 def test_the_whole_of_both_documents_becomes_settings():
     settings = files.settings(*EVERYTHING)
     assert settings.namespace == "quota"
-    assert settings.gpu == GpuSettings(
-        managed_resources=("example.com/gpu",),
-        excluded_namespaces=("drivers", "kube-system", "lab", "quota"),
-        namespace_requirements=(
+    assert settings.managed_namespaces == ManagedNamespaces(
+        excluded=frozenset({"drivers", "kube-system", "lab", "quota"}),
+        requirements=(
             Requirement("example.com/gpus", "In", ("",)),
             Requirement("team", "In", ("a",)),
             Requirement("stage", "In", ("test", "live")),
             Requirement("legacy", "DoesNotExist"),
         ),
         queue_required=True,
-        modes=ModeSettings(
+        enforced_with_queue=True,
+        enforced_without_queue=False,
+    )
+    assert settings.gpu == GpuConfiguration(
+        admission="Paused",
+        release_on="PodTerminating",
+        lost_node_after=timedelta(seconds=90),
+        max_stops_per_minute=0,
+        managed_resources=["example.com/gpu"],
+        excluded_namespaces=["drivers", "kube-system", "lab", "quota"],
+        modes=Modes(
             with_queue=NamespaceMode(bypass="deny", enforce=True),
             without_queue=NamespaceMode(bypass="audit"),
         ),
         toleration_key="",
-        products=({"id": "OURS-16GB", "memoryGb": 16},),
-        health=HealthSettings(hot_celsius=94),
-    )
-    assert settings.controller == ControllerSettings(
-        writers=3,
-        request_timeout_seconds=7,
-        watch_silence_seconds=300,
-        waiting_after_seconds=2,
-        waiting_refresh_seconds=60,
-        status_interval_seconds=0,
-        release_on_deletion=True,
-        lost_node_seconds=90,
-        max_stops_per_minute=0,
-        outside_interval_seconds=30,
-        audit_interval_seconds=3600,
-        metrics_address=ListenAddress(host="0.0.0.0", port=9090),
-        health_address=ListenAddress(host="::1", port=9091),
-        visibility_address=ListenAddress(host="::1", port=9092),
-        secure_metrics=True,
-        workloads=WorkloadSettings(
-            pods_ready=PodsReadySettings(
-                timeout_us=5 * MINUTE_US, recovery_us=3 * MINUTE_US, backoff_limit=4,
-                backoff_base_seconds=10, backoff_max_seconds=100,
-            ),
-            retention=RetentionSettings(after_finished_us=0, after_deactivated_us=60 * MINUTE_US),
-            copied_labels=("team", "example.com/cost"),
+        products=[Product(id="OURS-16GB", memory_gb=16)],
+        health=Health(hot_celsius=94),
+        controller=Controller(
+            writers=3,
+            request_timeout=timedelta(seconds=7),
+            watch_silence=timedelta(seconds=300),
+            waiting_after=timedelta(seconds=2),
+            waiting_refresh=timedelta(seconds=60),
+            status_interval=timedelta(),
+            outside_interval=timedelta(seconds=30),
+            audit_interval=timedelta(seconds=3600),
+            secure_metrics=True,
         ),
-    )  # fmt: skip
-    assert settings.leader_election == LeaderElectionSettings(
-        enabled=False, lease_seconds=60, renew_seconds=40, retry_seconds=1.5
+        webhook=Webhook(
+            threads=2,
+            max_body_bytes=4096,
+            secure_metrics=True,
+            client_authority="/ca.crt",
+            health_probe_bind_address="[::1]:8081",
+        ),
+        certificates=Certificates(
+            authority_lifetime=timedelta(seconds=3600), serving_lifetime=timedelta(seconds=1200)
+        ),
     )
-    assert settings.webhook == WebhookSettings(
-        threads=2,
-        max_body_bytes=4096,
-        address=ListenAddress(host="::1", port=8443),
-        certificates="/certs",
-        secure_metrics=True,
-        client_authority="/ca.crt",
-        health_address=ListenAddress(host="::1", port=8081),
+    assert settings.gpu.paused
+    assert settings.gpu.releases_on_deletion
+    assert settings.gpu.webhook.health_address == Address("::1", 8081)
+    assert settings.kueue.webhook == kueue.Webhook(host="::1", port=8443, cert_dir="/certs")
+    assert settings.kueue.metrics.address == Address("0.0.0.0", 9090)
+    assert settings.kueue.health.address == Address("::1", 9091)
+    assert settings.kueue.visibility_address == Address("::1", 9092)
+    assert not settings.kueue.internal_cert_management.enable
+    assert settings.kueue.leader_election == kueue.LeaderElection(
+        leader_elect=False,
+        lease_duration=timedelta(seconds=60),
+        renew_deadline=timedelta(seconds=40),
+        retry_period=timedelta(seconds=1.5),
     )
-    assert settings.certificates == CertificateSettings(
-        rotate=False, authority_lifetime_seconds=3600, serving_lifetime_seconds=1200
+    assert settings.kueue.wait_for_pods_ready == kueue.WaitForPodsReady(
+        timeout=5 * MINUTE,
+        recovery_timeout=3 * MINUTE,
+        block_admission=True,
+        requeuing_strategy=kueue.RequeuingStrategy(
+            timestamp="Creation",
+            backoff_limit_count=4,
+            backoff_base_seconds=10,
+            backoff_max_seconds=100,
+        ),
     )
+    assert settings.kueue.object_retention_policies.workloads == kueue.WorkloadRetention(
+        after_finished=timedelta(), after_deactivated_by_kueue=60 * MINUTE
+    )
+    assert settings.kueue.integrations.label_keys_to_copy == ["team", "example.com/cost"]
 
 
-@pytest.mark.parametrize("section", ["namespace", "gpu", "quota", "controller",
-                                     "leader_election", "webhook", "certificates"])  # fmt: skip
-def test_every_setting_can_be_set_by_a_file(section):
-    """A setting that is added without a field in the file fails here."""
-    found, default = getattr(files.settings(*EVERYTHING), section), getattr(Settings(), section)
-    if isinstance(found, str):
-        assert found != default
-        return
-    same = [name for name in type(found).model_fields
-            if getattr(found, name) == getattr(default, name)]  # fmt: skip
-    assert same == (["ignore_undeclared"] if section == "quota" else [])
+def settable(model: ConfigModel, path: str = "") -> Iterator[str]:
+    """Fields that have an effect; those of health count as one."""
+    for name, info in type(model).model_fields.items():
+        below, value = f"{path}.{name}".removeprefix("."), getattr(model, name)
+        if any(isinstance(one, Unused) for one in info.metadata):
+            continue
+        if isinstance(value, ConfigModel) and not isinstance(value, Health):
+            yield from settable(value, below)
+        else:
+            yield below
+
+
+def test_every_setting_can_be_set_by_a_file():
+    """A setting that is added without a value in the file fails here."""
+    settings = files.settings(*EVERYTHING)
+    same = [
+        path
+        for path in settable(settings)
+        if operator.attrgetter(path)(settings) == value_of(Settings(), path)
+    ]
+    assert same == [
+        "kueue.api_version",
+        "kueue.kind",
+        "kueue.managed_jobs_namespace_selector.match_labels",
+        "kueue.resources.quota_check_strategy",
+        "gpu.api_version",
+        "gpu.kind",
+    ]
     ignoring = files.kueue(resources={"quotaCheckStrategy": "IgnoreUndeclared"})
-    assert files.settings(ignoring).quota.ignore_undeclared
+    assert files.settings(ignoring).scheduling().ignore_undeclared
+
+
+def value_of(settings: Settings, path: str) -> Any:
+    """The value of a field; None where its section is absent."""
+    found: Any = settings
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found
 
 
 @pytest.mark.parametrize("file", [(), EVERYTHING], ids=["defaults", "everything"])
 def test_what_is_shown_is_a_file_that_gives_the_same_settings(file):
     settings = files.settings(*file)
-    assert files.settings(*documents.documents(settings)) == settings
+    assert files.settings(*settings.documents()) == settings
 
 
 # ------------------------------------------------------------------------------- engine
 
 
 def test_the_engine_gets_what_changes_its_decisions():
-    config = scheduling_settings.engine_config(files.settings(*EVERYTHING).quota)
+    config = files.settings(*EVERYTHING).scheduling()
     assert config == model.Config(
         fair_sharing=model.FairSharing(strategies=(model.FairStrategy.LESS_THAN_INITIAL_SHARE,)),
         admission_fair_sharing=model.AdmissionFairSharing(
@@ -200,11 +247,11 @@ def test_the_engine_gets_what_changes_its_decisions():
         paused=True,
         heads_per_cycle=200,
     )
-    assert scheduling_settings.engine_config(QuotaSettings()) == model.Config(heads_per_cycle=200)
+    assert Settings().scheduling() == model.Config(heads_per_cycle=200)
 
 
 def test_requests_are_counted_by_the_transformations():
-    rules = scheduling_settings.rules(files.settings(*EVERYTHING).quota)
+    rules = files.settings(*EVERYTHING).transformations()
     assert rules == Rules(
         excluded_prefixes=("example.com/",),
         transformations={
@@ -221,7 +268,7 @@ def test_requests_are_counted_by_the_transformations():
             "gpu.example.com": "nvidia.com/gpu",
         },
     )
-    assert scheduling_settings.rules(QuotaSettings()) == Rules()
+    assert Settings().transformations() == Rules()
 
 
 BOTH = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
@@ -238,7 +285,8 @@ BOTH = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 )
 def test_fair_sharing_is_on_where_the_version_says_so(version, sharing, strategies):
     found = files.settings(files.kueue(version, fairSharing=sharing))
-    assert found.quota.fair_strategies == strategies
+    fair = found.kueue.fair_sharing
+    assert (None if fair is None else tuple(fair.preemption_strategies)) == strategies
 
 
 # -------------------------------------------------------------------------- rules between fields
@@ -294,19 +342,19 @@ def test_everything_that_breaks_a_rule_is_told_at_once():
     ("address", "found"),
     [
         ("0", None),
-        (":8080", ListenAddress(host="0.0.0.0", port=8080)),
-        ("10.0.0.1:80", ListenAddress(host="10.0.0.1", port=80)),
-        ("[::]:8080", ListenAddress(host="::", port=8080)),
+        (":8080", Address("0.0.0.0", 8080)),
+        ("10.0.0.1:80", Address("10.0.0.1", 80)),
+        ("[::]:8080", Address("::", 8080)),
     ],
 )
 def test_an_address_is_read_as_controller_runtime_reads_it(address, found):
     settings = files.settings(files.kueue(metrics={"bindAddress": address}))
-    assert settings.controller.metrics_address == found
+    assert settings.kueue.metrics.address == found
 
 
 def test_our_namespace_and_kube_system_are_always_excluded():
     settings = files.settings(files.kueue(namespace="quota"), files.gpu(excludedNamespaces=[]))
-    assert settings.gpu.excluded_namespaces == ("kube-system", "quota")
+    assert settings.gpu.excluded_namespaces == ["kube-system", "quota"]
 
 
 @pytest.mark.parametrize(
@@ -332,21 +380,21 @@ def test_a_selector_that_an_api_server_would_refuse_is_an_error(selector, error)
     ("found", "expected"),
     [
         (None, None),
-        ({}, ListenAddress(host="0.0.0.0", port=8082)),
-        ({"bindPort": 9}, ListenAddress(host="0.0.0.0", port=9)),
-        ({"bindAddress": "127.0.0.1"}, ListenAddress(host="127.0.0.1", port=8082)),
+        ({}, Address("0.0.0.0", 8082)),
+        ({"bindPort": 9}, Address("0.0.0.0", 9)),
+        ({"bindAddress": "127.0.0.1"}, Address("127.0.0.1", 8082)),
     ],
 )
 def test_pending_workloads_are_served_where_the_file_says_and_else_nowhere(found, expected):
     document = files.kueue(**({} if found is None else {"visibilityServer": found}))
-    assert files.settings(document).controller.visibility_address == expected
+    assert files.settings(document).kueue.visibility_address == expected
 
 
 def test_health_at_the_address_of_metrics_is_served_once():
     document = files.kueue(
         metrics={"bindAddress": ":8080"}, health={"healthProbeBindAddress": "0.0.0.0:8080"}
     )
-    assert files.settings(document).controller.health_address is None
+    assert files.settings(document).kueue.health.address is None
 
 
 # ---------------------------------------------------------------------------- workloads
@@ -354,8 +402,8 @@ def test_health_at_the_address_of_metrics_is_served_once():
 
 def test_a_file_that_does_not_mention_readiness_does_not_wait():
     settings = files.settings(files.kueue())
-    assert settings.controller.workloads == WorkloadSettings()
-    assert not settings.quota.one_at_a_time
+    assert settings.kueue == kueue.Configuration()
+    assert not settings.scheduling().one_at_a_time
 
 
 @pytest.mark.parametrize(
@@ -373,16 +421,18 @@ def test_each_version_has_its_own_defaults_of_readiness(
     version, section, timeout, recovery, one_at_a_time
 ):
     settings = files.settings(files.kueue(version, waitForPodsReady=section))
-    assert settings.controller.workloads.pods_ready == PodsReadySettings(
-        timeout_us=timeout * MINUTE_US, recovery_us=recovery * MINUTE_US
+    assert settings.kueue.wait_for_pods_ready == kueue.WaitForPodsReady(
+        timeout=timeout * MINUTE,
+        recovery_timeout=recovery * MINUTE,
+        block_admission=one_at_a_time,
     )
-    assert settings.quota.one_at_a_time is one_at_a_time
+    assert settings.scheduling().one_at_a_time is one_at_a_time
 
 
 @pytest.mark.parametrize("section", [{"timeout": "1m"}, {"enable": False, "timeout": "1m"}])
 def test_v1beta1_waits_only_when_it_says_so(section):
     file = files.kueue(V1BETA1, waitForPodsReady=section)
-    assert files.settings(file).controller.workloads.pods_ready is None
+    assert files.settings(file).kueue.wait_for_pods_ready is None
     assert files.unused(file) == ["waitForPodsReady.timeout"]
 
 
@@ -409,5 +459,5 @@ def test_a_serving_certificate_lives_at_most_half_as_long_as_its_authority():
         files.settings(
             files.gpu(certificates={"authorityLifetime": "2m", "servingLifetime": "61s"})
         )
-    short = files.settings(files.gpu(certificates={"authorityLifetime": "2m"})).certificates
-    assert short.serving_lifetime_seconds == 60
+    short = files.settings(files.gpu(certificates={"authorityLifetime": "2m"})).gpu.certificates
+    assert short.serving_lifetime == MINUTE

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from admission.base import conditions, metrics, names, patches
-from admission.config.settings import ControllerSettings
+from admission.config.gpu import GpuConfiguration
 from admission.kube import resources
 from tests.builders.cluster import make_namespace
 from tests.controllers.test_stopping import evict, running
@@ -13,13 +13,13 @@ from tests.controllers.world import World, ready_world
 
 MANY = [f"train-{number}" for number in range(6)]
 PER_MINUTE = 3
-SETTINGS = ControllerSettings(max_stops_per_minute=PER_MINUTE)
+SETTINGS = GpuConfiguration(max_stops_per_minute=PER_MINUTE)
 
 
 def busy_world(*, per_minute: int = PER_MINUTE, phase: str = "Running") -> World:
     """A world in which many pods run, or are released at least."""
-    settings = ControllerSettings(max_stops_per_minute=per_minute)
-    world = ready_world(quota=len(MANY), controller=settings)
+    settings = GpuConfiguration(max_stops_per_minute=per_minute)
+    world = ready_world(quota=len(MANY), gpu=settings)
     for name in MANY:
         if phase == "Running":
             running(world, name)
@@ -70,7 +70,7 @@ def test_who_begins_to_lead_again_and_again_stops_nothing() -> None:
     evict_all(world)
     for _ in range(10):
         world.pass_time(19)
-        world = World(world.store, world.clock, controller=SETTINGS)
+        world = World(world.store, world.clock, gpu=SETTINGS)
         world.settle()
     assert left(world) == MANY
 
@@ -86,7 +86,7 @@ def test_what_is_held_back_says_so_until_it_is_stopped() -> None:
 
 
 def test_a_pod_without_workload_that_is_held_back_has_an_event() -> None:
-    world = ready_world(controller=SETTINGS)
+    world = ready_world(gpu=SETTINGS)
     world.add_pod("loose", gated=False, phase="Running")
     world.settle()
     assert world.pod("loose").metadata.deletion_timestamp is None

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from admission.api import koordinator, views
 from admission.base import conditions, names, patches
-from admission.config.settings import ControllerSettings
+from admission.config.settings import Settings
 from admission.controllers import core
 from admission.controllers.devices import outside
 from admission.controllers.devices.fleet import Listed
@@ -286,7 +286,7 @@ def test_a_guarded_queue_waits_until_it_is_known_what_others_hold():
         writer=made,
         events=made.events,
         clock=clock,
-        settings=ControllerSettings(),
+        settings=Settings(),
         accounting=Accounting(),
         lists_others=True,
     )

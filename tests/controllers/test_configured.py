@@ -3,7 +3,6 @@
 from typing import Any
 
 from admission.base import names
-from admission.config import scheduling_settings
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.config import files
@@ -16,9 +15,9 @@ def configured(**fields: Any) -> World:
     """An empty world with these fields of Kueue's configuration."""
     settings = files.settings(files.kueue(**fields))
     return World(
-        config=scheduling_settings.engine_config(settings.quota),
-        rules=scheduling_settings.rules(settings.quota),
-        workloads=settings.controller.workloads,
+        config=settings.scheduling(),
+        rules=settings.transformations(),
+        kueue=settings.kueue,
     )
 
 

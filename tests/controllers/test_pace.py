@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import REGISTRY
 
-from admission.config.settings import ControllerSettings
+from admission.config.gpu import Controller
 from admission.controllers.writing import writes
 from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.pace import Pace
@@ -185,7 +185,7 @@ def test_texts_are_further_between_while_the_api_server_answers_slowly() -> None
     pace.observe(done(0.010))
     observe(pace, 0.100)
     turn(world)
-    world.clock.advance(ControllerSettings().waiting_after_seconds)
+    world.clock.advance(Controller().waiting_after.total_seconds())
     turn(world)
     assert len(texts(world)) == 1
     send_what_tells(world)

@@ -3,12 +3,11 @@
 from typing import Any
 
 from admission.base import conditions, patches
-from admission.config import scheduling_settings
 from admission.kube import resources
 from tests.config import files
 from tests.controllers.world import World, ready_world
 
-PAUSED = scheduling_settings.engine_config(files.settings(files.gpu(admission="Paused")).quota)
+PAUSED = files.settings(files.gpu(admission="Paused")).scheduling()
 
 
 def reopened(world: World, *, paused: bool) -> World:

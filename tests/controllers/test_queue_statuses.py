@@ -9,7 +9,7 @@ import pytest
 
 from admission.api import crds
 from admission.base import names, patches, quantity
-from admission.config.settings import ControllerSettings
+from admission.config.gpu import Controller
 from admission.controllers import core
 from admission.controllers.writing.writer import Sender
 from admission.controllers.writing.writes import Purpose
@@ -113,7 +113,7 @@ def test_many_statuses_that_are_due_at_once_leave_room_for_other_writes() -> Non
     )
     world.observe()
     world.core.step()
-    assert 0 < len(world._queue) <= ControllerSettings().writers / 2
+    assert 0 < len(world._queue) <= Controller().writers / 2
 
     world.pass_time(1)
     assert all(world.status_of(name)["conditions"] for name in names_of_queues)

@@ -1,23 +1,31 @@
 """Pods that must become ready in time: the condition, the eviction, the end of patience."""
 
+from datetime import timedelta
 from typing import Any
 
 from admission.api import views
 from admission.base import patches
-from admission.config.settings import PodsReadySettings, WorkloadSettings
+from admission.config.kueue import Configuration, RequeuingStrategy, WaitForPodsReady
 from admission.kube import resources
 from admission.scheduling.model import Config
 from tests.builders.jobs import queued_job
 from tests.controllers.world import World, ready_world
 
-MINUTE_US = 60_000_000
+MINUTE = timedelta(minutes=1)
 
 
-def waiting_world(quota: int = 4, config: Config | None = None, **changes: Any) -> World:
+def waiting_world(
+    quota: int = 4,
+    config: Config | None = None,
+    recovery_timeout: timedelta = MINUTE,
+    **changes: Any,
+) -> World:
     """Pods have a minute to become ready; a wait begins with ten seconds."""
-    settings = {"timeout_us": MINUTE_US, "recovery_us": MINUTE_US, "backoff_base_seconds": 10}
-    ready = PodsReadySettings(**{**settings, **changes})
-    return ready_world(quota, workloads=WorkloadSettings(pods_ready=ready), config=config)
+    strategy = RequeuingStrategy(**{"backoff_base_seconds": 10, **changes})
+    ready = WaitForPodsReady(
+        timeout=MINUTE, recovery_timeout=recovery_timeout, requeuing_strategy=strategy
+    )
+    return ready_world(quota, kueue=Configuration(wait_for_pods_ready=ready), config=config)
 
 
 def set_ready(world: World, name: str, *, ready: bool = True) -> None:
@@ -94,7 +102,7 @@ def test_a_pod_that_was_ready_has_the_time_to_recover() -> None:
 
 
 def test_without_a_time_to_recover_a_pod_that_was_ready_stays() -> None:
-    world = waiting_world(recovery_us=0)
+    world = waiting_world(recovery_timeout=timedelta())
     world.add_pod("train")
     world.settle()
     set_ready(world, "train")
@@ -104,7 +112,7 @@ def test_without_a_time_to_recover_a_pod_that_was_ready_stays() -> None:
 
 
 def test_a_job_that_is_not_ready_waits_longer_each_time_and_is_deactivated_in_the_end() -> None:
-    world = waiting_world(backoff_limit=2)
+    world = waiting_world(backoff_limit_count=2)
     world.add(queued_job(pods=2))
     world.settle()
     waits = []

@@ -3,7 +3,7 @@
 import pytest
 
 from admission.base import clock, patches
-from admission.config.settings import ControllerSettings
+from admission.config.gpu import GpuConfiguration
 from admission.kube import resources
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
@@ -156,7 +156,7 @@ def test_another_controller_knows_as_much() -> None:
 
 
 def test_the_deletion_of_its_pod_frees_quota_at_once_where_that_is_configured() -> None:
-    made = World(controller=ControllerSettings(release_on_deletion=True))
+    made = World(gpu=GpuConfiguration(release_on="PodTerminating"))
     made.add(
         make_namespace(), make_flavor(), node("n0", gpu=4), make_cluster_queue(quota=4),
         make_local_queue(),

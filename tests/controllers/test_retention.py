@@ -1,19 +1,27 @@
 """Ended Workloads, and owners of deactivated ones, are deleted after their time."""
 
+from datetime import timedelta
+
 import pytest
 
 from admission.base import names, patches
-from admission.config.settings import RetentionSettings, WorkloadSettings
+from admission.config.kueue import (
+    Configuration,
+    Integrations,
+    RetentionPolicies,
+    WorkloadRetention,
+)
 from admission.kube import resources
 from tests.builders.jobs import queued_job
 from tests.builders.metadata import make_condition
 from tests.controllers.world import World, ready_world
 
-HOUR_US = 3_600_000_000
+HOUR = timedelta(hours=1)
 
 
-def keeping_world(**retention: int) -> World:
-    return ready_world(workloads=WorkloadSettings(retention=RetentionSettings(**retention)))
+def keeping_world(**retention: timedelta) -> World:
+    policies = RetentionPolicies(workloads=WorkloadRetention(**retention))
+    return ready_world(kueue=Configuration(object_retention_policies=policies))
 
 
 def patch_status(world: World, resource: resources.Resource, name: str, status: object) -> None:
@@ -31,7 +39,7 @@ def end_job(world: World) -> None:
 def test_a_finished_workload_is_deleted_after_its_time_and_its_job_stays(
     passed: int, left: int
 ) -> None:
-    world = keeping_world(after_finished_us=HOUR_US)
+    world = keeping_world(after_finished=HOUR)
     world.add(queued_job())
     world.settle()
     end_job(world)
@@ -65,7 +73,7 @@ def deactivate(world: World, name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["pod", "job"])
 def test_the_owner_of_what_the_program_deactivated_is_deleted_after_its_time(kind: str) -> None:
-    world = keeping_world(after_deactivated_us=HOUR_US)
+    world = keeping_world(after_deactivated_by_kueue=HOUR)
     world.store.patch(
         resources.LOCAL_QUEUES, "team-a", patches.merge({"spec": {"stopPolicy": "Hold"}}), "ml"
     )
@@ -89,7 +97,7 @@ def test_the_owner_of_what_the_program_deactivated_is_deleted_after_its_time(kin
 
 
 def test_what_a_person_deactivated_stays() -> None:
-    world = keeping_world(after_deactivated_us=HOUR_US)
+    world = keeping_world(after_deactivated_by_kueue=HOUR)
     world.add_pod("train", labels={names.QUEUE_LABEL: "none"})
     world.settle()
     name = world.workloads()["train"].metadata.name
@@ -101,7 +109,9 @@ def test_what_a_person_deactivated_stays() -> None:
 
 
 def test_a_workload_takes_over_the_labels_that_are_asked_for() -> None:
-    world = ready_world(workloads=WorkloadSettings(copied_labels=("team", "cost")))
+    world = ready_world(
+        kueue=Configuration(integrations=Integrations(label_keys_to_copy=["team", "cost"]))
+    )
     world.add_pod("one", labels={"team": "red", "other": "x"})
     world.add(queued_job("two", labels={"cost": "7"}))
     world.settle()

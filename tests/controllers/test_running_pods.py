@@ -4,7 +4,7 @@ import pytest
 
 from admission.api import views
 from admission.base import conditions, names, patches
-from admission.config.settings import ControllerSettings
+from admission.config.gpu import GpuConfiguration
 from admission.kube import resources
 from tests.builders.cluster import make_namespace
 from tests.builders.pods import make_pod
@@ -15,8 +15,8 @@ from tests.controllers.world import World
 LASTING = ["example.com/hold"]
 
 
-def made(**settings: object) -> World:
-    found = World(controller=ControllerSettings(**settings))  # type: ignore[arg-type]
+def made(gpu: GpuConfiguration | None = None) -> World:
+    found = World(gpu=gpu or GpuConfiguration())
     found.add(
         make_namespace(), make_flavor("a100"), make_cluster_queue(quota=2), make_local_queue()
     )
@@ -119,7 +119,7 @@ def test_a_pod_that_has_ended_is_charged_no_more() -> None:
 
 
 def test_a_pod_that_ends_is_not_charged_where_deletion_releases() -> None:
-    found = made(release_on_deletion=True)
+    found = made(GpuConfiguration(release_on="PodTerminating"))
     ending(found)
     assert used(found) == 0
 

@@ -1,7 +1,7 @@
 """Whose write goes out next when there are more than the writers can send."""
 
 from admission.base.names import WorkloadKey
-from admission.config.settings import ControllerSettings
+from admission.config.gpu import Controller
 from admission.controllers.writing import writes
 from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
@@ -89,7 +89,7 @@ def test_a_write_that_waits_to_be_sent_again_does_not_count_as_handed_over() -> 
     assert (lanes.sending, lanes.in_flight) == (0, 0)
 
 
-_WRITERS = ControllerSettings().writers
+_WRITERS = Controller().writers
 
 
 def alike() -> list[Document]:
@@ -164,7 +164,7 @@ def test_while_writers_are_busy_texts_are_sent_one_by_one_and_far_between() -> N
     world.observe()
     turn(world)
     assert reserved(world) == _WRITERS
-    world.clock.advance(ControllerSettings().waiting_after_seconds)
+    world.clock.advance(Controller().waiting_after.total_seconds())
     turn(world)
 
     assert len(texts(world)) == 1
@@ -188,7 +188,7 @@ def test_texts_are_sent_without_pause_once_nothing_else_was_written_for_a_second
     assert reserved(world) == 1
     send_everything(world)
 
-    world.clock.advance(ControllerSettings().waiting_after_seconds - 0.1)
+    world.clock.advance(Controller().waiting_after.total_seconds() - 0.1)
     turn(world)
     told = [write.purpose for write in world._queue]
     assert told == [Purpose.QUEUE_STATUS, Purpose.QUEUE_STATUS, Purpose.EXPLAIN_WORKLOAD]

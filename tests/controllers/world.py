@@ -10,7 +10,9 @@ from admission.api import crds, views
 from admission.base import conditions, names, patches
 from admission.base.events import Event
 from admission.base.namespaces import MANAGED, ManagedNamespaces
-from admission.config.settings import ControllerSettings, WorkloadSettings
+from admission.config.gpu import GpuConfiguration
+from admission.config.kueue import Configuration
+from admission.config.settings import Settings
 from admission.controllers import core, watched
 from admission.controllers.core import Core
 from admission.controllers.quarantine import Unreadable
@@ -62,8 +64,8 @@ class World:
         config: model.Config | None = None,
         device_classes: Mapping[str, str] | None = None,
         *,
-        workloads: WorkloadSettings | None = None,
-        controller: ControllerSettings | None = None,
+        kueue: Configuration | None = None,
+        gpu: GpuConfiguration | None = None,
         rules: Rules = NO_RULES,
         namespaces: ManagedNamespaces = MANAGED,
     ) -> None:
@@ -87,9 +89,9 @@ class World:
             writer=self,
             events=self.events,
             clock=self.clock,
-            settings=controller
-            or ControllerSettings(
-                workloads=workloads or WorkloadSettings(), max_stops_per_minute=0
+            settings=Settings(
+                kueue=kueue or Configuration(),
+                gpu=gpu or GpuConfiguration(max_stops_per_minute=0),
             ),
             accounting=Accounting(),
             rules=replace(rules, device_classes=device_classes or {}),

@@ -11,14 +11,16 @@ import yaml
 from packaging.requirements import Requirement
 
 from admission.cli import main
-from admission.config import configuration, reading
-from admission.config.settings import CertificateSettings, ListenAddress, Settings
+from admission.config import reading
+from admission.config.kueue import Configuration
+from admission.config.settings import Settings
 from admission.install import manifests, rbac, visibility_manifests
 
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "deploy" / "base"
 CERT_MANAGER = ROOT / "deploy" / "cert-manager"
 DEFAULTS = Settings()
+QUOTA = Settings(kueue=Configuration(namespace="quota"))
 
 
 def documents(settings: Settings = DEFAULTS) -> list[dict[str, Any]]:
@@ -73,7 +75,7 @@ def test_cert_manager_fills_the_secret_that_the_webhook_mounts() -> None:
 
 def test_beside_cert_manager_the_controller_is_told_to_renew_nothing() -> None:
     patch = yaml.safe_load((CERT_MANAGER / "config.yaml").read_text("utf-8"))
-    settings = DEFAULTS.model_copy(update={"certificates": CertificateSettings(rotate=False)})
+    settings = Settings.model_validate({"kueue": {"internalCertManagement": {"enable": False}}})
     assert patch == manifests.config_map(settings)
 
 
@@ -125,9 +127,7 @@ def test_an_api_service_trusts_the_authority_or_says_that_it_trusts_anybody() ->
             assert spec["service"] == {
                 "namespace": "quota", "name": visibility_manifests.SERVICE, "port": 8082
             }  # fmt: skip
-    assert visibility_manifests.host("quota") in manifests.service_hosts(
-        DEFAULTS.model_copy(update={"namespace": "quota"})
-    )
+    assert visibility_manifests.host("quota") in manifests.service_hosts(QUOTA)
 
 
 def test_every_argument_of_a_pod_is_one_of_its_command() -> None:
@@ -142,14 +142,14 @@ def test_every_argument_of_a_pod_is_one_of_its_command() -> None:
 
 def test_the_configuration_in_the_cluster_is_the_installations() -> None:
     text = of_kind("ConfigMap")[manifests.CONFIG_MAP]["data"]["config.yaml"]
-    effective = configuration.settings_of(reading.read(text, "config.yaml"))
+    effective = reading.read(text, "config.yaml")
     assert effective.settings == manifests.in_cluster(DEFAULTS)
     assert effective.unused == ()
 
 
 def test_another_configuration_makes_other_pods() -> None:
-    quota = DEFAULTS.quota.model_copy(update={"ignore_undeclared": True})
-    other = of_kind("Deployment", DEFAULTS.model_copy(update={"quota": quota}))
+    quota = {"kueue": {"resources": {"quotaCheckStrategy": "IgnoreUndeclared"}}}
+    other = of_kind("Deployment", Settings.model_validate(quota))
     for name, document in of_kind("Deployment").items():
         hashes = [
             one["spec"]["template"]["metadata"]["annotations"]["gpu-admission.dev/config-hash"]
@@ -161,39 +161,41 @@ def test_another_configuration_makes_other_pods() -> None:
 @pytest.mark.parametrize(
     ("metrics", "health", "ports", "probed"),
     [
-        (ListenAddress(host="127.0.0.1", port=8080), None, {"metrics": 8080}, "metrics"),
-        (None, None, {"metrics": 8080}, "metrics"),
-        (None, ListenAddress(host="::1", port=8081), {"health": 8081}, "health"),
+        ("127.0.0.1:8080", "", {"metrics": 8080}, "metrics"),
+        ("0", "", {"metrics": 8080}, "metrics"),
+        ("0", "[::1]:8081", {"health": 8081}, "health"),
         (
-            ListenAddress(host="0.0.0.0", port=9090),
-            ListenAddress(host="0.0.0.0", port=8081),
+            "0.0.0.0:9090",
+            "0.0.0.0:8081",
             {"metrics": 9090, "health": 8081},
             "health",
         ),
     ],
 )
 def test_probes_ask_where_the_controller_serves(
-    metrics: ListenAddress | None,
-    health: ListenAddress | None,
+    metrics: str,
+    health: str,
     ports: dict[str, int],
     probed: str,
 ) -> None:
-    changes = {"metrics_address": metrics, "health_address": health}
-    controller = DEFAULTS.controller.model_copy(update=changes)
-    settings = DEFAULTS.model_copy(update={"controller": controller})
+    served = {
+        "metrics": {"bindAddress": metrics},
+        "health": {"healthProbeBindAddress": health},
+    }
+    settings = Settings.model_validate({"kueue": served})
     (_, _, deployment) = manifests.controller(settings, "image")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     found = {one["name"]: one["containerPort"] for one in container["ports"]}
     assert found == {**ports, "visibility": 8082}
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         assert container[probe]["httpGet"]["port"] == probed
-    served = manifests.in_cluster(settings).controller
-    for address in (served.metrics_address, served.health_address):
+    inside = manifests.in_cluster(settings).kueue
+    for address in (inside.metrics.address, inside.health.address):
         assert address is None or address.host == "0.0.0.0"
 
 
 def test_another_namespace_is_everywhere() -> None:
-    settings = DEFAULTS.model_copy(update={"namespace": "quota"})
+    settings = QUOTA
     text = manifests.to_yaml(documents(settings))
     # As an excluded namespace it may still be named.
     for line in text.splitlines():
@@ -329,8 +331,8 @@ def test_a_network_policy_chooses_the_pods_of_its_deployment_and_leaves_their_eg
 
 
 def test_a_webhook_that_asks_for_certificates_is_probed_on_a_port_without() -> None:
-    webhook = DEFAULTS.webhook.model_copy(update={"client_authority": "/ca/ca.crt"})
-    settings = DEFAULTS.model_copy(update={"webhook": webhook})
+    webhook = {"clientAuthority": "/ca/ca.crt"}
+    settings = Settings.model_validate({"gpu": {"webhook": webhook}})
     _, _, deployment = manifests.webhook(settings, manifests.DEFAULT_IMAGE)
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     probe = {"path": "/readyz", "port": "health", "scheme": "HTTP"}

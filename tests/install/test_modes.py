@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from admission.base import names
-from admission.config.settings import GpuSettings, ModeSettings, NamespaceMode, Settings
+from admission.config.gpu import GpuConfiguration, Modes, NamespaceMode
+from admission.config.kueue import Configuration
+from admission.config.settings import Settings
 from admission.install import guard, modes, webhooks
 from admission.kube import resources
 from admission.sandbox.store import Store
@@ -14,8 +16,9 @@ PLAIN = Settings()
 LABELS = ({}, *({names.BYPASS_LABEL: one} for one in ("deny", "deny-strict", "warn", "audit")))
 
 
-def settings(mode: str, **gpu: Any) -> Settings:
-    return Settings(gpu=GpuSettings(modes=modes.of(mode, Settings(gpu=GpuSettings(**gpu)))))
+def settings(mode: str, *, queue_required: bool = False) -> Settings:
+    kueue = Configuration(manage_jobs_without_queue_name=queue_required)
+    return Settings(gpu=GpuConfiguration(modes=modes.of(mode, Settings(kueue=kueue))))
 
 
 def actions(found: Settings, policy: str, labels: dict[str, str]) -> list[str]:
@@ -87,7 +90,7 @@ def test_only_the_strict_mode_is_strict(mode: str) -> None:
 def test_queues_are_enforced_by_the_label_or_else_by_the_mode(mode: str, policy: str) -> None:
     found, queued = settings(mode), {names.HAS_QUEUE_LABEL: "true"}
     for mark in ({}, queued):
-        managed = found.gpu.managed_namespaces
+        managed = found.managed_namespaces
         for said in ({}, {names.ENFORCE_LABEL: "true"}, {names.ENFORCE_LABEL: "false"}):
             by_policy = bool(actions(found, policy, {**mark, **said}))
             assert by_policy == managed.enforces({**mark, **said})
@@ -102,7 +105,7 @@ def test_without_modes_everything_is_as_with_warn() -> None:
 
 
 def test_where_pods_without_a_queue_are_held_a_mode_does_not_refuse_them() -> None:
-    found = modes.of("deny", Settings(gpu=GpuSettings(queue_required=True)))
+    found = modes.of("deny", Settings(kueue=Configuration(manage_jobs_without_queue_name=True)))
     assert found.with_queue == NamespaceMode(bypass="deny", enforce=False)
 
 
@@ -132,7 +135,7 @@ def test_an_installation_without_modes_only_warned(annotations: dict[str, str]) 
     store = Store()
     metadata = {"name": webhooks.MUTATING_NAME, "annotations": annotations}
     store.create(resources.MUTATING_WEBHOOKS, {"metadata": metadata})
-    assert modes.installed(store) == ModeSettings()
+    assert modes.installed(store) == Modes()
 
 
 def test_modes_that_cannot_be_read_are_named() -> None:

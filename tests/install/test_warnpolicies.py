@@ -1,6 +1,7 @@
 """The policies that warn cost nothing where they are of no use, and can stop nobody."""
 
-from admission.config.settings import GpuSettings, Settings
+from admission.config.gpu import GpuConfiguration
+from admission.config.settings import Settings
 from admission.install import warnpolicies
 
 
@@ -13,7 +14,7 @@ def test_no_policy_can_refuse_or_fail_a_request() -> None:
 
 
 def test_no_policy_about_objects_of_users_looks_into_an_excluded_namespace() -> None:
-    settings = Settings(gpu=GpuSettings(excluded_namespaces=("kept-out",)))
+    settings = Settings(gpu=GpuConfiguration(excluded_namespaces=["kept-out"]))
     of_users = [
         document["spec"]
         for document in warnpolicies.documents(settings)
@@ -28,7 +29,7 @@ def test_no_policy_about_objects_of_users_looks_into_an_excluded_namespace() -> 
 
 
 def test_a_name_that_is_managed_is_not_warned_about() -> None:
-    settings = Settings(gpu=GpuSettings(managed_resources=("nvidia.com/gpu", "amd.com/*")))
+    settings = Settings(gpu=GpuConfiguration(managed_resources=["nvidia.com/gpu", "amd.com/*"]))
     documents = warnpolicies.documents(settings)
     policy = next(
         one for one in documents if one["metadata"]["name"] == warnpolicies.POD_NAMES_POLICY

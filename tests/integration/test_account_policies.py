@@ -21,7 +21,8 @@ from admission.api import batch, crds, views
 from admission.app.connection import Target
 from admission.base import conditions, names, patches
 from admission.base.conditions import Text
-from admission.config.settings import GpuSettings, Settings
+from admission.config.gpu import GpuConfiguration
+from admission.config.settings import Settings
 from admission.install import cabundles, manifests, rbac, scope, visibility_manifests, webhooks
 from admission.kube import apply
 from admission.owners import batch_job
@@ -38,7 +39,7 @@ pytestmark = pytest.mark.controlplane
 
 SYSTEM = names.SYSTEM_NAMESPACE
 DRIVERS = "drivers"
-SETTINGS = Settings(gpu=GpuSettings(excluded_namespaces=(DRIVERS, "kube-system")))
+SETTINGS = Settings(gpu=GpuConfiguration(excluded_namespaces=[DRIVERS, "kube-system"]))
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FOREIGN_GATE = "example.com/hold"
 OURS = {names.MANAGED_LABEL: names.MANAGED_VALUE, names.QUEUE_LABEL: "default"}

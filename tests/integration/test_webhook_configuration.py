@@ -14,7 +14,7 @@ import pytest
 from typing_extensions import override
 
 from admission.base.clock import SystemClock
-from admission.config.settings import GpuSettings
+from admission.config.settings import Settings
 from admission.install import webhooks
 from admission.owners import integrations
 from certs import files
@@ -92,9 +92,12 @@ class Recorder:
 
 
 def documents(recorder: Recorder) -> list[dict[str, Any]]:
-    gpu = GpuSettings()
+    settings = Settings()
     return webhooks.documents(
-        recorder.client_config(), gpu.managed_resources, gpu.managed_namespaces, ACCOUNT
+        recorder.client_config(),
+        settings.gpu.managed_resources,
+        settings.managed_namespaces,
+        ACCOUNT,
     )
 
 

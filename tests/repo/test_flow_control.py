@@ -4,7 +4,7 @@ import ast
 import re
 from typing import Final
 
-from admission.config.settings import ControllerSettings
+from admission.config.gpu import Controller
 from tests.repo import tree
 
 PAGE: Final = tree.ROOT / "docs" / "flow-control.md"
@@ -20,7 +20,7 @@ WHOLE: Final = (
     ),
 )
 """Modules of which every number is on the page."""
-SETTINGS: Final = "admission/config/settings.py"
+SETTINGS: Final = "admission/config/gpu.py"
 
 Row = tuple[str, str]
 
@@ -50,8 +50,8 @@ def numbers(module: str) -> dict[Row, str]:
 def test_the_page_has_the_values_of_the_code() -> None:
     modules = {module for module, _ in listed()}
     actual = {key: value for module in modules for key, value in numbers(module).items()}
-    for name, field in ControllerSettings.model_fields.items():
-        actual[(SETTINGS, name)] = str(field.default)
+    for name, value in Controller().model_dump(by_alias=False).items():
+        actual[(SETTINGS, name)] = str(value)
     assert {row: actual.get(row, "not in the code") for row in listed()} == listed()
 
 

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from admission.base import names
-from admission.base.selectors import Requirement
-from admission.config.settings import GpuSettings, ModeSettings, NamespaceMode, Settings
+from admission.config.gpu import GpuConfiguration, Modes, NamespaceMode
+from admission.config.kueue import Configuration, Selector
+from admission.config.settings import Settings
 from admission.gpu import bypass
 from admission.kube import errors, resources
 from admission.kube.api import Document
@@ -78,8 +79,8 @@ def test_only_the_strict_choice_refuses_privileged_containers(choice: str, *, re
 
 
 def test_namespaces_with_a_queue_have_a_mode_of_their_own():
-    modes = ModeSettings(with_queue=NamespaceMode(bypass="deny"))
-    store, warnings = make_store(settings=Settings(gpu=GpuSettings(modes=modes)))
+    modes = Modes(with_queue=NamespaceMode(bypass="deny"))
+    store, warnings = make_store(settings=Settings(gpu=GpuConfiguration(modes=modes)))
     queued = {names.HAS_QUEUE_LABEL: "true"}
     for name, labels in (
         ("queued", queued),
@@ -102,8 +103,8 @@ def test_excluded_namespaces_are_left_alone():
 
 
 def test_namespaces_without_the_labels_of_managed_ones_are_left_alone():
-    required = (Requirement(names.BYPASS_LABEL, "In", ("deny",)),)
-    settings = Settings(gpu=GpuSettings(namespace_requirements=required))
+    required = Selector(match_labels={names.BYPASS_LABEL: "deny"})
+    settings = Settings(kueue=Configuration(managed_jobs_namespace_selector=required))
     store, warnings = make_store(("strict", "deny"), ("loose", "warn"), settings=settings)
     store.create(resources.PODS, pod_that_sees("all"), "loose")
     assert warnings == []

@@ -10,7 +10,8 @@ from typing import Any
 from flask import Flask
 from flask.testing import FlaskClient
 
-from admission.config.settings import Settings, WebhookSettings
+from admission.config.gpu import GpuConfiguration, Webhook
+from admission.config.settings import Settings
 from admission.kube import resources
 from admission.webhook import knowledge, server
 from admission.webhook.knowledge import ClusterKnowledge
@@ -74,7 +75,7 @@ def make_app(
     *,
     max_body_bytes: int = 7 * 1024 * 1024,
 ) -> Flask:
-    settings = Settings(webhook=WebhookSettings(max_body_bytes=max_body_bytes))
+    settings = Settings(gpu=GpuConfiguration(webhook=Webhook(max_body_bytes=max_body_bytes)))
     return server.create_app(
         cache or make_knowledge("default"), settings, metrics or WebhookMetrics(), FakeClock()
     )

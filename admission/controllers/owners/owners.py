@@ -253,7 +253,7 @@ class Owners(Generic[View, Document]):
         classes = PriorityClasses(
             workload=configuration.priority_classes, pod=configuration.pod_priority_classes
         )
-        copied = configuration.workloads.copied_labels
+        copied = configuration.settings.integrations.label_keys_to_copy
         try:
             return self.integration.build(view, document, classes, copied)
         except MissingPriorityClassError as missing:

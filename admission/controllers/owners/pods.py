@@ -5,7 +5,7 @@ Source: kueue pkg/controller/jobs/pod.
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from typing_extensions import override
 
@@ -16,7 +16,7 @@ from admission.base.clock import Clock
 from admission.base.conditions import Text
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
-from admission.config.settings import ControllerSettings
+from admission.config.gpu import GpuConfiguration
 from admission.controllers.devices.claims import Claims
 from admission.controllers.devices.fleet import Fleet
 from admission.controllers.owners import pods_without_workload, requests
@@ -51,7 +51,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         fleet: Fleet,
         claims: Claims,
         timers: Timers,
-        settings: ControllerSettings,
+        settings: GpuConfiguration,
     ) -> None:
         """Prepare an empty index.
 
@@ -131,9 +131,9 @@ class Pods(Owners[views.Pod, views.PodDocument]):
     def _free_at(self, pod: views.Pod) -> datetime | None:
         """Return from when on a pod that is being deleted holds no quota; None until it ends."""
         ends = clocks.from_wire(pod.metadata.deletion_timestamp or "")
-        if self._settings.release_on_deletion or not pod_owner.may_run_on(pod):
+        if self._settings.releases_on_deletion or not pod_owner.may_run_on(pod):
             return datetime.min.replace(tzinfo=ends.tzinfo)
-        after = timedelta(seconds=self._settings.lost_node_seconds)
+        after = self._settings.lost_node_after
         return self._fleet.lost_nodes.frees_at(pod.spec.node_name, ends, after)
 
     @override
@@ -142,7 +142,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         pod = None if subject.owner is None else self.index.get(self._own_key(subject.owner))
         if pod is None:
             return write
-        is_held_back = pod_owner.may_run_on(pod) and not self._settings.release_on_deletion
+        is_held_back = pod_owner.may_run_on(pod) and not self._settings.releases_on_deletion
         if write is None and is_held_back and (due := self._free_at(pod)) is not None:
             self._timers.set(subject.key, due, self._clock.now())
         if write is not None and is_held_back and write.purpose is Purpose.FINISH_WORKLOAD:

@@ -17,7 +17,7 @@ from admission.base import clock as clocks
 from admission.base import conditions, metrics, names, patches
 from admission.base.clock import Clock
 from admission.base.names import LocalQueueKey, WorkloadKey
-from admission.config.settings import ControllerSettings
+from admission.config.gpu import GpuConfiguration
 from admission.controllers.devices.fleet import Fleet
 from admission.controllers.owners import requests
 from admission.controllers.queues.configuration import Configuration
@@ -137,7 +137,7 @@ class RunningPods:
         fleet: Fleet,
         clock: Clock,
         timers: Timers,
-        settings: ControllerSettings,
+        settings: GpuConfiguration,
         look_at: Callable[[Iterable[WorkloadKey]], None],
     ) -> None:
         """Prepare an empty index.
@@ -432,7 +432,7 @@ class RunningPods:
             return False
         if not pod.metadata.deletion_timestamp:
             return True
-        return pod_owner.may_run_on(pod) and not self._settings.release_on_deletion
+        return pod_owner.may_run_on(pod) and not self._settings.releases_on_deletion
 
     def _has_ended(self, pod: views.Pod, now: datetime) -> bool:
         """Return whether nothing of a pod can run any more on its node."""
@@ -445,7 +445,7 @@ class RunningPods:
     def _free_at(self, pod: views.Pod) -> datetime | None:
         """Return from when on a pod that is being deleted counts as ended; None until it ends."""
         ends = clocks.from_wire(pod.metadata.deletion_timestamp or "")
-        after = timedelta(seconds=self._settings.lost_node_seconds)
+        after = self._settings.lost_node_after
         return self._fleet.lost_nodes.frees_at(pod.spec.node_name, ends, after)
 
     # ---------------------------------------------------------------- pods without their label

@@ -27,7 +27,7 @@ def around(
         cluster_queue=configuration.cluster_queues.get(_cluster_queue(workload, local)),
         priority=following.priority(workload, configuration.priority_classes),
         now=now,
-        settings=configuration.workloads,
+        settings=configuration.settings,
         pods_ready=pods_ready,
     )
 

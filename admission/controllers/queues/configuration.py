@@ -8,7 +8,7 @@ from admission.api import views
 from admission.base.errors import InvalidValueError
 from admission.base.names import FlavorName, LocalQueueKey
 from admission.base.namespaces import ManagedNamespaces
-from admission.config.settings import WorkloadSettings
+from admission.config import kueue
 from admission.controllers.devices.guard import Guard
 from admission.controllers.seeing import mirrors
 from admission.controllers.seeing.mirrors import Mirror
@@ -36,7 +36,7 @@ class Configuration:
         namespaces: labels of the namespaces by name.
         unreadable: what is wrong with a queue that cannot be taken in as it is written now; by
             resource, namespace and name.
-        workloads: what is done with Workloads besides giving them quota.
+        settings: Kueue's document, which says what is done with Workloads besides.
         managed: where pods and Jobs may be ours.
         mirrors: by resource; what a watch of it must be told to.
     """
@@ -46,7 +46,7 @@ class Configuration:
         state: State,
         guard: Guard,
         changed: Callable[[Resource, views.Object], None],
-        workloads: WorkloadSettings,
+        settings: kueue.Configuration,
         managed: ManagedNamespaces,
     ) -> None:
         """Prepares the mirrors.
@@ -56,10 +56,10 @@ class Configuration:
             guard: tells it of ClusterQueues and Cohorts, as far as GPUs exist.
             changed: is told of each object that is new, gone, or other than before in what
                 matters here; a status that we wrote ourselves does not.
-            workloads: see there.
+            settings: see there.
             managed: see there.
         """
-        self.workloads = workloads
+        self.settings = settings
         self.managed = managed
         self._state = state
         self._guard = guard

@@ -10,7 +10,7 @@ from typing import Final
 from admission.api import views
 from admission.base import clock, conditions
 from admission.base.conditions import PodsReadyReason
-from admission.config.settings import PodsReadySettings
+from admission.config.kueue import RequeuingStrategy, WaitForPodsReady
 from admission.controllers.workloads import evictions, rules
 from admission.controllers.workloads.rules import Change, Surroundings
 from admission.objects import condition_list, facts
@@ -21,7 +21,7 @@ _MOST_DOUBLINGS: Final = 31
 
 def tell(workload: views.Workload, around: Surroundings) -> Change | None:
     """The condition PodsReady of a Workload whose pods we know."""
-    if around.settings.pods_ready is None or around.pods_ready is None:
+    if around.settings.wait_for_pods_ready is None or around.pods_ready is None:
         return None
     reason = _reason(workload, ready=around.pods_ready)
     condition = condition_list.make(
@@ -39,17 +39,21 @@ def tell(workload: views.Workload, around: Surroundings) -> Change | None:
 
 def limit(workload: views.Workload, around: Surroundings) -> Change | None:
     """A Workload whose pods are not ready in time is evicted, and at last deactivated."""
-    settings, end = around.settings.pods_ready, due(workload, around.settings.pods_ready)
+    settings, end = (
+        around.settings.wait_for_pods_ready,
+        due(workload, around.settings.wait_for_pods_ready),
+    )
     if settings is None or end is None or end > around.now:
         return None
     state = workload.status.requeue_state
     count = (state.count or 0 if state else 0) + 1
-    if settings.backoff_limit is not None and count > settings.backoff_limit:
+    most = settings.requeuing_strategy.backoff_limit_count
+    if most is not None and count > most:
         return rules.target(workload, conditions.REQUEUING_LIMIT_EXCEEDED, around.now)
     text = conditions.pods_ready_timeout(facts.key(workload).text())
     known = workload.status.condition(conditions.PODS_READY)
     cause = known.reason if known is not None else PodsReadyReason.WAIT_FOR_START
-    moments = [around.now + timedelta(seconds=_wait(settings, count))]
+    moments = [around.now + timedelta(seconds=_wait(settings.requeuing_strategy, count))]
     if state is not None and state.requeue_at:
         moments.append(clock.from_wire(state.requeue_at))
     status = evictions.evict(workload, text, around.now, cause=cause)
@@ -57,7 +61,7 @@ def limit(workload: views.Workload, around: Surroundings) -> Change | None:
     return rules.eviction(workload, status, text)
 
 
-def due(workload: views.Workload, settings: PodsReadySettings | None) -> datetime | None:
+def due(workload: views.Workload, settings: WaitForPodsReady | None) -> datetime | None:
     """When the pods must be ready; None where they are, or need not be."""
     if settings is None or not rules.is_settled(workload):
         return None
@@ -65,14 +69,14 @@ def due(workload: views.Workload, settings: PodsReadySettings | None) -> datetim
     if admitted is None or admitted.status != "True":
         return None
     known = workload.status.condition(conditions.PODS_READY)
-    since, bound = admitted.last_transition_time, settings.timeout_us
+    since, bound = admitted.last_transition_time, settings.timeout
     if known is not None and known.status == "True":
         return None
     if known is not None and known.reason == PodsReadyReason.WAIT_FOR_RECOVERY:
-        if settings.recovery_us == 0:
+        if not settings.recovery_timeout:
             return None
-        since, bound = known.last_transition_time, settings.recovery_us
-    return clock.from_wire(since) + timedelta(microseconds=bound) if since else None
+        since, bound = known.last_transition_time, settings.recovery_timeout
+    return clock.from_wire(since) + bound if since else None
 
 
 def _reason(workload: views.Workload, *, ready: bool) -> PodsReadyReason:
@@ -87,7 +91,7 @@ def _reason(workload: views.Workload, *, ready: bool) -> PodsReadyReason:
     return PodsReadyReason.WAIT_FOR_START if is_first else PodsReadyReason.WAIT_FOR_RECOVERY
 
 
-def _wait(settings: PodsReadySettings, count: int) -> int:
+def _wait(settings: RequeuingStrategy, count: int) -> int:
     """Seconds until the next try; the first is the base, whatever the longest may be."""
     base = settings.backoff_base_seconds
     if count == 1:

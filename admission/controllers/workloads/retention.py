@@ -9,7 +9,7 @@ from typing import Final
 
 from admission.api import views
 from admission.base import clock, conditions, events, names
-from admission.config.settings import RetentionSettings
+from admission.config.kueue import WorkloadRetention
 from admission.controllers.workloads import rules, statuses
 from admission.controllers.workloads.rules import Change, Surroundings
 from admission.controllers.writing.writes import Purpose
@@ -27,7 +27,7 @@ def end(workload: views.Workload, around: Surroundings) -> Change | None:
         released = _release(workload)
         if released is not None:
             return released
-    moment = _finished_end(workload, around.settings.retention)
+    moment = _finished_end(workload, around.settings.object_retention_policies.workloads)
     if moment is None or moment > around.now:
         return None
     return _release(workload) or Change(
@@ -45,25 +45,25 @@ def finish_orphan(workload: views.Workload, around: Surroundings) -> Change | No
 
 def delete_owner(workload: views.Workload, around: Surroundings) -> Change | None:
     """The owner of a Workload that the program deactivated is deleted after a while."""
-    moment = _owner_end(workload, around.settings.retention)
+    moment = _owner_end(workload, around.settings.object_retention_policies.workloads)
     if moment is None or moment > around.now:
         return None
     return Change(purpose=Purpose.DELETE_OWNER, event=events.deleted_owner())
 
 
-def due(workload: views.Workload, settings: RetentionSettings) -> datetime | None:
+def due(workload: views.Workload, settings: WorkloadRetention) -> datetime | None:
     """When the Workload or its owner is to be deleted; None for never."""
     return _finished_end(workload, settings) or _owner_end(workload, settings)
 
 
-def _finished_end(workload: views.Workload, settings: RetentionSettings) -> datetime | None:
+def _finished_end(workload: views.Workload, settings: WorkloadRetention) -> datetime | None:
     found = workload.status.condition(conditions.FINISHED)
     if found is None or found.status != "True":
         return None
-    return _after(found, settings.after_finished_us)
+    return _after(found, settings.after_finished)
 
 
-def _owner_end(workload: views.Workload, settings: RetentionSettings) -> datetime | None:
+def _owner_end(workload: views.Workload, settings: WorkloadRetention) -> datetime | None:
     found = workload.status.condition(conditions.EVICTED)
     is_over = workload.status.is_true(conditions.FINISHED)
     if found is None or found.status != "True" or is_over or rules.is_active(workload):
@@ -73,14 +73,13 @@ def _owner_end(workload: views.Workload, settings: RetentionSettings) -> datetim
         return None
     if not found.reason.startswith(conditions.DEACTIVATED_BY_PROGRAM):
         return None
-    return _after(found, settings.after_deactivated_us)
+    return _after(found, settings.after_deactivated_by_kueue)
 
 
-def _after(condition: views.Condition, microseconds: int | None) -> datetime | None:
-    if microseconds is None or not condition.last_transition_time:
+def _after(condition: views.Condition, time: timedelta | None) -> datetime | None:
+    if time is None or not condition.last_transition_time:
         return None
-    moment = clock.from_wire(condition.last_transition_time)
-    return moment + timedelta(microseconds=microseconds)
+    return clock.from_wire(condition.last_transition_time) + time
 
 
 def _release(workload: views.Workload) -> Change | None:

@@ -9,7 +9,7 @@ from admission.api import views
 from admission.base import conditions, events
 from admission.base.conditions import Text
 from admission.base.events import Event
-from admission.config.settings import WorkloadSettings
+from admission.config.kueue import Configuration
 from admission.controllers.writing.writes import Purpose
 from admission.objects import condition_list
 
@@ -23,7 +23,7 @@ class Surroundings:
         cluster_queue: where it holds quota, else where its LocalQueue points; None likewise.
         priority: value of its WorkloadPriorityClass that it has to take over; None for none.
         now: the present.
-        settings: what is done with Workloads besides giving them quota.
+        settings: Kueue's document, which says what is done with Workloads besides.
         pods_ready: whether all of its pods are ready; None where somebody else tells.
     """
 
@@ -31,7 +31,7 @@ class Surroundings:
     cluster_queue: views.ClusterQueue | None
     priority: int | None
     now: datetime
-    settings: WorkloadSettings
+    settings: Configuration
     pods_ready: bool | None
 
 

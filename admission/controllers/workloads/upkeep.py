@@ -45,13 +45,13 @@ def next_change(workload: views.Workload, around: Surroundings) -> Change | None
 def next_due(workload: views.Workload, around: Surroundings) -> datetime | None:
     """When a rule will apply by the mere passing of time; None for never."""
     settings = around.settings
-    kept = retention.due(workload, settings.retention)
+    kept = retention.due(workload, settings.object_retention_policies.workloads)
     if workload.metadata.deletion_timestamp or workload.status.is_true(conditions.FINISHED):
         return kept
     moments = [
         _backoff_end(workload),
         _execution_end(workload, around.now),
-        readiness.due(workload, settings.pods_ready),
+        readiness.due(workload, settings.wait_for_pods_ready),
         kept,
     ]
     return min((moment for moment in moments if moment is not None), default=None)
