@@ -16,7 +16,7 @@ from admission.kube.resources import Resource
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue, reviewed
-from tests.controllers import world
+from tests.builders.workloads import make_workload
 from tests.controlplane import waiting
 
 _WORKLOADS = 20
@@ -39,7 +39,7 @@ class Stalled(Store):
 def test_turns_are_10_ms_apart_while_as_much_is_decided_as_can_be_written() -> None:
     clock, server = SystemClock(), Stalled()
     queue = make_cluster_queue(quota=_WORKLOADS)
-    workloads = [world.by_hand(f"train-{n}", ("main", 1, 1)) for n in range(_WORKLOADS)]
+    workloads = [make_workload(f"train-{n}") for n in range(_WORKLOADS)]
     for document in (make_namespace(), make_flavor(), queue, make_local_queue(), *workloads):
         found = resources.of_kind(document["apiVersion"], document["kind"])
         assert found is not None
@@ -89,7 +89,7 @@ def test_a_leader_is_drained_when_no_request_without_an_answer_can_be_under_way(
     """The time-out of a request has not passed since one got no answer."""
     server, leadership = Lossy(crds=crds.documents()), Noting()
     server.is_lossy = is_lossy
-    workload = world.by_hand("train", ("main", 1, 1))
+    workload = make_workload("train")
     queue = make_cluster_queue(quota=1)
     for document in (make_namespace(), make_flavor(), queue, make_local_queue(), workload):
         found = resources.of_kind(document["apiVersion"], document["kind"])

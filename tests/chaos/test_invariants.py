@@ -9,6 +9,8 @@ import pytest
 
 from admission.base import conditions, names
 from tests.builders.pods import make_pod
+from tests.builders.queues import make_cluster_queue, make_local_queue
+from tests.builders.workloads import make_pod_set, make_workload
 from tests.chaos import invariants
 from tests.chaos.invariants import Json, World
 
@@ -16,39 +18,27 @@ GPU = names.GPU_RESOURCE
 
 
 def cluster_queue(name: str, quota: int, *, used: int = 0, pending: int = 0, **more: Any) -> Json:
-    limits: Json = {
-        key: more.pop(key) for key in ("borrowingLimit", "lendingLimit") if key in more
-    }
-    resource: Json = {"name": GPU, "nominalQuota": str(quota), **limits}
-    flavors = [{"name": "a100", "resources": [resource]}]
+    limits = tuple(more.pop(key, None) for key in ("borrowingLimit", "lendingLimit"))
     usage = [{"name": "a100", "resources": [{"name": GPU, "total": str(used)}]}]
-    return {
-        "metadata": {"name": name},
-        "spec": {"resourceGroups": [{"coveredResources": [GPU], "flavors": flavors}], **more},
-        "status": {"flavorsUsage": usage, "pendingWorkloads": pending},
-    }
-
-
-def local_queue(name: str) -> Json:
-    return {"metadata": {"namespace": "team", "name": name}, "spec": {"clusterQueue": name}}
+    status = {"flavorsUsage": usage, "pendingWorkloads": pending}
+    return make_cluster_queue(name, quota=(str(quota), *limits), status=status, **more)
 
 
 def workload(pod: str, gpus: int, *true: str, queue: str = "main") -> Json:
-    container = {"resources": {"limits": {GPU: str(gpus)}}}
     assignment = {"flavors": {GPU: "a100"}, "resourceUsage": {GPU: str(gpus)}}
     admission = {"clusterQueue": queue, "podSetAssignments": [assignment]}
     owner = {"kind": "Pod", "uid": pod, "controller": True}
-    return {
-        "metadata": {"namespace": "team", "name": f"pod-{pod}", "ownerReferences": [owner]},
-        "spec": {
-            "queueName": queue,
-            "podSets": [{"count": 1, "template": {"spec": {"containers": [container]}}}],
-        },
-        "status": {
+    return make_workload(
+        f"pod-{pod}",
+        make_pod_set(gpus=gpus),
+        namespace="team",
+        queue=queue,
+        metadata={"ownerReferences": [owner]},
+        status={
             "conditions": [{"type": kind, "status": "True"} for kind in true],
             **({"admission": admission} if "QuotaReserved" in true else {}),
         },
-    }
+    )
 
 
 def pod(name: str, *, gated: bool = False, waits: bool = False) -> Json:
@@ -66,7 +56,7 @@ ADMITTED = ("QuotaReserved", "Admitted")
 GOOD = World(
     cluster_queues={"main": cluster_queue("main", 4, used=3, pending=1)},
     cohorts={},
-    local_queues={("team", "main"): local_queue("main")},
+    local_queues={("team", "main"): make_local_queue("main", "main", "team")},
     workloads=(workload("runs", 3, *ADMITTED), workload("waits", 2)),
     pods=(pod("runs"), pod("waits", gated=True, waits=True)),
     now=datetime(2026, 1, 1, tzinfo=UTC),

@@ -18,6 +18,7 @@ from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_local_queue
+from tests.builders.workloads import make_workload
 
 KUBECONFIG = """
 apiVersion: v1
@@ -63,14 +64,8 @@ class World:
     def add_workload(
         self, name: str, uid: str, *conditions: dict[str, str], **status: Any
     ) -> None:
-        workload = {
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
-            "kind": "Workload",
-            "metadata": {
-                "name": name, "namespace": "team", "labels": {names.JOB_UID_LABEL: uid},
-            },
-            "spec": {"queueName": "lq"},
-        }  # fmt: skip
+        metadata = {"labels": {names.JOB_UID_LABEL: uid}}
+        workload = make_workload(name, namespace="team", queue="lq", metadata=metadata)
         made = self.store.create(resources.WORKLOADS, workload)
         document = {**made, "status": {"conditions": list(conditions), **status}}
         self.store.replace(resources.WORKLOADS, document, subresource="status")

@@ -5,25 +5,21 @@ import pytest
 from admission.api import views
 from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.controllers.queues.census import Census, Count, Unadmitted
+from tests.builders.metadata import make_condition
+from tests.builders.workloads import workload_view
 
 QUEUE, OTHER = LocalQueueKey("ml", "team-a"), LocalQueueKey("ml", "team-b")
 
 
 def workload(name: str, queue: str = "team-a", **conditions: str) -> views.Workload:
     """A Workload with conditions, each as ``True`` or as the reason why not."""
-    found = tuple(
-        views.Condition(
-            type=kind,
-            status="True" if said == "True" else "False",
-            reason=kind if said == "True" else said,
+    found = [
+        make_condition(
+            kind, "True" if said == "True" else "False", kind if said == "True" else said
         )
         for kind, said in conditions.items()
-    )
-    return views.Workload(
-        metadata=views.ObjectMeta(name=name, namespace="ml"),
-        spec=views.WorkloadSpec(queue_name=queue),
-        status=views.WorkloadStatus(conditions=found),
-    )
+    ]
+    return workload_view(name, queue=queue, status={"conditions": found})
 
 
 @pytest.mark.parametrize(

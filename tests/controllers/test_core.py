@@ -8,7 +8,8 @@ from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_class, make_cluster_queue, make_flavor, make_local_queue
-from tests.controllers.world import WORKLOAD_KIND, World, by_hand, ready_world
+from tests.builders.workloads import make_pod_set, make_workload
+from tests.controllers.world import WORKLOAD_KIND, World, ready_world
 
 STEPS = (Purpose.CREATE_WORKLOAD, Purpose.RESERVE_QUOTA, Purpose.START_OWNER)
 
@@ -283,7 +284,7 @@ def test_a_running_pod_whose_workload_is_deleted_gets_another_and_runs_on() -> N
 
 def test_a_workload_made_by_hand_is_admitted() -> None:
     world = ready_world()
-    world.add(by_hand("by-hand", ("main", 2, 2)))
+    world.add(make_workload("by-hand", make_pod_set("main", 2, gpus=2)))
     world.settle()
     found = world.store.get(resources.WORKLOADS, "by-hand", "ml", into=views.Workload)
 

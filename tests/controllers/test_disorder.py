@@ -18,9 +18,10 @@ from admission.kube.resources import Resource
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import make_pod_set, make_workload
 from tests.controllers.test_capacity import bind, make_world, node
 from tests.controllers.test_shelf import resource_slice
-from tests.controllers.world import World, by_hand, ready_world
+from tests.controllers.world import World, ready_world
 
 
 def tell(world: World, resource: Resource, *changes: Any) -> None:
@@ -98,7 +99,7 @@ def test_a_workload_made_again_stays_known_when_the_news_of_the_old_ones_end_com
 
 def test_an_answer_that_nothing_was_found_is_not_about_what_was_made_since() -> None:
     world = ready_world(quota=1)
-    document = by_hand("by-hand", ("main", 1, 4))
+    document = make_workload("by-hand", make_pod_set(gpus=4))
     world.add(document)
     write = until(world, Purpose.EXPLAIN_WORKLOAD)
     old = world.store.get(resources.WORKLOADS, "by-hand", "ml", into=views.Workload)

@@ -13,8 +13,9 @@ from admission.owners import batch_job
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import make_workload
 from tests.controllers.test_adoption import add_pod_in_doubt
-from tests.controllers.world import World, by_hand, ready_world
+from tests.controllers.world import World, ready_world
 
 EXCLUDED = ManagedNamespaces(frozenset({"ml"}))
 LABELLED = ManagedNamespaces(requirements=(Requirement("team", "Exists"),))
@@ -73,7 +74,7 @@ def test_a_job_that_is_seen_before_its_namespace_is_looked_at_again():
 def test_a_workload_made_for_a_job_that_is_left_alone_is_admitted_for_itself():
     world = ready_world(namespaces=EXCLUDED)
     world.add(queued_job())
-    made = by_hand("train", ("main", 1, 1))
+    made = make_workload("train")
     uid = world.store.get(resources.JOBS, "train", "ml")["metadata"]["uid"]
     made["metadata"]["ownerReferences"] = [
         {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid, "controller": True}

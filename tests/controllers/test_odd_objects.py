@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from admission.api import views
-from admission.base import names
 from admission.controllers import core
 from admission.kube import resources
 from admission.kube.reflector import Upserted
@@ -17,7 +16,7 @@ from admission.kube.resources import Resource
 from tests.builders.cluster import make_namespace
 from tests.builders.metadata import make_condition
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
-from tests.builders.workloads import make_admission
+from tests.builders.workloads import make_admission, make_pod_set, make_workload
 from tests.controllers.world import World, ready_world
 
 VIEWS: dict[Resource, type[views.Object]] = {
@@ -52,17 +51,8 @@ def others_go_on(world: World) -> None:
 
 
 def odd_workload(status: Any = None, metadata: Any = None, **spec: Any) -> dict[str, Any]:
-    container = {"name": "c", "resources": {"requests": {names.GPU_RESOURCE: "1"}}}
-    pod = {"containers": [container], **spec.pop("pod", {})}
-    return {
-        "metadata": {"namespace": "ml", "name": "odd", **(metadata or {})},
-        "spec": {
-            "queueName": "team-a",
-            "podSets": [{"name": "main", "count": 1, "template": {"spec": pod}}],
-            **spec,
-        },
-        "status": status or {},
-    }
+    pod_set = make_pod_set(gpus=1, pod=spec.pop("pod", {}))
+    return make_workload("odd", pod_set, metadata=metadata, status=status, **spec)
 
 
 def affinity(operator: str) -> dict[str, Any]:

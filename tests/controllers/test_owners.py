@@ -11,7 +11,8 @@ from admission.kube import resources
 from admission.kube.reflector import Deleted, Upserted
 from tests.builders.jobs import queued_job
 from tests.builders.queues import make_flavor
-from tests.controllers.world import WATCHED, World, by_hand, ready_world
+from tests.builders.workloads import make_workload
+from tests.controllers.world import WATCHED, World, ready_world
 
 
 class Standby(World):
@@ -120,7 +121,7 @@ def test_a_second_workload_of_a_job_is_told_of_also_after_its_end() -> None:
     world.add(queued_job())
     world.settle()
     found = world.store.get(resources.JOBS, "train", "ml", into=batch.JobDocument)
-    second = by_hand("second", ("main", 1, 1))
+    second = make_workload("second")
     second["metadata"]["ownerReferences"] = [
         {
             "apiVersion": "batch/v1",

@@ -11,7 +11,8 @@ from admission.kube import resources
 from admission.kube.api import Document
 from admission.owners import batch_job
 from tests.builders.jobs import queued_job
-from tests.controllers.world import WORKLOAD_KIND, World, by_hand, ready_world, unowned
+from tests.builders.workloads import make_pod_set, make_workload
+from tests.controllers.world import WORKLOAD_KIND, World, ready_world
 
 NAMED = {names.PREBUILT_WORKLOAD: "wl"}
 NOT_FOUND = 'Prebuilt workload "ml/wl" not found'
@@ -25,7 +26,7 @@ def prebuilt(name: str = "wl", pods: int = 2, **container: Any) -> Document:
     """A Workload that asks for what the Job does, but for the changes to its container."""
     asked = queued_job()["spec"]["template"]["spec"]
     asked = {**asked, "containers": [{**asked["containers"][0], **container}]}
-    return unowned(name, {"name": "main", "count": pods, "template": {"spec": asked}})
+    return make_workload(name, make_pod_set("main", pods, pod=asked))
 
 
 def stored(world: World) -> dict[str, views.Workload]:
@@ -320,8 +321,8 @@ def test_a_new_leader_goes_on_with_what_was_adopted() -> None:
         prebuilt(pods=3),
         prebuilt(image="other"),
         prebuilt(resources={"requests": {names.GPU_RESOURCE: "2"}}),
-        by_hand("wl", ("main", 1, 1), ("second", 1, 1)),
-        by_hand("wl", ("workers", 2, 1)),
+        make_workload("wl", make_pod_set(gpus=1), make_pod_set("second", gpus=1)),
+        make_workload("wl", make_pod_set("workers", 2, gpus=1)),
     ],
     ids=["count", "image", "amount", "two pod sets", "name of the pod set"],
 )

@@ -9,7 +9,8 @@ from admission.base import names, patches
 from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
 from admission.kube.api import Document
-from tests.controllers.world import World, ready_world, unowned
+from tests.builders.workloads import make_pod_set, make_workload
+from tests.controllers.world import World, ready_world
 
 NAMED = {names.PREBUILT_WORKLOAD: "wl"}
 NOT_FOUND = 'Prebuilt workload "ml/wl" not found'
@@ -25,7 +26,7 @@ def add_prebuilt(world: World, name: str = "wl", count: int = 1, **container: An
     """A Workload that asks for what the pod does, but for the changes to its container."""
     spec = world.store.get(resources.PODS, "one", "ml")["spec"]
     spec = {**spec, "containers": [{**spec["containers"][0], **container}]}
-    world.add(unowned(name, {"name": "main", "count": count, "template": {"spec": spec}}))
+    world.add(make_workload(name, make_pod_set("main", count, pod=spec)))
     world.settle()
 
 

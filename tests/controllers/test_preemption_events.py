@@ -3,7 +3,8 @@
 from admission.base import patches
 from admission.kube import resources
 from admission.kube.api import Document
-from tests.controllers.world import World, by_hand, ready_world
+from tests.builders.workloads import make_pod_set, make_workload
+from tests.controllers.world import World, ready_world
 
 
 def ordered_world(quota: int) -> World:
@@ -16,7 +17,7 @@ def ordered_world(quota: int) -> World:
 
 
 def add(world: World, name: str, priority: int, gpus: int = 1) -> Document:
-    document = by_hand(name, ("main", 1, gpus))
+    document = make_workload(name, make_pod_set(gpus=gpus))
     document["spec"]["priority"] = priority
     world.add(document)
     world.settle()

@@ -7,9 +7,10 @@ from admission.base import metrics, names, patches
 from admission.base.events import Event
 from admission.controllers.writing.sparing import SparingEvents
 from admission.kube import resources
+from tests.builders.workloads import make_pod_set, make_workload
 from tests.clocks import FakeClock
 from tests.controllers.jobobjects import add_checked_queue
-from tests.controllers.world import World, by_hand, ready_world
+from tests.controllers.world import World, ready_world
 
 
 def told(world: World) -> list[tuple[str, str]]:
@@ -19,7 +20,7 @@ def told(world: World) -> list[tuple[str, str]]:
 
 def test_who_gets_quota_and_admission_at_once_is_told_of_both() -> None:
     world = ready_world(quota=1)
-    world.add(by_hand("train", ("main", 1, 1)))
+    world.add(make_workload("train"))
     world.settle()
     assert told(world) == [
         ("QuotaReserved", "Quota reserved in ClusterQueue gpus, wait time since queued was 0s"),
@@ -29,9 +30,9 @@ def test_who_gets_quota_and_admission_at_once_is_told_of_both() -> None:
 
 def test_the_wait_counts_from_the_creation() -> None:
     world = ready_world(quota=1)
-    world.add(by_hand("first", ("main", 1, 1)))
+    world.add(make_workload("first"))
     world.settle()
-    world.add(by_hand("train", ("main", 1, 1)))
+    world.add(make_workload("train"))
     world.settle()
     world.clock.advance(7)
     world.store.delete(resources.WORKLOADS, "first", "ml")
@@ -43,7 +44,7 @@ def test_the_wait_counts_from_the_creation() -> None:
 def test_what_the_checks_let_in_is_told_of_its_quota_first() -> None:
     world = ready_world()
     add_checked_queue(world)
-    document = by_hand("train", ("main", 1, 1))
+    document = make_workload("train")
     document["spec"]["queueName"] = "checked"
     world.add(document)
     world.settle()
@@ -52,7 +53,7 @@ def test_what_the_checks_let_in_is_told_of_its_quota_first() -> None:
 
 def test_why_a_workload_waits_is_told_once() -> None:
     world = ready_world(quota=1)
-    world.add(by_hand("train", ("main", 1, 2)))
+    world.add(make_workload("train", make_pod_set(gpus=2)))
     world.settle()
     world.pass_time(60)
     status = world.store.get(resources.WORKLOADS, "train", "ml")["status"]
@@ -62,7 +63,7 @@ def test_why_a_workload_waits_is_told_once() -> None:
 
 def test_gates_are_told_when_they_hold_and_when_they_are_gone() -> None:
     world = ready_world(quota=0)
-    document = by_hand("train", ("main", 1, 1))
+    document = make_workload("train")
     document["metadata"]["annotations"] = {names.ADMISSION_GATED_BY: "example.com/gate"}
     world.add(document)
     world.settle()

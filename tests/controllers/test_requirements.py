@@ -8,6 +8,7 @@ from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_check, make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import make_pod_set, make_workload
 from tests.controllers.test_capacity import (
     GUARD,
     allocatable,
@@ -16,7 +17,7 @@ from tests.controllers.test_capacity import (
     make_world,
     node,
 )
-from tests.controllers.world import World, by_hand, ready_world
+from tests.controllers.world import World, ready_world
 
 GPU = names.GPU_RESOURCE
 
@@ -110,9 +111,13 @@ def test_req_25_a_gang_starts_whole_or_not_at_all():
 
 def test_req_25_roles_are_counted_by_their_own_templates_and_admitted_together():
     made = ready_world(quota=8)
-    made.add(by_hand("uneven", ("driver", 1, 1), ("worker", 2, 4)))
+    made.add(
+        make_workload("uneven", make_pod_set("driver", gpus=1), make_pod_set("worker", 2, gpus=4))
+    )
     assert not is_admitted(made, "uneven")
-    made.add(by_hand("even", ("driver", 1, 2), ("worker", 2, 3)))
+    made.add(
+        make_workload("even", make_pod_set("driver", gpus=2), make_pod_set("worker", 2, gpus=3))
+    )
     assert is_admitted(made, "even")
     assert amounts(made)[:2] == ("8", "8")
 

@@ -19,7 +19,8 @@ from admission.objects import pods
 from tests.builders.cluster import make_limit_range, make_namespace
 from tests.builders.jobs import queued_job
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
-from tests.controllers.world import World, pods_of, unowned
+from tests.builders.workloads import make_pod_set, make_workload
+from tests.controllers.world import World
 
 ABOVE = (
     "resources didn't satisfy LimitRange constraints: "
@@ -65,9 +66,8 @@ def runtime_class(name: str, **overhead: str) -> dict[str, Any]:
 
 def workload(name: str, count: int = 1, **spec: Any) -> dict[str, Any]:
     """One made by hand: nobody has defaulted its containers."""
-    asked = spec.pop("asked", {})
-    container = {"name": "main", "image": "x", "resources": {"requests": asked}}
-    return unowned(name, pods_of("main", count, container, restartPolicy="Never", **spec))
+    pod = {"requests": spec.pop("asked", {}), **spec}
+    return make_workload(name, make_pod_set("main", count, pod=pod))
 
 
 def read(world: World, name: str) -> views.Workload:

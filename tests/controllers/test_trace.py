@@ -11,10 +11,11 @@ from admission.kube import resources
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
 from tests.builders.queues import make_local_queue
+from tests.builders.workloads import make_pod_set, make_workload
 from tests.controllers.jobobjects import add_checked_queue
 from tests.controllers.test_adoption import add_pod_in_doubt, world_with
 from tests.controllers.test_preemption_events import add, ordered_world
-from tests.controllers.world import World, asking, by_hand, ready_world
+from tests.controllers.world import World, asking, ready_world
 
 Line = dict[str, Any]
 Log = Callable[[], list[Line]]
@@ -207,7 +208,9 @@ def test_an_eviction_that_is_no_preemption_names_nobody(log: Log) -> None:
 
 def test_amounts_of_several_pod_sets_are_summed(log: Log) -> None:
     world = ready_world()
-    world.add(by_hand("train", ("head", 1, 1), ("workers", 3, 1)))
+    world.add(
+        make_workload("train", make_pod_set("head", gpus=1), make_pod_set("workers", 3, gpus=1))
+    )
     world.settle()
     (line,) = log()
     assert line["quota"] == {"a100": {names.GPU_RESOURCE: "4"}}
@@ -216,7 +219,9 @@ def test_amounts_of_several_pod_sets_are_summed(log: Log) -> None:
 def test_amounts_that_cannot_be_added_up_are_told_as_they_are_written(log: Log) -> None:
     """The schema lets another program write such an amount, which is no quantity."""
     world = ready_world(quota=1)
-    world.add(by_hand("train", ("head", 1, 1), ("workers", 3, 1)))
+    world.add(
+        make_workload("train", make_pod_set("head", gpus=1), make_pod_set("workers", 3, gpus=1))
+    )
     world.settle()
     log()
     flavors = {names.GPU_RESOURCE: "a100"}

@@ -6,8 +6,9 @@ from admission.controllers.writing import writes
 from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube.api import Document
+from tests.builders.workloads import make_workload
 from tests.clocks import FakeClock
-from tests.controllers.world import World, by_hand, ready_world
+from tests.controllers.world import World, ready_world
 
 _HANDED_OVER = 10
 """For eight writers."""
@@ -94,7 +95,7 @@ _WRITERS = Controller().writers
 
 def alike() -> list[Document]:
     """Many Workloads of one GPU each."""
-    return [by_hand(f"train-{number:03}", ("main", 1, 1)) for number in range(_PODS)]
+    return [make_workload(f"train-{number:03}") for number in range(_PODS)]
 
 
 def undecided_world() -> World:

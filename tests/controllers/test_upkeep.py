@@ -18,6 +18,7 @@ from tests.builders.queues import (
     make_flavor,
     make_local_queue,
 )
+from tests.builders.workloads import make_workload
 from tests.controllers.world import World, ready_world
 
 LQ, CQ = resources.LOCAL_QUEUES, resources.CLUSTER_QUEUES
@@ -251,7 +252,7 @@ def test_the_maximum_execution_time_ends_a_pod() -> None:
 @pytest.mark.parametrize("seconds", [0, 4])
 def test_the_end_of_an_admission_says_how_long_it_lasted(seconds: int) -> None:
     world = ready_world()
-    world.add(foreign())
+    world.add(make_workload("other"))
     world.settle()
     world.clock.advance(seconds)
     say(world, "Evicted", "True", "ByTest")
@@ -262,7 +263,7 @@ def test_the_end_of_an_admission_says_how_long_it_lasted(seconds: int) -> None:
 
 def test_an_admission_that_never_was_takes_no_time() -> None:
     world = ready_world(quota=0)
-    world.add(foreign())
+    world.add(make_workload("other"))
     world.settle()
 
     written = evictions.withdraw(workload(world), Text("Suspended", "m"), world.clock.now())
@@ -271,7 +272,7 @@ def test_an_admission_that_never_was_takes_no_time() -> None:
 
 def test_a_reservation_that_somebody_takes_back_counts_as_time_admitted() -> None:
     world = ready_world()
-    world.add(foreign())
+    world.add(make_workload("other"))
     world.settle()
     world.pass_time(4)
     stop(world, LQ, "Hold")
@@ -369,19 +370,6 @@ def test_a_higher_priority_evicts_a_running_pod_and_takes_its_quota() -> None:
     assert set(world.workloads()) == {"high"}
 
 
-def foreign(name: str = "other", **changes: Any) -> dict[str, Any]:
-    """A Workload that somebody else made."""
-    container = {"name": "c", "image": "i", "resources": {"requests": {names.GPU_RESOURCE: "1"}}}
-    metadata = {"name": name, "namespace": "ml", **changes.pop("metadata", {})}
-    pod_set = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Workload",
-        "metadata": metadata,
-        "spec": {"queueName": "team-a", "podSets": [pod_set], **changes},
-    }
-
-
 def workload(world: World, name: str = "other") -> views.Workload:
     return world.store.get(resources.WORKLOADS, name, "ml", into=views.Workload)
 
@@ -401,7 +389,7 @@ def say(world: World, kind: str, status: str, reason: str, name: str = "other") 
 def test_a_gated_workload_says_what_gates_it_and_queues_when_the_gates_are_gone() -> None:
     world = ready_world(quota=0)
     gates = {names.ADMISSION_GATED_BY: "example.com/budget"}
-    world.add(foreign(metadata={"annotations": gates}))
+    world.add(make_workload("other", metadata={"annotations": gates}))
     world.pass_time(2)
     found = workload(world).status.condition("QuotaReserved")
     assert found is not None
@@ -425,7 +413,9 @@ def test_a_gated_workload_says_what_gates_it_and_queues_when_the_gates_are_gone(
 
 def test_a_workload_on_hold_is_left_as_its_owner_said() -> None:
     world = ready_world()
-    world.add(foreign(metadata={"annotations": {names.ADMISSION_GATED_BY: "a.b/c"}}))
+    world.add(
+        make_workload("other", metadata={"annotations": {names.ADMISSION_GATED_BY: "a.b/c"}})
+    )
     world.settle()
     say(world, "QuotaReserved", "False", "OnHold")
     world.store.patch(
@@ -445,7 +435,7 @@ def test_a_workload_on_hold_is_left_as_its_owner_said() -> None:
 
 def test_an_admission_that_outlives_its_reservation_is_taken_out_and_made_anew() -> None:
     world = ready_world()
-    world.add(foreign())
+    world.add(make_workload("other"))
     world.settle()
     assert workload(world).status.is_true("Admitted")
     say(world, "QuotaReserved", "False", "Pending")
@@ -461,7 +451,7 @@ def test_an_admission_that_outlives_its_reservation_is_taken_out_and_made_anew()
 
 def test_an_owned_workload_without_owner_is_over() -> None:
     world = ready_world()
-    world.add(foreign(metadata={
+    world.add(make_workload("other", metadata={
         "labels": {names.JOB_UID_LABEL: "u"}, "finalizers": [names.RESOURCE_IN_USE],
     }))  # fmt: skip
     world.settle()
@@ -472,7 +462,7 @@ def test_an_owned_workload_without_owner_is_over() -> None:
 
 def test_a_deleted_workload_that_nobody_owns_is_let_go() -> None:
     world = ready_world()
-    world.add(foreign(metadata={"finalizers": [names.RESOURCE_IN_USE]}))
+    world.add(make_workload("other", metadata={"finalizers": [names.RESOURCE_IN_USE]}))
     world.settle()
     world.store.delete(resources.WORKLOADS, "other", "ml")
     world.settle()

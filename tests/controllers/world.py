@@ -244,27 +244,6 @@ class World:
         return status
 
 
-def by_hand(name: str, *roles: tuple[str, int, int]) -> Document:
-    """A Workload without an owner, whose roles ask for a number of pods with so many GPUs each."""
-    return unowned(name, *(pods_of(role, count, asking(gpus)) for role, count, gpus in roles))
-
-
-def unowned(name: str, *pod_sets: Document) -> Document:
-    """A Workload without an owner."""
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Workload",
-        "metadata": {"name": name, "namespace": "ml"},
-        "spec": {"queueName": "team-a", "podSets": list(pod_sets)},
-    }
-
-
-def pods_of(role: str, count: int, container: Document, **spec: Any) -> Document:
-    """A pod set; ``spec`` is more of its pods' spec."""
-    template = {"spec": {"containers": [container], **spec}}
-    return {"name": role, "count": count, "template": template}
-
-
 def asking(gpus: int) -> Document:
     """A container that asks for GPUs."""
     devices = {names.GPU_RESOURCE: str(gpus)}

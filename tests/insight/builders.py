@@ -7,6 +7,7 @@ from admission.api import views
 from admission.base.names import ClusterQueueName, LocalQueueKey, Uid, WorkloadKey
 from admission.scheduling.model import Workload
 from admission.scheduling.pending import Pending, PendingSnapshot
+from tests.builders.workloads import workload_view
 
 CREATED = "2026-01-01T00:00:00Z"
 
@@ -38,17 +39,15 @@ def line(*members: Workload, first: str = "", **more: Any) -> PendingSnapshot:
 
 def view(workload: Workload) -> views.Workload:
     """The object that such a workload is read from."""
-    owner = views.OwnerReference(
-        api_version="v1", kind="Pod", name=workload.key.name, uid="pod-uid", controller=True
+    name, namespace = workload.key.name, workload.key.namespace
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": "pod-uid", "controller": True}
+    return workload_view(
+        name,
+        namespace=namespace,
+        queue=workload.queue.name,
+        metadata={"creationTimestamp": CREATED, "ownerReferences": [owner]},
+        priority=workload.priority,
     )
-    metadata = views.ObjectMeta(
-        name=workload.key.name,
-        namespace=workload.key.namespace,
-        creation_timestamp=CREATED,
-        owner_references=(owner,),
-    )
-    spec = views.WorkloadSpec(queue_name=workload.queue.name, priority=workload.priority)
-    return views.Workload(metadata=metadata, spec=spec)
 
 
 class Lines:

@@ -13,8 +13,8 @@ from admission.kube import resources
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_flavor
+from tests.builders.workloads import make_workload
 from tests.clocks import FakeClock
-from tests.controllers import world
 
 QUEUE = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -79,7 +79,7 @@ def test_what_was_saved_is_read_again(tmp_path: Path) -> None:
         make_namespace(),
         make_cluster_queue(),
         make_flavor(),
-        world.by_hand("b", ("main", 1, 1)),
+        make_workload("b"),
     ):
         found = resources.of_kind(document["apiVersion"], document["kind"])
         assert found is not None

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from admission.base import names
 from tests.builders.queues import make_check
+from tests.builders.workloads import make_pod_set, make_workload
 from tests.controlplane import waiting
 from tests.controlplane.rest import RestError
 from tests.integration.installed import KUEUE, Installed
@@ -47,16 +47,9 @@ class Workloads:
 
     def create(self, name: str, gpus: int = 1, count: int = 1, **changes: Any) -> Json:
         """A Workload made by hand; ``changes`` are of its metadata and spec."""
-        metadata = {"name": name, **changes.pop("metadata", {})}
-        pod_set = {
-            "name": "main",
-            "count": count,
-            "template": {"spec": {"containers": [container(gpus)], "restartPolicy": "Never"}},
-            **changes.pop("pod_set", {}),
-        }
-        spec = {"queueName": "default", "podSets": [pod_set], **changes}
-        document = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": metadata}
-        return self.api.post(self.path, {**document, "spec": spec})
+        pod_set = make_pod_set("main", count, gpus=gpus, **changes.pop("pod_set", {}))
+        document = make_workload(name, pod_set, namespace="", queue="default", **changes)
+        return self.api.post(self.path, document)
 
     def get(self, name: str) -> Json:
         return self.api.get(f"{self.path}/{name}")
@@ -139,15 +132,6 @@ class Workloads:
             condition("Admitted", "False", "NoReservation", "The workload has no reservation"),
             condition("Requeued", again, evicted["reason"], evicted["message"]),
         )
-
-
-def container(gpus: int) -> Json:
-    amounts = {names.GPU_RESOURCE: str(gpus)}
-    return {
-        "name": "main",
-        "image": "train",
-        "resources": {"requests": amounts, "limits": amounts},
-    }
 
 
 def reserved(system: Installed, queue: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from admission.base import names
 from tests.builders.metadata import make_condition
 from tests.builders.queues import make_check
+from tests.builders.workloads import make_pod_set, make_workload
 from tests.controlplane import waiting
 from tests.controlplane.rest import Json, RestError
 from tests.integration.installed import KUEUE, Installed
@@ -138,16 +139,8 @@ def add_workload(
     system: Installed, ns: str, name: str, *, queue: str = "default", gpus: int = 1, **spec: Any
 ) -> Json:
     """A Workload that no pod or Job owns; as it was created."""
-    amounts = {names.GPU_RESOURCE: str(gpus)}
-    container = {
-        "name": "main",
-        "image": "train",
-        "resources": {"requests": amounts, "limits": amounts},
-    }
-    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
-    pod_set = {"name": "main", "count": 1, "template": template}
-    whole = {"podSets": [pod_set], "queueName": queue, **spec}
-    return create(system, "workloads", "Workload", name, whole, ns)
+    workload = make_workload(name, make_pod_set(gpus=gpus), namespace=ns, queue=queue, **spec)
+    return system.api.post(path("workloads", ns=ns), workload)
 
 
 def await_admitted(system: Installed, ns: str, name: str) -> None:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.builders.jobs import make_job
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json
@@ -349,23 +350,7 @@ def test_what_a_stopped_queue_evicted_is_requeued_when_it_is_restarted(
     system: Installed, kind: str
 ) -> None:
     team = system.add_team(quota=1)
-    job = {
-        "metadata": {"name": "job", "labels": {"kueue.x-k8s.io/queue-name": "default"}},
-        "spec": {
-            "template": {
-                "spec": {
-                    "restartPolicy": "Never",
-                    "containers": [
-                        {
-                            "name": "main",
-                            "image": "train",
-                            "resources": {"limits": {"nvidia.com/gpu": "1"}},
-                        }
-                    ],
-                }
-            }
-        },
-    }
+    job = make_job("job", 1, labels={"kueue.x-k8s.io/queue-name": "default"}, gpus=1)
     system.api.post(f"/apis/batch/v1/namespaces/{team}/jobs", job)
     name = waiting.until(lambda: only_workload(system, team), what="the Job's Workload")
     queued.await_admitted(system, team, name)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from admission.base import names
+from tests.builders.workloads import make_pod_set
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
@@ -98,12 +99,7 @@ def test_requests_beyond_64_bits_are_admitted_and_refused_in_readable_words(
 
 def test_a_hand_made_workload_is_admitted_with_all_its_pod_sets(system: Installed) -> None:
     workloads = make_team(system)
-    second = {
-        "name": "workers",
-        "count": 3,
-        "template": {"spec": {"containers": [applied.container(1)], "restartPolicy": "Never"}},
-    }
-    first = {**second, "name": "driver", "count": 1}
+    first, second = make_pod_set("driver", gpus=1), make_pod_set("workers", 3, gpus=1)
     workloads.create("train", podSets=[first, second])
     workloads.wait("train", "Admitted", "True", "Admitted")
     admission = workloads.get("train")["status"]["admission"]
@@ -564,8 +560,7 @@ def test_a_workload_that_breaks_a_rule_says_so_and_stops_nobody(system: Installe
     workloads = make_team(system)
     term = {"matchExpressions": [{"key": "a", "operator": "Near", "values": ["b"]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    pod = {"containers": [applied.container(1)], "affinity": {"nodeAffinity": required}}
-    workloads.create("odd", pod_set={"template": {"spec": pod}})
+    workloads.create("odd", pod_set={"pod": {"affinity": {"nodeAffinity": required}}})
     found = workloads.wait("odd", "QuotaReserved", "False", "Misconfigured")
     assert "affinity: not a valid selector operator" in found["message"]
     admit(workloads)

@@ -368,8 +368,7 @@ def test_a_second_workload_made_for_a_job_is_deleted(system: Installed) -> None:
 def prebuilt(jobs: Jobs, count: int = 2) -> None:
     """Makes the Workload ``wl`` ask for as many pods of the Job ``train``, as it is stored."""
     spec = jobs.get()["spec"]["template"]["spec"]
-    pods = {"name": "main", "count": count, "template": {"spec": spec}}
-    jobs.workloads.create("wl", podSets=[pods])
+    jobs.workloads.create("wl", count=count, pod_set={"pod": spec})
 
 
 def test_a_job_waits_for_the_workload_it_names_and_runs_and_ends_with_it(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from admission.base import conditions, names
+from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.integration import applied
@@ -28,9 +29,10 @@ class Named:
         self.team = system.add_team(4)
         self.pods = f"/api/v1/namespaces/{self.team}/pods"
         self.workloads = Workloads(system, self.team)
-        metadata = {"name": "one", "annotations": {names.PREBUILT_WORKLOAD: "wl"}}
-        spec = {"containers": [applied.container(1)], "restartPolicy": "Never"}
-        self.api.post(self.pods, {"metadata": metadata, "spec": spec})
+        annotations = {names.PREBUILT_WORKLOAD: "wl"}
+        self.api.post(
+            self.pods, make_pod("one", annotations=annotations, gpus=1, restartPolicy="Never")
+        )
 
     def get(self) -> Json:
         return self.api.get(f"{self.pods}/one")
@@ -53,11 +55,10 @@ class Named:
     def add_workload(self, gpus: int = 1) -> None:
         """Asks for what the pod does as it is stored, but for other GPUs."""
         spec = self.get()["spec"]
-        amounts = applied.container(gpus)["resources"]
+        amount = {names.GPU_RESOURCE: str(gpus)}
+        amounts = {"requests": amount, "limits": amount}
         containers = [{**spec["containers"][0], "resources": amounts}]
-        template = {"spec": {**spec, "containers": containers}}
-        pod_set = {"name": "main", "count": 1, "template": template}
-        self.workloads.create("wl", podSets=[pod_set])
+        self.workloads.create("wl", pod_set={"pod": {**spec, "containers": containers}})
 
 
 def test_a_pod_waits_for_the_workload_it_names_and_is_released_with_it(

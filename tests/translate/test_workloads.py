@@ -15,24 +15,22 @@ from admission.objects import limit_range
 from admission.scheduling import model, transformation
 from admission.translate import workloads
 from admission.translate.workloads import Surroundings
+from tests.builders.workloads import make_workload
 
 NOON = "2026-01-01T12:00:00Z"
 NOON_US = 1_767_268_800_000_000
 
 
 def document(**changes: Any) -> dict[str, Any]:
-    return {
-        "metadata": {
-            "name": "w",
-            "namespace": "ml",
-            "uid": "u1",
-            "creationTimestamp": NOON,
-            "generation": 3,
-            **changes.get("metadata", {}),
-        },
-        "spec": {"queueName": "team", "podSets": [pod_set()], **changes.get("spec", {})},
-        "status": changes.get("status", {}),
-    }
+    stored = {"uid": "u1", "creationTimestamp": NOON, "generation": 3}
+    return make_workload(
+        "w",
+        pod_set(),
+        queue="team",
+        metadata={**stored, **changes.get("metadata", {})},
+        status=changes.get("status"),
+        **changes.get("spec", {}),
+    )
 
 
 def pod_set(**spec: Any) -> dict[str, Any]:
