@@ -3,8 +3,6 @@
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from flask import Flask
@@ -18,23 +16,11 @@ from admission.webhook.knowledge import ClusterKnowledge
 from admission.webhook.metrics import WebhookMetrics
 from tests.builders.cluster import namespace_view
 from tests.builders.queues import local_queue_view
+from tests.clocks import FakeClock
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 MUTATE = "/mutate--v1-pod"
 VALIDATE = "/validate--v1-pod"
-
-
-@dataclass
-class FakeClock:
-    """A clock that stands still."""
-
-    moment: datetime = field(default_factory=lambda: datetime(2026, 6, 1, tzinfo=UTC))
-
-    def now(self) -> datetime:
-        return self.moment
-
-    def monotonic(self) -> float:
-        return 0.0
 
 
 def make_review(pod: Mapping[str, Any] | None, **request: Any) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from admission.webhook import pods, server
 from admission.webhook.metrics import WebhookMetrics
 from admission.webhook.pods import PodReviewer
 from tests.builders.pods import make_pod
+from tests.clocks import FakeClock
 from tests.webhook import reviews
-from tests.webhook.reviews import FakeClock, make_review
+from tests.webhook.reviews import make_review
 
 METRICS = WebhookMetrics()
 REVIEWER = PodReviewer(
