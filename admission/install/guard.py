@@ -25,7 +25,8 @@ from admission.config.gpu import Modes, NamespaceMode
 from admission.config.settings import Settings
 from admission.gpu import bypass, resources
 from admission.install import admission_policies, rbac, rendering, webhooks
-from admission.install.admission_policies import Document, listed
+from admission.install.admission_policies import listed
+from admission.install.rendering import Document
 from admission.install.webhooks import quote
 from admission.owners import integrations
 
@@ -63,12 +64,13 @@ class _Reaction:
     choices: Sequence[str]
 
 
+_DENY: Final = ("Deny", "Audit")
 _SURE: Final = (
-    _Reaction("deny", ("Deny", "Audit"), (DENY, DENY_STRICT)),
+    _Reaction("deny", _DENY, (DENY, DENY_STRICT)),
     _Reaction("warn", ("Warn", "Audit"), (WARN,)),
     _Reaction("audit", ("Audit",), (AUDIT,)),
 )
-_STRICT: Final = (_Reaction("deny", ("Deny", "Audit"), (DENY_STRICT,)),)
+_STRICT: Final = (_Reaction("deny", _DENY, (DENY_STRICT,)),)
 _NOTICE: Final = (
     _Reaction("warn", ("Warn", "Audit"), (DENY, DENY_STRICT, WARN)),
     _Reaction("audit", ("Audit",), (AUDIT,)),
@@ -147,7 +149,7 @@ def leftovers(settings: Settings) -> list[Document]:
 
 def _bindings(policy: str, modes: Modes) -> Iterable[Document]:
     if policy == LABELS_POLICY:
-        yield admission_policies.binding(policy, ["Deny", "Audit"])
+        yield _binding(policy, "", _DENY, {})
         return
     if policy in {CLAIMS_POLICY, ENFORCE_POLICY}:
         for where, expressions in chosen(
@@ -156,12 +158,7 @@ def _bindings(policy: str, modes: Modes) -> Iterable[Document]:
             with_queue=modes.with_queue.enforce,
             without_queue=modes.without_queue.enforce,
         ):
-            yield admission_policies.binding(
-                policy,
-                ["Deny", "Audit"],
-                choice=where.removeprefix("-"),
-                selector={"matchExpressions": expressions},
-            )
+            yield _binding(policy, where, _DENY, {"matchExpressions": expressions})
         return
     for reaction in _REACTIONS[policy]:
         for where, expressions in chosen(
@@ -170,12 +167,19 @@ def _bindings(policy: str, modes: Modes) -> Iterable[Document]:
             with_queue=modes.with_queue.bypass in reaction.choices,
             without_queue=modes.without_queue.bypass in reaction.choices,
         ):
-            yield admission_policies.binding(
-                policy,
-                reaction.actions,
-                choice=f"{reaction.name}{where}",
-                selector={"matchExpressions": expressions},
-            )
+            suffix = f"-{reaction.name}{where}"
+            yield _binding(policy, suffix, reaction.actions, {"matchExpressions": expressions})
+
+
+def _binding(policy: str, suffix: str, actions: Sequence[str], selector: Document) -> Document:
+    (found,) = rendering.documents(
+        "guard-binding",
+        name=f"{policy}{suffix}",
+        policy=policy,
+        actions=list(actions),
+        namespace_selector=selector,
+    )
+    return found
 
 
 def chosen(

@@ -5,7 +5,8 @@ The policies are the template ``protection``. See ADR 0114.
 
 from admission.config.settings import Settings
 from admission.install import admission_policies, rendering
-from admission.install.admission_policies import Document, listed
+from admission.install.admission_policies import listed
+from admission.install.rendering import Document
 from admission.owners import integrations
 
 

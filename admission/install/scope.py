@@ -8,7 +8,8 @@ docs/adr/0083-the-controllers-account-changes-few-fields.md.
 
 from admission.config.settings import Settings
 from admission.install import rbac, rendering
-from admission.install.admission_policies import Document, listed
+from admission.install.admission_policies import listed
+from admission.install.rendering import Document
 from admission.install.webhooks import quote
 
 
