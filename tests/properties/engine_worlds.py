@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from admission.base.names import ClusterQueueName, CohortName, FlavorName, ResourceName
 from admission.scheduling import model
-from tests.scheduling.worlds import NOW_US, SECOND_US, want
+from tests.builders.scheduling import NOW_US, SECOND_US, waiting
 
 RESOURCES = (ResourceName("cpu"), ResourceName("gpu"))
 FLAVORS = (FlavorName("f1"), FlavorName("f2"))
@@ -93,11 +93,11 @@ def workloads(draw: st.DrawFn, name: str) -> model.Workload:
     )
     if draw(st.booleans()):
         pod_set = replace(pod_set, min_count=draw(st.integers(1, pod_set.count)))
-    return want(
+    return waiting(
         name,
         draw(st.sampled_from(QUEUES)),
-        p=draw(st.integers(0, 2)),
-        t=draw(st.integers(-5, 0)),
+        priority=draw(st.integers(0, 2)),
+        created=draw(st.integers(-5, 0)),
         sets=[pod_set],
     )
 

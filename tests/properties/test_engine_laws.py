@@ -14,8 +14,9 @@ from admission.scheduling.decisions import CycleResult
 from admission.scheduling.hierarchy import Node
 from admission.scheduling.preemption.history import MOST
 from admission.scheduling.state import State
+from tests.builders.scheduling import cluster_queue, waiting
 from tests.properties.engine_worlds import FLAVORS, Cast, at, casts
-from tests.scheduling.worlds import cq, want, world
+from tests.scheduling.worlds import world
 
 CYCLES = 6
 
@@ -164,8 +165,8 @@ def test_a_state_built_from_what_is_stored_decides_the_same(cast):
 )
 def test_more_quota_never_loses_an_admission_in_a_lone_strict_queue(sizes, nominal, more):
     def admitted(cores: int) -> set[str]:
-        heads = [want(f"w{i}", "solo", size, t=i) for i, size in enumerate(sizes)]
-        made = world(cq("solo", cores, strict=True), *heads)
+        heads = [waiting(f"w{i}", "solo", size, created=i) for i, size in enumerate(sizes)]
+        made = world(cluster_queue("solo", cores, strict=True), *heads)
         return {one.workload.name for _ in sizes for one in made.cycle().admitted}
 
     assert admitted(nominal) <= admitted(nominal + more)
@@ -173,8 +174,8 @@ def test_more_quota_never_loses_an_admission_in_a_lone_strict_queue(sizes, nomin
 
 def test_in_a_best_effort_queue_more_quota_can_lose_an_admission():
     def admitted(cores: int) -> set[str]:
-        heads = [want(f"w{i}", "solo", size, t=i) for i, size in enumerate((5, 2, 2))]
-        made = world(cq("solo", cores), *heads)
+        heads = [waiting(f"w{i}", "solo", size, created=i) for i, size in enumerate((5, 2, 2))]
+        made = world(cluster_queue("solo", cores), *heads)
         return {one.workload.name for _ in range(4) for one in made.cycle().admitted}
 
     assert admitted(4) == {"w1", "w2"}

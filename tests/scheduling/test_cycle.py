@@ -7,22 +7,18 @@ import pytest
 
 from admission.base.names import CohortName, FlavorName, ResourceName
 from admission.scheduling.model import ClusterQueue, Cohort
-from tests.scheduling.worlds import (
+from tests.builders.scheduling import (
     ANY,
     CPU,
     LOWER,
     Quota,
-    admitted,
-    cq,
-    evicted,
-    flavors_of,
+    cluster_queue,
     group,
-    held,
-    pods,
-    waits,
-    want,
-    world,
+    holding,
+    pod_set,
+    waiting,
 )
+from tests.scheduling.worlds import admitted, evicted, flavors_of, waits, world
 
 GPU_MEMORY = ResourceName("gpu-memory")
 NO_LONGER_FITS = "Workload no longer fits after processing another workload"
@@ -34,10 +30,10 @@ DEFERRED = (
 
 def test_borrowers_come_last():
     made = world(
-        *(cq(name, 4, cohort="q") for name in ("amber", "beryl", "coral")),
-        want("a-big", "amber", 7, p=100),
-        want("b-ok", "beryl", 4, p=1, t=-10),
-        want("c-ok", "coral", 3, p=1, t=-20),
+        *(cluster_queue(name, 4, cohort="q") for name in ("amber", "beryl", "coral")),
+        waiting("a-big", "amber", 7, priority=100),
+        waiting("b-ok", "beryl", 4, priority=1, created=-10),
+        waiting("c-ok", "coral", 3, priority=1, created=-20),
     )
 
     result = made.cycle()
@@ -49,11 +45,11 @@ def test_borrowers_come_last():
 
 def test_a_blocked_preemptor_keeps_its_nominal_quota_from_those_after_it():
     made = world(
-        cq("amber", 6, cohort="q", within=LOWER, reclaim=LOWER),
-        cq("beryl", 4, cohort="q"),
-        held("b0", "beryl", 7, p=9),
-        want("a1", "amber", 5, p=5, t=-50),
-        want("b1", "beryl", 3, p=5, t=-40),
+        cluster_queue("amber", 6, cohort="q", within=LOWER, reclaim=LOWER),
+        cluster_queue("beryl", 4, cohort="q"),
+        holding("b0", "beryl", 7, priority=9),
+        waiting("a1", "amber", 5, priority=5, created=-50),
+        waiting("b1", "beryl", 3, priority=5, created=-40),
     )
 
     result = made.cycle()
@@ -69,12 +65,12 @@ def test_a_blocked_preemptor_keeps_its_nominal_quota_from_those_after_it():
 )
 def test_what_a_borrowing_preemptor_keeps_depends_on_reclaim(reclaim, expected):
     made = world(
-        cq("amber", 6, cohort="q", reclaim=reclaim),
-        cq("beryl", 4, cohort="q"),
-        cq("coral", 0, cohort="q"),
-        held("a0", "amber", 6, p=9),
-        want("a1", "amber", 5, p=5, t=-50),
-        want("c1", "coral", 3, p=1, t=-40),
+        cluster_queue("amber", 6, cohort="q", reclaim=reclaim),
+        cluster_queue("beryl", 4, cohort="q"),
+        cluster_queue("coral", 0, cohort="q"),
+        holding("a0", "amber", 6, priority=9),
+        waiting("a1", "amber", 5, priority=5, created=-50),
+        waiting("c1", "coral", 3, priority=1, created=-40),
     )
 
     assert admitted(made.cycle()) == expected
@@ -82,11 +78,11 @@ def test_what_a_borrowing_preemptor_keeps_depends_on_reclaim(reclaim, expected):
 
 def test_a_queue_above_its_borrowing_limit_keeps_nothing_back():
     made = world(
-        cq("amber", 4, 1, cohort="q", reclaim=LOWER),
-        cq("beryl", 6, cohort="q"),
-        held("a0", "amber", 6, p=9),
-        want("a1", "amber", 3, p=5, t=-50),
-        want("b1", "beryl", 4, t=-40),
+        cluster_queue("amber", 4, 1, cohort="q", reclaim=LOWER),
+        cluster_queue("beryl", 6, cohort="q"),
+        holding("a0", "amber", 6, priority=9),
+        waiting("a1", "amber", 3, priority=5, created=-50),
+        waiting("b1", "beryl", 4, created=-40),
     )
 
     assert admitted(made.cycle()) == ["b1"]
@@ -94,12 +90,12 @@ def test_a_queue_above_its_borrowing_limit_keeps_nothing_back():
 
 def test_whoever_needs_the_same_victim_is_deferred():
     made = world(
-        cq("amber", 3, cohort="q", reclaim=ANY),
-        cq("beryl", 3, cohort="q", reclaim=ANY),
-        cq("coral", 0, cohort="q"),
-        held("c0", "coral", 6),
-        want("a1", "amber", 3, p=5),
-        want("b1", "beryl", 3, p=4),
+        cluster_queue("amber", 3, cohort="q", reclaim=ANY),
+        cluster_queue("beryl", 3, cohort="q", reclaim=ANY),
+        cluster_queue("coral", 0, cohort="q"),
+        holding("c0", "coral", 6),
+        waiting("a1", "amber", 3, priority=5),
+        waiting("b1", "beryl", 3, priority=4),
     )
 
     result = made.cycle()
@@ -111,13 +107,13 @@ def test_whoever_needs_the_same_victim_is_deferred():
 
 def test_other_victims_are_found_when_the_first_are_claimed():
     made = world(
-        cq("amber", 3, cohort="q", reclaim=ANY),
-        cq("beryl", 3, cohort="q", reclaim=ANY),
-        cq("coral", 0, cohort="q"),
-        held("c0", "coral", 3, r=-50),
-        held("c1", "coral", 3, r=-10),
-        want("a1", "amber", 3, p=5),
-        want("b1", "beryl", 2, p=4),
+        cluster_queue("amber", 3, cohort="q", reclaim=ANY),
+        cluster_queue("beryl", 3, cohort="q", reclaim=ANY),
+        cluster_queue("coral", 0, cohort="q"),
+        holding("c0", "coral", 3, reserved=-50),
+        holding("c1", "coral", 3, reserved=-10),
+        waiting("a1", "amber", 3, priority=5),
+        waiting("b1", "beryl", 2, priority=4),
     )
 
     result = made.cycle()
@@ -130,11 +126,11 @@ def test_other_victims_are_found_when_the_first_are_claimed():
 
 def test_equal_workloads_are_parked_by_one_evaluation():
     made = world(
-        cq("solo", 4),
-        want("big1", "solo", 5, t=-50),
-        want("big2", "solo", 5, t=-40),
-        want("big3", "solo", 5, p=-1),
-        want("small", "solo", 1, p=-2),
+        cluster_queue("solo", 4),
+        waiting("big1", "solo", 5, created=-50),
+        waiting("big2", "solo", 5, created=-40),
+        waiting("big3", "solo", 5, priority=-1),
+        waiting("small", "solo", 1, priority=-2),
     )
 
     tried = [[*waits(result), *admitted(result)] for result in (made.cycle() for _ in range(3))]
@@ -145,7 +141,9 @@ def test_equal_workloads_are_parked_by_one_evaluation():
 
 def test_a_strict_queue_is_blocked_by_its_head():
     made = world(
-        cq("solo", 4, strict=True), want("big", "solo", 5), want("small", "solo", 1, p=-2)
+        cluster_queue("solo", 4, strict=True),
+        waiting("big", "solo", 5),
+        waiting("small", "solo", 1, priority=-2),
     )
 
     tried = [[*waits(result), *admitted(result)] for result in (made.cycle() for _ in range(3))]
@@ -153,11 +151,11 @@ def test_a_strict_queue_is_blocked_by_its_head():
     assert tried == [["big"]] * 3
 
 
-MPI = (pods("launcher", cpu=1), pods("workers", count=10, least=3, cpu="1500m"))
+MPI = (pod_set("launcher", cpu=1), pod_set("workers", count=10, least=3, cpu="1500m"))
 
 
 def test_partial_admission_leaves_out_as_few_pods_as_possible():
-    result = world(cq("solo", 11), want("mpi", "solo", sets=MPI)).cycle()
+    result = world(cluster_queue("solo", 11), waiting("mpi", "solo", sets=MPI)).cycle()
 
     (admit,) = result.admitted
 
@@ -168,7 +166,7 @@ def test_partial_admission_leaves_out_as_few_pods_as_possible():
 
 
 def test_a_failed_partial_admission_reports_the_whole_request():
-    result = world(cq("solo", 5), want("mpi", "solo", sets=MPI)).cycle()
+    result = world(cluster_queue("solo", 5), waiting("mpi", "solo", sets=MPI)).cycle()
 
     assert waits(result)["mpi"].message.endswith(
         "(1) + current podset request (15) > maximum capacity (5)"
@@ -180,11 +178,11 @@ def test_flavors_not_yet_looked_at_are_tried_in_the_next_cycle():
         group({"f1": {"cpu": (4,)}, "f2": {"cpu": (4,)}}),
         group({"g1": {"nvidia.com/gpu": (2,)}}),
     ]
-    both = [pods(cpu=1, nvidia_com__gpu=2)]
+    both = [pod_set(cpu=1, nvidia_com__gpu=2)]
     made = world(
-        cq("amber", groups=groups),
-        held("old", "amber", p=9, usage={("g1", "nvidia.com/gpu"): 2}),
-        want("new", "amber", p=1, sets=both),
+        cluster_queue("amber", groups=groups),
+        holding("old", "amber", priority=9, usage={("g1", "nvidia.com/gpu"): 2}),
+        waiting("new", "amber", priority=1, sets=both),
         flavors=("f1", "f2", "g1"),
     )
 
@@ -201,10 +199,12 @@ def test_the_first_resource_group_that_fails_is_the_one_reported():
         group({"std": {"cpu": (4,), "memory": ("4Gi",)}}),
         group({"acc": {"nvidia.com/gpu": (2,)}}),
     ]
-    big = [pods(cpu=5, memory="5Gi", nvidia_com__gpu=3)]
+    big = [pod_set(cpu=5, memory="5Gi", nvidia_com__gpu=3)]
 
     result = world(
-        cq("amber", groups=groups), want("new", "amber", sets=big), flavors=("std", "acc")
+        cluster_queue("amber", groups=groups),
+        waiting("new", "amber", sets=big),
+        flavors=("std", "acc"),
     ).cycle()
 
     message = waits(result)["new"].message
@@ -215,10 +215,11 @@ def test_the_first_resource_group_that_fails_is_the_one_reported():
 
 def test_amounts_are_printed_in_the_unit_of_their_resource():
     resources = {"memory": ("1536Mi",), "ephemeral-storage": ("1G",), "example.com/gpu": (2000,)}
-    asked = [pods(count=3, memory="513Mi", example_com__gpu=1000, ephemeral_storage="400M")]
+    asked = [pod_set(count=3, memory="513Mi", example_com__gpu=1000, ephemeral_storage="400M")]
 
     result = world(
-        cq("amber", groups=[group({"std": resources})]), want("new", "amber", sets=asked)
+        cluster_queue("amber", groups=[group({"std": resources})]),
+        waiting("new", "amber", sets=asked),
     ).cycle()
 
     message = waits(result)["new"].message
@@ -231,14 +232,14 @@ NEAR_FAR = {"near": {"cpu": (0,)}, "far": {"cpu": (0,)}}
 
 def two(cohort: str | None, first: Quota, second: Quota, **more: Any) -> ClusterQueue:
     groups = [group({"fast": {"cpu": first}, "slow": {"cpu": second}})]
-    return cq("amber", cohort=cohort, groups=groups, **more)
+    return cluster_queue("amber", cohort=cohort, groups=groups, **more)
 
 
 def lender(flavor: str, cpu: int) -> ClusterQueue:
-    return cq("beryl", cohort="q", groups=[group({flavor: {"cpu": (cpu,)}})])
+    return cluster_queue("beryl", cohort="q", groups=[group({flavor: {"cpu": (cpu,)}})])
 
 
-FAST_USED = held("old", "amber", usage={("fast", "cpu"): 3})
+FAST_USED = holding("old", "amber", usage={("fast", "cpu"): 3})
 STOP, NEXT = "MayStopSearch", "TryNextFlavor"
 
 
@@ -260,7 +261,9 @@ STOP, NEXT = "MayStopSearch", "TryNextFlavor"
     ],
 )  # fmt: skip
 def test_which_flavor_is_taken(objects, cpu, flavor, borrowing):
-    result = world(*objects, want("new", "amber", cpu, p=5), flavors=("fast", "slow")).cycle()
+    result = world(
+        *objects, waiting("new", "amber", cpu, priority=5), flavors=("fast", "slow")
+    ).cycle()
 
     assert flavors_of(result) == {"new": flavor}
     assert [one.borrowing for one in result.admitted] == [borrowing]
@@ -284,7 +287,9 @@ def test_which_flavor_is_taken(objects, cpu, flavor, borrowing):
     ],
 )  # fmt: skip
 def test_which_flavor_is_made_free(objects, cpu):
-    result = world(*objects, want("new", "amber", cpu, p=5), flavors=("fast", "slow")).cycle()
+    result = world(
+        *objects, waiting("new", "amber", cpu, priority=5), flavors=("fast", "slow")
+    ).cycle()
 
     assert evicted(result) == {"old": "InClusterQueue"}
 
@@ -293,8 +298,8 @@ def test_the_flavor_at_which_a_scan_stops_is_taken_even_if_an_earlier_one_was_be
     made = world(
         two("q", (2,), (4,), within=LOWER, scan=(NEXT, STOP)),
         lender("fast", 4),
-        held("old", "amber", usage={("slow", "cpu"): 4}),
-        want("new", "amber", 3, p=5),
+        holding("old", "amber", usage={("slow", "cpu"): 4}),
+        waiting("new", "amber", 3, priority=5),
         flavors=("fast", "slow"),
     )
 
@@ -305,8 +310,8 @@ def test_a_flavor_without_victims_never_ends_a_scan():
     made = world(
         two("q", (4,), (0,), within=LOWER, scan=(NEXT, STOP)),
         lender("slow", 4),
-        held("old", "amber", p=9, usage={("fast", "cpu"): 4}),
-        want("new", "amber", 3, p=1),
+        holding("old", "amber", priority=9, usage={("fast", "cpu"): 4}),
+        waiting("new", "amber", 3, priority=1),
         flavors=("fast", "slow"),
     )
 
@@ -321,8 +326,9 @@ def test_quota_nearer_in_the_hierarchy_is_preferred():
     )
     root = Cohort(name=CohortName("root"), resource_groups=(group({"near": {"cpu": (4,)}}),))
     made = world(
-        root, team, cq("t1", cohort="team", groups=[group(NEAR_FAR)], scan=(NEXT, NEXT)),
-        want("new", "t1", 2), flavors=("near", "far"),
+        root, team,
+        cluster_queue("t1", cohort="team", groups=[group(NEAR_FAR)], scan=(NEXT, NEXT)),
+        waiting("new", "t1", 2), flavors=("near", "far"),
     )  # fmt: skip
 
     assert flavors_of(made.cycle()) == {"new": "far"}
@@ -330,11 +336,11 @@ def test_quota_nearer_in_the_hierarchy_is_preferred():
 
 def test_a_wait_carries_the_numbers_behind_it():
     made = world(
-        cq("amber", 6, cohort="q"),
-        cq("beryl", 10, cohort="q"),
-        held("a", "amber", 2),
-        held("b", "beryl", 9),
-        want("new", "amber", 7),
+        cluster_queue("amber", 6, cohort="q"),
+        cluster_queue("beryl", 10, cohort="q"),
+        holding("a", "amber", 2),
+        holding("b", "beryl", 9),
+        waiting("new", "amber", 7),
     )
 
     (shortage,) = waits(made.cycle())["new"].shortages
@@ -346,11 +352,11 @@ def test_a_wait_carries_the_numbers_behind_it():
 
 def test_what_is_held_back_for_who_waits_is_not_told_as_held():
     made = world(
-        cq("amber", 6, cohort="q"),
-        cq("beryl", 6, cohort="q"),
-        held("a", "amber", 3),
-        held("b", "beryl", 9),
-        want("new", "amber", 3),
+        cluster_queue("amber", 6, cohort="q"),
+        cluster_queue("beryl", 6, cohort="q"),
+        holding("a", "amber", 3),
+        holding("b", "beryl", 9),
+        waiting("new", "amber", 3),
     )
 
     (shortage,) = waits(made.cycle())["new"].shortages
@@ -361,16 +367,16 @@ def test_what_is_held_back_for_who_waits_is_not_told_as_held():
 
 def test_a_demand_may_depend_on_the_flavor():
     memory = {"big": {"gpu-memory": (160,)}, "small": {"gpu-memory": (160,)}}
-    slices = pods(count=2)
+    slices = pod_set(count=2)
     asked = replace(
         slices,
         requests={GPU_MEMORY: 80},
         requests_by_flavor={FlavorName("small"): {GPU_MEMORY: 40}},
     )
     made = world(
-        cq("amber", groups=[group(memory)]),
-        held("old", "amber", usage={("big", "gpu-memory"): 1}),
-        want("new", "amber", sets=[asked]),
+        cluster_queue("amber", groups=[group(memory)]),
+        holding("old", "amber", usage={("big", "gpu-memory"): 1}),
+        waiting("new", "amber", sets=[asked]),
         flavors=("big", "small"),
     )
 
@@ -382,7 +388,9 @@ def test_a_demand_may_depend_on_the_flavor():
 
 def test_a_request_beyond_64_bits_is_said_in_words():
     groups = [group({"std": {"memory": (8,)}})]
-    made = world(cq("solo", groups=groups), want("huge", "solo", sets=[pods(memory="10E")]))
+    made = world(
+        cluster_queue("solo", groups=groups), waiting("huge", "solo", sets=[pod_set(memory="10E")])
+    )
 
     (wait,) = waits(made.cycle()).values()
 

@@ -10,21 +10,17 @@ from admission.base.amount import MAX_INT64
 from admission.scheduling import fairshare
 from admission.scheduling.fairshare import Share
 from admission.scheduling.model import Config, FairSharing, FairStrategy
-from tests.scheduling.worlds import (
+from tests.builders.scheduling import (
     ANY,
     LOWER,
-    World,
-    admitted,
+    cluster_queue,
     cohort,
-    cq,
-    evicted,
     group,
-    held,
-    pods,
-    waits,
-    want,
-    world,
+    holding,
+    pod_set,
+    waiting,
 )
+from tests.scheduling.worlds import World, admitted, evicted, waits, world
 
 FINAL = FairStrategy.LESS_THAN_OR_EQUAL_TO_FINAL_SHARE
 INITIAL = FairStrategy.LESS_THAN_INITIAL_SHARE
@@ -40,13 +36,13 @@ def fair(*objects: Any, strategies: tuple[FairStrategy, ...] = (FINAL, INITIAL))
 
 def pair(amber: float, beryl: float) -> tuple[Any, ...]:
     return (
-        cq("amber", 4, cohort="q", weight=amber),
-        cq("beryl", 4, cohort="q", weight=beryl),
-        cq("pool", 8, cohort="q"),
-        held("a", "amber", 4),
-        held("b", "beryl", 8),
-        want("a1", "amber", 4),
-        want("b1", "beryl", 2, p=50),
+        cluster_queue("amber", 4, cohort="q", weight=amber),
+        cluster_queue("beryl", 4, cohort="q", weight=beryl),
+        cluster_queue("pool", 8, cohort="q"),
+        holding("a", "amber", 4),
+        holding("b", "beryl", 8),
+        waiting("a1", "amber", 4),
+        waiting("b1", "beryl", 2, priority=50),
     )
 
 
@@ -65,11 +61,11 @@ def test_who_is_processed_first(weights, winner, loser):
 def test_a_workload_that_borrows_nothing_it_asks_for_goes_first():
     groups = [group({"std": {"cpu": (4,)}}), group({"acc": {"nvidia.com/gpu": (2,)}})]
     made = fair(
-        *(cq(name, cohort="q", groups=groups) for name in ("amber", "beryl")),
-        cq("pool", cohort="q", groups=[group({"std": {"cpu": (8,)}})]),
-        held("a", "amber", 7),
-        want("a1", "amber", sets=[pods(nvidia_com__gpu=2)]),
-        want("b1", "beryl", p=9, sets=[pods(nvidia_com__gpu=3)]),
+        *(cluster_queue(name, cohort="q", groups=groups) for name in ("amber", "beryl")),
+        cluster_queue("pool", cohort="q", groups=[group({"std": {"cpu": (8,)}})]),
+        holding("a", "amber", 7),
+        waiting("a1", "amber", sets=[pod_set(nvidia_com__gpu=2)]),
+        waiting("b1", "beryl", priority=9, sets=[pod_set(nvidia_com__gpu=3)]),
     )
 
     assert admitted(made.cycle()) == ["a1"]
@@ -86,32 +82,32 @@ class Example:
 
 
 POOL = (
-    cq("amber", 2, cohort="q", reclaim=ANY),
-    cq("beryl", 2, cohort="q"),
-    cq("pool", 8, cohort="q"),
+    cluster_queue("amber", 2, cohort="q", reclaim=ANY),
+    cluster_queue("beryl", 2, cohort="q"),
+    cluster_queue("pool", 8, cohort="q"),
 )
-THREE_OF_FOUR = tuple(held(f"b{n}", "beryl", 4, r=-100 + n) for n in range(3))
+THREE_OF_FOUR = tuple(holding(f"b{n}", "beryl", 4, reserved=-100 + n) for n in range(3))
 
 EXAMPLES = (
     Example(
         "the newest goes if the robbed side stays at or above the robber",
-        (*POOL, *THREE_OF_FOUR, want("new", "amber", 4)),
+        (*POOL, *THREE_OF_FOUR, waiting("new", "amber", 4)),
         {"b2": FAIRNESS},
     ),
     Example(
         "one large workload goes if its side was above the robber before",
-        (*POOL, held("b", "beryl", 12), want("new", "amber", 6)),
+        (*POOL, holding("b", "beryl", 12), waiting("new", "amber", 6)),
         {"b": FAIRNESS},
     ),
     Example(
         "without the second strategy the large workload stays",
-        (*POOL, held("b", "beryl", 12), want("new", "amber", 6)),
+        (*POOL, holding("b", "beryl", 12), waiting("new", "amber", 6)),
         {},
         (FINAL,),
     ),
     Example(
         "the second strategy may stand alone",
-        (*POOL, held("b", "beryl", 12), want("new", "amber", 6)),
+        (*POOL, holding("b", "beryl", 12), waiting("new", "amber", 6)),
         {"b": FAIRNESS},
         (INITIAL,),
     ),
@@ -119,21 +115,21 @@ EXAMPLES = (
         "balanced queues leave each other alone whatever the priority",
         (
             *POOL,
-            held("a", "amber", 6),
-            held("b0", "beryl", 3),
-            held("b1", "beryl", 3),
-            want("new", "amber", 1, p=100),
+            holding("a", "amber", 6),
+            holding("b0", "beryl", 3),
+            holding("b1", "beryl", 3),
+            waiting("new", "amber", 1, priority=100),
         ),
         {},
     ),
     Example(
         "within nominal no share is asked for",
         (
-            cq("amber", 5, cohort="q", reclaim=LOWER),
-            cq("beryl", 5, cohort="q"),
-            held("old", "beryl", 5, r=-50),
-            held("young", "beryl", 5, r=-10),
-            want("new", "amber", 5, p=3),
+            cluster_queue("amber", 5, cohort="q", reclaim=LOWER),
+            cluster_queue("beryl", 5, cohort="q"),
+            holding("old", "beryl", 5, reserved=-50),
+            holding("young", "beryl", 5, reserved=-10),
+            waiting("new", "amber", 5, priority=3),
         ),
         {"young": RECLAIM},
     ),
@@ -142,24 +138,24 @@ EXAMPLES = (
         (
             cohort("left", parent="root"),
             cohort("right", parent="root"),
-            cq("l1", 1, cohort="left", reclaim=ANY),
-            cq("l2", 1, cohort="left"),
-            cq("r1", 2, cohort="right"),
-            cq("bank", 6, cohort="root"),
-            held("l2w", "l2", 3),
-            held("r1a", "r1", 4, r=-10),
-            held("r1b", "r1", 3, r=-50),
-            want("new", "l1", 3),
+            cluster_queue("l1", 1, cohort="left", reclaim=ANY),
+            cluster_queue("l2", 1, cohort="left"),
+            cluster_queue("r1", 2, cohort="right"),
+            cluster_queue("bank", 6, cohort="root"),
+            holding("l2w", "l2", 3),
+            holding("r1a", "r1", 4, reserved=-10),
+            holding("r1b", "r1", 3, reserved=-50),
+            waiting("new", "l1", 3),
         ),
         {"r1a": FAIRNESS},
     ),
     Example(
         "an owner takes its quota back from a borrower whose share is 0",
         (
-            cq("amber", 2, None, 0, cohort="q", reclaim=ANY),
-            cq("beryl", 0, cohort="q"),
-            held("b", "beryl", 2),
-            want("new", "amber", 1),
+            cluster_queue("amber", 2, None, 0, cohort="q", reclaim=ANY),
+            cluster_queue("beryl", 0, cohort="q"),
+            holding("b", "beryl", 2),
+            waiting("new", "amber", 1),
         ),
         {"b": RECLAIM},
     ),
@@ -167,25 +163,25 @@ EXAMPLES = (
         "of equal shares the second strategy takes the candidate that comes first",
         (
             cohort("q", 7),
-            cq("amber", 0, cohort="q", reclaim=ANY),
-            cq("beryl", 0, cohort="q"),
-            cq("coral", 0, cohort="q"),
-            cq("pool", 5, cohort="q"),
-            held("b", "beryl", 3, r=-10),
-            held("small", "beryl", 1, r=-60),
-            held("c", "coral", 3, p=-1, r=-50),
-            held("full", "pool", 5),
-            want("new", "amber", 2),
+            cluster_queue("amber", 0, cohort="q", reclaim=ANY),
+            cluster_queue("beryl", 0, cohort="q"),
+            cluster_queue("coral", 0, cohort="q"),
+            cluster_queue("pool", 5, cohort="q"),
+            holding("b", "beryl", 3, reserved=-10),
+            holding("small", "beryl", 1, reserved=-60),
+            holding("c", "coral", 3, priority=-1, reserved=-50),
+            holding("full", "pool", 5),
+            waiting("new", "amber", 2),
         ),
         {"c": FAIRNESS},
     ),
     Example(
         "the own queue pays by its own policy",
         (
-            cq("amber", 2, cohort="q", within=LOWER, reclaim=ANY),
-            cq("beryl", 2, cohort="q"),
-            held("a", "amber", 4),
-            want("new", "amber", 2, p=5),
+            cluster_queue("amber", 2, cohort="q", within=LOWER, reclaim=ANY),
+            cluster_queue("beryl", 2, cohort="q"),
+            holding("a", "amber", 4),
+            waiting("new", "amber", 2, priority=5),
         ),
         {"a": "InClusterQueue"},
     ),
@@ -205,20 +201,24 @@ def share(objects: tuple[Any, ...], node: str) -> float:
 
 BUBBLE = (
     cohort("mid", 2, None, 3, parent="top"),
-    cq("k1", 6, None, 4, cohort="mid"),
-    cq("k2", 5, cohort="top"),
-    held("k", "k1", 7),
+    cluster_queue("k1", 6, None, 4, cohort="mid"),
+    cluster_queue("k2", 5, cohort="top"),
+    holding("k", "k1", 7),
 )
-WEIGHTLESS = (cq("x", 4, cohort="q", weight=0), cq("y", 4, cohort="q"), held("h", "x", 5))
+WEIGHTLESS = (
+    cluster_queue("x", 4, cohort="q", weight=0),
+    cluster_queue("y", 4, cohort="q"),
+    holding("h", "x", 5),
+)
 TWO_FLAVORS = (
-    cq("amber", cohort="q", weight=2, groups=[
+    cluster_queue("amber", cohort="q", weight=2, groups=[
         group({"f1": {"cpu": (2,), "memory": ("4Gi",)}, "f2": {"cpu": (2,), "memory": (0,)}})
     ]),
-    cq("beryl", cohort="q", groups=[
+    cluster_queue("beryl", cohort="q", groups=[
         group({"f1": {"cpu": (6,), "memory": ("12Gi",)}, "f2": {"cpu": (6,), "memory": ("8Gi",)}})
     ]),
-    held("a", "amber", usage={("f1", "cpu"): 5, ("f1", "memory"): "8Gi"}),
-    held("b", "amber", usage={("f2", "cpu"): 3, ("f2", "memory"): "2Gi"}),
+    holding("a", "amber", usage={("f1", "cpu"): 5, ("f1", "memory"): "8Gi"}),
+    holding("b", "amber", usage={("f2", "cpu"): 3, ("f2", "memory"): "2Gi"}),
 )  # fmt: skip
 
 
@@ -230,11 +230,15 @@ TWO_FLAVORS = (
         (BUBBLE, "top", 0),
         (TWO_FLAVORS, "amber", 125),
         (
-            (cq("x", 4, cohort="q", weight=0), cq("y", 4, cohort="q"), held("h", "x", 5)),
+            (
+                cluster_queue("x", 4, cohort="q", weight=0),
+                cluster_queue("y", 4, cohort="q"),
+                holding("h", "x", 5),
+            ),
             "x",
             math.inf,
         ),
-        ((cq("x", 4), held("h", "x", 5)), "x", 0),
+        ((cluster_queue("x", 4), holding("h", "x", 5)), "x", 0),
     ],
 )
 def test_the_share_of_a_node(objects, node, expected):
@@ -267,11 +271,11 @@ def test_a_borrower_to_whom_nothing_can_be_lent_has_the_share_of_one_that_borrow
 def test_the_last_bit_decides_between_shares_that_differ_in_weight_only():
     """3 / 1.5 and 2 of 11 are the same number; as doubles the former is above the latter."""
     queues = (
-        cq("x", 2, cohort="q", weight=1.5),
-        cq("y", 4, cohort="q"),
-        cq("pool", 5, cohort="q"),
+        cluster_queue("x", 2, cohort="q", weight=1.5),
+        cluster_queue("y", 4, cohort="q"),
+        cluster_queue("pool", 5, cohort="q"),
     )
-    made = fair(*queues, held("x1", "x", 5), held("y1", "y", 6))
+    made = fair(*queues, holding("x1", "x", 5), holding("y1", "y", 6))
 
     over, under = (fairshare.of(made.node(name)) for name in ("x", "y"))
 

@@ -8,20 +8,17 @@ import pytest
 from admission.base.names import ClusterQueueName, LocalQueueKey, ResourceName, WorkloadKey
 from admission.scheduling import consumption, model
 from admission.scheduling.consumption import Consumption
-from tests.scheduling.worlds import (
+from tests.builders.scheduling import (
     ANY,
     CPU,
     LOWER,
     NOW_US,
     SECOND_US,
-    World,
-    admitted,
-    cq,
-    evicted,
-    held,
-    want,
-    world,
+    cluster_queue,
+    holding,
+    waiting,
 )
+from tests.scheduling.worlds import World, admitted, evicted, world
 
 MINUTE_US = 60 * SECOND_US
 TEN_MINUTES = model.AdmissionFairSharing(half_life_us=10 * MINUTE_US, sampling_us=5 * MINUTE_US)
@@ -88,7 +85,7 @@ def test_without_half_life_nothing_is_remembered():
 def teams(*objects: model.Workload, cpu: int = 2) -> World:
     """One ClusterQueue ``solo`` with the LocalQueues ``left`` and ``right``."""
     made = world(
-        cq("solo", cpu, within=LOWER, usage_based=True),
+        cluster_queue("solo", cpu, within=LOWER, usage_based=True),
         config=model.Config(admission_fair_sharing=TEN_MINUTES),
     )
     for name in ("left", "right"):
@@ -102,17 +99,17 @@ def teams(*objects: model.Workload, cpu: int = 2) -> World:
 
 def test_teams_take_turns_whatever_the_priority():
     made = teams(
-        want("l1", "left", 1, p=9, t=-4),
-        want("l2", "left", 1, p=9, t=-3),
-        want("r1", "right", 1, t=-2),
-        want("r2", "right", 1, t=-1),
+        waiting("l1", "left", 1, priority=9, created=-4),
+        waiting("l2", "left", 1, priority=9, created=-3),
+        waiting("r1", "right", 1, created=-2),
+        waiting("r2", "right", 1, created=-1),
     )
 
     assert [admitted(made.cycle()) for _ in range(2)] == [["l1"], ["r1"]]
 
 
 def test_the_charge_becomes_usage_when_the_admission_is_written():
-    made = teams(want("l1", "left", 1))
+    made = teams(waiting("l1", "left", 1))
     made.cycle()
     left = LocalQueueKey("default", "left")
     charged = Consumption(consumed={CPU: 292_893_218}, updated_us=NOW_US)
@@ -126,7 +123,7 @@ def test_the_charge_becomes_usage_when_the_admission_is_written():
 
 
 def test_what_waits_for_checks_is_charged_after_a_restart_too():
-    made = teams(want("new", "left", 1), want("other", "right", 1), cpu=9)
+    made = teams(waiting("new", "left", 1), waiting("other", "right", 1), cpu=9)
     reserved = placed("checked", "left", -10)
     assert reserved.reservation is not None
     open_checks = replace(reserved.reservation, admitted=False)
@@ -149,7 +146,9 @@ def test_an_idle_team_is_not_sampled_for_its_own_sake():
 
 
 def test_a_failed_admission_costs_nothing():
-    made = teams(want("l1", "left", 1, t=-4), want("r1", "right", 1, t=-2), cpu=1)
+    made = teams(
+        waiting("l1", "left", 1, created=-4), waiting("r1", "right", 1, created=-2), cpu=1
+    )
     assert admitted(made.cycle()) == ["l1"]
 
     made.state.forget(WorkloadKey("default", "l1"), NOW_US)
@@ -159,7 +158,7 @@ def test_a_failed_admission_costs_nothing():
 
 
 def test_past_usage_comes_back_from_status():
-    made = teams(want("l1", "left", 1, p=9), want("r1", "right", 1))
+    made = teams(waiting("l1", "left", 1, priority=9), waiting("r1", "right", 1))
 
     made.state.restore_consumption(
         LEFT, Consumption(consumed={CPU: 10**9}, updated_us=NOW_US), NOW_US
@@ -169,12 +168,17 @@ def test_past_usage_comes_back_from_status():
 
 
 def test_the_team_that_used_more_gives_way_first():
-    made = teams(*(placed(f"{team}-old", team, r) for team, r in (("left", -50), ("right", -10))))
+    made = teams(
+        *(
+            placed(f"{team}-old", team, reserved)
+            for team, reserved in (("left", -50), ("right", -10))
+        )
+    )
     left = LocalQueueKey("default", "left")
     used = Consumption(consumed={CPU: 10**9}, updated_us=NOW_US)
     made.state.restore_consumption(left, used, NOW_US)
 
-    made.add(want("new", "right", 1, p=5))
+    made.add(waiting("new", "right", 1, priority=5))
 
     assert evicted(made.cycle()) == {"left-old": "InClusterQueue"}
 
@@ -182,9 +186,9 @@ def test_the_team_that_used_more_gives_way_first():
 def lenders(*objects: model.Workload, fair: bool, usage_based: bool = True) -> World:
     """The teams of ``solo``, of which left used more, borrow from the ClusterQueue ``owner``."""
     made = world(
-        cq("solo", 0, cohort="q", usage_based=usage_based),
-        cq("plain", 0, cohort="q"),
-        cq("owner", 4, cohort="q", reclaim=ANY),
+        cluster_queue("solo", 0, cohort="q", usage_based=usage_based),
+        cluster_queue("plain", 0, cohort="q"),
+        cluster_queue("owner", 4, cohort="q", reclaim=ANY),
         config=model.Config(
             admission_fair_sharing=TEN_MINUTES,
             fair_sharing=model.FairSharing() if fair else None,
@@ -209,9 +213,9 @@ def lenders(*objects: model.Workload, fair: bool, usage_based: bool = True) -> W
 )
 def test_a_lender_takes_first_from_the_team_that_used_more(fair, usage_based, victim):
     made = lenders(
-        placed("left-old", "left", -50, p=3),
-        placed("right-new", "right", -10, p=1),
-        want("new", "owner", 3),
+        placed("left-old", "left", -50, priority=3),
+        placed("right-new", "right", -10, priority=1),
+        waiting("new", "owner", 3),
         fair=fair,
         usage_based=usage_based,
     )
@@ -222,26 +226,26 @@ def test_a_lender_takes_first_from_the_team_that_used_more(fair, usage_based, vi
 @pytest.mark.parametrize(
     ("outsider", "victims"),
     [
-        (held("plain", "plain", 1, p=0), ["plain", "left-low", "left-high"]),
-        (held("plain", "plain", 1, p=2), ["left-low", "plain", "left-high"]),
-        (held("plain", "plain", 1, p=9), ["left-low", "left-high", "right-low"]),
+        (holding("plain", "plain", 1, priority=0), ["plain", "left-low", "left-high"]),
+        (holding("plain", "plain", 1, priority=2), ["left-low", "plain", "left-high"]),
+        (holding("plain", "plain", 1, priority=9), ["left-low", "left-high", "right-low"]),
     ],
     ids=["below all", "between", "above all"],
 )
 def test_queues_are_compared_by_the_first_candidates_of_each(outsider, victims):
     made = lenders(
-        placed("left-low", "left", -50, p=1),
-        placed("left-high", "left", -50, p=7),
-        placed("right-low", "right", -50, p=0),
+        placed("left-low", "left", -50, priority=1),
+        placed("left-high", "left", -50, priority=7),
+        placed("right-low", "right", -50, priority=0),
         outsider,
-        want("new", "owner", 3),
+        waiting("new", "owner", 3),
         fair=False,
     )
 
     assert list(evicted(made.cycle())) == victims
 
 
-def placed(name: str, team: str, r: int, p: int = 0) -> model.Workload:
+def placed(name: str, team: str, reserved: int, priority: int = 0) -> model.Workload:
     """A workload of a team that holds one core of ``solo``."""
     key = LocalQueueKey("default", team)
-    return replace(held(name, "solo", 1, r=r, p=p), queue=key)
+    return replace(holding(name, "solo", 1, reserved=reserved, priority=priority), queue=key)

@@ -5,18 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.scheduling.worlds import (
-    ANY,
-    LOWER,
-    NEWER,
-    cohort,
-    cq,
-    evicted,
-    held,
-    waits,
-    want,
-    world,
-)
+from tests.builders.scheduling import ANY, LOWER, NEWER, cluster_queue, cohort, holding, waiting
+from tests.scheduling.worlds import evicted, waits, world
 
 IN_QUEUE = "InClusterQueue"
 RECLAIM = "InCohortReclamation"
@@ -25,16 +15,16 @@ BORROWING = "InCohortReclaimWhileBorrowing"
 NORTH_SOUTH = (
     cohort("north", 6, parent="root"),
     cohort("south", parent="root"),
-    cq("n1", 0, cohort="north", reclaim=ANY),
-    cq("n2", 0, cohort="north"),
-    cq("s1", 4, cohort="south"),
-    held("n2w", "n2", 2, p=1),
-    held("s1w", "s1", 8, p=9),
+    cluster_queue("n1", 0, cohort="north", reclaim=ANY),
+    cluster_queue("n2", 0, cohort="north"),
+    cluster_queue("s1", 4, cohort="south"),
+    holding("n2w", "n2", 2, priority=1),
+    holding("s1w", "s1", 8, priority=9),
 )
 THREE = (
-    cq("amber", 4, cohort="q", reclaim=LOWER, borrow=LOWER, threshold=10),
-    cq("beryl", 4, cohort="q"),
-    cq("coral", 4, cohort="q"),
+    cluster_queue("amber", 4, cohort="q", reclaim=LOWER, borrow=LOWER, threshold=10),
+    cluster_queue("beryl", 4, cohort="q"),
+    cluster_queue("coral", 4, cohort="q"),
 )
 
 
@@ -53,11 +43,11 @@ EXAMPLES = (
     Example(
         "larger than nominal cannot preempt, not even at home",
         (
-            cq("amber", 4, cohort="q", within=LOWER),
-            cq("beryl", 4, cohort="q"),
-            held("own", "amber", 5),
-            held("b", "beryl", 2),
-            want("new", "amber", 5, p=9),
+            cluster_queue("amber", 4, cohort="q", within=LOWER),
+            cluster_queue("beryl", 4, cohort="q"),
+            holding("own", "amber", 5),
+            holding("b", "beryl", 2),
+            waiting("new", "amber", 5, priority=9),
         ),
         {},
         "WaitingForQuota",
@@ -66,44 +56,44 @@ EXAMPLES = (
     Example(
         "victims that turn out needless are filled back",
         (
-            cq("solo", 10, within=LOWER),
-            held("a", "solo", 3, p=1, r=-10),
-            held("b", "solo", 4, p=1, r=-50),
-            held("c", "solo", 3, p=2, r=-5),
-            want("new", "solo", 4, p=5),
+            cluster_queue("solo", 10, within=LOWER),
+            holding("a", "solo", 3, priority=1, reserved=-10),
+            holding("b", "solo", 4, priority=1, reserved=-50),
+            holding("c", "solo", 3, priority=2, reserved=-5),
+            waiting("new", "solo", 4, priority=5),
         ),
         {"b": IN_QUEUE},
     ),
     Example(
         "reclaim takes lower priorities only",
         (
-            cq("amber", 6, cohort="q", reclaim=LOWER),
-            cq("beryl", 4, cohort="q"),
-            held("b-hi", "beryl", 5, p=7),
-            held("b-lo", "beryl", 4, p=3),
-            want("new", "amber", 5, p=5),
+            cluster_queue("amber", 6, cohort="q", reclaim=LOWER),
+            cluster_queue("beryl", 4, cohort="q"),
+            holding("b-hi", "beryl", 5, priority=7),
+            holding("b-lo", "beryl", 4, priority=3),
+            waiting("new", "amber", 5, priority=5),
         ),
         {"b-lo": RECLAIM},
     ),
     Example(
         "reclaim from anybody starts with the lowest priority",
         (
-            cq("amber", 6, cohort="q", reclaim=ANY),
-            cq("beryl", 4, cohort="q"),
-            held("b-hi", "beryl", 5, p=7),
-            held("b-lo", "beryl", 4, p=3),
-            want("new", "amber", 5, p=5),
+            cluster_queue("amber", 6, cohort="q", reclaim=ANY),
+            cluster_queue("beryl", 4, cohort="q"),
+            holding("b-hi", "beryl", 5, priority=7),
+            holding("b-lo", "beryl", 4, priority=3),
+            waiting("new", "amber", 5, priority=5),
         ),
         {"b-lo": RECLAIM},
     ),
     Example(
         "above nominal nothing is reclaimed",
         (
-            cq("amber", 6, cohort="q", reclaim=ANY),
-            cq("beryl", 4, cohort="q"),
-            held("b-hi", "beryl", 5, p=7),
-            held("b-lo", "beryl", 4, p=3),
-            want("new", "amber", 8, p=5),
+            cluster_queue("amber", 6, cohort="q", reclaim=ANY),
+            cluster_queue("beryl", 4, cohort="q"),
+            holding("b-hi", "beryl", 5, priority=7),
+            holding("b-lo", "beryl", 4, priority=3),
+            waiting("new", "amber", 8, priority=5),
         ),
         {},
         "WaitingForQuota",
@@ -112,22 +102,22 @@ EXAMPLES = (
     Example(
         "others pay before the own queue while it stays within nominal",
         (
-            cq("amber", 6, cohort="q", within=LOWER, reclaim=LOWER),
-            cq("beryl", 2, cohort="q"),
-            held("own-low", "amber", 3),
-            held("other-mid", "beryl", 5, p=5),
-            want("new", "amber", 3, p=9),
+            cluster_queue("amber", 6, cohort="q", within=LOWER, reclaim=LOWER),
+            cluster_queue("beryl", 2, cohort="q"),
+            holding("own-low", "amber", 3),
+            holding("other-mid", "beryl", 5, priority=5),
+            waiting("new", "amber", 3, priority=9),
         ),
         {"other-mid": RECLAIM},
     ),
     Example(
         "the own queue pays when it would exceed nominal",
         (
-            cq("amber", 6, cohort="q", within=LOWER, reclaim=ANY),
-            cq("beryl", 4, cohort="q"),
-            held("own", "amber", 4),
-            held("oth", "beryl", 6),
-            want("new", "amber", 3, p=9),
+            cluster_queue("amber", 6, cohort="q", within=LOWER, reclaim=ANY),
+            cluster_queue("beryl", 4, cohort="q"),
+            holding("own", "amber", 4),
+            holding("oth", "beryl", 6),
+            waiting("new", "amber", 3, priority=9),
         ),
         {"own": IN_QUEUE},
     ),
@@ -135,34 +125,34 @@ EXAMPLES = (
         "borrowing takes only up to the threshold, and only from borrowers",
         (
             *THREE,
-            held("b-mid", "beryl", 3, p=50),
-            held("b-low", "beryl", 3, p=10),
-            held("c-low", "coral", 4),
-            want("new", "amber", 5, p=100),
+            holding("b-mid", "beryl", 3, priority=50),
+            holding("b-low", "beryl", 3, priority=10),
+            holding("c-low", "coral", 4),
+            waiting("new", "amber", 5, priority=100),
         ),
         {"b-low": BORROWING},
     ),
     Example(
         "a borrower finds nobody below the threshold",
-        (*THREE, held("b-mid", "beryl", 6, p=50), held("c", "coral", 4),
-         want("new", "amber", 5, p=100)),
+        (*THREE, holding("b-mid", "beryl", 6, priority=50), holding("c", "coral", 4),
+         waiting("new", "amber", 5, priority=100)),
         {},
         "WaitingForQuota",
     ),
     Example(
         "the threshold guards against borrowers only",
-        (*THREE, held("b-mid", "beryl", 6, p=50), held("c", "coral", 4),
-         want("new", "amber", 4, p=100)),
+        (*THREE, holding("b-mid", "beryl", 6, priority=50), holding("c", "coral", 4),
+         waiting("new", "amber", 4, priority=100)),
         {"b-mid": RECLAIM},
     ),
     Example(
         "a subtree within its quota takes back from outside first",
-        (*NORTH_SOUTH, want("new", "n1", 4, p=5)),
+        (*NORTH_SOUTH, waiting("new", "n1", 4, priority=5)),
         {"s1w": RECLAIM},
     ),
     Example(
         "a subtree over its quota reclaims nothing",
-        (*NORTH_SOUTH, want("new", "n1", 5, p=5)),
+        (*NORTH_SOUTH, waiting("new", "n1", 5, priority=5)),
         {},
         "WaitingForQuota",
         "5 more needed",
@@ -170,20 +160,20 @@ EXAMPLES = (
     Example(
         "of equal priorities only the newer goes",
         (
-            cq("solo", 4, within=NEWER),
-            held("old", "solo", 2, p=3, t=-100),
-            held("young", "solo", 2, p=3, t=-10),
-            want("new", "solo", 2, p=3, t=-50),
+            cluster_queue("solo", 4, within=NEWER),
+            holding("old", "solo", 2, priority=3, created=-100),
+            holding("young", "solo", 2, priority=3, created=-10),
+            waiting("new", "solo", 2, priority=3, created=-50),
         ),
         {"young": IN_QUEUE},
     ),
     Example(
         "a workload that already leaves is enough",
         (
-            cq("solo", 4, within=LOWER),
-            held("ev", "solo", 2, p=4, evicted=True),
-            held("low", "solo", 2),
-            want("new", "solo", 2, p=5),
+            cluster_queue("solo", 4, within=LOWER),
+            holding("ev", "solo", 2, priority=4, evicted=True),
+            holding("low", "solo", 2),
+            waiting("new", "solo", 2, priority=5),
         ),
         {},
         ends="Pending the preemption of 1 workload(s)",
@@ -191,10 +181,10 @@ EXAMPLES = (
     Example(
         "nobody is taken from an inactive queue",
         (
-            cq("amber", 6, cohort="q", reclaim=ANY),
-            cq("beryl", 0, cohort="q", terminating=True),
-            held("b", "beryl", 6),
-            want("new", "amber", 5, p=5),
+            cluster_queue("amber", 6, cohort="q", reclaim=ANY),
+            cluster_queue("beryl", 0, cohort="q", terminating=True),
+            holding("b", "beryl", 6),
+            waiting("new", "amber", 5, priority=5),
         ),
         {},
         "WaitingForQuota",
@@ -216,10 +206,10 @@ def test_victims(example):
 def test_a_victim_is_told_who_came_for_it_and_why():
     made = world(
         cohort("quarry"),
-        cq("amber", 6, cohort="quarry", reclaim=ANY),
-        cq("beryl", 4, cohort="quarry"),
-        held("b", "beryl", 9),
-        want("new", "amber", 5, job_uid="job-1"),
+        cluster_queue("amber", 6, cohort="quarry", reclaim=ANY),
+        cluster_queue("beryl", 4, cohort="quarry"),
+        holding("b", "beryl", 9),
+        waiting("new", "amber", 5, job_uid="job-1"),
     )
 
     (victim,) = made.cycle().evicted
@@ -233,23 +223,25 @@ def test_a_victim_is_told_who_came_for_it_and_why():
 
 def test_the_preemptor_keeps_the_front_while_its_victims_leave():
     made = world(
-        cq("solo", 4, within=LOWER), held("low", "solo", 4), want("first", "solo", 4, p=5)
+        cluster_queue("solo", 4, within=LOWER),
+        holding("low", "solo", 4),
+        waiting("first", "solo", 4, priority=5),
     )
     assert evicted(made.cycle()) == {"low": IN_QUEUE}
 
-    made.add(want("later", "solo", 5, p=9))
+    made.add(waiting("later", "solo", 5, priority=9))
 
     assert made.active("solo") == ["first", "later"]
 
 
 def test_a_strict_queue_needs_no_sticky_preemptor():
     made = world(
-        cq("solo", 4, within=LOWER, strict=True),
-        held("low", "solo", 4),
-        want("first", "solo", 4, p=5),
+        cluster_queue("solo", 4, within=LOWER, strict=True),
+        holding("low", "solo", 4),
+        waiting("first", "solo", 4, priority=5),
     )
     made.cycle()
 
-    made.add(want("later", "solo", 5, p=9))
+    made.add(waiting("later", "solo", 5, priority=9))
 
     assert made.active("solo") == ["later", "first"]

@@ -8,22 +8,19 @@ import pytest
 from admission.base.names import WorkloadKey
 from admission.scheduling import model
 from admission.scheduling.preemption.history import MOST, PreemptionHistory
-from tests.scheduling.worlds import (
+from tests.builders.scheduling import (
     ANY,
     LOWER,
     NOW_US,
     SECOND_US,
-    World,
-    admitted,
+    cluster_queue,
     cohort,
-    cq,
-    evicted,
     group,
-    held,
-    pods,
-    want,
-    world,
+    holding,
+    pod_set,
+    waiting,
 )
+from tests.scheduling.worlds import World, admitted, evicted, world
 
 A, B, C = (WorkloadKey("default", name) for name in "abc")
 
@@ -56,7 +53,11 @@ def test_the_count_goes_with_either_workload():
 
 
 def test_an_eviction_that_is_decided_again_until_it_is_seen_counts_once():
-    made = world(cq("b", 1, within=LOWER), held("low", "b", 1), want("high", "b", 1, p=1))
+    made = world(
+        cluster_queue("b", 1, within=LOWER),
+        holding("low", "b", 1),
+        waiting("high", "b", 1, priority=1),
+    )
     found = [made.cycle() for _ in range(2 * MOST)]
     assert [evicted(one) for one in found] == [{"low": "InClusterQueue"}] * (2 * MOST)
 
@@ -65,11 +66,11 @@ def test_taking_turns_by_partial_admission_ends():
     made = world(
         cohort("root", 7),
         cohort("right", 2, 5, parent="root"),
-        cq("b", 5, 5, cohort="right", within=LOWER, reclaim=ANY, borrow=LOWER),
-        cq("c", 1, cohort="root", within=LOWER, reclaim=ANY, borrow=LOWER),
-        held("w05", "c", 6, p=1),
-        want("w00", "b", t=-2, sets=[pods(count=3, least=1, cpu=4)]),
-        want("w02", "c", p=1, t=-4, sets=[pods(count=2, least=1, cpu=4)]),
+        cluster_queue("b", 5, 5, cohort="right", within=LOWER, reclaim=ANY, borrow=LOWER),
+        cluster_queue("c", 1, cohort="root", within=LOWER, reclaim=ANY, borrow=LOWER),
+        holding("w05", "c", 6, priority=1),
+        waiting("w00", "b", created=-2, sets=[pod_set(count=3, least=1, cpu=4)]),
+        waiting("w02", "c", priority=1, created=-4, sets=[pod_set(count=2, least=1, cpu=4)]),
     )
 
     rounds = []
@@ -96,11 +97,11 @@ def reclaiming() -> World:
     """
     cpu, memory = {"cpu": (4,), "memory": (0,)}, {"cpu": (0,), "memory": (8,)}
     return world(
-        cq("owner", cohort="q", groups=[group({"std": cpu})], reclaim=ANY),
-        cq("lender", cohort="q", groups=[group({"std": memory})], reclaim=ANY),
-        held("first", "lender", 2, p=100),
-        held("late", "lender", 2, p=100),
-        want("big", "owner", sets=[pods(cpu=4, memory=8)]),
+        cluster_queue("owner", cohort="q", groups=[group({"std": cpu})], reclaim=ANY),
+        cluster_queue("lender", cohort="q", groups=[group({"std": memory})], reclaim=ANY),
+        holding("first", "lender", 2, priority=100),
+        holding("late", "lender", 2, priority=100),
+        waiting("big", "owner", sets=[pod_set(cpu=4, memory=8)]),
         config=model.Config(fair_sharing=model.FairSharing()),
     )
 
@@ -114,7 +115,7 @@ def write(made: World, name: str, **changes: Any) -> None:
 
 def leave(made: World, name: str) -> None:
     """An evicted workload gives its quota back and wants it again."""
-    write(made, name, reservation=None, eviction=None, pod_sets=(pods(cpu=2),))
+    write(made, name, reservation=None, eviction=None, pod_sets=(pod_set(cpu=2),))
 
 
 def test_a_victim_gets_no_quota_while_its_preemptor_waits_for_another_one():
@@ -156,7 +157,7 @@ def test_a_victim_waits_for_nobody_once_its_preemptor_is_gone_or_cannot_get_quot
         if change == "gone":
             made.finish("big")
         else:
-            write(made, "big", pod_sets=(pods(cpu=5, memory=8),))
+            write(made, "big", pod_sets=(pod_set(cpu=5, memory=8),))
 
         assert admitted(made.cycle()) == ["first"], change
 
@@ -181,9 +182,11 @@ def test_a_preemptor_that_moved_to_another_tree_is_decided_there(elsewhere: str 
     leave(made, "first")
 
     enough = [group({"std": {"cpu": (4,), "memory": (8,)}})]
-    made.state.set_cluster_queue(cq("owner", cohort=elsewhere, groups=enough, reclaim=ANY))
     made.state.set_cluster_queue(
-        cq("lender", cohort="q", groups=[group({"std": {"cpu": (4,)}})], reclaim=ANY)
+        cluster_queue("owner", cohort=elsewhere, groups=enough, reclaim=ANY)
+    )
+    made.state.set_cluster_queue(
+        cluster_queue("lender", cohort="q", groups=[group({"std": {"cpu": (4,)}})], reclaim=ANY)
     )
 
     assert sorted(admitted(made.cycle())) == ["big", "first"]

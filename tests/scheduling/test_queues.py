@@ -15,19 +15,16 @@ from admission.base.names import (
 )
 from admission.base.selectors import Requirement
 from admission.scheduling import model
-from tests.scheduling.worlds import (
+from tests.builders.scheduling import (
     NOW_US,
     SECOND_US,
-    World,
-    admitted,
+    cluster_queue,
     cohort,
-    cq,
-    held,
-    pods,
-    waits,
-    want,
-    world,
+    holding,
+    pod_set,
+    waiting,
 )
+from tests.scheduling.worlds import World, admitted, waits, world
 
 SOLO = ClusterQueueName("solo")
 LOCAL = LocalQueueKey("default", "solo")
@@ -47,11 +44,11 @@ def change(made: World, name: str, **changes: object) -> None:
 
 def test_the_order_is_priority_then_time_then_uid():
     made = world(
-        cq("solo", 0),
-        want("d", "solo", 1, t=-1),
-        want("c", "solo", 1, t=-2),
-        want("b", "solo", 1, t=-2),
-        want("a", "solo", 1, p=1),
+        cluster_queue("solo", 0),
+        waiting("d", "solo", 1, created=-1),
+        waiting("c", "solo", 1, created=-2),
+        waiting("b", "solo", 1, created=-2),
+        waiting("a", "solo", 1, priority=1),
     )
 
     assert made.active("solo") == ["a", "b", "c", "d"]
@@ -69,9 +66,11 @@ def test_the_order_is_priority_then_time_then_uid():
 def test_only_some_evictions_cost_the_place_in_line(reason, by_eviction, order):
     since = NOW_US - 10 * SECOND_US
     made = world(
-        cq("solo", 0),
-        want("old", "solo", 1, t=-50, eviction=model.Eviction(reason=reason, since_us=since)),
-        want("new", "solo", 1, t=-20),
+        cluster_queue("solo", 0),
+        waiting(
+            "old", "solo", 1, created=-50, eviction=model.Eviction(reason=reason, since_us=since)
+        ),
+        waiting("new", "solo", 1, created=-20),
         config=model.Config(requeue_by_eviction=by_eviction),
     )
 
@@ -88,7 +87,7 @@ def test_only_some_evictions_cost_the_place_in_line(reason, by_eviction, order):
     ],
 )
 def test_who_may_queue(changes, queued):
-    made = world(cq("solo", 0), want("new", "solo", 1, **changes))
+    made = world(cluster_queue("solo", 0), waiting("new", "solo", 1, **changes))
 
     assert made.state.pending_order(SOLO) == ((NEW,) if queued else ())
 
@@ -97,11 +96,11 @@ def parked() -> World:
     """A full queue with one parked workload, in a tree with another queue."""
     made = world(
         cohort("all"),
-        cq("solo", 4, cohort="all"),
-        cq("other", 0, cohort="all"),
-        held("running", "solo", 4),
-        held("beside", "other", 0),
-        want("new", "solo", 3),
+        cluster_queue("solo", 4, cohort="all"),
+        cluster_queue("other", 0, cohort="all"),
+        holding("running", "solo", 4),
+        holding("beside", "other", 0),
+        waiting("new", "solo", 3),
     )
     made.cycle()
     assert made.active("solo") == []
@@ -117,7 +116,7 @@ def test_nothing_is_tried_without_an_event():
 def test_an_equal_value_is_no_event():
     made = parked()
 
-    made.state.set_cluster_queue(cq("solo", 4, cohort="all"))
+    made.state.set_cluster_queue(cluster_queue("solo", 4, cohort="all"))
     change(made, "running")
 
     assert made.active("solo") == []
@@ -130,15 +129,19 @@ EVENTS = {
     "a workload is deactivated": lambda made: change(made, "running", active=False),
     "a reservation is given back": lambda made: change(made, "running", reservation=None),
     "pods become reclaimable": lambda made: change(
-        made, "running", pod_sets=(replace(pods(count=1), reclaimable=1),)
+        made, "running", pod_sets=(replace(pod_set(count=1), reclaimable=1),)
     ),
-    "the queue changes": lambda made: made.state.set_cluster_queue(cq("solo", 5, cohort="all")),
+    "the queue changes": lambda made: made.state.set_cluster_queue(
+        cluster_queue("solo", 5, cohort="all")
+    ),
     "another queue of the tree changes": lambda made: made.state.set_cluster_queue(
-        cq("other", 1, cohort="all")
+        cluster_queue("other", 1, cohort="all")
     ),
-    "another queue leaves the tree": lambda made: made.state.set_cluster_queue(cq("other", 0)),
+    "another queue leaves the tree": lambda made: made.state.set_cluster_queue(
+        cluster_queue("other", 0)
+    ),
     "another queue moves to another tree": lambda made: made.state.set_cluster_queue(
-        cq("other", 0, cohort="elsewhere")
+        cluster_queue("other", 0, cohort="elsewhere")
     ),
     "another queue of the tree is deleted": lambda made: made.state.drop_cluster_queue(
         ClusterQueueName("other")
@@ -166,10 +169,10 @@ def test_a_cohort_that_moves_lets_those_that_it_leaves_try_again():
     made = world(
         cohort("top", 4),
         cohort("greedy", parent="top"),
-        cq("borrows", 0, cohort="greedy"),
-        cq("solo", 0, cohort="top"),
-        held("running", "borrows", 4),
-        want("new", "solo", 3),
+        cluster_queue("borrows", 0, cohort="greedy"),
+        cluster_queue("solo", 0, cohort="top"),
+        holding("running", "borrows", 4),
+        waiting("new", "solo", 3),
     )
     made.cycle()
     assert made.active("solo") == []
@@ -180,7 +183,12 @@ def test_a_cohort_that_moves_lets_those_that_it_leaves_try_again():
 
 
 def test_another_tree_is_left_alone():
-    made = world(cq("solo", 4), cq("far", 4), held("running", "far", 4), want("new", "solo", 5))
+    made = world(
+        cluster_queue("solo", 4),
+        cluster_queue("far", 4),
+        holding("running", "far", 4),
+        waiting("new", "solo", 5),
+    )
     made.cycle()
 
     made.finish("running")
@@ -190,9 +198,9 @@ def test_another_tree_is_left_alone():
 
 def test_events_are_gathered_for_the_length_of_a_batch():
     made = world(
-        cq("solo", 4),
-        held("running", "solo", 4),
-        want("new", "solo", 3),
+        cluster_queue("solo", 4),
+        holding("running", "solo", 4),
+        waiting("new", "solo", 3),
         config=model.Config(retry_batch_us=SECOND_US),
     )
     assert made.state.next_wakeup_us() == SECOND_US  # of the queue's creation, at time 0
@@ -208,7 +216,9 @@ def test_events_are_gathered_for_the_length_of_a_batch():
 @pytest.mark.parametrize("strict", [True, False])
 def test_a_backoff_parks_even_in_a_strict_queue(strict):
     until = NOW_US + 5 * SECOND_US
-    made = world(cq("solo", 4, strict=strict), want("new", "solo", 3, requeue_at_us=until))
+    made = world(
+        cluster_queue("solo", 4, strict=strict), waiting("new", "solo", 3, requeue_at_us=until)
+    )
 
     assert not made.cycle().admitted
     assert made.state.next_wakeup_us() == until
@@ -216,8 +226,8 @@ def test_a_backoff_parks_even_in_a_strict_queue(strict):
 
 
 def test_no_event_frees_a_workload_that_was_not_requeued():
-    made = world(cq("solo", 4), want("new", "solo", 3, requeued=False))
-    made.add(want("gone", "solo", 9))
+    made = world(cluster_queue("solo", 4), waiting("new", "solo", 3, requeued=False))
+    made.add(waiting("gone", "solo", 9))
     made.finish("gone")
 
     assert made.active("solo") == []
@@ -230,7 +240,7 @@ def test_no_event_frees_a_workload_that_was_not_requeued():
 def test_a_newcomer_equal_to_one_that_failed_is_parked_on_arrival():
     made = parked()
 
-    made.add(want("twin", "solo", 3, t=5), want("small", "solo", 2, t=5))
+    made.add(waiting("twin", "solo", 3, created=5), waiting("small", "solo", 2, created=5))
 
     assert made.active("solo") == ["small"]
     bypassed = made.state.bypassed(key("twin"))
@@ -242,8 +252,13 @@ def test_a_newcomer_equal_to_one_that_failed_is_parked_on_arrival():
 
 
 def test_what_is_said_of_one_holds_for_all_its_equals_and_is_told_once():
-    twins = [want(name, "solo", 3, t=at) for at, name in enumerate(("a", "b", "c"))]
-    made = world(cq("solo", 4), held("running", "solo", 4), want("other", "solo", 2), *twins)
+    twins = [waiting(name, "solo", 3, created=at) for at, name in enumerate(("a", "b", "c"))]
+    made = world(
+        cluster_queue("solo", 4),
+        holding("running", "solo", 4),
+        waiting("other", "solo", 2),
+        *twins,
+    )
 
     told = made.cycle().bypassed
     told += made.cycle().bypassed
@@ -252,17 +267,17 @@ def test_what_is_said_of_one_holds_for_all_its_equals_and_is_told_once():
     assert [one.workload.name for one in told] == ["b", "c"]
     assert said in told
     made.finish("running")
-    made.add(held("running", "solo", 4))
+    made.add(holding("running", "solo", 4))
     assert made.cycle().bypassed == ()
 
 
 def test_another_reason_is_told_to_all_equals_and_a_result_to_newcomers():
-    twins = [want(name, "solo", 3, t=at) for at, name in enumerate(("a", "b"))]
-    made = world(cq("solo", 4), held("running", "solo", 4), *twins)
+    twins = [waiting(name, "solo", 3, created=at) for at, name in enumerate(("a", "b"))]
+    made = world(cluster_queue("solo", 4), holding("running", "solo", 4), *twins)
     assert [one.reason for one in made.cycle().bypassed] == ["WaitingForQuota"]
 
-    made.state.set_cluster_queue(cq("solo", 2), NOW_US)
-    made.add(want("c", "solo", 3, t=9))
+    made.state.set_cluster_queue(cluster_queue("solo", 2), NOW_US)
+    made.add(waiting("c", "solo", 3, created=9))
     told = made.cycle().bypassed
 
     assert {one.workload.name: one.reason for one in told} == dict.fromkeys(
@@ -271,11 +286,11 @@ def test_another_reason_is_told_to_all_equals_and_a_result_to_newcomers():
 
 
 def test_a_write_to_a_workload_that_heard_the_result_does_not_make_it_news():
-    twins = [want(name, "solo", 3, t=at) for at, name in enumerate(("a", "b"))]
-    made = world(cq("solo", 4), held("running", "solo", 4), *twins)
+    twins = [waiting(name, "solo", 3, created=at) for at, name in enumerate(("a", "b"))]
+    made = world(cluster_queue("solo", 4), holding("running", "solo", 4), *twins)
     assert made.cycle().bypassed != ()
 
-    made.state.set_cluster_queue(cq("solo", 4, 1), NOW_US)  # tried again
+    made.state.set_cluster_queue(cluster_queue("solo", 4, 1), NOW_US)  # tried again
     change(made, "b", gates="")
 
     assert made.cycle().bypassed == ()
@@ -283,10 +298,10 @@ def test_a_write_to_a_workload_that_heard_the_result_does_not_make_it_news():
 
 def test_a_skipped_workload_stays_in_line():
     made = world(
-        cq("amber", 4, cohort="q"),
-        cq("beryl", 4, cohort="q"),
-        want("a", "amber", 8, t=-2),
-        want("b", "beryl", 8, t=-1),
+        cluster_queue("amber", 4, cohort="q"),
+        cluster_queue("beryl", 4, cohort="q"),
+        waiting("a", "amber", 8, created=-2),
+        waiting("b", "beryl", 8, created=-1),
     )
 
     assert waits(made.cycle())["b"].message.startswith("Workload no longer fits")
@@ -295,8 +310,8 @@ def test_a_skipped_workload_stays_in_line():
 
 def test_a_wrong_namespace_parks_even_in_a_strict_queue():
     selector = model.Selector((Requirement("team", "In", ("a",)),))
-    queue = replace(cq("solo", 4, strict=True), namespace_selector=selector)
-    made = world(queue, want("new", "solo", 1))
+    queue = replace(cluster_queue("solo", 4, strict=True), namespace_selector=selector)
+    made = world(queue, waiting("new", "solo", 1))
 
     found = waits(made.cycle())["new"]
 
@@ -313,9 +328,9 @@ def test_a_wrong_namespace_parks_even_in_a_strict_queue():
 def test_an_invalid_workload_blocks_a_strict_queue_only():
     def tried(*, strict: bool) -> list[str]:
         made = world(
-            cq("solo", 4, strict=strict),
-            want("bad", "solo", 1, t=-5, invalid="resources validation failed: ..."),
-            want("good", "solo", 1),
+            cluster_queue("solo", 4, strict=strict),
+            waiting("bad", "solo", 1, created=-5, invalid="resources validation failed: ..."),
+            waiting("good", "solo", 1),
         )
         return [name for _ in range(2) for name in admitted(made.cycle())]
 
@@ -324,17 +339,17 @@ def test_an_invalid_workload_blocks_a_strict_queue_only():
 
 
 def test_an_assumed_admission_survives_an_older_event():
-    made = world(cq("solo", 4), want("new", "solo", 3))
+    made = world(cluster_queue("solo", 4), waiting("new", "solo", 3))
     made.cycle()
 
-    made.add(want("new", "solo", 3, job_uid="later"))
+    made.add(waiting("new", "solo", 3, job_uid="later"))
 
     assert made.node("solo").usage != {}
     assert made.state.pending_order(SOLO) == ()
 
 
 def test_a_failed_write_gives_quota_and_place_back():
-    made = world(cq("solo", 4), want("new", "solo", 3))
+    made = world(cluster_queue("solo", 4), waiting("new", "solo", 3))
     made.cycle()
 
     made.state.forget(NEW, NOW_US)
@@ -344,10 +359,10 @@ def test_a_failed_write_gives_quota_and_place_back():
 
 
 def test_a_workload_made_anew_is_not_the_one_assumed():
-    made = world(cq("solo", 4), want("new", "solo", 3))
+    made = world(cluster_queue("solo", 4), waiting("new", "solo", 3))
     made.cycle()
 
-    made.state.set_workload(replace(want("new", "solo", 3), uid=Uid("other")), NOW_US)
+    made.state.set_workload(replace(waiting("new", "solo", 3), uid=Uid("other")), NOW_US)
 
     assert made.state.cluster_queue_status(SOLO).reserving == 0
     assert made.active("solo") == ["new"]
@@ -356,8 +371,8 @@ def test_a_workload_made_anew_is_not_the_one_assumed():
 def test_trees_take_turns_when_a_cycle_is_limited():
     names = [f"q{n}" for n in range(4)]
     made = world(
-        *(cq(name, 4, cohort=f"tree-{name[1:]}") for name in names),
-        *(want(f"w-{name}", name, 1) for name in names),
+        *(cluster_queue(name, 4, cohort=f"tree-{name[1:]}") for name in names),
+        *(waiting(f"w-{name}", name, 1) for name in names),
         config=model.Config(heads_per_cycle=1),
     )
 
@@ -375,14 +390,16 @@ def test_trees_take_turns_when_a_cycle_is_limited():
     ],
 )
 def test_why_a_workload_is_not_even_tried(stop, reason, message):
-    made = world(cq("solo", 4), want("new", "solo", 1))
+    made = world(cluster_queue("solo", 4), waiting("new", "solo", 1))
     assert made.state.blocker(NEW, NOW_US) is None
     held_up = model.LocalQueue(key=LOCAL, cluster_queue=SOLO, stop_policy=model.StopPolicy.HOLD)
     match stop:
         case "LocalQueue":
             made.state.set_local_queue(held_up)
         case "ClusterQueue":
-            made.state.set_cluster_queue(cq("solo", 4, stop_policy=model.StopPolicy.HOLD))
+            made.state.set_cluster_queue(
+                cluster_queue("solo", 4, stop_policy=model.StopPolicy.HOLD)
+            )
         case "no LocalQueue":
             made.state.drop_local_queue(LOCAL)
         case "no ClusterQueue":
@@ -399,10 +416,10 @@ def test_why_a_workload_is_not_even_tried(stop, reason, message):
 
 def test_one_at_a_time_waits_for_the_pods_of_the_last():
     made = world(
-        cq("solo", 4),
-        cq("other", 4),
-        want("a", "solo", 1, t=-2),
-        want("b", "other", 1, t=-1),
+        cluster_queue("solo", 4),
+        cluster_queue("other", 4),
+        waiting("a", "solo", 1, created=-2),
+        waiting("b", "other", 1, created=-1),
         config=model.Config(one_at_a_time=True),
     )
 

@@ -4,23 +4,32 @@ import pytest
 
 from admission.base.amount import UNLIMITED
 from admission.scheduling import quota
+from tests.builders.scheduling import (
+    NOW_US,
+    STD_CPU,
+    cluster_queue,
+    cohort,
+    group,
+    holding,
+    waiting,
+)
 from tests.scheduling import worlds
-from tests.scheduling.worlds import STD_CPU, cohort, cq, held, want, world
+from tests.scheduling.worlds import world
 
 HIERARCHY = (
     cohort("org", 5),
     cohort("east", 0, 3, parent="org"),
     cohort("west", parent="org"),
-    cq("e1", 4, cohort="east"),
-    cq("e2", 2, None, 1, cohort="east"),
-    cq("w1", 10, cohort="west"),
-    held("w", "w1", 14),
+    cluster_queue("e1", 4, cohort="east"),
+    cluster_queue("e2", 2, None, 1, cohort="east"),
+    cluster_queue("w1", 10, cohort="west"),
+    holding("w", "w1", 14),
 )
 GUARANTEED = (
     cohort("mid", 2, None, 3, parent="top"),
-    cq("k1", 6, None, 4, cohort="mid"),
-    cq("k2", 5, cohort="top"),
-    held("k", "k1", 7),
+    cluster_queue("k1", 6, None, 4, cohort="mid"),
+    cluster_queue("k2", 5, cohort="top"),
+    holding("k", "k1", 7),
 )
 
 
@@ -39,20 +48,24 @@ def cores(milli: int) -> float:
     ("objects", "expected"),
     [
         pytest.param(
-            (cq("amber", 6, cohort="q"), cq("beryl", 10, cohort="q"), held("b", "beryl", 3)),
+            (
+                cluster_queue("amber", 6, cohort="q"),
+                cluster_queue("beryl", 10, cohort="q"),
+                holding("b", "beryl", 3),
+            ),
             {"amber": (13, 16), "beryl": (13, 16)},
             id="borrowing takes what others do not use",
         ),
         pytest.param(
-            (cq("amber", 6, 4, cohort="q"), cq("beryl", 10, cohort="q")),
+            (cluster_queue("amber", 6, 4, cohort="q"), cluster_queue("beryl", 10, cohort="q")),
             {"amber": (10, 10), "beryl": (16, 16)},
             id="a borrowing limit caps what can ever be had",
         ),
         pytest.param(
             (
-                cq("amber", 6, cohort="q"),
-                cq("beryl", 10, None, 4, cohort="q"),
-                held("b", "beryl", 8),
+                cluster_queue("amber", 6, cohort="q"),
+                cluster_queue("beryl", 10, None, 4, cohort="q"),
+                holding("b", "beryl", 8),
             ),
             {"amber": (8, 10), "beryl": (8, 16)},
             id="a lending limit keeps the rest at home",
@@ -69,15 +82,15 @@ def cores(milli: int) -> float:
         ),
         pytest.param(
             (
-                cq("amber", "1E", cohort="q"),
-                cq("beryl", 5, cohort="q"),
-                cq("coral", 5, 3, cohort="q"),
+                cluster_queue("amber", "1E", cohort="q"),
+                cluster_queue("beryl", 5, cohort="q"),
+                cluster_queue("coral", 5, 3, cohort="q"),
             ),
             {"amber": (UNLIMITED,) * 2, "beryl": (UNLIMITED,) * 2, "coral": (8, 8)},
             id="unlimited quota is lent without end",
         ),
         pytest.param(
-            (cq("solo", 4), held("s", "solo", 6)),
+            (cluster_queue("solo", 4), holding("s", "solo", 6)),
             {"solo": (0, 4)},
             id="over-admission leaves nothing, not less",
         ),
@@ -120,13 +133,17 @@ def test_subtree_quota_guaranteed_part_and_usage(objects, node, subtree, guarant
     ("objects", "queue", "cpu", "ends"),
     [
         (
-            (cq("amber", 6, cohort="q"), cq("beryl", 10, cohort="q"), held("b", "beryl", 3)),
+            (
+                cluster_queue("amber", 6, cohort="q"),
+                cluster_queue("beryl", 10, cohort="q"),
+                holding("b", "beryl", 3),
+            ),
             "amber",
             14,
             "insufficient unused quota for cpu in flavor std, 1 more needed",
         ),
         (
-            (cq("amber", 6, 4, cohort="q"), cq("beryl", 10, cohort="q")),
+            (cluster_queue("amber", 6, 4, cohort="q"), cluster_queue("beryl", 10, cohort="q")),
             "amber",
             11,
             over_maximum(11, 10),
@@ -134,7 +151,7 @@ def test_subtree_quota_guaranteed_part_and_usage(objects, node, subtree, guarant
         (HIERARCHY, "e1", 7, "insufficient unused quota for cpu in flavor std, 1 more needed"),
         (GUARANTEED, "k2", 8, "insufficient unused quota for cpu in flavor std, 2 more needed"),
         (
-            (cq("amber", "1E", cohort="q"), cq("coral", 5, 3, cohort="q")),
+            (cluster_queue("amber", "1E", cohort="q"), cluster_queue("coral", 5, 3, cohort="q")),
             "coral",
             9,
             over_maximum(9, 8),
@@ -142,7 +159,7 @@ def test_subtree_quota_guaranteed_part_and_usage(objects, node, subtree, guarant
     ],
 )
 def test_what_is_missing_is_said_to_the_unit(objects, queue, cpu, ends):
-    result = world(*objects, want("new", queue, cpu)).cycle()
+    result = world(*objects, waiting("new", queue, cpu)).cycle()
 
     message = worlds.waits(result)["new"].message
 
@@ -150,19 +167,23 @@ def test_what_is_missing_is_said_to_the_unit(objects, queue, cpu, ends):
 
 
 def test_a_borrowed_admission_says_from_how_high():
-    objects = (cq("amber", 6, cohort="q"), cq("beryl", 10, cohort="q"), held("b", "beryl", 3))
+    objects = (
+        cluster_queue("amber", 6, cohort="q"),
+        cluster_queue("beryl", 10, cohort="q"),
+        holding("b", "beryl", 3),
+    )
 
-    result = world(*objects, want("new", "amber", 12)).cycle()
+    result = world(*objects, waiting("new", "amber", 12)).cycle()
 
     assert [(one.workload.name, one.borrowing) for one in result.admitted] == [("new", 1)]
 
 
 def test_an_inactive_queue_still_lends():
-    stale = cq("stale", cohort="q", groups=[
-        worlds.group({"std": {"cpu": (5,)}, "missing": {"cpu": (0,)}})
+    stale = cluster_queue("stale", cohort="q", groups=[
+        group({"std": {"cpu": (5,)}, "missing": {"cpu": (0,)}})
     ])  # fmt: skip
 
-    made = world(cq("amber", 2, cohort="q"), stale, want("new", "amber", 6))
+    made = world(cluster_queue("amber", 2, cohort="q"), stale, waiting("new", "amber", 6))
 
     assert worlds.admitted(made.cycle()) == ["new"]
     assert made.state.cluster_queue_status(stale.name).reason == "FlavorNotFound"
@@ -170,37 +191,47 @@ def test_an_inactive_queue_still_lends():
 
 def test_a_million_cores_come_from_an_unlimited_lender():
     made = world(
-        cq("amber", "1E", cohort="q"), cq("beryl", 5, cohort="q"), want("new", "beryl", 1000000)
+        cluster_queue("amber", "1E", cohort="q"),
+        cluster_queue("beryl", 5, cohort="q"),
+        waiting("new", "beryl", 1000000),
     )
 
     assert worlds.admitted(made.cycle()) == ["new"]
 
 
 def test_a_cohort_cycle_stops_its_queues_until_it_is_broken():
-    made = world(cohort("a", parent="b"), cohort("b", parent="a"), cq("x", 4, cohort="a"),
-                 want("new", "x", 1))  # fmt: skip
+    made = world(
+        cohort("a", parent="b"),
+        cohort("b", parent="a"),
+        cluster_queue("x", 4, cohort="a"),
+        waiting("new", "x", 1),
+    )
     assert not made.cycle().admitted
 
-    made.state.set_cohort(cohort("b"), worlds.NOW_US)
+    made.state.set_cohort(cohort("b"), NOW_US)
 
     assert worlds.admitted(made.cycle()) == ["new"]
 
 
 def test_an_implicit_cohort_goes_with_its_last_child():
-    made = world(cq("x", 4, cohort="a"))
+    made = world(cluster_queue("x", 4, cohort="a"))
     assert list(made.state.forest.cohorts) == ["a"]
 
-    made.state.set_cluster_queue(cq("x", 4))
+    made.state.set_cluster_queue(cluster_queue("x", 4))
 
     assert list(made.state.forest.cohorts) == []
 
 
 def test_moving_a_queue_with_usage_keeps_both_trees_right():
-    made = world(cq("x", 4, cohort="a"), cq("y", 4, cohort="a"), cq("z", 4, cohort="b"),
-                 held("h", "x", 6))  # fmt: skip
+    made = world(
+        cluster_queue("x", 4, cohort="a"),
+        cluster_queue("y", 4, cohort="a"),
+        cluster_queue("z", 4, cohort="b"),
+        holding("h", "x", 6),
+    )
     assert made.node("a").usage == {STD_CPU: 6000}
 
-    made.state.set_cluster_queue(cq("x", 4, cohort="b"))
+    made.state.set_cluster_queue(cluster_queue("x", 4, cohort="b"))
 
     assert made.node("a").usage == {}
     assert made.node("b").usage == {STD_CPU: 6000}

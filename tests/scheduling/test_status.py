@@ -8,15 +8,8 @@ from admission.base.names import ClusterQueueName, CohortName, LocalQueueKey, Wo
 from admission.scheduling import model
 from admission.scheduling.fairshare import Share
 from admission.scheduling.state import State
-from tests.scheduling.worlds import (
-    NOW_US,
-    STD_CPU,
-    cohort,
-    cq,
-    held,
-    want,
-    world,
-)
+from tests.builders.scheduling import NOW_US, STD_CPU, cluster_queue, cohort, holding, waiting
+from tests.scheduling.worlds import world
 
 SOLO = ClusterQueueName("solo")
 LOCAL = LocalQueueKey("default", "solo")
@@ -25,16 +18,16 @@ CHECK = (model.AdmissionCheckRule(name="check"),)
 
 
 def test_counters_and_usage_of_a_queue():
-    waiting_for_checks = held("b", "solo", 2)
+    waiting_for_checks = holding("b", "solo", 2)
     assert waiting_for_checks.reservation is not None
     reserved = replace(waiting_for_checks.reservation, admitted=False)
     made = world(
-        cq("solo", 4, cohort="q"),
-        cq("lender", 9, cohort="q"),
-        held("a", "solo", 3),
+        cluster_queue("solo", 4, cohort="q"),
+        cluster_queue("lender", 9, cohort="q"),
+        holding("a", "solo", 3),
         replace(waiting_for_checks, reservation=reserved),
-        want("c", "solo", 1),
-        want("d", "solo", 99),
+        waiting("c", "solo", 1),
+        waiting("d", "solo", 99),
     )
     made.state.forest.refresh()
 
@@ -59,14 +52,14 @@ def test_counters_and_usage_of_a_queue():
 @pytest.mark.parametrize(
     ("queue", "reason", "message"),
     [
-        (cq("solo", 1, stop_policy=HOLD), "Stopped", "is stopped."),
+        (cluster_queue("solo", 1, stop_policy=HOLD), "Stopped", "is stopped."),
         (
-            cq("solo", 1, stop_policy=HOLD, admission_checks=CHECK),
+            cluster_queue("solo", 1, stop_policy=HOLD, admission_checks=CHECK),
             "Stopped",
             "is stopped, references missing AdmissionCheck(s): check.",
         ),
         (
-            cq("solo", 1, admission_checks=CHECK),
+            cluster_queue("solo", 1, admission_checks=CHECK),
             "AdmissionCheckNotFound",
             "references missing AdmissionCheck(s): check.",
         ),
@@ -116,7 +109,7 @@ def test_which_admission_checks_exclude_each_other(rules, reason, message):
         model.AdmissionCheckRule(name=name, on_flavors=frozenset(flavors))
         for name, flavors in rules.items()
     )
-    made = world(cq("solo", 1, admission_checks=listed))
+    made = world(cluster_queue("solo", 1, admission_checks=listed))
     for name, controller in CHECKS.items():
         made.state.set_admission_check(name, active=True, controller=controller)
 
@@ -130,7 +123,7 @@ def test_which_admission_checks_exclude_each_other(rules, reason, message):
 
 def test_a_queue_waits_for_the_topology_of_its_flavor():
     placed = model.ResourceFlavor(name=STD_CPU.flavor, topology="racks")
-    made = world(cq("solo", 1))
+    made = world(cluster_queue("solo", 1))
     made.state.set_resource_flavor(placed)
     found = made.state.cluster_queue_status(SOLO)
     assert (found.reason, found.message) == (
@@ -149,7 +142,7 @@ def test_a_queue_waits_for_the_topology_of_its_flavor():
 
 def test_the_topology_does_not_matter_where_another_cluster_places_the_pods():
     rules = (model.AdmissionCheckRule(name="mk-a"),)
-    made = world(cq("solo", 1, admission_checks=rules))
+    made = world(cluster_queue("solo", 1, admission_checks=rules))
     made.state.set_resource_flavor(model.ResourceFlavor(name=STD_CPU.flavor, topology="racks"))
     made.state.set_admission_check("mk-a", active=True, controller=MULTI)
 
@@ -157,7 +150,7 @@ def test_the_topology_does_not_matter_where_another_cluster_places_the_pods():
 
 
 def test_a_change_of_what_blocks_a_queue_is_told_though_it_stays_inactive():
-    made = world(cq("solo", 1, admission_checks=CHECK), flavors=())
+    made = world(cluster_queue("solo", 1, admission_checks=CHECK), flavors=())
     made.cycle()
     made.state.take_changed()
 
@@ -171,10 +164,10 @@ def test_sums_of_a_cohort_count_the_whole_subtree():
     made = world(
         cohort("pool", 2),
         cohort("team", parent="pool"),
-        cq("solo", 4, cohort="team"),
-        cq("other", 3, cohort="pool"),
-        held("a", "solo", 5),
-        held("b", "other", 1),
+        cluster_queue("solo", 4, cohort="team"),
+        cluster_queue("other", 3, cohort="pool"),
+        holding("a", "solo", 5),
+        holding("b", "other", 1),
     )
     found = made.state.cohort_status(CohortName("pool"))
 
@@ -188,16 +181,20 @@ def test_sums_of_a_cohort_count_the_whole_subtree():
 
 
 def test_a_moved_queue_changes_what_is_above_its_old_and_its_new_place():
-    made = world(cq("solo", 4, cohort="old"), cohort("new", parent="top"), held("a", "solo", 5))
+    made = world(
+        cluster_queue("solo", 4, cohort="old"),
+        cohort("new", parent="top"),
+        holding("a", "solo", 5),
+    )
     made.state.take_changed()
 
-    made.state.set_cluster_queue(cq("solo", 4, cohort="new"))
+    made.state.set_cluster_queue(cluster_queue("solo", 4, cohort="new"))
 
     assert made.state.take_changed().cohorts == {"old", "new", "top"}
 
 
 def test_a_terminating_queue_says_so_first():
-    found = world(cq("solo", 1, stop_policy=HOLD, terminating=True)).state
+    found = world(cluster_queue("solo", 1, stop_policy=HOLD, terminating=True)).state
 
     assert found.cluster_queue_status(SOLO).message == (
         "Can't admit new workloads; clusterQueue is terminating"
@@ -205,7 +202,9 @@ def test_a_terminating_queue_says_so_first():
 
 
 def test_a_queue_waits_for_its_flavors_and_checks():
-    made = world(cq("solo", 4, admission_checks=CHECK), want("new", "solo", 1), flavors=())
+    made = world(
+        cluster_queue("solo", 4, admission_checks=CHECK), waiting("new", "solo", 1), flavors=()
+    )
     assert made.state.cluster_queue_status(SOLO).reason == "FlavorNotFound"
 
     made.state.set_resource_flavor(model.ResourceFlavor(name=STD_CPU.flavor))
@@ -229,7 +228,7 @@ def test_a_queue_waits_for_its_flavors_and_checks():
     ],
 )
 def test_a_local_queue(local, present, reason):
-    made = world(*([cq("solo", 1)] if present else []))
+    made = world(*([cluster_queue("solo", 1)] if present else []))
     made.state.set_local_queue(model.LocalQueue(key=LOCAL, cluster_queue=SOLO, **local))
 
     found = made.state.local_queue_status(LOCAL)
@@ -238,16 +237,16 @@ def test_a_local_queue(local, present, reason):
 
 
 def test_a_local_queue_of_an_inactive_queue():
-    made = world(cq("solo", 1, stop_policy=HOLD))
+    made = world(cluster_queue("solo", 1, stop_policy=HOLD))
 
     assert made.state.local_queue_status(LOCAL).reason == "ClusterQueueIsInactive"
 
 
 def test_shares_are_shown_with_fair_sharing_only():
     made = world(
-        cq("solo", 4, cohort="q"),
-        cq("lender", 8, cohort="q"),
-        held("a", "solo", 5),
+        cluster_queue("solo", 4, cohort="q"),
+        cluster_queue("lender", 8, cohort="q"),
+        holding("a", "solo", 5),
         config=model.Config(fair_sharing=model.FairSharing()),
     )
 
@@ -259,13 +258,13 @@ def test_shares_are_shown_with_fair_sharing_only():
 
 def test_a_queue_that_nobody_uses_is_told_of_when_it_is_first_seen():
     state = State()
-    state.set_cluster_queue(cq("solo", 4))
+    state.set_cluster_queue(cluster_queue("solo", 4))
 
     assert state.take_changed().cluster_queues == {SOLO}
 
 
 def test_changes_are_told_once():
-    made = world(cohort("q"), cq("solo", 4, cohort="q"), want("new", "solo", 1))
+    made = world(cohort("q"), cluster_queue("solo", 4, cohort="q"), waiting("new", "solo", 1))
     made.cycle()
 
     changed = made.state.take_changed()
@@ -277,10 +276,10 @@ def test_changes_are_told_once():
 
 
 def test_usage_outlives_its_queue():
-    made = world(cq("solo", 4), held("a", "solo", 3))
+    made = world(cluster_queue("solo", 4), holding("a", "solo", 3))
 
     made.state.drop_cluster_queue(SOLO)
-    made.state.set_cluster_queue(cq("solo", 5))
+    made.state.set_cluster_queue(cluster_queue("solo", 5))
 
     assert made.state.cluster_queue_status(SOLO).reservation == {STD_CPU: 3000}
     made.state.drop_workload(WorkloadKey("default", "a"), NOW_US)
@@ -288,7 +287,7 @@ def test_usage_outlives_its_queue():
 
 
 def test_a_queue_that_is_inactive_for_another_reason_has_changed():
-    state = world(cq("solo", 1, admission_checks=CHECK)).state
+    state = world(cluster_queue("solo", 1, admission_checks=CHECK)).state
     state.has_work(NOW_US)
     state.take_changed()
     state.set_admission_check("check", active=False)
