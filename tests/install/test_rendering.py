@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from admission.base import conditions, names
-from admission.install import rendering
+from admission.install import rendering, webhooks
 
 TEMPLATES = sorted((Path(rendering.__file__).parent / "templates").glob("*.yaml"))
 NAMES = {
@@ -16,6 +16,7 @@ NAMES = {
     for value in vars(module).values()
     if isinstance(value, str)
 }
+SIZE = re.compile(r"size\([\w.]+\) (?:>|<=|==) (\d+)")
 OURS = re.compile(r"[\w.]*(?:kueue\.x-k8s\.io|gpu-admission\.dev)/[\w.-]+")
 
 
@@ -55,3 +56,13 @@ def test_a_template_is_yaml_and_uses_names_that_the_program_knows(path: Path) ->
         if name not in NAMES and not name.startswith(names.AGGREGATION_PREFIX)
     }
     assert unknown == set()
+
+
+def test_templates_look_at_as_many_members_as_the_webhook_configurations() -> None:
+    sizes = {
+        int(found)
+        for path in TEMPLATES
+        for found in SIZE.findall(path.read_text())
+        if found != "0"
+    }
+    assert sizes == {webhooks.MOST}
