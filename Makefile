@@ -39,8 +39,8 @@ bench: $(READY) controlplane ## measure throughput and latency on a real API ser
 chaos: $(READY) controlplane ## rage over a whole cluster and judge quota from outside (SEED=1 MINUTES=10 ARGS=--json)
 	$(BIN)/python -m tests.chaos.storm --seed $(SEED) --minutes $(MINUTES) $(ARGS)
 
-crds: $(READY) ## write the CustomResourceDefinitions of admission.api to crds/
-	$(BIN)/python -m admission.api.crds --out crds
+crds: $(READY) ## write the CustomResourceDefinitions of admission.objects to crds/
+	$(BIN)/python -m admission.objects.crds --out crds
 
 manifests: $(READY) ## write the objects of an installation to deploy/base
 	$(BIN)/gpu-admission manifests --out deploy/base

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from admission.api import topology_encoding
-from admission.api.v1beta1.workload_rules import KUEUE_SOURCE, POD_SOURCE
 from admission.base import names
 from admission.base.errors import InvalidValueError
 
@@ -23,8 +22,8 @@ _FAIR = "admissionFairSharingStatus"
 _SECONDS = ("accumulatedPastExexcutionTimeSeconds", "accumulatedPastExecutionTimeSeconds")
 _SAME_AS_MAY_STOP: Final = {"whenCanBorrow": "Borrow", "whenCanPreempt": "Preempt"}
 _SOURCES: Final = {
-    KUEUE_SOURCE: {"group": names.KUEUE_GROUP, "kind": "WorkloadPriorityClass"},
-    POD_SOURCE: {"group": "scheduling.k8s.io", "kind": "PriorityClass"},
+    names.WORKLOAD_CLASS_SOURCE: {"group": names.KUEUE_GROUP, "kind": "WorkloadPriorityClass"},
+    names.POD_CLASS_SOURCE: {"group": "scheduling.k8s.io", "kind": "PriorityClass"},
 }
 
 

@@ -1,14 +1,10 @@
-"""Marks that pydantic has no word for: list types, map types, CEL rules.
+"""Marks of list types, map types and CEL rules.
 
 A mark stands in the ``Annotated`` of a field and adds keywords to the field's schema.
 """
 
 from dataclasses import dataclass
 from typing import Any
-
-from pydantic import GetJsonSchemaHandler
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
 
 LIST_TYPE = "x-kubernetes-list-type"
 LIST_MAP_KEYS = "x-kubernetes-list-map-keys"
@@ -30,7 +26,7 @@ class Rule:
 
     def to_wire(self) -> dict[str, str]:
         """The rule as ``x-kubernetes-validations`` lists it."""
-        return {"rule": self.expression, "message": self.message}
+        return {"message": self.message, "rule": self.expression}
 
 
 IMMUTABLE = Rule("self == oldSelf", "field is immutable")
@@ -41,12 +37,6 @@ class Keywords:
     """Schema keywords that are added to whatever the annotated type gives."""
 
     values: dict[str, Any]
-
-    def __get_pydantic_json_schema__(
-        self, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        """Adds the keywords beside the type's own (or beside its ``$ref``)."""
-        return {**handler(core_schema), **self.values}
 
 
 def keywords(**values: str | int | bool) -> Keywords:

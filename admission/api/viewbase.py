@@ -1,6 +1,19 @@
 """What every view has: metadata and conditions. Used as part of `admission.api.views`."""
 
+from typing import Annotated
+
 import msgspec
+
+from admission.api.fields import (
+    CONDITION_TYPE,
+    MESSAGE,
+    REASON,
+    REQUIRED,
+    Int64,
+    Timestamp,
+    one_of,
+)
+from admission.api.markers import keywords
 
 
 class View(msgspec.Struct, rename="camel", frozen=True, kw_only=True, gc=False):
@@ -53,11 +66,22 @@ class Object(View, frozen=True, kw_only=True):
 
 
 class Condition(View, frozen=True, kw_only=True):
-    """metav1.Condition."""
+    """One aspect of the object's state."""
 
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str = ""
-    observed_generation: int = 0
+    type: Annotated[str, CONDITION_TYPE]
+    """Which aspect."""
+
+    status: Annotated[str, one_of("True", "False", "Unknown")]
+    """Whether it holds."""
+
+    reason: Annotated[str, REQUIRED, REASON] = ""
+    """Why, as one word for programs."""
+
+    message: Annotated[str, REQUIRED, MESSAGE] = ""
+    """Why, as a sentence for people; may be empty."""
+
+    last_transition_time: Annotated[Timestamp, REQUIRED] = ""
+    """When the status last changed."""
+
+    observed_generation: Annotated[Int64, keywords(minimum=0)] = 0
+    """Generation of the object that the condition speaks of."""

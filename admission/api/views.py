@@ -6,10 +6,12 @@ the view has every member. Field names are the wire names in snake case. Times s
 the API server sent; quantities too.
 """
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+
+from admission.api import markers
+from admission.api.fields import Int64
 
 # The aliases are what makes these names part of this module.
 from admission.api.viewbase import Condition as Condition  # noqa: PLC0414
@@ -17,24 +19,32 @@ from admission.api.viewbase import Object as Object  # noqa: PLC0414
 from admission.api.viewbase import ObjectMeta as ObjectMeta  # noqa: PLC0414
 from admission.api.viewbase import OwnerReference as OwnerReference  # noqa: PLC0414
 from admission.api.viewbase import View as View  # noqa: PLC0414
-from admission.api.viewstatuses import AdmissionCheckStatus, CohortStatus
-from admission.api.viewstatuses import QueueStatus as QueueStatus  # noqa: PLC0414
 from admission.base import structs
 
 
 class LabelSelectorRequirement(View, frozen=True, kw_only=True):
-    """One expression of a label, node or match selector."""
+    """One expression over labels."""
 
     key: str
+    """The label."""
+
     operator: str
-    values: tuple[str, ...] | None = None
+    """In, NotIn, Exists or DoesNotExist."""
+
+    values: Annotated[tuple[str, ...], markers.list_atomic()] | None = None
+    """Operands of In and NotIn; none for the others."""
 
 
 class LabelSelector(View, frozen=True, kw_only=True):
-    """metav1.LabelSelector."""
+    """Selects by labels; an empty selector selects everything."""
+
+    match_expressions: (
+        Annotated[tuple[LabelSelectorRequirement, ...], markers.list_atomic()] | None
+    ) = None
+    """Expressions that must all hold."""
 
     match_labels: dict[str, str] | None = None
-    match_expressions: tuple[LabelSelectorRequirement, ...] | None = None
+    """Labels that must all be there with these values."""
 
 
 class ResourceRequirements(View, frozen=True, kw_only=True):
@@ -64,21 +74,35 @@ class Container(View, frozen=True, kw_only=True):
 
 
 class Toleration(View, frozen=True, kw_only=True):
-    """corev1.Toleration; an empty operator means Equal."""
+    """What a pod tolerates."""
 
     key: str = ""
+    """Key of the tolerated taint; absent means every key."""
+
     operator: str = ""
+    """Equal (the default) or Exists."""
+
     value: str = ""
+    """Value of the tolerated taint; absent with Exists."""
+
     effect: str = ""
-    toleration_seconds: int | None = None
+    """Effect of the tolerated taint; absent means every effect."""
+
+    toleration_seconds: Int64 | None = None
+    """How long a NoExecute taint is tolerated."""
 
 
 class Taint(View, frozen=True, kw_only=True):
-    """corev1.Taint."""
+    """A taint of a node."""
 
     key: str
+    """Key of the taint."""
+
     value: str = ""
+    """Value of the taint."""
+
     effect: str
+    """What happens to pods that do not tolerate it."""
 
 
 class NodeSelectorTerm(View, frozen=True, kw_only=True):
@@ -260,318 +284,3 @@ class PriorityClass(Object, frozen=True, kw_only=True):
 
     value: int = 0
     global_default: bool = False
-
-
-class ResourceQuota(View, frozen=True, kw_only=True):
-    """Quota of one resource in one flavor; limits None = no limit."""
-
-    name: str
-    nominal_quota: str | int
-    borrowing_limit: str | int | None = None
-    lending_limit: str | int | None = None
-
-
-class FlavorQuotas(View, frozen=True, kw_only=True):
-    """Quotas of one flavor."""
-
-    name: str
-    resources: tuple[ResourceQuota, ...] = ()
-
-
-class ResourceGroup(View, frozen=True, kw_only=True):
-    """Resources that are assigned together from one list of flavors."""
-
-    covered_resources: tuple[str, ...] = ()
-    flavors: tuple[FlavorQuotas, ...] = ()
-
-
-class FairSharing(View, frozen=True, kw_only=True):
-    """Fair-sharing weight as quantity text."""
-
-    weight: str | int | None = None
-
-
-class BorrowWithinCohort(View, frozen=True, kw_only=True):
-    """Preemption while borrowing."""
-
-    policy: str = "Never"
-    max_priority_threshold: int | None = None
-
-
-class Preemption(View, frozen=True, kw_only=True):
-    """Preemption policies of a ClusterQueue."""
-
-    reclaim_within_cohort: str = "Never"
-    within_cluster_queue: str = "Never"
-    borrow_within_cohort: BorrowWithinCohort | None = None
-
-
-class FlavorFungibility(View, frozen=True, kw_only=True):
-    """When to try the next flavor. v1beta1's Borrow and Preempt never reach a view."""
-
-    when_can_borrow: str = "MayStopSearch"
-    when_can_preempt: str = "TryNextFlavor"
-    preference: str | None = None
-
-
-class AdmissionCheckRule(View, frozen=True, kw_only=True):
-    """An admission check and the flavors it applies to; None or empty = all."""
-
-    name: str
-    on_flavors: tuple[str, ...] | None = None
-
-
-class AdmissionChecksStrategy(View, frozen=True, kw_only=True):
-    """Admission checks of a ClusterQueue."""
-
-    admission_checks: tuple[AdmissionCheckRule, ...] | None = None
-
-
-class AdmissionScope(View, frozen=True, kw_only=True):
-    """Admission fair sharing mode."""
-
-    admission_mode: str = ""
-
-
-class ClusterQueueSpec(View, frozen=True, kw_only=True):
-    """Spec of a ClusterQueue."""
-
-    resource_groups: tuple[ResourceGroup, ...] | None = None
-    cohort_name: str = ""
-    queueing_strategy: str = "BestEffortFIFO"
-    namespace_selector: LabelSelector | None = None
-    flavor_fungibility: FlavorFungibility | None = None
-    preemption: Preemption | None = None
-    admission_checks_strategy: AdmissionChecksStrategy | None = None
-    stop_policy: str = "None"
-    fair_sharing: FairSharing | None = None
-    admission_scope: AdmissionScope | None = None
-    concurrent_admission_policy: dict[str, Any] | None = None
-
-
-class ClusterQueue(Object, frozen=True, kw_only=True):
-    """kueue.x-k8s.io/v1beta2 ClusterQueue."""
-
-    spec: ClusterQueueSpec = ClusterQueueSpec()
-    status: QueueStatus = QueueStatus()
-
-
-class CohortSpec(View, frozen=True, kw_only=True):
-    """Spec of a Cohort."""
-
-    parent_name: str = ""
-    resource_groups: tuple[ResourceGroup, ...] | None = None
-    fair_sharing: FairSharing | None = None
-
-
-class Cohort(Object, frozen=True, kw_only=True):
-    """kueue.x-k8s.io/v1beta2 Cohort."""
-
-    spec: CohortSpec = CohortSpec()
-    status: CohortStatus = CohortStatus()
-
-
-class LocalQueueSpec(View, frozen=True, kw_only=True):
-    """Spec of a LocalQueue."""
-
-    cluster_queue: str = ""
-    stop_policy: str = "None"
-    fair_sharing: FairSharing | None = None
-
-
-class LocalQueue(Object, frozen=True, kw_only=True):
-    """kueue.x-k8s.io/v1beta2 LocalQueue."""
-
-    spec: LocalQueueSpec = LocalQueueSpec()
-    status: QueueStatus = QueueStatus()
-
-
-class ResourceFlavorSpec(View, frozen=True, kw_only=True):
-    """Spec of a ResourceFlavor."""
-
-    node_labels: dict[str, str] | None = None
-    node_taints: tuple[Taint, ...] | None = None
-    tolerations: tuple[Toleration, ...] | None = None
-    topology_name: str = ""
-
-
-class ResourceFlavor(Object, frozen=True, kw_only=True):
-    """kueue.x-k8s.io/v1beta2 ResourceFlavor."""
-
-    spec: ResourceFlavorSpec = ResourceFlavorSpec()
-
-
-class WorkloadPriorityClass(Object, frozen=True, kw_only=True):
-    """kueue.x-k8s.io/v1beta2 WorkloadPriorityClass."""
-
-    value: int = 0
-
-
-class AdmissionCheckSpec(View, frozen=True, kw_only=True):
-    """Who answers an admission check."""
-
-    controller_name: str = ""
-
-
-class AdmissionCheck(Object, frozen=True, kw_only=True):
-    """kueue.x-k8s.io/v1beta2 AdmissionCheck, without its parameters."""
-
-    spec: AdmissionCheckSpec = AdmissionCheckSpec()
-    status: AdmissionCheckStatus = AdmissionCheckStatus()
-
-
-class Topology(Object, frozen=True, kw_only=True):
-    """kueue.x-k8s.io/v1beta2 Topology, without its levels."""
-
-
-class PodTemplate(View, frozen=True, kw_only=True):
-    """corev1.PodTemplateSpec."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    spec: PodSpec = PodSpec()
-
-
-class TopologyRequest(View, frozen=True, kw_only=True):
-    """Topology request of a pod set, as far as it groups pod sets."""
-
-    pod_set_group_name: str | None = None
-
-
-class PodSet(View, frozen=True, kw_only=True):
-    """A set of equal pods of a Workload."""
-
-    name: str = "main"
-    count: int = 1
-    min_count: int | None = None
-    template: PodTemplate = PodTemplate()
-    topology_request: TopologyRequest | None = None
-
-
-class PriorityClassRef(View, frozen=True, kw_only=True):
-    """Where a Workload's priority comes from."""
-
-    group: str
-    kind: str
-    name: str
-
-
-class WorkloadSpec(View, frozen=True, kw_only=True):
-    """Spec of a Workload."""
-
-    pod_sets: tuple[PodSet, ...] | None = None
-    queue_name: str = ""
-    priority_class_ref: PriorityClassRef | None = None
-    priority: int | None = None
-    active: bool | None = None
-    maximum_execution_time_seconds: int | None = None
-
-
-class PodSetAssignment(View, frozen=True, kw_only=True):
-    """Flavors and total usage of one pod set; quantities as text."""
-
-    name: str = "main"
-    flavors: dict[str, str] | None = None
-    resource_usage: dict[str, str | int] | None = None
-    count: int | None = None
-
-
-class Admission(View, frozen=True, kw_only=True):
-    """Reservation of a Workload."""
-
-    cluster_queue: str = ""
-    pod_set_assignments: tuple[PodSetAssignment, ...] | None = None
-
-
-class RequeueState(View, frozen=True, kw_only=True):
-    """Backoff after an eviction."""
-
-    count: int | None = None
-    requeue_at: str | None = None
-
-
-class ReclaimablePod(View, frozen=True, kw_only=True):
-    """Pods of a pod set that no longer need quota."""
-
-    name: str
-    count: int
-
-
-class PodSetUpdate(View, frozen=True, kw_only=True):
-    """What an admission check adds to the pods of one pod set."""
-
-    name: str = "main"
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    node_selector: dict[str, str] | None = None
-    tolerations: tuple[Toleration, ...] | None = None
-
-
-class AdmissionCheckState(View, frozen=True, kw_only=True):
-    """State of one admission check of a Workload: Pending, Ready, Retry or Rejected."""
-
-    name: str
-    state: str
-    message: str = ""
-    last_transition_time: str = ""
-    requeue_after_seconds: int | None = None
-    retry_count: int | None = None
-    pod_set_updates: tuple[PodSetUpdate, ...] | None = None
-
-
-class EvictionCount(View, frozen=True, kw_only=True):
-    """How often a Workload was evicted for one reason and cause."""
-
-    reason: str
-    underlying_cause: str = ""
-    count: int = 0
-
-
-class SchedulingStats(View, frozen=True, kw_only=True):
-    """What happened to a Workload so far."""
-
-    evictions: tuple[EvictionCount, ...] | None = None
-
-
-class WorkloadStatus(View, frozen=True, kw_only=True):
-    """Status of a Workload; has every member that the kind has."""
-
-    conditions: tuple[Condition, ...] | None = None
-    admission: Admission | None = None
-    resource_requests: Any = None
-    requeue_state: RequeueState | None = None
-    reclaimable_pods: tuple[ReclaimablePod, ...] | None = None
-    admission_checks: tuple[AdmissionCheckState, ...] | None = None
-    scheduling_stats: SchedulingStats | None = None
-    accumulated_past_execution_time_seconds: int | None = None
-    cluster_name: Any = None
-    nominated_cluster_names: Any = None
-    unhealthy_nodes: Any = None
-    preemption_gates: Any = None
-
-    def members(self) -> Iterator[str]:
-        """The members that it has, as they are named on the wire."""
-        return (wire for name, wire in _STATUS_MEMBERS if getattr(self, name) is not None)
-
-    def condition(self, kind: str) -> Condition | None:
-        """The condition of that type, if any."""
-        for one in self.conditions or ():
-            if one.type == kind:
-                return one
-        return None
-
-    def is_true(self, kind: str) -> bool:
-        """Whether the condition of that type exists and is True."""
-        found = self.condition(kind)
-        return found is not None and found.status == "True"
-
-
-_STATUS_MEMBERS: Final = tuple(
-    (field.name, field.encode_name) for field in msgspec.structs.fields(WorkloadStatus)
-)
-
-
-class Workload(Object, frozen=True, kw_only=True):
-    """kueue.x-k8s.io/v1beta2 Workload."""
-
-    spec: WorkloadSpec = WorkloadSpec()
-    status: WorkloadStatus = WorkloadStatus()

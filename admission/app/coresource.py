@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from admission.api import views
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.controllers.queries import Answer, Reader
 from admission.insight.visibility import statuses
+from admission.objects.workload import Workload
 from admission.scheduling.pending import PendingSnapshot
 
 _ANSWER_SECONDS: Final = 5.0
@@ -39,14 +39,14 @@ class CoreSource:
             raise statuses.not_ready("the controller has not listed everything yet")
         return found
 
-    def workloads(self, keys: tuple[WorkloadKey, ...]) -> tuple[views.Workload | None, ...]:
+    def workloads(self, keys: tuple[WorkloadKey, ...]) -> tuple[Workload | None, ...]:
         """Workloads by identity, in slices that do not hold the core up."""
-        found: list[views.Workload | None] = []
+        found: list[Workload | None] = []
         for start in range(0, len(keys), _SLICE):
             found += self._some(keys[start : start + _SLICE])
         return tuple(found)
 
-    def _some(self, keys: tuple[WorkloadKey, ...]) -> tuple[views.Workload | None, ...]:
+    def _some(self, keys: tuple[WorkloadKey, ...]) -> tuple[Workload | None, ...]:
         return self._ask(lambda reader: reader.workloads(keys))
 
     def _ask(self, question: Callable[[Reader], Answer]) -> Answer:

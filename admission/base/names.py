@@ -48,6 +48,10 @@ KUEUE_CONFIG_GROUP: Final = "config.kueue.x-k8s.io"
 OWN_DOMAIN: Final = "gpu-admission.dev"
 CONFIG_API_VERSION: Final = "config.gpu-admission.dev/v1alpha1"
 
+WORKLOAD_CLASS_SOURCE: Final = "kueue.x-k8s.io/workloadpriorityclass"
+POD_CLASS_SOURCE: Final = "scheduling.k8s.io/priorityclass"
+"""Kinds of a priority class, as Workloads of v1beta1 say them."""
+
 # Labels
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 MANAGED_LABEL: Final = "kueue.x-k8s.io/managed"

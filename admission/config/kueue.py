@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from pydantic import BeforeValidator, Field, StringConstraints, create_model
 
-from admission.api.scalars import QualifiedName
+from admission.api.fields import QUALIFIED_NAME_PATTERN
 from admission.base import names, selectors
 from admission.config import addresses
 from admission.config.addresses import Address, BindAddress, OptionalBindAddress
@@ -64,6 +64,11 @@ def _or_empty(value: Any) -> Any:
 Count = Annotated[int, Field(ge=0)]
 Text = Annotated[str, BeforeValidator(_or_empty)]
 """An element of a list."""
+QualifiedName = Annotated[
+    str, StringConstraints(pattern=QUALIFIED_NAME_PATTERN, min_length=1, max_length=316)
+]
+"""The key of a label."""
+
 LabelValue = Annotated[
     str,
     StringConstraints(pattern=r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$", max_length=63),

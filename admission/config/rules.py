@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from admission.api import scalars
+from admission.api import fields
 from admission.base import quantity
 from admission.base.errors import InvalidValueError
 from admission.config import addresses, durations, kueue
@@ -49,7 +49,7 @@ def of_v1beta1(document: Mapping[str, Any]) -> Iterator[str]:
 def _namespaces(kueues: Configuration, own: GpuConfiguration) -> Iterator[str]:
     named = {f"excludedNamespaces[{i}]": one for i, one in enumerate(own.excluded_namespaces)}
     for path, name in {"namespace": kueues.namespace, **named}.items():
-        if re.fullmatch(scalars.LABEL_PATTERN, name) is None or len(name) > _MAX_NAMESPACE:
+        if re.fullmatch(fields.LABEL_PATTERN, name) is None or len(name) > _MAX_NAMESPACE:
             yield f"{path}: {name!r}: must be the name of a namespace"
     for index, one in enumerate(kueues.managed_jobs_namespace_selector.match_expressions):
         path = f"managedJobsNamespaceSelector.matchExpressions[{index}].values"
@@ -124,7 +124,7 @@ def _count(path: str, count: int, most: int) -> Iterator[str]:
 
 
 def _key(path: str, name: str) -> Iterator[str]:
-    if len(name) > _MAX_KEY or re.fullmatch(scalars.QUALIFIED_NAME_PATTERN, name) is None:
+    if len(name) > _MAX_KEY or re.fullmatch(fields.QUALIFIED_NAME_PATTERN, name) is None:
         yield f"{path}: {name!r}: must be a name such as example.com/gpu"
 
 
@@ -212,7 +212,7 @@ def _certificates(own: GpuConfiguration) -> Iterator[str]:
 
 def _workloads(kueues: Configuration) -> Iterator[str]:
     for index, key in enumerate(kueues.integrations.label_keys_to_copy):
-        is_key = re.fullmatch(scalars.QUALIFIED_NAME_PATTERN, key) is not None
+        is_key = re.fullmatch(fields.QUALIFIED_NAME_PATTERN, key) is not None
         if not is_key or len(key) > _MAX_LABEL_KEY:
             path = f"integrations.labelKeysToCopy[{index}]"
             yield f"{path}: {key!r}: must be the key of a label"

@@ -28,6 +28,10 @@ from admission.kube import resources
 from admission.kube.api import Api, every
 from admission.kube.errors import KubeError
 from admission.objects import pods
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.resource_group import ResourceGroup
+from admission.objects.workload import Workload
 from admission.obs import logs
 from admission.owners import integrations
 from admission.scheduling import transformation
@@ -54,11 +58,11 @@ _NOTHING: Final[Amounts] = {}
 class Listed:
     """What the API server shows."""
 
-    workloads: tuple[views.Workload, ...]
+    workloads: tuple[Workload, ...]
     pods: tuple[views.Pod, ...]
     nodes: Mapping[str, views.Node]
-    queues: Mapping[str, views.ClusterQueue]
-    flavors: Mapping[str, views.ResourceFlavor]
+    queues: Mapping[str, ClusterQueue]
+    flavors: Mapping[str, ResourceFlavor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +95,7 @@ def expected(
         release_on_deletion: whether a pod that is being deleted holds no quota.
     """
     result = Expected()
-    by_owner: dict[str, views.Workload] = {}
+    by_owner: dict[str, Workload] = {}
     for workload in listed.workloads:
         _add_reservation(result, workload)
         owner = workload.metadata.controller()
@@ -111,14 +115,14 @@ def expected(
         if held:
             running.setdefault((key, pod.metadata.label(names.PODSET_LABEL)), []).append(pod)
     for (key, pod_set), held_pods in running.items():
-        workload = known.get(key, views.Workload())
+        workload = known.get(key, Workload())
         more = len(held_pods) - _charged_pods(workload, pod_set)
         if more > 0:
             _add_pods(result, key, held_pods, more, listed, catalogue, rules)
     return result
 
 
-def _add_reservation(result: Expected, workload: views.Workload) -> None:
+def _add_reservation(result: Expected, workload: Workload) -> None:
     key = _key(workload)
     if any(one.template.spec.resource_claims for one in workload.spec.pod_sets or ()):
         result.doubtful.add(key)  # what claims ask for, and who shares them, is not listed here
@@ -142,13 +146,13 @@ def _add_reservation(result: Expected, workload: views.Workload) -> None:
             _add(result, key, queue, flavor, resource, used)
 
 
-def _is_charged(workload: views.Workload) -> bool:
+def _is_charged(workload: Workload) -> bool:
     status = workload.status
     holds = status.is_true(conditions.QUOTA_RESERVED) and not status.is_true(conditions.FINISHED)
     return holds and (workload.spec.active is not False or integrations.owns(workload))
 
 
-def _left(workload: views.Workload) -> dict[str, int]:
+def _left(workload: Workload) -> dict[str, int]:
     """Return how many pods of each pod set still need quota, by its name."""
     reclaimed = {one.name: one.count for one in workload.status.reclaimable_pods or ()}
     return {
@@ -157,7 +161,7 @@ def _left(workload: views.Workload) -> dict[str, int]:
     }
 
 
-def _charged_pods(workload: views.Workload, pod_set: str) -> int:
+def _charged_pods(workload: Workload, pod_set: str) -> int:
     """Return for how many pods of a pod set a Workload is charged."""
     admission = workload.status.admission
     if admission is None or not _is_charged(workload):
@@ -207,7 +211,7 @@ def _requests(pod: views.Pod, rules: Rules) -> dict[ResourceName, int]:
     return transformation.counted(pod_resources.requests(read), rules)
 
 
-def _flavor(pod: views.Pod, group: views.ResourceGroup, listed: Listed) -> str:
+def _flavor(pod: views.Pod, group: ResourceGroup, listed: Listed) -> str:
     """Return the flavor of a resource group on which a pod runs."""
     node = listed.nodes.get(pod.spec.node_name)
     selected = pod.spec.node_selector or {}
@@ -239,7 +243,7 @@ def _add(
 # ------------------------------------------------------------------------------------- what runs
 
 
-def _workload_of(pod: views.Pod, by_owner: Mapping[str, views.Workload]) -> views.Workload | None:
+def _workload_of(pod: views.Pod, by_owner: Mapping[str, Workload]) -> Workload | None:
     """Return the Workload that a pod, or its controller, controls."""
     own = by_owner.get(pod.metadata.uid)
     controller = pod.metadata.controller()
@@ -430,9 +434,7 @@ class Auditor:
 
     def _look(
         self,
-    ) -> tuple[
-        dict[Pair, int], dict[WorkloadKey, dict[Pair, int]], Mapping[str, views.ClusterQueue]
-    ]:
+    ) -> tuple[dict[Pair, int], dict[WorkloadKey, dict[Pair, int]], Mapping[str, ClusterQueue]]:
         before = self._ask(lambda core: core.counted())
         listed = self._list()
         after = self._ask(lambda core: core.counted())
@@ -445,11 +447,11 @@ class Auditor:
 
     def _list(self) -> Listed:
         api = self._api
-        queues = every(api, resources.CLUSTER_QUEUES, into=views.ClusterQueue)
-        flavors = every(api, resources.RESOURCE_FLAVORS, into=views.ResourceFlavor)
+        queues = every(api, resources.CLUSTER_QUEUES, into=ClusterQueue)
+        flavors = every(api, resources.RESOURCE_FLAVORS, into=ResourceFlavor)
         nodes = every(api, resources.NODES, into=views.Node)
         return Listed(
-            workloads=tuple(every(api, resources.WORKLOADS, into=views.Workload)),
+            workloads=tuple(every(api, resources.WORKLOADS, into=Workload)),
             pods=tuple(every(api, resources.PODS, field_selector=_BOUND, into=views.Pod)),
             nodes={one.metadata.name: one for one in nodes},
             queues={one.metadata.name: one for one in queues},
@@ -466,7 +468,7 @@ class Auditor:
         self,
         found: Mapping[Pair, int],
         workloads: list[str],
-        queues: Mapping[str, views.ClusterQueue],
+        queues: Mapping[str, ClusterQueue],
     ) -> None:
         now = self._monotonic()
         mends = self._repaired_at is None or now - self._repaired_at >= _REPAIR_SECONDS

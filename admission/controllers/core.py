@@ -61,6 +61,8 @@ from admission.gpu.health import HealthPolicy
 from admission.kube import errors, resources
 from admission.kube.resources import Resource
 from admission.objects import facts
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.workload import Workload
 from admission.obs import logs
 from admission.owners import batch_job, integrations
 from admission.owners import pod as pod_owner
@@ -181,7 +183,7 @@ class Core:
         self._effects = Effects(self._subject, self._workloads, accounting, events, clock)
         self._mirrors = self._make_mirrors()
 
-    def _releasing(self, queue: views.ClusterQueue, now: datetime) -> views.Condition | None:
+    def _releasing(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
         """Return which pods hold quota of a ClusterQueue that nobody is to have any more."""
         return self._running.condition(queue, now)
 
@@ -376,13 +378,13 @@ class Core:
             unsettled=frozenset({*unsettled, *self._scheduling.undecided(), *self._quarantine}),
         )
 
-    def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[views.Workload | None, ...]:
+    def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[Workload | None, ...]:
         """Workloads as last seen, in the order of the keys; None for one that is gone."""
         return tuple(self._workloads.get(key) for key in keys)
 
     # ------------------------------------------------------------------------------- seeing
 
-    def _see_workload(self, view: views.Workload) -> None:
+    def _see_workload(self, view: Workload) -> None:
         known = self._workloads.get(facts.key(view))
         key = self._workloads.see(view)
         if key is None:
@@ -615,7 +617,7 @@ class Core:
         write = write or self._jobs.children.next_write(key)
         return write or self._running.next_write(key)
 
-    def _due_write(self, key: WorkloadKey, workload: views.Workload) -> writes.Write | None:
+    def _due_write(self, key: WorkloadKey, workload: Workload) -> writes.Write | None:
         """The write of an open decision about a Workload, else of its upkeep."""
         return (
             self._scheduling.write_for(workload)
@@ -623,7 +625,7 @@ class Core:
             or self._keep_up(key, workload)
         )
 
-    def _hold_to_claims(self, key: WorkloadKey, workload: views.Workload) -> writes.Write | None:
+    def _hold_to_claims(self, key: WorkloadKey, workload: Workload) -> writes.Write | None:
         """Take quota back that was not reserved for what its claims ask for now (ADR 0122).
 
         A claim that vanished keeps only what has not started from starting.
@@ -654,7 +656,7 @@ class Core:
         told = (events.evicted(*text),)
         return writes.set_workload_status(workload, Purpose.EVICT, status, told)
 
-    def _keep_up(self, key: WorkloadKey, workload: views.Workload) -> writes.Write | None:
+    def _keep_up(self, key: WorkloadKey, workload: Workload) -> writes.Write | None:
         ready = None
         if self._settings.kueue.wait_for_pods_ready is not None:
             found = self._subject(key)

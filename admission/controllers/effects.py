@@ -19,6 +19,7 @@ from admission.controllers.writing import writes
 from admission.controllers.writing.sparing import SparingEvents
 from admission.controllers.writing.writes import Outcome, Purpose
 from admission.kube import resources
+from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner
 from admission.scheduling.decisions import Evict
@@ -42,9 +43,7 @@ class Effects:
         self._sparing = SparingEvents(events, clock)
         self._clock = clock
 
-    def changed(
-        self, old: views.Workload | None, new: views.Workload, preemption: Evict | None
-    ) -> None:
+    def changed(self, old: Workload | None, new: Workload, preemption: Evict | None) -> None:
         """Takes a change of a Workload, whoever wrote it; see `Trace.changed`."""
         self._trace.changed(old, new, preemption)
 
@@ -73,7 +72,7 @@ class Effects:
             now = self._clock.now()
             self._accounting.created(owner.kind.name, owner.view.metadata, now)
 
-    def _repeat(self, key: WorkloadKey, workload: views.Workload, told: Iterable[Event]) -> None:
+    def _repeat(self, key: WorkloadKey, workload: Workload, told: Iterable[Event]) -> None:
         """Says again on a Workload what it says, unless its owner has a condition that does."""
         owner = self._owner(key)
         if owner is None or not owner.kind.has_condition:

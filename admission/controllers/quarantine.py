@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from admission.api import views
-from admission.api.held import HeldWorkload
 from admission.base import events
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
@@ -20,6 +19,8 @@ from admission.controllers.writing import writes
 from admission.kube import decoding, errors
 from admission.kube.api import Undecodable
 from admission.kube.reflector import Replaced
+from admission.objects.held import HeldWorkload
+from admission.objects.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Quarantine:
         return gone
 
 
-def _held(found: Undecodable) -> views.Workload | None:
+def _held(found: Undecodable) -> Workload | None:
     """What can be read of a Workload; None if that does not even tell whether it holds quota."""
     try:
         return decoding.one(found.raw, HeldWorkload).workload()
@@ -93,6 +94,6 @@ def _held(found: Undecodable) -> views.Workload | None:
         return None
 
 
-def _reference(key: WorkloadKey, held: views.Workload | None) -> dict[str, str]:
+def _reference(key: WorkloadKey, held: Workload | None) -> dict[str, str]:
     metadata = views.ObjectMeta(namespace=key.namespace, name=key.name)
-    return writes.workload_reference(held or views.Workload(metadata=metadata))
+    return writes.workload_reference(held or Workload(metadata=metadata))

@@ -9,8 +9,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from admission.api import views
 from admission.base.names import ClusterQueueName, FlavorResource, LocalQueueKey, WorkloadKey
+from admission.objects.workload import Workload
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
 
@@ -48,7 +48,7 @@ class Reader(Protocol):
         """Return what is charged now, as copies."""
         ...
 
-    def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[views.Workload | None, ...]:
+    def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[Workload | None, ...]:
         """Workloads as last seen, in the order of the keys; None for one that is gone."""
         ...
 

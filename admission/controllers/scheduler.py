@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from admission.api import views
 from admission.base import conditions, metrics, names
 from admission.base.clock import Clock
 from admission.base.conditions import WaitReason
@@ -19,6 +18,7 @@ from admission.controllers.writing import writes
 from admission.controllers.writing.pace import Pace
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.objects import facts
+from admission.objects.workload import Workload
 from admission.obs import logs
 from admission.owners import integrations
 from admission.scheduling import decisions, model, overcommitment, podsets
@@ -92,7 +92,7 @@ class Scheduler:
         self._rest = 0.0
         self._not_before = self._paused_until
 
-    def see(self, view: views.Workload) -> None:
+    def see(self, view: Workload) -> None:
         """Takes a Workload as it is now."""
         key = facts.key(view)
         before = self._unpriced.get(key)
@@ -103,7 +103,7 @@ class Scheduler:
         if _asked(before) != _asked(after) and self._admits.pop(key, None) is not None:
             self._state.forget(key, self._now_us())  # it was decided for what it asked before
 
-    def translate_again(self, found: Iterable[views.Workload]) -> None:
+    def translate_again(self, found: Iterable[Workload]) -> None:
         """Takes Workloads that have not changed, though their surroundings have.
 
         What was decided stands: its write may be under way, and nothing would refuse it.
@@ -111,7 +111,7 @@ class Scheduler:
         for view in found:
             self._take(view, None)
 
-    def hold(self, view: views.Workload, *, stays: bool) -> None:
+    def hold(self, view: Workload, *, stays: bool) -> None:
         """Takes a Workload of which only what it holds may be read.
 
         Args:
@@ -130,7 +130,7 @@ class Scheduler:
             self._put(key, held)
 
     def charge(
-        self, view: views.Workload, queue: str, node_labels: dict[str, str], *, ends: bool
+        self, view: Workload, queue: str, node_labels: dict[str, str], *, ends: bool
     ) -> None:
         """Charge a ClusterQueue for pods on their own; see `running_pods.Ledger`."""
         key, now_us = facts.key(view), self._now_us()
@@ -150,7 +150,7 @@ class Scheduler:
             self._put(key, charged)
 
     def admit_running(
-        self, view: views.Workload, queue: str, node_labels: dict[str, str]
+        self, view: Workload, queue: str, node_labels: dict[str, str]
     ) -> decisions.Admit | None:
         """Return what a Workload is charged whose pods run; None without its ClusterQueue.
 
@@ -168,7 +168,7 @@ class Scheduler:
         )
 
     def _running(
-        self, view: views.Workload, queue: str, node_labels: dict[str, str]
+        self, view: Workload, queue: str, node_labels: dict[str, str]
     ) -> model.Workload | None:
         """Return a Workload as a ClusterQueue is charged for its pods, which run."""
         key = facts.key(view)
@@ -194,7 +194,7 @@ class Scheduler:
             if not pod_set or one.name == pod_set
         )
 
-    def _take(self, view: views.Workload, known: model.Workload | None) -> None:
+    def _take(self, view: Workload, known: model.Workload | None) -> None:
         """Takes a Workload; one that breaks a rule keeps what it holds, and is told the rule."""
         key = facts.key(view)
         around = self._charges.around(key.namespace)
@@ -242,7 +242,7 @@ class Scheduler:
         self._state.drop_workload(key, self._now_us())
         self.changed()
 
-    def is_foreign_reservation(self, view: views.Workload) -> bool:
+    def is_foreign_reservation(self, view: Workload) -> bool:
         """Whether somebody else has just reserved quota for the Workload."""
         known = self._state.workload(facts.key(view))
         fresh = known is None or known.reservation is None
@@ -327,7 +327,7 @@ class Scheduler:
         """The last decision to evict a Workload for another one."""
         return self._preemptions.get(key)
 
-    def write_for(self, workload: views.Workload) -> Write | None:
+    def write_for(self, workload: Workload) -> Write | None:
         """The write of an open decision about a Workload."""
         key, now = facts.key(workload), self._clock.now()
         if key in self._take_backs and not facts.is_pending(workload):
@@ -343,7 +343,7 @@ class Scheduler:
             return writes.set_workload_status(workload, Purpose.RESERVE_QUOTA, status)
         return None
 
-    def _open_eviction(self, key: WorkloadKey, workload: views.Workload) -> decisions.Evict | None:
+    def _open_eviction(self, key: WorkloadKey, workload: Workload) -> decisions.Evict | None:
         """The eviction that is still to be written; one that is told, or has no quota, needs none.
 
         Ours is told already where only the answer got lost.
@@ -407,7 +407,7 @@ def _asked(workload: model.Workload) -> tuple[object, ...]:
     return workload.pod_sets, workload.queue, workload.invalid
 
 
-def _charged(workload: model.Workload, view: views.Workload) -> model.Workload:
+def _charged(workload: model.Workload, view: Workload) -> model.Workload:
     """Return the workload as it is charged: a deactivated one too, while its owner may run.
 
     Its owner is stopped, and the reservation is cleared then. Nobody clears that of a Workload

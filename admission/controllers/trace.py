@@ -15,6 +15,7 @@ from admission.base.names import WorkloadKey
 from admission.controllers.writing.writes import Outcome, Purpose, Write
 from admission.kube import resources
 from admission.objects import facts
+from admission.objects.workload import Admission, Workload
 from admission.obs import logs
 from admission.owners import pod as pod_owner
 from admission.scheduling import decisions
@@ -41,8 +42,8 @@ class Trace:
 
     def changed(
         self,
-        old: views.Workload | None,
-        new: views.Workload,
+        old: Workload | None,
+        new: Workload,
         preemption: decisions.Evict | None = None,
     ) -> None:
         """Tells what is different from the last sight of a Workload; nothing of the first one.
@@ -72,7 +73,7 @@ class Trace:
         if _became_true(old, new, conditions.FINISHED):
             self._tell("workload finished", new, conditions.FINISHED, holding=new)
 
-    def written(self, key: WorkloadKey, outcome: Outcome, workload: views.Workload | None) -> None:
+    def written(self, key: WorkloadKey, outcome: Outcome, workload: Workload | None) -> None:
         """Tells of a write that took effect.
 
         Args:
@@ -98,7 +99,7 @@ class Trace:
             self._log.info(message, **fields)
 
     def _tell_eviction(
-        self, old: views.Workload, new: views.Workload, preemption: decisions.Evict | None
+        self, old: Workload, new: Workload, preemption: decisions.Evict | None
     ) -> None:
         found = new.status.condition(conditions.EVICTED)
         by: dict[str, str] = {}
@@ -114,9 +115,9 @@ class Trace:
     def _tell(
         self,
         message: str,
-        workload: views.Workload,
+        workload: Workload,
         kind: str,
-        holding: views.Workload | None = None,
+        holding: Workload | None = None,
         **more: str,
     ) -> None:
         """Writes a line with what a condition says, and with quota that is or was held."""
@@ -151,7 +152,7 @@ def _line(write: Write) -> tuple[str, str]:
     return f"{field} {_OF_OWNERS[write.purpose]}", field
 
 
-def _names(workload: views.Workload) -> dict[str, Any]:
+def _names(workload: Workload) -> dict[str, Any]:
     """Who the Workload is: itself, the pod or Job that it is of, and its LocalQueue."""
     metadata = workload.metadata
     fields = {"namespace": metadata.namespace, "workload": metadata.name}
@@ -162,7 +163,7 @@ def _names(workload: views.Workload) -> dict[str, Any]:
     return fields | {"local_queue": workload.spec.queue_name}
 
 
-def _holding(workload: views.Workload) -> dict[str, Any]:
+def _holding(workload: Workload) -> dict[str, Any]:
     """The ClusterQueue and the quota, as amounts by flavor and resource."""
     admission = workload.status.admission
     if admission is None:
@@ -175,7 +176,7 @@ def _holding(workload: views.Workload) -> dict[str, Any]:
     return {"cluster_queue": admission.cluster_queue, "quota": quota}
 
 
-def _assigned(admission: views.Admission) -> Iterator[tuple[str, str, str]]:
+def _assigned(admission: Admission) -> Iterator[tuple[str, str, str]]:
     """Flavor, resource and amount of all pod sets."""
     for one in admission.pod_set_assignments or ():
         flavors = one.flavors or {}
@@ -192,11 +193,11 @@ def _sum(resource: str, *texts: str) -> str:
     return quantity.from_canonical(resource, total)
 
 
-def _became_true(old: views.Workload, new: views.Workload, kind: str) -> bool:
+def _became_true(old: Workload, new: Workload, kind: str) -> bool:
     return new.status.is_true(kind) and not old.status.is_true(kind)
 
 
-def _waits_otherwise(old: views.Workload, new: views.Workload) -> bool:
+def _waits_otherwise(old: Workload, new: Workload) -> bool:
     """Whether the Workload waits for another reason than before."""
     now = new.status.condition(conditions.QUOTA_RESERVED)
     if now is None or not facts.is_pending(new) or now.reason == WaitReason.PENDING_EVALUATION:

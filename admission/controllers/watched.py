@@ -3,11 +3,20 @@
 from collections.abc import Mapping
 from typing import Final
 
-from admission.api import batch, devices, koordinator, views
+from admission.api import devices, koordinator, views
 from admission.controllers.devices import claims
 from admission.controllers.owners import child_jobs, running_pods
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.objects import batch
+from admission.objects.admission_check import AdmissionCheck
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort
+from admission.objects.local_queue import LocalQueue
+from admission.objects.priority_class import WorkloadPriorityClass
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.topology import Topology
+from admission.objects.workload import Workload
 from admission.owners.framework import Kind
 from admission.owners.integrations import INTEGRATIONS
 
@@ -21,15 +30,15 @@ def _resource(kind: Kind) -> Resource:
 
 WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.NAMESPACES: views.Namespace,
-    resources.RESOURCE_FLAVORS: views.ResourceFlavor,
-    resources.COHORTS: views.Cohort,
-    resources.CLUSTER_QUEUES: views.ClusterQueue,
-    resources.LOCAL_QUEUES: views.LocalQueue,
+    resources.RESOURCE_FLAVORS: ResourceFlavor,
+    resources.COHORTS: Cohort,
+    resources.CLUSTER_QUEUES: ClusterQueue,
+    resources.LOCAL_QUEUES: LocalQueue,
     resources.LIMIT_RANGES: views.LimitRange,
-    resources.WORKLOAD_PRIORITY_CLASSES: views.WorkloadPriorityClass,
-    resources.ADMISSION_CHECKS: views.AdmissionCheck,
-    resources.TOPOLOGIES: views.Topology,
-    resources.WORKLOADS: views.Workload,
+    resources.WORKLOAD_PRIORITY_CLASSES: WorkloadPriorityClass,
+    resources.ADMISSION_CHECKS: AdmissionCheck,
+    resources.TOPOLOGIES: Topology,
+    resources.WORKLOADS: Workload,
     resources.NODES: views.Node,
     resources.PRIORITY_CLASSES: views.PriorityClass,
     resources.CHILD_JOBS: batch.JobDocument,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from admission.api import crds
 from admission.base import clock as clocks
 from admission.base import names, patches
 from admission.base.clock import Clock
@@ -30,6 +29,7 @@ from admission.kube import apply, errors, resources
 from admission.kube.api import Api, Document, every_served
 from admission.kube.apply import Applied, Effect
 from admission.kube.resources import Resource
+from admission.objects import crds
 from certs import files
 
 _KUEUE_CONFIGURATIONS: Final = (

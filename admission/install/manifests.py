@@ -12,7 +12,6 @@ from typing import Any, Final
 import yaml
 from typing_extensions import override
 
-from admission.api import crds
 from admission.base import names
 from admission.config import addresses
 from admission.config.addresses import ANY_HOST, LOOPBACK, Address
@@ -31,6 +30,7 @@ from admission.install import (
     webhooks,
 )
 from admission.install.rendering import Document
+from admission.objects import crds
 from admission.webhook import convert
 
 DEFAULT_IMAGE: Final = "gpu-admission:0.1.0"

@@ -11,6 +11,7 @@ from typing import Any, Final
 from admission.api import views
 from admission.base import clock, conditions
 from admission.base.conditions import Text
+from admission.objects.workload import Workload
 
 MAX_MESSAGE_BYTES: Final = 32768
 _CUT: Final = " ..."
@@ -76,7 +77,7 @@ def to_wire(conditions: Iterable[views.Condition]) -> list[dict[str, Any]]:
 
 
 def merged(
-    workload: views.Workload, *changes: views.Condition, without: str = ""
+    workload: Workload, *changes: views.Condition, without: str = ""
 ) -> list[dict[str, Any]]:
     """All conditions of a Workload with the changes set, as they are written.
 

@@ -13,10 +13,11 @@ from typing import Any, Final, Protocol
 import msgspec
 from typing_extensions import override
 
-from admission.api import batch, views
+from admission.api import views
 from admission.base import conditions, names, patches, structs, syntax
 from admission.base.conditions import Text
-from admission.objects import facts
+from admission.objects import batch, facts
+from admission.objects.workload import PodSet, Workload, WorkloadSpec
 from admission.owners import injection, prebuilt
 from admission.owners.framework import (
     Integration,
@@ -139,11 +140,11 @@ class JobOwner(Owner, Reclaims, Restores, Resizes):
         return conditions.WORKLOAD_MISSING
 
     @override
-    def start(self, of: views.Workload, given: Mapping[str, Injection]) -> patches.Patch:
+    def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
         return start(self.view, of, given[POD_SET])
 
     @override
-    def stands_for(self, of: views.Workload) -> bool:
+    def stands_for(self, of: Workload) -> bool:
         """Unknown, and so true, until the template of a suspended Job is restored."""
         job, limit = self.view, of.spec.maximum_execution_time_seconds
         if pod_set(of) is None or limit != max_execution_seconds(job.metadata):
@@ -165,7 +166,7 @@ class JobOwner(Owner, Reclaims, Restores, Resizes):
         return self
 
     @override
-    def reclaimable(self, of: views.Workload) -> Mapping[str, int]:
+    def reclaimable(self, of: Workload) -> Mapping[str, int]:
         return {POD_SET: reclaimable(self.view, of)}
 
     @override
@@ -185,23 +186,23 @@ class JobOwner(Owner, Reclaims, Restores, Resizes):
         return reset(self.view)
 
     @override
-    def restore(self, of: views.Workload | None) -> patches.Patch:
+    def restore(self, of: Workload | None) -> patches.Patch:
         return restore(self.view, of)
 
     @override
-    def has_other_pods(self, of: views.Workload) -> bool:
+    def has_other_pods(self, of: Workload) -> bool:
         return has_other_pods(self.view, of)
 
     @override
-    def has_other_count(self, of: views.Workload) -> bool:
+    def has_other_count(self, of: Workload) -> bool:
         return has_other_count(self.view, of)
 
     @override
-    def asks_otherwise(self, of: views.Workload) -> bool:
+    def asks_otherwise(self, of: Workload) -> bool:
         return asks_otherwise(self.view, of)
 
     @override
-    def waits_otherwise(self, of: views.Workload) -> bool:
+    def waits_otherwise(self, of: Workload) -> bool:
         return waits_otherwise(self.view, of)
 
 
@@ -218,7 +219,7 @@ def is_active(job: batch.Job) -> bool:
     return job.status.active > 0
 
 
-def let_go(job: batch.Job) -> views.Workload | None:
+def let_go(job: batch.Job) -> Workload | None:
     """Return what a Job asks for that was admitted and runs, or None if it does not run.
 
     It is a Workload that is nowhere stored, with the labels of the pod template in its pod set.
@@ -230,15 +231,15 @@ def let_go(job: batch.Job) -> views.Workload | None:
     left = max(0, min(count(job), wanted - _ended(job, wanted)))
     template = job.spec.template
     queue = template.metadata.label(names.LOCAL_QUEUE_NAME_LABEL)
-    return views.Workload(
+    return Workload(
         metadata=views.ObjectMeta(
             namespace=job.metadata.namespace,
             uid=job.metadata.uid,
             creation_timestamp=job.metadata.creation_timestamp,
         ),
-        spec=views.WorkloadSpec(
+        spec=WorkloadSpec(
             queue_name=queue or job.metadata.label(names.QUEUE_LABEL),
-            pod_sets=(views.PodSet(name=POD_SET, count=left, template=template),),
+            pod_sets=(PodSet(name=POD_SET, count=left, template=template),),
         ),
     )
 
@@ -316,13 +317,13 @@ def digest(template: Mapping[str, Any]) -> str:
 # ------------------------------------------------------------------------------------ Workload
 
 
-def pod_set(workload: views.Workload) -> views.PodSet | None:
+def pod_set(workload: Workload) -> PodSet | None:
     """Return the one pod set of a Job's Workload, or None if somebody made it otherwise."""
     found = workload.spec.pod_sets or ()
     return found[0] if len(found) == 1 and found[0].name == POD_SET else None
 
 
-def admitted_count(workload: views.Workload) -> int | None:
+def admitted_count(workload: Workload) -> int | None:
     """Return how many pods the Workload has quota for, or None if it is all of them."""
     admission = workload.status.admission
     for assignment in (admission.pod_set_assignments or ()) if admission else ():
@@ -331,7 +332,7 @@ def admitted_count(workload: views.Workload) -> int | None:
     return None
 
 
-def reclaimable(job: batch.Job, workload: views.Workload) -> int:
+def reclaimable(job: batch.Job, workload: Workload) -> int:
     """Return how many pods of the Workload's count will never run again."""
     asked = pod_set(workload)
     if asked is None or parallelism(job) <= 1:
@@ -477,12 +478,12 @@ def _default(classes: Mapping[str, views.PriorityClass]) -> str:
     return min(defaults)[1] if defaults else ""
 
 
-def has_other_count(job: batch.Job, workload: views.Workload) -> bool:
+def has_other_count(job: batch.Job, workload: Workload) -> bool:
     """Return whether a Job runs with another number of pods than it may."""
     return count(job) != _expected_count(job, workload)
 
 
-def _expected_count(job: batch.Job, workload: views.Workload) -> int:
+def _expected_count(job: batch.Job, workload: Workload) -> int:
     """Return how many pods the running Job may have: with partial admission, those admitted."""
     asked = pod_set(workload)
     if asked is None:
@@ -492,7 +493,7 @@ def _expected_count(job: batch.Job, workload: views.Workload) -> int:
     return admitted if partial and admitted is not None else asked.count
 
 
-def has_other_pods(job: batch.Job, workload: views.Workload) -> bool:
+def has_other_pods(job: batch.Job, workload: Workload) -> bool:
     """Return whether a Workload asks for other pods than its Job, or another number."""
     asked = pod_set(workload)
     if asked is None:
@@ -506,7 +507,7 @@ def has_other_pods(job: batch.Job, workload: views.Workload) -> bool:
     )
 
 
-def asks_otherwise(job: batch.Job, workload: views.Workload) -> bool:
+def asks_otherwise(job: batch.Job, workload: Workload) -> bool:
     """Return whether a Workload asks for other pods than its Job, or in another queue."""
     if pod_set(workload) is None:
         return False
@@ -514,7 +515,7 @@ def asks_otherwise(job: batch.Job, workload: views.Workload) -> bool:
     return is_elsewhere or has_other_pods(job, workload)
 
 
-def waits_otherwise(job: batch.Job, workload: views.Workload) -> bool:
+def waits_otherwise(job: batch.Job, workload: Workload) -> bool:
     """Return whether class, time limit or admission gates of a Workload are not its Job's.
 
     One that was made for running pods waits in no queue, and must once its Job is suspended.
@@ -557,7 +558,7 @@ def adopt(
 # -------------------------------------------------------------------------------- patches
 
 
-def start(job: batch.Job, workload: views.Workload, given: Injection) -> patches.Patch:
+def start(job: batch.Job, workload: Workload, given: Injection) -> patches.Patch:
     """Return the patch that lets the Job run, with the count that was admitted.
 
     Raises:
@@ -588,7 +589,7 @@ def reset(job: batch.Job) -> patches.Patch:
     return _patch(job, {"status": {"startTime": None}})
 
 
-def restore(job: batch.Job, workload: views.Workload | None) -> patches.Patch:
+def restore(job: batch.Job, workload: Workload | None) -> patches.Patch:
     """Return the patch that makes a suspended Job's template what it was before the start.
 
     The Job says what its admission gave it (ADR 0124). One that Kueue started does not: then its

@@ -15,6 +15,7 @@ from admission.api import views
 from admission.base.conditions import Text
 from admission.base.names import WorkloadKey
 from admission.base.patches import Patch
+from admission.objects.workload import Workload
 from admission.owners import prebuilt, workload
 from admission.owners.injection import Injection
 from admission.owners.workload import PriorityClasses
@@ -66,7 +67,7 @@ class Kind:
         named = prebuilt.key_of(owner)
         return None if named is None or named == self.key_of(owner) else named
 
-    def owner_key(self, of: views.Workload) -> WorkloadKey | None:
+    def owner_key(self, of: Workload) -> WorkloadKey | None:
         """Return the identity that we give to the Workload of the owner that controls this one.
 
         None if no owner of this kind controls it.
@@ -77,7 +78,7 @@ class Kind:
         name = workload.name_for(self.name, self._group, by.name, by.uid)
         return WorkloadKey(of.metadata.namespace, name)
 
-    def has_beside(self, found: views.Workload, owner: views.Object) -> bool:
+    def has_beside(self, found: Workload, owner: views.Object) -> bool:
         """Return whether a Workload that an owner controls is a second one.
 
         Somebody made it in the owner's name. It stands for no pods, and would hold quota for them.
@@ -86,7 +87,7 @@ class Kind:
         is_its = key in {self.key_of(owner), self.prebuilt_key(owner)}
         return not self.is_deleted_to_stop and not is_its
 
-    def owns(self, found: views.Workload) -> bool:
+    def owns(self, found: Workload) -> bool:
         """Return whether a Workload was made for its owner of this kind, or adopted by it."""
         key = self.owner_key(found)
         return key is not None and (key.name == found.metadata.name or prebuilt.is_marked(found))
@@ -157,7 +158,7 @@ class Owner(Protocol):
         """Return why it is stopped when it runs without ever having been admitted."""
         ...
 
-    def start(self, of: views.Workload, given: Mapping[str, Injection]) -> Patch:
+    def start(self, of: Workload, given: Mapping[str, Injection]) -> Patch:
         """Return the patch that lets it run with what its admission gives its pods.
 
         Args:
@@ -169,7 +170,7 @@ class Owner(Protocol):
         """
         ...
 
-    def stands_for(self, of: views.Workload) -> bool:
+    def stands_for(self, of: Workload) -> bool:
         """Return whether a Workload that it has adopted has its pod sets and time limit."""
         ...
 
@@ -201,7 +202,7 @@ class Terminates(Protocol):
 class Reclaims(Protocol):
     """An owner with pods that will never run again, while others run."""
 
-    def reclaimable(self, of: views.Workload) -> Mapping[str, int]:
+    def reclaimable(self, of: Workload) -> Mapping[str, int]:
         """Return how many pods of each pod set will never run again, by its name."""
         ...
 
@@ -225,7 +226,7 @@ class Restores(Protocol):
         """Return the patch of its status that forgets when it started."""
         ...
 
-    def restore(self, of: views.Workload | None) -> Patch:
+    def restore(self, of: Workload | None) -> Patch:
         """Return the patch that takes out what an admission gave it."""
         ...
 
@@ -233,19 +234,19 @@ class Restores(Protocol):
 class Resizes(Protocol):
     """An owner whose pod sets may change while it is held, or differ from those it asked for."""
 
-    def has_other_pods(self, of: views.Workload) -> bool:
+    def has_other_pods(self, of: Workload) -> bool:
         """Return whether the Workload asks for other pods, or another number."""
         ...
 
-    def has_other_count(self, of: views.Workload) -> bool:
+    def has_other_count(self, of: Workload) -> bool:
         """Return whether it runs with another number of pods than it may (partial admission)."""
         ...
 
-    def asks_otherwise(self, of: views.Workload) -> bool:
+    def asks_otherwise(self, of: Workload) -> bool:
         """Return whether the Workload asks for other pods, or in another queue."""
         ...
 
-    def waits_otherwise(self, of: views.Workload) -> bool:
+    def waits_otherwise(self, of: Workload) -> bool:
         """Return whether class, time limit or admission gates differ from the Workload's."""
         ...
 

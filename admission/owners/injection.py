@@ -11,6 +11,8 @@ from typing_extensions import override
 
 from admission.api import views
 from admission.base import names
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.workload import PodSetUpdate, Workload
 
 _MAX_LABEL: Final = 63
 
@@ -60,9 +62,9 @@ class Injection:
 
 
 def injections(
-    workload: views.Workload,
+    workload: Workload,
     pod_sets: Iterable[str],
-    flavors: Mapping[str, views.ResourceFlavor],
+    flavors: Mapping[str, ResourceFlavor],
 ) -> dict[str, Injection]:
     """Return what the Workload's admission gives the pods of each pod set, by its name.
 
@@ -74,7 +76,7 @@ def injections(
 
 
 def injection(
-    workload: views.Workload, pod_set: str, flavors: Mapping[str, views.ResourceFlavor]
+    workload: Workload, pod_set: str, flavors: Mapping[str, ResourceFlavor]
 ) -> Injection:
     """Return what the Workload's admission gives the pods of a pod set.
 
@@ -101,7 +103,7 @@ def injection(
     )
     for name in _assigned_flavors(workload, pod_set):
         spec = flavors[name].spec
-        update = views.PodSetUpdate(node_selector=spec.node_labels, tolerations=spec.tolerations)
+        update = PodSetUpdate(node_selector=spec.node_labels, tolerations=spec.tolerations)
         given = _with(given, update)
     for check in workload.status.admission_checks or ():
         for update in check.pod_set_updates or ():
@@ -110,14 +112,14 @@ def injection(
     return given
 
 
-def _with_check(given: Injection, check: str, update: views.PodSetUpdate) -> Injection:
+def _with_check(given: Injection, check: str, update: PodSetUpdate) -> Injection:
     try:
         return _with(given, update)
     except InjectionConflictError as conflict:
         raise replace(conflict, check=check) from None
 
 
-def _with(given: Injection, update: views.PodSetUpdate) -> Injection:
+def _with(given: Injection, update: PodSetUpdate) -> Injection:
     """Return both together; what both give must be equal."""
     present = given.tolerations
     more = tuple(t for t in dict.fromkeys(update.tolerations or ()) if t not in present)
@@ -155,7 +157,7 @@ def into_template(
     return added, changes
 
 
-def _assigned_flavors(workload: views.Workload, pod_set: str) -> Iterable[str]:
+def _assigned_flavors(workload: Workload, pod_set: str) -> Iterable[str]:
     """Return the flavors assigned to a pod set, each once, in the order of their resources."""
     admission = workload.status.admission
     for assignment in (admission.pod_set_assignments or ()) if admission else ():

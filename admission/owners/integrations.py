@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from admission.api import views
+from admission.objects.workload import Workload
 from admission.owners import batch_job, batch_job_review, pod
 from admission.owners.framework import Integration
 from admission.owners.review import HeldKind
@@ -14,7 +15,7 @@ HELD: Final[tuple[HeldKind, ...]] = (batch_job_review.HELD,)
 """Those that are held as a whole: reviews of them, webhooks and roles follow from these rows."""
 
 
-def owns(workload: views.Workload) -> bool:
+def owns(workload: Workload) -> bool:
     """Return whether a Workload was made for an owner of a kind that is served, or adopted."""
     return any(one.kind.owns(workload) for one in INTEGRATIONS)
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from admission.api import views
 from admission.base import conditions, names
 from admission.base.conditions import Text
 from admission.objects import facts
+from admission.objects.workload import Workload
 from admission.owners import prebuilt
 from admission.owners.framework import Kind, Owner, Reclaims, Resizes, Restores
 from admission.owners.workload import differs
@@ -81,9 +81,7 @@ _NONE_NAMED: Final = Next(Step.STOP, *conditions.NAMED_WORKLOAD_MISSING)
 _OUT_OF_SYNC: Final = Next(Step.FINISH, *conditions.OUT_OF_SYNC)
 
 
-def next_step(
-    owner: Owner, workload: views.Workload | None, named: views.Workload | None = None
-) -> Next:
+def next_step(owner: Owner, workload: Workload | None, named: Workload | None = None) -> Next:
     """Return the next step of an owner and the Workload of one of its keys.
 
     Args:
@@ -102,7 +100,7 @@ def next_step(
     return remove_finalizer(workload)
 
 
-def without_owner(kind: Kind, workload: views.Workload | None) -> Next:
+def without_owner(kind: Kind, workload: Workload | None) -> Next:
     """Return the next step of a Workload whose owner is gone.
 
     Args:
@@ -120,13 +118,13 @@ def without_owner(kind: Kind, workload: views.Workload | None) -> Next:
     return Next(Step.DELETE_WORKLOAD)
 
 
-def owes_reservation(workload: views.Workload) -> bool:
+def owes_reservation(workload: Workload) -> bool:
     """Return whether the Workload was evicted and still says that it holds quota."""
     status = workload.status
     return status.is_true(conditions.EVICTED) and status.is_true(conditions.QUOTA_RESERVED)
 
 
-def _next_step(owner: Owner, workload: views.Workload | None) -> Next:
+def _next_step(owner: Owner, workload: Workload | None) -> Next:
     """Return the next step of an owner whose Workload we make."""
     if workload is None:
         return _without_workload(owner)
@@ -142,7 +140,7 @@ def _next_step(owner: Owner, workload: views.Workload | None) -> Next:
     return _of_live_owner(owner, workload)
 
 
-def _of_ended_owner(owner: Owner, workload: views.Workload, end: Text) -> Next:
+def _of_ended_owner(owner: Owner, workload: Workload, end: Text) -> Next:
     if workload.metadata.deletion_timestamp:
         return remove_finalizer(workload)
     is_stopping = owner.kind.is_deleted_to_stop and bool(owner.view.metadata.deletion_timestamp)
@@ -164,7 +162,7 @@ def _without_workload(owner: Owner) -> Next:
     return _restoring(owner.restores()) or Next(Step.CREATE_WORKLOAD)
 
 
-def _of_leaving_workload(owner: Owner, workload: views.Workload) -> Next:
+def _of_leaving_workload(owner: Owner, workload: Workload) -> Next:
     """Somebody deletes the Workload: its owner goes on, with another one once this is gone."""
     if not owner.is_held():
         return _stop_of_evicted(workload) or remove_finalizer(workload)
@@ -173,7 +171,7 @@ def _of_leaving_workload(owner: Owner, workload: views.Workload) -> Next:
     return _restoring(owner.restores()) or remove_finalizer(workload)
 
 
-def _of_live_owner(owner: Owner, workload: views.Workload) -> Next:
+def _of_live_owner(owner: Owner, workload: Workload) -> Next:
     if not owner.is_held():
         return _of_running(owner, workload)
     if owner.is_active():
@@ -183,7 +181,7 @@ def _of_live_owner(owner: Owner, workload: views.Workload) -> Next:
     return _of_held(owner, workload)
 
 
-def _of_running(owner: Owner, workload: views.Workload) -> Next:
+def _of_running(owner: Owner, workload: Workload) -> Next:
     stop = _stop_of_evicted(workload)
     if stop is not None:
         return stop
@@ -203,7 +201,7 @@ def _of_running(owner: Owner, workload: views.Workload) -> Next:
     return Next(Step.RECLAIM) if more else NOTHING
 
 
-def _stop_of_evicted(workload: views.Workload) -> Next | None:
+def _stop_of_evicted(workload: Workload) -> Next | None:
     """Return the step that stops a running owner whose Workload is evicted, or None."""
     evicted = workload.status.condition(conditions.EVICTED)
     if evicted is None or evicted.status != "True":
@@ -211,7 +209,7 @@ def _stop_of_evicted(workload: views.Workload) -> Next | None:
     return Next(Step.STOP, *conditions.stopped_by_eviction(evicted.reason, evicted.message))
 
 
-def _of_held(owner: Owner, workload: views.Workload) -> Next:
+def _of_held(owner: Owner, workload: Workload) -> Next:
     """Return the next step of an owner that has no pods that run, and whose Workload lives."""
     restoring = _restoring(owner.restores())
     if restoring is not None:
@@ -224,7 +222,7 @@ def _of_held(owner: Owner, workload: views.Workload) -> Next:
     return _of_matching(owner, workload)
 
 
-def _of_changed(owner: Resizes, workload: views.Workload) -> Next | None:
+def _of_changed(owner: Resizes, workload: Workload) -> Next | None:
     """Return the next step if a Workload does not ask for what its owner asks for now."""
     if not facts.is_pending(workload):
         return Next(Step.DELETE_WORKLOAD) if owner.asks_otherwise(workload) else None
@@ -232,7 +230,7 @@ def _of_changed(owner: Resizes, workload: views.Workload) -> Next | None:
     return _FOLLOW if is_other else None
 
 
-def _of_matching(owner: Owner, workload: views.Workload) -> Next:
+def _of_matching(owner: Owner, workload: Workload) -> Next:
     """Return the next step of a held owner whose Workload stands for it as it is.
 
     Fewer of its pods may be reclaimable than before, while it holds no quota.
@@ -259,20 +257,20 @@ def _restoring(owner: Restores | None) -> Next | None:
     return Next(Step.RESET if owner.has_start_time() else Step.RESTORE)
 
 
-def remove_finalizer(workload: views.Workload) -> Next:
+def remove_finalizer(workload: Workload) -> Next:
     """Return the step that takes our finalizer off a Workload, if it is on it."""
     return Next(Step.REMOVE_FINALIZER) if _has_finalizer(workload) else NOTHING
 
 
-def _has_finalizer(workload: views.Workload) -> bool:
+def _has_finalizer(workload: Workload) -> bool:
     return names.RESOURCE_IN_USE in (workload.metadata.finalizers or ())
 
 
-def _reclaimable(owner: Reclaims, workload: views.Workload) -> dict[str, int]:
+def _reclaimable(owner: Reclaims, workload: Workload) -> dict[str, int]:
     return {name: count for name, count in owner.reclaimable(workload).items() if count}
 
 
-def _reclaimed(workload: views.Workload) -> dict[str, int]:
+def _reclaimed(workload: Workload) -> dict[str, int]:
     """Return how many pods of each pod set the Workload says are reclaimable, by its name."""
     return {one.name: one.count for one in workload.status.reclaimable_pods or () if one.count}
 
@@ -280,7 +278,7 @@ def _reclaimed(workload: views.Workload) -> dict[str, int]:
 # ------------------------------------------------------------- owners that name their Workload
 
 
-def _before_adoption(owner: Owner, named: views.Workload | None) -> Next:
+def _before_adoption(owner: Owner, named: Workload | None) -> Next:
     """Return the next step of an owner that has not adopted the Workload that it names."""
     if owner.finished() is not None or owner.is_ending():
         return NOTHING
@@ -302,7 +300,7 @@ def _without_named(owner: Owner) -> Next:
             return step
 
 
-def _adopted(owner: Owner, workload: views.Workload) -> Next:
+def _adopted(owner: Owner, workload: Workload) -> Next:
     """Return the next step of an owner and the Workload that it has adopted.
 
     It is neither deleted nor made to ask for something else: one that does not stand for its

@@ -15,6 +15,7 @@ from admission.api import views
 from admission.base import clock, conditions, names, patches
 from admission.base.conditions import Text
 from admission.objects import condition_list
+from admission.objects.workload import Workload
 from admission.owners import injection, prebuilt
 from admission.owners.framework import Integration, Kind, Owner, Terminates
 from admission.owners.injection import Injection
@@ -97,11 +98,11 @@ class PodOwner(Owner, Terminates):
         return conditions.WORKLOAD_MISSING
 
     @override
-    def start(self, of: views.Workload, given: Mapping[str, Injection]) -> patches.Patch:
+    def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
         return release(self.view, given[names.DEFAULT_PODSET])
 
     @override
-    def stands_for(self, of: views.Workload) -> bool:
+    def stands_for(self, of: Workload) -> bool:
         asked = [(one.name, one.count, one.min_count) for one in of.spec.pod_sets or ()]
         limit = of.spec.maximum_execution_time_seconds
         seconds = max_execution_seconds(self.view.metadata)

@@ -13,6 +13,7 @@ from admission.api import views
 from admission.base import conditions, names, quantity
 from admission.base.conditions import Text
 from admission.base.names import WorkloadKey
+from admission.objects.workload import Workload
 
 _CONTAINERS: Final = ("containers", "initContainers")
 _AMOUNTS: Final = frozenset({"requests", "limits"})
@@ -48,7 +49,7 @@ def key_of(owner: views.Object) -> WorkloadKey | None:
     return WorkloadKey(metadata.namespace, name) if name else None
 
 
-def is_marked(workload: views.Workload) -> bool:
+def is_marked(workload: Workload) -> bool:
     """Return whether it bears the mark of the owner that controls it."""
     controller = workload.metadata.controller()
     return controller is not None and (
@@ -56,24 +57,24 @@ def is_marked(workload: views.Workload) -> bool:
     )
 
 
-def is_adopted(workload: views.Workload, owner: views.Object) -> bool:
+def is_adopted(workload: Workload, owner: views.Object) -> bool:
     """Return whether it is the one that the owner names and has adopted."""
     is_its = workload.metadata.label(names.JOB_UID_LABEL) == owner.metadata.uid
     return is_its and is_marked(workload) and _key(workload) == key_of(owner)
 
 
-def _key(workload: views.Workload) -> WorkloadKey:
+def _key(workload: Workload) -> WorkloadKey:
     return WorkloadKey(workload.metadata.namespace, workload.metadata.name)
 
 
-def may_adopt(workload: views.Workload, owner: views.Object) -> bool:
+def may_adopt(workload: Workload, owner: views.Object) -> bool:
     """Return whether an owner may take a Workload: no other controls it, nobody deletes it."""
     controller = workload.metadata.controller()
     is_free = controller is None or controller.uid == owner.metadata.uid
     return is_free and not workload.metadata.deletion_timestamp
 
 
-def missing(key: WorkloadKey, found: views.Workload | None) -> Text:
+def missing(key: WorkloadKey, found: Workload | None) -> Text:
     """Return why an owner has no Workload though it names one.
 
     Args:

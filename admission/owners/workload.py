@@ -13,6 +13,7 @@ from admission.api import views
 from admission.base import conditions, events, names
 from admission.base.events import Event
 from admission.objects import facts
+from admission.objects.workload import Workload
 
 _MAX_NAME: Final = 253
 _HASH_LENGTH: Final = 5
@@ -163,7 +164,7 @@ def _without_repeats(container: Mapping[str, Any]) -> dict[str, Any]:
 # ------------------------------------------------------- when labels and annotations change
 
 
-def differs(owner: views.Object, workload: views.Workload) -> bool:
+def differs(owner: views.Object, workload: Workload) -> bool:
     """Return whether a Workload is to take over a queue, class or gates from its owner."""
     return may_change_class(owner, workload) or (
         facts.is_pending(workload)
@@ -171,19 +172,19 @@ def differs(owner: views.Object, workload: views.Workload) -> bool:
     )
 
 
-def names_other_queue(owner: views.Object, workload: views.Workload) -> bool:
+def names_other_queue(owner: views.Object, workload: Workload) -> bool:
     """Return whether an owner names another LocalQueue than its Workload."""
     label = owner.metadata.label(names.QUEUE_LABEL)
     return bool(label) and label != workload.spec.queue_name
 
 
-def has_other_gates(owner: views.Object, workload: views.Workload) -> bool:
+def has_other_gates(owner: views.Object, workload: Workload) -> bool:
     """Return whether other admission gates are left on an owner than on its Workload."""
     gates = [one.metadata.annotation(names.ADMISSION_GATED_BY) for one in (owner, workload)]
     return gates[0] != gates[1]
 
 
-def names_other_class(owner: views.Object, workload: views.Workload) -> bool:
+def names_other_class(owner: views.Object, workload: Workload) -> bool:
     """Return whether a Workload has another WorkloadPriorityClass than its owner names."""
     reference = workload.spec.priority_class_ref
     ours = reference is not None and reference.group == names.KUEUE_GROUP
@@ -191,7 +192,7 @@ def names_other_class(owner: views.Object, workload: views.Workload) -> bool:
     return named != owner.metadata.label(names.PRIORITY_CLASS_LABEL)
 
 
-def may_change_class(owner: views.Object, workload: views.Workload) -> bool:
+def may_change_class(owner: views.Object, workload: Workload) -> bool:
     """Return whether a Workload is to take over the WorkloadPriorityClass of its owner.
 
     One that took its priority from a PriorityClass keeps it. With quota, only another
@@ -209,7 +210,7 @@ def may_change_class(owner: views.Object, workload: views.Workload) -> bool:
 
 
 def changes_for(
-    owner: views.Object, workload: views.Workload, classes: Mapping[str, int]
+    owner: views.Object, workload: Workload, classes: Mapping[str, int]
 ) -> tuple[dict[str, Any], tuple[Event, ...]]:
     """Return what a Workload takes over from its owner now, and what events say about it.
 
@@ -236,7 +237,7 @@ def changes_for(
     return changes, tuple(told)
 
 
-def class_changed(workload: views.Workload) -> Event:
+def class_changed(workload: Workload) -> Event:
     """Return the event: the Workload takes over another WorkloadPriorityClass."""
     return events.updated_priority_class(facts.key(workload).text())
 

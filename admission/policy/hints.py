@@ -6,10 +6,11 @@ They come from a cache that may be a moment old, so none of them decides anythin
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from admission.api import views
 from admission.base import names, quantity
 from admission.base.errors import InvalidValueError
 from admission.gpu import resources
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.resource_group import ResourceGroup
 from admission.objects.reviewed_pod import Pod
 from admission.owners import integrations
 from admission.policy import requests
@@ -66,7 +67,7 @@ def held(
 
 def about_queue(
     placement: Placement, context: Context, knowledge: Knowledge
-) -> tuple[views.ClusterQueue | None, tuple[str, ...]]:
+) -> tuple[ClusterQueue | None, tuple[str, ...]]:
     """The ClusterQueue of a queue, if it can be reached, and why it admits nothing."""
     if not placement.queue or not knowledge.synced:
         return None, ()
@@ -88,7 +89,7 @@ def about_queue(
 
 
 def about_pod(
-    pod: Pod, queue: views.ClusterQueue, knowledge: Knowledge, count: int = 1
+    pod: Pod, queue: ClusterQueue, knowledge: Knowledge, count: int = 1
 ) -> Iterator[str]:
     """Yield a warning for what the queue has no quota for, or can never give enough of.
 
@@ -121,9 +122,7 @@ def _missing_local_queue(queue: str, context: Context, knowledge: Knowledge) -> 
     )
 
 
-def _not_served(
-    queue: views.ClusterQueue, context: Context, knowledge: Knowledge
-) -> Iterator[str]:
+def _not_served(queue: ClusterQueue, context: Context, knowledge: Knowledge) -> Iterator[str]:
     namespace = knowledge.namespace(context.namespace)
     if namespace is None or knowledge.queue_facts(queue).serves(namespace.metadata.labels or {}):
         return
@@ -133,7 +132,7 @@ def _not_served(
     )
 
 
-def _about_cluster_queue(queue: views.ClusterQueue, knowledge: Knowledge) -> Iterator[str]:
+def _about_cluster_queue(queue: ClusterQueue, knowledge: Knowledge) -> Iterator[str]:
     name = f'ClusterQueue "{queue.metadata.name}"'
     facts = knowledge.queue_facts(queue)
     if facts.missing:
@@ -145,7 +144,7 @@ def _about_cluster_queue(queue: views.ClusterQueue, knowledge: Knowledge) -> Ite
         yield from _inactive(name, queue)
 
 
-def _inactive(name: str, queue: views.ClusterQueue) -> Iterator[str]:
+def _inactive(name: str, queue: ClusterQueue) -> Iterator[str]:
     for condition in queue.status.conditions or ():
         if condition.type == _ACTIVE and condition.status == "False":
             yield f"{name} admits nothing: {condition.message}"
@@ -159,16 +158,14 @@ def _wanted(pod: Pod) -> Mapping[str, int]:
         return {}  # the API server refuses it
 
 
-def _is_covered(resource: str, queue: views.ClusterQueue) -> bool:
+def _is_covered(resource: str, queue: ClusterQueue) -> bool:
     return any(resource in group.covered_resources for group in queue.spec.resource_groups or ())
 
 
 # ----------------------------------------------------------------------------------------- too big
 
 
-def _fits_own_quota(
-    asked: Mapping[str, int], group: views.ResourceGroup, facts: QueueFacts
-) -> bool:
+def _fits_own_quota(asked: Mapping[str, int], group: ResourceGroup, facts: QueueFacts) -> bool:
     """Whether one flavor holds it without borrowing: then nothing of a cohort matters."""
     own = (facts.nominal[quotas.name] for quotas in group.flavors)
     return any(all(value <= one.get(r, 0) for r, value in asked.items()) for one in own)
@@ -178,7 +175,7 @@ def _too_big(
     asked: Mapping[str, int],
     count: int,
     queue: str,
-    group: views.ResourceGroup,
+    group: ResourceGroup,
     knowledge: Knowledge,
 ) -> Iterator[str]:
     """What no flavor of a group could ever hold, borrowing included; a pod set gets one flavor."""

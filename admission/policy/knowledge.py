@@ -16,6 +16,10 @@ from admission.gpu.catalogue import Catalogue
 from admission.gpu.offers import QueueOffer
 from admission.gpu.resources import ManagedResources
 from admission.gpu.rewrite import Refusal, Rewrite
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.local_queue import LocalQueue
+from admission.objects.priority_class import WorkloadPriorityClass
+from admission.objects.resource_flavor import ResourceFlavor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +56,7 @@ class Knowledge(Protocol):
         """The namespace; None if it was never seen."""
         ...
 
-    def local_queue(self, namespace: str, name: str) -> views.LocalQueue | None:
+    def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
         """The LocalQueue; None if it does not exist or was not seen yet."""
         ...
 
@@ -60,11 +64,11 @@ class Knowledge(Protocol):
         """Names of the namespace's LocalQueues, sorted."""
         ...
 
-    def cluster_queue(self, name: str) -> views.ClusterQueue | None:
+    def cluster_queue(self, name: str) -> ClusterQueue | None:
         """The ClusterQueue."""
         ...
 
-    def queue_facts(self, queue: views.ClusterQueue) -> QueueFacts:
+    def queue_facts(self, queue: ClusterQueue) -> QueueFacts:
         """What follows from the queue and the flavors of this moment."""
         ...
 
@@ -75,11 +79,11 @@ class Knowledge(Protocol):
         """
         ...
 
-    def resource_flavor(self, name: str) -> views.ResourceFlavor | None:
+    def resource_flavor(self, name: str) -> ResourceFlavor | None:
         """The ResourceFlavor."""
         ...
 
-    def workload_priority_class(self, name: str) -> views.WorkloadPriorityClass | None:
+    def workload_priority_class(self, name: str) -> WorkloadPriorityClass | None:
         """The WorkloadPriorityClass."""
         ...
 

@@ -3,17 +3,19 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from admission.api import views
 from admission.base import amount, quantity, selectors
 from admission.base.errors import InvalidValueError
 from admission.base.selectors import Predicate
 from admission.gpu.offers import QueueOffer
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.resource_group import FlavorQuotas
 from admission.policy.knowledge import Knowledge, QueueFacts
 from admission.translate import flavors as flavor_offers
 from admission.translate import queues
 
 
-def describe(queue: views.ClusterQueue, knowledge: Knowledge) -> QueueFacts:
+def describe(queue: ClusterQueue, knowledge: Knowledge) -> QueueFacts:
     """What follows from a queue and the flavors that exist now."""
     offers, bounds, own, missing = [], {}, {}, []
     for quotas in flavors(queue):
@@ -37,7 +39,7 @@ def describe(queue: views.ClusterQueue, knowledge: Knowledge) -> QueueFacts:
     )
 
 
-def flavors(queue: views.ClusterQueue) -> Iterator[views.FlavorQuotas]:
+def flavors(queue: ClusterQueue) -> Iterator[FlavorQuotas]:
     """All flavors of the queue, group by group, in the order in which each group tries them."""
     for group in queue.spec.resource_groups or ():
         yield from group.flavors
@@ -52,7 +54,7 @@ class FactsCache:
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
 
-    def facts(self, queue: views.ClusterQueue, knowledge: Knowledge) -> QueueFacts:
+    def facts(self, queue: ClusterQueue, knowledge: Knowledge) -> QueueFacts:
         """What ``describe`` says now."""
         name = queue.metadata.name
         entry = self._entries.get(name)
@@ -68,11 +70,11 @@ class FactsCache:
 
 
 class _Entry(NamedTuple):
-    queue: views.ClusterQueue
-    flavors: tuple[views.ResourceFlavor | None, ...]
+    queue: ClusterQueue
+    flavors: tuple[ResourceFlavor | None, ...]
     facts: QueueFacts
 
-    def holds(self, queue: views.ClusterQueue, knowledge: Knowledge) -> bool:
+    def holds(self, queue: ClusterQueue, knowledge: Knowledge) -> bool:
         """Whether the entry was made of these very objects."""
         return self.queue is queue and all(
             knowledge.resource_flavor(quotas.name) is flavor
@@ -80,7 +82,7 @@ class _Entry(NamedTuple):
         )
 
 
-def ceilings(quotas: views.FlavorQuotas, *, has_cohort: bool) -> dict[str, int]:
+def ceilings(quotas: FlavorQuotas, *, has_cohort: bool) -> dict[str, int]:
     """The most that one Workload may ever get in a flavor, by resource; missing = not bounded.
 
     Without a cohort that is the nominal quota; in a cohort the borrowing limit comes on top, and
@@ -96,7 +98,7 @@ def ceilings(quotas: views.FlavorQuotas, *, has_cohort: bool) -> dict[str, int]:
     return {name: bound for name, bound in bounds.items() if bound != amount.UNLIMITED}
 
 
-def _serves(queue: views.ClusterQueue) -> Predicate:
+def _serves(queue: ClusterQueue) -> Predicate:
     """A queue without a namespace selector serves no namespace; an unreadable one neither."""
     try:
         selector = queues.selector(queue.spec.namespace_selector)

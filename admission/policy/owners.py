@@ -19,6 +19,7 @@ from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
 from admission.objects import limit_range
+from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.limit_range import LimitRange
 from admission.objects.reviewed_pod import Pod, PodSpec
 from admission.owners import integrations
@@ -284,7 +285,7 @@ def _warnings(prepared: Iterable[_Prepared], count: int) -> Iterator[str]:
 
 
 def _hints(
-    prepared: Sequence[_Prepared], queue: views.ClusterQueue | None, knowledge: Knowledge
+    prepared: Sequence[_Prepared], queue: ClusterQueue | None, knowledge: Knowledge
 ) -> Iterator[str]:
     """Warnings about what the queue can never give to the pods of a template."""
     if queue is None:

@@ -6,7 +6,6 @@ that it touched is computed again. Only requests above a queue's own quota ask.
 
 import threading
 
-from admission.api import views
 from admission.base.errors import InvalidValueError
 from admission.base.names import (
     ClusterQueueName,
@@ -15,6 +14,8 @@ from admission.base.names import (
     FlavorResource,
     ResourceName,
 )
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort
 from admission.scheduling import quota
 from admission.scheduling.hierarchy import Forest
 from admission.translate import queues
@@ -30,7 +31,7 @@ class Reach:
         self._lock = threading.Lock()
         self._forest = Forest()
 
-    def set_queue(self, view: views.ClusterQueue) -> None:
+    def set_queue(self, view: ClusterQueue) -> None:
         """Takes a ClusterQueue as it is now; nothing is known of one that cannot be read."""
         try:
             spec = queues.cluster_queue(view)
@@ -48,7 +49,7 @@ class Reach:
             if name in self._forest.queues:
                 self._forest.drop_queue(ClusterQueueName(name))
 
-    def set_cohort(self, view: views.Cohort) -> None:
+    def set_cohort(self, view: Cohort) -> None:
         """Takes a Cohort as it is now; one that cannot be read counts as without an object."""
         try:
             spec = queues.cohort(view)

@@ -24,6 +24,7 @@ from admission.gpu.rewrite import (
     Wish,
 )
 from admission.objects import limit_range, reviewed_pod
+from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.limit_range import LimitRange
 from admission.objects.reviewed_pod import Container, Pod, Quantities
 from admission.policy import metadata_rules, originals
@@ -168,9 +169,7 @@ def _gpu_amounts(stated: Quantities) -> dict[str, int]:
     }
 
 
-def _cluster_queue(
-    queue: str, context: Context, knowledge: Knowledge
-) -> views.ClusterQueue | None:
+def _cluster_queue(queue: str, context: Context, knowledge: Knowledge) -> ClusterQueue | None:
     local_queue = knowledge.local_queue(context.namespace, queue)
     return knowledge.cluster_queue(local_queue.spec.cluster_queue) if local_queue else None
 

@@ -66,7 +66,7 @@ class Store(Api):
 
         Args:
             crds: CustomResourceDefinition documents of what is served beside the built-in kinds;
-                usually ``admission.api.crds.documents()``.
+                usually ``admission.objects.crds.documents()``.
             reviewers: webhooks, mutating ones run first.
             clock: source of timestamps and watch time-outs.
             rng: source of uids and generated names; seed it for repeatable runs.

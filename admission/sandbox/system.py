@@ -21,11 +21,11 @@ from urllib.request import urlopen
 
 import yaml
 
-from admission.api import crds
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.config.settings import Settings
 from admission.kube import resources
+from admission.objects import crds
 from admission.sandbox import guard
 from admission.sandbox.embedded.reviews import Operation, Reviewer
 from admission.sandbox.rest import StoreServer

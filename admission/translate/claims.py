@@ -15,6 +15,7 @@ from admission.base.errors import InvalidValueError
 from admission.base.names import ResourceName
 from admission.gpu import claims, resources
 from admission.gpu.claims import BUILT_IN, DeviceClass, DeviceRequest
+from admission.objects.workload import Workload
 from admission.scheduling.model import Together
 
 Amounts = Mapping[ResourceName, int]
@@ -191,7 +192,7 @@ def claimed(
     return Claimed(requests=total, shared=tuple(shared.values()))
 
 
-def outgrown(view: views.Workload, spec: views.PodSpec, known: Devices) -> str:
+def outgrown(view: Workload, spec: views.PodSpec, known: Devices) -> str:
     """Return which claim that was made for the pod of a Workload costs more than its template.
 
     Args:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from admission.api import views
 from admission.base import amount, names
 from admission.base.errors import InvalidValueError
 from admission.base.memo import Memo
@@ -20,6 +19,8 @@ from admission.base.values import changed
 from admission.gpu import equivalents, resources
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.equivalents import Tariff
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.resource_flavor import ResourceFlavor
 from admission.scheduling import model
 from admission.translate import flavors as flavor_offers
 
@@ -160,8 +161,8 @@ class Pricing:
 
 
 def pricing(
-    queue: views.ClusterQueue,
-    flavors: Mapping[str, views.ResourceFlavor],
+    queue: ClusterQueue,
+    flavors: Mapping[str, ResourceFlavor],
     catalogue: Catalogue,
     present: Mapping[str, frozenset[str]] | None = None,
 ) -> Pricing | None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 
-from admission.api import views
 from admission.base import names
 from admission.gpu.offers import FlavorOffer
+from admission.objects.resource_flavor import ResourceFlavor
 
 
 def offer(
-    flavor: views.ResourceFlavor, resources: Iterable[str], ceilings: Mapping[str, int]
+    flavor: ResourceFlavor, resources: Iterable[str], ceilings: Mapping[str, int]
 ) -> FlavorOffer:
     """A flavor in one queue.
 

@@ -18,12 +18,28 @@ from admission.base.names import (
     ResourceName,
 )
 from admission.base.selectors import Requirement, requirements_of
+from admission.objects.cluster_queue import (
+    AdmissionChecksStrategy,
+    BorrowWithinCohort,
+    ClusterQueue,
+    FlavorFungibility,
+    Preemption,
+)
+from admission.objects.cohort import Cohort
+from admission.objects.local_queue import LocalQueue
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.resource_group import (
+    FairSharing,
+    FlavorQuotas,
+    ResourceGroup,
+    ResourceQuota,
+)
 from admission.scheduling import model
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
-def resource_flavor(view: views.ResourceFlavor) -> model.ResourceFlavor:
+def resource_flavor(view: ResourceFlavor) -> model.ResourceFlavor:
     """A ResourceFlavor."""
     spec = view.spec
     return model.ResourceFlavor(
@@ -46,7 +62,7 @@ def tolerations(found: Iterable[views.Toleration]) -> tuple[model.Toleration, ..
     )
 
 
-def cluster_queue(view: views.ClusterQueue) -> model.ClusterQueue:
+def cluster_queue(view: ClusterQueue) -> model.ClusterQueue:
     """A ClusterQueue.
 
     Raises:
@@ -61,8 +77,8 @@ def cluster_queue(view: views.ClusterQueue) -> model.ClusterQueue:
         queueing_strategy=_one_of(
             model.QueueingStrategy, spec.queueing_strategy, "spec.queueingStrategy"
         ),
-        fungibility=_fungibility(spec.flavor_fungibility or views.FlavorFungibility()),
-        preemption=_preemption(spec.preemption or views.Preemption()),
+        fungibility=_fungibility(spec.flavor_fungibility or FlavorFungibility()),
+        preemption=_preemption(spec.preemption or Preemption()),
         fair_weight=_weight(spec.fair_sharing),
         stop_policy=_stop_policy(spec.stop_policy),
         namespace_selector=selector(spec.namespace_selector),
@@ -72,7 +88,7 @@ def cluster_queue(view: views.ClusterQueue) -> model.ClusterQueue:
     )
 
 
-def cohort(view: views.Cohort) -> model.Cohort:
+def cohort(view: Cohort) -> model.Cohort:
     """A Cohort.
 
     Raises:
@@ -86,7 +102,7 @@ def cohort(view: views.Cohort) -> model.Cohort:
     )
 
 
-def local_queue(view: views.LocalQueue) -> model.LocalQueue:
+def local_queue(view: LocalQueue) -> model.LocalQueue:
     """A LocalQueue.
 
     Raises:
@@ -115,7 +131,7 @@ def requirements(found: Iterable[views.LabelSelectorRequirement]) -> tuple[Requi
     return tuple(Requirement(one.key, one.operator, tuple(one.values or ())) for one in found)
 
 
-def _groups(found: Iterable[views.ResourceGroup]) -> tuple[model.ResourceGroup, ...]:
+def _groups(found: Iterable[ResourceGroup]) -> tuple[model.ResourceGroup, ...]:
     return tuple(
         model.ResourceGroup(
             covered_resources=tuple(ResourceName(name) for name in group.covered_resources),
@@ -125,14 +141,14 @@ def _groups(found: Iterable[views.ResourceGroup]) -> tuple[model.ResourceGroup, 
     )
 
 
-def _flavor_quotas(view: views.FlavorQuotas) -> model.FlavorQuotas:
+def _flavor_quotas(view: FlavorQuotas) -> model.FlavorQuotas:
     return model.FlavorQuotas(
         name=FlavorName(view.name),
         resources={ResourceName(one.name): _quota(one, view.name) for one in view.resources},
     )
 
 
-def _quota(view: views.ResourceQuota, flavor: str) -> model.ResourceQuota:
+def _quota(view: ResourceQuota, flavor: str) -> model.ResourceQuota:
     def read(value: str | int | None, field: str) -> int | None:
         return None if value is None else amount_of(view.name, value, f"flavor {flavor}, {field}")
 
@@ -155,7 +171,7 @@ def amount_of(resource: str, value: str | int, field: str) -> int:
         raise InvalidValueError(error.value, f"{field}: {error.rule}") from error
 
 
-def _weight(view: views.FairSharing | None) -> int:
+def _weight(view: FairSharing | None) -> int:
     if view is None or view.weight is None:
         return model.DEFAULT_WEIGHT
     try:
@@ -164,7 +180,7 @@ def _weight(view: views.FairSharing | None) -> int:
         raise InvalidValueError(error.value, f"spec.fairSharing.weight: {error.rule}") from error
 
 
-def _fungibility(view: views.FlavorFungibility) -> model.FlavorFungibility:
+def _fungibility(view: FlavorFungibility) -> model.FlavorFungibility:
     path = "spec.flavorFungibility"
     preference = view.preference or model.Preference.BORROWING_OVER_PREEMPTION
     return model.FlavorFungibility(
@@ -176,9 +192,9 @@ def _fungibility(view: views.FlavorFungibility) -> model.FlavorFungibility:
     )
 
 
-def _preemption(view: views.Preemption) -> model.Preemption:
+def _preemption(view: Preemption) -> model.Preemption:
     path = "spec.preemption"
-    borrow = view.borrow_within_cohort or views.BorrowWithinCohort()
+    borrow = view.borrow_within_cohort or BorrowWithinCohort()
     policy = model.PreemptionPolicy
     return model.Preemption(
         within_cluster_queue=_one_of(
@@ -193,7 +209,7 @@ def _preemption(view: views.Preemption) -> model.Preemption:
 
 
 def _checks(
-    view: views.AdmissionChecksStrategy | None,
+    view: AdmissionChecksStrategy | None,
 ) -> tuple[model.AdmissionCheckRule, ...]:
     found = () if view is None else view.admission_checks or ()
     return tuple(

@@ -24,6 +24,13 @@ from admission.base.pod_resources import Pod
 from admission.base.selectors import Requirement
 from admission.objects import facts, limit_range, pods
 from admission.objects.limit_range import NO_LIMITS, Summary
+from admission.objects.workload import (
+    PodSet,
+    PodSetAssignment,
+    ReclaimablePod,
+    Workload,
+    WorkloadStatus,
+)
 from admission.scheduling import model, transformation
 from admission.translate import claims, queues, times
 from admission.translate.claims import NO_DEVICES, Claimed, Devices
@@ -53,7 +60,7 @@ PLAIN: Final = Surroundings()
 
 
 def workload(
-    view: views.Workload, around: Surroundings = PLAIN, known: model.Workload | None = None
+    view: Workload, around: Surroundings = PLAIN, known: model.Workload | None = None
 ) -> model.Workload:
     """A Workload.
 
@@ -96,7 +103,7 @@ def workload(
     )
 
 
-def holder(view: views.Workload, *, stays: bool) -> model.Workload | None:
+def holder(view: Workload, *, stays: bool) -> model.Workload | None:
     """A Workload reduced to what it holds, where it cannot be told what it asks for.
 
     None if it holds nothing. What its reclaimable pods gave back is not taken off.
@@ -132,7 +139,7 @@ class _Asked:
     invalid: str
 
 
-def _asked(view: views.Workload, around: Surroundings) -> _Asked:
+def _asked(view: Workload, around: Surroundings) -> _Asked:
     found = view.spec.pod_sets or ()
     adjusted = [_adjusted(one.template.spec, around, _path(i)) for i, one in enumerate(found)]
     taken = _taken(view, adjusted, around)
@@ -158,7 +165,7 @@ def _is_newer(meta: views.ObjectMeta, known: model.Workload) -> bool:
 
 
 def _reclaimed(
-    found: tuple[model.PodSet, ...], given_back: tuple[views.ReclaimablePod, ...]
+    found: tuple[model.PodSet, ...], given_back: tuple[ReclaimablePod, ...]
 ) -> tuple[model.PodSet, ...]:
     counts = {one.name: one.count for one in given_back}
     return tuple(
@@ -181,9 +188,7 @@ def _adjusted(spec: views.PodSpec, around: Surroundings, path: str) -> Pod[int]:
     return limit_range.with_defaults(pod, around.limits)
 
 
-def _taken(
-    view: views.Workload, adjusted: Iterable[Pod[int]], around: Surroundings
-) -> list[Claimed]:
+def _taken(view: Workload, adjusted: Iterable[Pod[int]], around: Surroundings) -> list[Claimed]:
     """What the pods of each pod set take; a ResourceClaim counts in the first that names it."""
     found: list[Claimed] = []
     counted: set[str] = set()
@@ -206,7 +211,7 @@ def _taken(
     return found
 
 
-def _groups(pod_sets: Sequence[views.PodSet]) -> list[str]:
+def _groups(pod_sets: Sequence[PodSet]) -> list[str]:
     """The group of each pod set: its own, else that of those that name the same ResourceClaim.
 
     The devices of a claim are in one place, so all its pods need the same flavors.
@@ -250,7 +255,7 @@ def _joined(found: list[str]) -> str:
     return found[0] if len(found) == 1 else f"[{', '.join(found)}]"
 
 
-def _is_held(view: views.Workload) -> bool:
+def _is_held(view: Workload) -> bool:
     """Whether something keeps it out of the queue.
 
     Gates, its owner, missing replacement pods, or an admission without reservation: that would
@@ -265,12 +270,12 @@ def _is_held(view: views.Workload) -> bool:
     return bool(gates) or missing_pods or _is_on_hold(status) or stale
 
 
-def _is_on_hold(status: views.WorkloadStatus) -> bool:
+def _is_on_hold(status: WorkloadStatus) -> bool:
     found = status.condition(conditions.QUOTA_RESERVED)
     return found is not None and found.status != "True" and found.reason == conditions.ON_HOLD
 
 
-def _reservation(status: views.WorkloadStatus) -> model.Reservation | None:
+def _reservation(status: WorkloadStatus) -> model.Reservation | None:
     admission = status.admission
     reserved = status.condition(conditions.QUOTA_RESERVED)
     if admission is None or reserved is None or reserved.status != "True":
@@ -284,7 +289,7 @@ def _reservation(status: views.WorkloadStatus) -> model.Reservation | None:
     )
 
 
-def _assigned(view: views.PodSetAssignment) -> model.PodSetAssignment:
+def _assigned(view: PodSetAssignment) -> model.PodSetAssignment:
     field = f"status.admission.podSetAssignments[{view.name}].resourceUsage"
     usage = view.resource_usage or {}
     return model.PodSetAssignment(
@@ -295,7 +300,7 @@ def _assigned(view: views.PodSetAssignment) -> model.PodSetAssignment:
     )
 
 
-def _eviction(status: views.WorkloadStatus) -> model.Eviction | None:
+def _eviction(status: WorkloadStatus) -> model.Eviction | None:
     found = status.condition(conditions.EVICTED)
     if found is None or found.status != "True":
         return None
@@ -304,7 +309,7 @@ def _eviction(status: views.WorkloadStatus) -> model.Eviction | None:
     return model.Eviction(reason=found.reason, since_us=since_us)
 
 
-def _pod_set(view: views.PodSet, taken: Claimed, group: str, path: str) -> model.PodSet:
+def _pod_set(view: PodSet, taken: Claimed, group: str, path: str) -> model.PodSet:
     spec = view.template.spec
     return model.PodSet(
         name=PodSetName(view.name),

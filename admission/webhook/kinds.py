@@ -11,6 +11,9 @@ from admission.base import names, structs
 from admission.base.clock import Clock
 from admission.base.fielderrors import FieldError
 from admission.base.patches import Operation
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort
+from admission.objects.resource_flavor import ResourceFlavor
 from admission.obs import logs
 from admission.policy.kinds import (
     clusterqueues,
@@ -49,9 +52,9 @@ class Rules(Generic[Object]):
 
 
 VALIDATED: Final[Mapping[str, Rules[Any]]] = {
-    "ClusterQueue": Rules(structs.decoder(documents.ClusterQueue), clusterqueues.errors),
-    "Cohort": Rules(structs.decoder(documents.Cohort), cohorts.errors),
-    "ResourceFlavor": Rules(structs.decoder(documents.ResourceFlavor), flavors.errors),
+    "ClusterQueue": Rules(structs.decoder(ClusterQueue), clusterqueues.errors),
+    "Cohort": Rules(structs.decoder(Cohort), cohorts.errors),
+    "ResourceFlavor": Rules(structs.decoder(ResourceFlavor), flavors.errors),
     "Workload": Rules(structs.decoder(documents.Workload), workloads.errors),
 }
 """Kinds with rules."""

@@ -14,6 +14,11 @@ from admission.api.namespacequotas import NamespaceQuota
 from admission.base.errors import InternalError
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort
+from admission.objects.local_queue import LocalQueue
+from admission.objects.priority_class import WorkloadPriorityClass
+from admission.objects.resource_flavor import ResourceFlavor
 from admission.policy.knowledge import QueueFacts
 from admission.policy.offering import FactsCache
 from admission.policy.reach import Reach
@@ -23,11 +28,11 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = MappingProxyType(
         resources.NAMESPACES: views.Namespace,
         resources.LIMIT_RANGES: views.LimitRange,
         resources.RESOURCE_QUOTAS: NamespaceQuota,
-        resources.LOCAL_QUEUES: views.LocalQueue,
-        resources.CLUSTER_QUEUES: views.ClusterQueue,
-        resources.COHORTS: views.Cohort,
-        resources.RESOURCE_FLAVORS: views.ResourceFlavor,
-        resources.WORKLOAD_PRIORITY_CLASSES: views.WorkloadPriorityClass,
+        resources.LOCAL_QUEUES: LocalQueue,
+        resources.CLUSTER_QUEUES: ClusterQueue,
+        resources.COHORTS: Cohort,
+        resources.RESOURCE_FLAVORS: ResourceFlavor,
+        resources.WORKLOAD_PRIORITY_CLASSES: WorkloadPriorityClass,
     }
 )
 """Every kind that has to be listed before the webhook is ready, and how it is decoded."""
@@ -103,9 +108,9 @@ class ClusterKnowledge:
     def _extend(self, kind: Resource, item: views.Object) -> None:
         """Tells the quota trees of a ClusterQueue or Cohort."""
         if kind == resources.CLUSTER_QUEUES:
-            self._reach.set_queue(cast("views.ClusterQueue", item))
+            self._reach.set_queue(cast("ClusterQueue", item))
         elif kind == resources.COHORTS:
-            self._reach.set_cohort(cast("views.Cohort", item))
+            self._reach.set_cohort(cast("Cohort", item))
 
     def _unreach(self, kind: Resource, name: str) -> None:
         if kind == resources.CLUSTER_QUEUES:
@@ -140,20 +145,20 @@ class ClusterKnowledge:
         """The namespace; None if it was never seen."""
         return cast("views.Namespace | None", self._get(resources.NAMESPACES, "", name))
 
-    def local_queue(self, namespace: str, name: str) -> views.LocalQueue | None:
+    def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
         """The LocalQueue; None if it does not exist or was not seen yet."""
         found = self._get(resources.LOCAL_QUEUES, namespace, name)
-        return cast("views.LocalQueue | None", found)
+        return cast("LocalQueue | None", found)
 
     def local_queue_names(self, namespace: str) -> tuple[str, ...]:
         """Names of the namespace's LocalQueues, sorted."""
         return tuple(sorted(self._kinds[resources.LOCAL_QUEUES].get(namespace, _EMPTY)))
 
-    def cluster_queue(self, name: str) -> views.ClusterQueue | None:
+    def cluster_queue(self, name: str) -> ClusterQueue | None:
         """The ClusterQueue."""
-        return cast("views.ClusterQueue | None", self._get(resources.CLUSTER_QUEUES, "", name))
+        return cast("ClusterQueue | None", self._get(resources.CLUSTER_QUEUES, "", name))
 
-    def queue_facts(self, queue: views.ClusterQueue) -> QueueFacts:
+    def queue_facts(self, queue: ClusterQueue) -> QueueFacts:
         """Return what follows from a ClusterQueue and the flavors of this moment."""
         return self._facts.facts(queue, self)
 
@@ -161,15 +166,15 @@ class ClusterKnowledge:
         """The most that a ClusterQueue could take of a flavor; None where it is not known."""
         return self._reach.most(queue, flavor, resource)
 
-    def resource_flavor(self, name: str) -> views.ResourceFlavor | None:
+    def resource_flavor(self, name: str) -> ResourceFlavor | None:
         """The ResourceFlavor."""
         found = self._get(resources.RESOURCE_FLAVORS, "", name)
-        return cast("views.ResourceFlavor | None", found)
+        return cast("ResourceFlavor | None", found)
 
-    def workload_priority_class(self, name: str) -> views.WorkloadPriorityClass | None:
+    def workload_priority_class(self, name: str) -> WorkloadPriorityClass | None:
         """The WorkloadPriorityClass."""
         found = self._get(resources.WORKLOAD_PRIORITY_CLASSES, "", name)
-        return cast("views.WorkloadPriorityClass | None", found)
+        return cast("WorkloadPriorityClass | None", found)
 
     def limit_ranges(self, namespace: str) -> tuple[views.LimitRange, ...]:
         """The namespace's LimitRanges, sorted by name."""

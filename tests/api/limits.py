@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from admission.api import scalars
+from admission.api import fields
 from admission.base import quantity
 
 Document = dict[str, Any]
@@ -184,9 +184,9 @@ TWICE: Final = Limit(
 
 
 SUBDOMAIN: Final = (
-    shape(scalars.SUBDOMAIN_PATTERN), filled(scalars.SUBDOMAIN_PATTERN), longest(253),
+    shape(fields.SUBDOMAIN_PATTERN), filled(fields.SUBDOMAIN_PATTERN), longest(253),
 )  # fmt: skip
-LABEL: Final = (shape(scalars.LABEL_PATTERN), filled(scalars.LABEL_PATTERN), longest(63))
+LABEL: Final = (shape(fields.LABEL_PATTERN), filled(fields.LABEL_PATTERN), longest(63))
 CHECK: Final = (filled(), longest(316))
 STOP: Final = one_of("None", "Hold", "HoldAndDrain")
 COUNT: Final = (least(0), integer(32))
@@ -206,10 +206,10 @@ def _conditions(kind: str) -> list[Broken]:
     return _limits(
         kind,
         ("status.conditions", (most(16), TWICE)),
-        (f"{first}.type", (REQUIRED, shape(scalars.QUALIFIED_NAME_PATTERN, "@"), longest(316))),
+        (f"{first}.type", (REQUIRED, shape(fields.QUALIFIED_NAME_PATTERN, "@"), longest(316))),
         (f"{first}.status", (REQUIRED, one_of("True", "False", "Unknown"))),
         (f"{first}.reason", (REQUIRED, filled(), longest(1024),
-                             shape(scalars.REASON_PATTERN, "no words"))),
+                             shape(fields.REASON_PATTERN, "no words"))),
         (f"{first}.message", (REQUIRED, longest(32768))),
         (f"{first}.lastTransitionTime", (REQUIRED, TIME)),
         (f"{first}.observedGeneration", (least(0), integer(64))),
@@ -334,9 +334,9 @@ CHECKS: Final = [
         "AdmissionCheck",
         ("spec.controllerName", (REQUIRED, filled(), longest(253))),
         ("spec.parameters.apiGroup",
-         (REQUIRED, shape(scalars.SUBDOMAIN_PATTERN), filled(), longest(253))),
-        ("spec.parameters.kind", (REQUIRED, shape(scalars.KIND_PATTERN), filled(), longest(63))),
-        ("spec.parameters.name", (REQUIRED, shape(scalars.LABEL_PATTERN), filled(), longest(63))),
+         (REQUIRED, shape(fields.SUBDOMAIN_PATTERN), filled(), longest(253))),
+        ("spec.parameters.kind", (REQUIRED, shape(fields.KIND_PATTERN), filled(), longest(63))),
+        ("spec.parameters.name", (REQUIRED, shape(fields.LABEL_PATTERN), filled(), longest(63))),
     ),
 ]  # fmt: skip
 
@@ -345,7 +345,7 @@ OTHERS: Final = [
         "Topology",
         ("spec.levels", (REQUIRED, NOT_EMPTY, most(16))),
         ("spec.levels[0].nodeLabel",
-         (REQUIRED, shape(scalars.QUALIFIED_NAME_PATTERN, "@"), filled(), longest(316))),
+         (REQUIRED, shape(fields.QUALIFIED_NAME_PATTERN, "@"), filled(), longest(316))),
     ),
     *_limits(
         "WorkloadPriorityClass",
@@ -382,7 +382,7 @@ WORKLOAD_SPECS: Final = _limits(
     ("spec.queueName", SUBDOMAIN),
     (f"{_CLASS}.group", (REQUIRED, one_of("kueue.x-k8s.io", "scheduling.k8s.io"))),
     (f"{_CLASS}.kind", (REQUIRED, one_of("WorkloadPriorityClass", "PriorityClass"))),
-    (f"{_CLASS}.name", (REQUIRED, shape(scalars.SUBDOMAIN_PATTERN), filled(), longest(253))),
+    (f"{_CLASS}.name", (REQUIRED, shape(fields.SUBDOMAIN_PATTERN), filled(), longest(253))),
     ("spec.priority", integer(32)),
     ("spec.active", text("boolean")),
     ("spec.maximumExecutionTimeSeconds", POSITIVE),

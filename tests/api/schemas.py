@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from admission.api import crds
+from admission.objects import crds
 
 _CONVERSION = crds.ConversionConfig(client_config={"url": "https://127.0.0.1:9443/convert"})
 

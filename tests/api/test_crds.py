@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from admission.api import crds
+from admission.objects import crds
 
 FOLDER = Path(__file__).parents[2] / "crds"
 CONVERSION = crds.ConversionConfig(

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from admission.api import conversion, kinds, structural
+from admission.api import conversion, structural
+from admission.objects import kinds
 from tests.api import schemas, whole
 
 GROUP = "kueue.x-k8s.io"

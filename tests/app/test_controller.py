@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from admission.api import crds
 from admission.app.controller import Controller
 from admission.app.leading import Alone
 from admission.base.clock import SystemClock
 from admission.config.settings import Settings
 from admission.kube import errors, resources
 from admission.kube.resources import Resource
+from admission.objects import crds
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue, reviewed

@@ -9,6 +9,7 @@ from admission.controllers.core import Lead, Observed
 from admission.kube import errors, resources
 from admission.kube.reflector import Change, Deleted, Replaced, Upserted
 from admission.kube.resources import Resource
+from admission.objects.local_queue import LocalQueue
 from admission.sandbox.store import Store
 from tests.builders.queues import local_queue_view
 
@@ -38,7 +39,7 @@ class Marked:
         return found
 
 
-def queue(namespace: str, name: str = "default") -> views.LocalQueue:
+def queue(namespace: str, name: str = "default") -> LocalQueue:
     return local_queue_view(name, namespace=namespace)
 
 

@@ -12,7 +12,6 @@ from unittest import mock
 
 import pytest
 
-from admission.api import views
 from admission.app import visibility
 from admission.app.visibility import FrontProxies, VisibilityServer
 from admission.base.clock import SystemClock
@@ -21,6 +20,7 @@ from admission.config.addresses import Address
 from admission.controllers.queries import Answer, Counted, Reader
 from admission.kube.errors import TransportError
 from admission.kube.resources import Resource
+from admission.objects.workload import Workload
 from admission.scheduling.pending import PendingSnapshot
 from certs import files
 from tests.controlplane import waiting
@@ -50,7 +50,7 @@ class Core:
     def counted(self) -> Counted:
         raise NotImplementedError
 
-    def workloads(self, keys: Any) -> tuple[views.Workload | None, ...]:
+    def workloads(self, keys: Any) -> tuple[Workload | None, ...]:
         keys_: tuple[WorkloadKey, ...] = tuple(keys)
         return self._lines.workloads(keys_)
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from admission.api import crds
 from admission.app.controller import Controller
 from admission.app.leading import Alone
 from admission.app.optional import OptionalWatch
@@ -20,6 +19,7 @@ from admission.controllers.quarantine import Unreadable
 from admission.kube import errors, resources
 from admission.kube.reflector import Reflector, Replaced
 from admission.kube.resources import Resource
+from admission.objects import crds
 from admission.sandbox.store import Store
 from tests.clocks import FakeClock
 from tests.controlplane import waiting

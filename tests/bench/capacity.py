@@ -36,6 +36,9 @@ from admission.gpu.placement import Occupancy, Placed
 from admission.gpu.products import Product
 from admission.kube import resources
 from admission.kube.reflector import Replaced, Upserted
+from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.resource_group import FlavorQuotas, ResourceGroup
 from admission.scheduling import model
 from admission.scheduling.state import State
 from admission.translate import currency
@@ -190,13 +193,13 @@ def _asking(workload: model.Workload, prices: currency.Pricing | None) -> model.
 
 
 def _prices(products: Sequence[str]) -> currency.Pricing | None:
-    group = views.ResourceGroup(
+    group = ResourceGroup(
         covered_resources=(names.GPU_MEMORY, names.GPU_SLICES),
-        flavors=tuple(views.FlavorQuotas(name=product) for product in products),
+        flavors=tuple(FlavorQuotas(name=product) for product in products),
     )
-    queue = views.ClusterQueue(spec=views.ClusterQueueSpec(resource_groups=(group,)))
+    queue = ClusterQueue(spec=ClusterQueueSpec(resource_groups=(group,)))
     flavors = {
-        product: views.ResourceFlavor(
+        product: ResourceFlavor(
             metadata=views.ObjectMeta(name=product, annotations={names.FLAVOR_PRODUCT: product})
         )
         for product in products

@@ -5,8 +5,10 @@ from typing import Any
 
 import msgspec
 
-from admission.api import views
 from admission.base import names
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.local_queue import LocalQueue
+from admission.objects.resource_flavor import ResourceFlavor
 from tests.builders.metadata import Document, make_kueue, make_metadata
 
 Quotas = Mapping[str, Mapping[str, Any]]
@@ -37,11 +39,11 @@ def reviewed(document: Document) -> Document:
     return document
 
 
-def flavor_view(name: str, product: str = "", **marks: str) -> views.ResourceFlavor:
+def flavor_view(name: str, product: str = "", **marks: str) -> ResourceFlavor:
     """Return a flavor with nothing but annotations of ours, such as `mig_profile`."""
     stated = {"product": product, **marks} if product else marks
     document = make_flavor(name, annotations=own(**stated), node_labels={}, tolerations=[])
-    return msgspec.convert(document, views.ResourceFlavor)
+    return msgspec.convert(document, ResourceFlavor)
 
 
 def own(**marks: str) -> dict[str, str]:
@@ -97,9 +99,9 @@ def make_cluster_queue(
     )
 
 
-def cluster_queue_view(quotas: Quotas, name: str = "gpus", **queue: Any) -> views.ClusterQueue:
+def cluster_queue_view(quotas: Quotas, name: str = "gpus", **queue: Any) -> ClusterQueue:
     """Return what the program decodes such a ClusterQueue to."""
-    return msgspec.convert(make_cluster_queue(name, quotas=quotas, **queue), views.ClusterQueue)
+    return msgspec.convert(make_cluster_queue(name, quotas=quotas, **queue), ClusterQueue)
 
 
 def make_local_queue(
@@ -112,9 +114,9 @@ def make_local_queue(
 
 def local_queue_view(
     name: str = "default", queue: str = "gpus", namespace: str = "team-a", **spec: Any
-) -> views.LocalQueue:
+) -> LocalQueue:
     """Return what the program decodes such a LocalQueue to."""
-    return msgspec.convert(make_local_queue(name, queue, namespace, **spec), views.LocalQueue)
+    return msgspec.convert(make_local_queue(name, queue, namespace, **spec), LocalQueue)
 
 
 def make_cohort(name: str = "pool", **spec: Any) -> Document:

@@ -7,6 +7,8 @@ import msgspec
 
 from admission.api import views
 from admission.base import names
+from admission.objects.workload import Workload
+from admission.objects.workload import Workload as WorkloadObject
 from admission.owners import pod as pod_owner
 from admission.owners.workload import PriorityClasses
 from tests.builders.metadata import Document, make_kueue, make_metadata, store
@@ -55,9 +57,9 @@ def make_workload(
     )
 
 
-def workload_view(name: str = "train", *pod_sets: Document, **workload: Any) -> views.Workload:
+def workload_view(name: str = "train", *pod_sets: Document, **workload: Any) -> WorkloadObject:
     """Return what the program decodes a Workload of `make_workload` to."""
-    return msgspec.convert(make_workload(name, *pod_sets, **workload), views.Workload)
+    return msgspec.convert(make_workload(name, *pod_sets, **workload), WorkloadObject)
 
 
 def workload_of_pod(
@@ -66,13 +68,13 @@ def workload_of_pod(
     admission: Document | None = None,
     version: str = "1",
     deleting: bool = False,
-) -> views.Workload:
+) -> Workload:
     """Return the Workload that the program makes of a pod, with conditions."""
     whole = views.PodDocument(metadata=pod.metadata, spec=msgspec.to_builtins(pod.spec))
     document = pod_owner.build(pod, whole, PriorityClasses(workload={}, pod={}))
     store(document, uid=f"wl-{pod.metadata.uid}", version=version, deleting=deleting)
     document["status"] = {"conditions": list(conditions), "admission": admission}
-    return msgspec.convert(document, views.Workload)
+    return msgspec.convert(document, Workload)
 
 
 def make_admission(

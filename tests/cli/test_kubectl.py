@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from admission.api import crds
 from admission.base import conditions, names
 from admission.cli.kubectl import main
 from admission.kube import resources
+from admission.objects import crds
 from admission.sandbox.rest import StoreServer
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace

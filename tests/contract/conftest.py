@@ -10,10 +10,10 @@ from functools import partial
 
 import pytest
 
-from admission.api import crds
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api
 from admission.kube.client import Client
+from admission.objects import crds
 from admission.sandbox.rest import StoreServer
 from admission.sandbox.store import Store
 from tests.controlplane import waiting

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from admission.api import crds
 from admission.kube import errors, resources
 from admission.kube.api import Api
 from admission.kube.resources import Resource
+from admission.objects import crds
 from admission.sandbox.store import Store
 from tests.builders.pods import make_pod
 from tests.contract import conftest, objects

@@ -8,6 +8,7 @@ from admission.api import views
 from admission.base import patches
 from admission.kube import errors, resources
 from admission.kube.api import Api, every, every_served
+from admission.objects.local_queue import LocalQueue
 from tests.builders.pods import make_pod
 from tests.contract import objects
 from tests.contract.conftest import Server
@@ -209,7 +210,7 @@ def test_the_generation_counts_changes_of_the_spec(api: Api, namespace: str):
             patches.merge(document),
             namespace,
             subresource=subresource,
-            into=views.LocalQueue,
+            into=LocalQueue,
         )
         return changed.metadata.generation
 

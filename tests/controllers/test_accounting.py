@@ -13,6 +13,7 @@ from admission.base.conditions import WaitReason
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers.queues.accounting import Accounting
 from admission.kube import resources
+from admission.objects.workload import EvictionCount, SchedulingStats, Workload
 from admission.scheduling import decisions, model
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_cohort, make_flavor, make_local_queue
@@ -216,15 +217,15 @@ def test_a_second_eviction_for_the_same_reason_is_not_a_first_one() -> None:
     world.settle()
     (workload,) = world.workloads().values()
 
-    def evicted(count: int, *, true: bool) -> views.Workload:
-        why = views.EvictionCount(reason="AdmissionCheck", count=count)
+    def evicted(count: int, *, true: bool) -> Workload:
+        why = EvictionCount(reason="AdmissionCheck", count=count)
         condition = views.Condition(
             type="Evicted", status="True" if true else "False", reason="AdmissionCheck"
         )
         status = msgspec.structs.replace(
             workload.status,
             conditions=(condition,),
-            scheduling_stats=views.SchedulingStats(evictions=(why,)),
+            scheduling_stats=SchedulingStats(evictions=(why,)),
         )
         return msgspec.structs.replace(workload, status=status)
 

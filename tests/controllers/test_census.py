@@ -2,16 +2,16 @@
 
 import pytest
 
-from admission.api import views
 from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.controllers.queues.census import Census, Count, Unadmitted
+from admission.objects.workload import Workload
 from tests.builders.metadata import make_condition
 from tests.builders.workloads import workload_view
 
 QUEUE, OTHER = LocalQueueKey("ml", "team-a"), LocalQueueKey("ml", "team-b")
 
 
-def workload(name: str, queue: str = "team-a", **conditions: str) -> views.Workload:
+def workload(name: str, queue: str = "team-a", **conditions: str) -> Workload:
     """A Workload with conditions, each as ``True`` or as the reason why not."""
     found = [
         make_condition(

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from admission.api import batch
 from admission.base import names, patches
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import errors, resources
 from admission.kube.api import Document
+from admission.objects import batch
 from tests.builders.jobs import queued_job
 from tests.controllers.world import World, ready_world
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from admission.api import views
 from admission.base import names, patches
 from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
+from admission.objects.workload import Workload
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_class, make_cluster_queue, make_flavor, make_local_queue
 from tests.builders.workloads import make_pod_set, make_workload
@@ -286,7 +286,7 @@ def test_a_workload_made_by_hand_is_admitted() -> None:
     world = ready_world()
     world.add(make_workload("by-hand", make_pod_set("main", 2, gpus=2)))
     world.settle()
-    found = world.store.get(resources.WORKLOADS, "by-hand", "ml", into=views.Workload)
+    found = world.store.get(resources.WORKLOADS, "by-hand", "ml", into=Workload)
 
     assert found.status.is_true("Admitted")
 

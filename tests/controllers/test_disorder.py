@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.api import batch, devices, views
+from admission.api import devices, views
 from admission.base import names, patches
 from admission.base.names import WorkloadKey
 from admission.controllers import core, watched
@@ -15,6 +15,8 @@ from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import errors, resources
 from admission.kube.reflector import Deleted, Upserted
 from admission.kube.resources import Resource
+from admission.objects import batch
+from admission.objects.workload import Workload
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
@@ -61,7 +63,7 @@ def until(world: World, purpose: Purpose) -> Write:
     raise AssertionError(f"no {purpose}")
 
 
-def gone_by_hand(world: World, workload: views.Workload) -> Deleted[views.Workload]:
+def gone_by_hand(world: World, workload: Workload) -> Deleted[Workload]:
     """Somebody deletes a Workload; what a watch will tell of it."""
     metadata = workload.metadata
     world.store.delete(resources.WORKLOADS, metadata.name, metadata.namespace)
@@ -102,10 +104,10 @@ def test_an_answer_that_nothing_was_found_is_not_about_what_was_made_since() -> 
     document = make_workload("by-hand", make_pod_set(gpus=4))
     world.add(document)
     write = until(world, Purpose.EXPLAIN_WORKLOAD)
-    old = world.store.get(resources.WORKLOADS, "by-hand", "ml", into=views.Workload)
+    old = world.store.get(resources.WORKLOADS, "by-hand", "ml", into=Workload)
     end = gone_by_hand(world, old)
     world.add(document)
-    new = world.store.get(resources.WORKLOADS, "by-hand", "ml", into=views.Workload)
+    new = world.store.get(resources.WORKLOADS, "by-hand", "ml", into=Workload)
     tell(world, resources.WORKLOADS, end, Upserted(new))
     answer(world, write, Result.GONE)
     (known,) = world.core.workloads((WorkloadKey("ml", "by-hand"),))
@@ -126,7 +128,7 @@ def test_a_job_of_the_same_name_stays_known_when_the_news_of_the_old_ones_end_co
     tell(world, resources.JOBS, Deleted(old), Upserted(new))
     world.clock.advance(2)
     for _ in range(3):
-        listed = world.listed(resources.WORKLOADS, views.Workload).items
+        listed = world.listed(resources.WORKLOADS, Workload).items
         tell(world, resources.WORKLOADS, *map(Upserted, listed))
         turn(world)
 

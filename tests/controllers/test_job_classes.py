@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from admission.api import views
 from admission.base import names, patches
 from admission.kube import resources
+from admission.objects.workload import Workload
 from tests.builders.jobs import queued_job
 from tests.builders.queues import make_class
 from tests.controllers.jobobjects import add_checked_queue
@@ -44,7 +44,7 @@ def asked(world: World, name: str) -> tuple[str, int | None]:
 
 
 def is_true(world: World, name: str, condition: str) -> bool:
-    found: views.Workload = world.workloads()[name]
+    found: Workload = world.workloads()[name]
     return found.status.is_true(condition)
 
 

@@ -5,10 +5,10 @@ from typing import Any
 import hypothesis
 from hypothesis import strategies as st
 
-from admission.api import batch
 from admission.base import conditions, names, patches
 from admission.kube import errors, resources
 from admission.kube.api import Document
+from admission.objects import batch
 from admission.owners import batch_job
 from tests.builders.jobs import queued_job
 from tests.controllers.world import World, ready_world

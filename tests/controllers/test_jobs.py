@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from admission.api import batch, views
 from admission.base import names, patches
 from admission.kube import errors, resources
 from admission.kube.api import Document
+from admission.objects import batch
+from admission.objects.workload import Workload
 from admission.owners import batch_job
 from tests.builders.cluster import make_core_class, make_namespace
 from tests.builders.jobs import queued_job
@@ -30,7 +31,7 @@ def is_running(world: World, name: str = "train") -> bool:
     return not batch_job.is_suspended(read(world, name))
 
 
-def workload(world: World, name: str = "train") -> views.Workload:
+def workload(world: World, name: str = "train") -> Workload:
     return world.workloads()[name]
 
 

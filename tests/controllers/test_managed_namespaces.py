@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from admission.api import batch, views
 from admission.base import conditions, names, patches
 from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Requirement
 from admission.controllers import core
 from admission.kube import resources
 from admission.kube.reflector import Replaced
+from admission.objects import batch
+from admission.objects.workload import Workload
 from admission.owners import batch_job
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
@@ -31,7 +32,7 @@ def report(world: World, **status: Any) -> None:
     world.store.patch(resources.JOBS, "train", patch, "ml", subresource="status")
 
 
-def workload(world: World) -> views.Workload:
+def workload(world: World) -> Workload:
     return world.workloads()["train"]
 
 

@@ -13,6 +13,12 @@ from admission.controllers import core
 from admission.kube import resources
 from admission.kube.reflector import Upserted
 from admission.kube.resources import Resource
+from admission.objects.admission_check import AdmissionCheck
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort
+from admission.objects.local_queue import LocalQueue
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.workload import Workload
 from tests.builders.cluster import make_namespace
 from tests.builders.metadata import make_condition
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
@@ -20,12 +26,12 @@ from tests.builders.workloads import make_admission, make_pod_set, make_workload
 from tests.controllers.world import World, ready_world
 
 VIEWS: dict[Resource, type[views.Object]] = {
-    resources.WORKLOADS: views.Workload,
-    resources.CLUSTER_QUEUES: views.ClusterQueue,
-    resources.LOCAL_QUEUES: views.LocalQueue,
-    resources.RESOURCE_FLAVORS: views.ResourceFlavor,
-    resources.COHORTS: views.Cohort,
-    resources.ADMISSION_CHECKS: views.AdmissionCheck,
+    resources.WORKLOADS: Workload,
+    resources.CLUSTER_QUEUES: ClusterQueue,
+    resources.LOCAL_QUEUES: LocalQueue,
+    resources.RESOURCE_FLAVORS: ResourceFlavor,
+    resources.COHORTS: Cohort,
+    resources.ADMISSION_CHECKS: AdmissionCheck,
 }
 
 
@@ -198,7 +204,7 @@ def test_a_workload_that_cannot_be_read_says_so_and_waits() -> None:
     world.add({**odd_workload(pod={**affinity("Near")}), "kind": "Workload",
                "apiVersion": "kueue.x-k8s.io/v1beta2"})  # fmt: skip
     world.pass_time(2)
-    found = world.store.get(resources.WORKLOADS, "odd", "ml", into=views.Workload)
+    found = world.store.get(resources.WORKLOADS, "odd", "ml", into=Workload)
     said = found.status.condition("QuotaReserved")
     assert said is not None
     assert (said.status, said.reason) == ("False", "Misconfigured")

@@ -2,13 +2,13 @@
 
 import msgspec
 
-from admission.api import batch
 from admission.base import names, patches
 from admission.controllers import core
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
 from admission.kube.reflector import Deleted, Upserted
+from admission.objects import batch
 from tests.builders.jobs import queued_job
 from tests.builders.queues import make_flavor
 from tests.builders.workloads import make_workload

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from admission.api import views
 from admission.base import names, patches
 from admission.kube import resources
+from admission.objects.workload import WorkloadSpec
 from tests.builders.cluster import make_core_class
 from tests.builders.queues import make_class, make_cluster_queue, make_local_queue
 from tests.controllers.jobobjects import add_checked_queue
@@ -38,7 +38,7 @@ def change(world: World, name: str, **metadata: Any) -> None:
     world.settle()
 
 
-def spec_of(world: World, name: str) -> views.WorkloadSpec:
+def spec_of(world: World, name: str) -> WorkloadSpec:
     return world.workloads()[name].spec
 
 

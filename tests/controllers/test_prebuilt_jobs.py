@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from admission.api import batch, views
 from admission.base import names, patches
 from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
 from admission.kube.api import Document
+from admission.objects import batch
+from admission.objects.workload import Workload
 from admission.owners import batch_job
 from tests.builders.jobs import queued_job
 from tests.builders.workloads import make_pod_set, make_workload
@@ -29,8 +30,8 @@ def prebuilt(name: str = "wl", pods: int = 2, **container: Any) -> Document:
     return make_workload(name, make_pod_set("main", pods, pod=asked))
 
 
-def stored(world: World) -> dict[str, views.Workload]:
-    found = world.store.list(resources.WORKLOADS, into=views.Workload).items
+def stored(world: World) -> dict[str, Workload]:
+    found = world.store.list(resources.WORKLOADS, into=Workload).items
     return {one.metadata.name: one for one in found}
 
 

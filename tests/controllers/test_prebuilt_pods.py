@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from admission.api import views
 from admission.base import names, patches
 from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
 from admission.kube.api import Document
+from admission.objects.workload import Workload
 from tests.builders.workloads import make_pod_set, make_workload
 from tests.controllers.world import World, ready_world
 
@@ -30,8 +30,8 @@ def add_prebuilt(world: World, name: str = "wl", count: int = 1, **container: An
     world.settle()
 
 
-def stored(world: World) -> dict[str, views.Workload]:
-    found = world.store.list(resources.WORKLOADS, into=views.Workload).items
+def stored(world: World) -> dict[str, Workload]:
+    found = world.store.list(resources.WORKLOADS, into=Workload).items
     return {one.metadata.name: one for one in found}
 
 

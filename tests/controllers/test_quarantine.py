@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from typing_extensions import override
 
-from admission.api import views
 from admission.base import patches
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers import core
@@ -16,6 +15,7 @@ from admission.kube import decoding, resources
 from admission.kube.api import EventType
 from admission.kube.reflector import Replaced
 from admission.kube.resources import Resource
+from admission.objects.workload import Workload
 from tests.controllers.world import World, ready_world
 
 UNREADABLE = {"podSets": [{"name": "main", "count": 1, "template": {"spec": []}}]}
@@ -48,7 +48,7 @@ class Damaged(World):
         if resource is not resources.WORKLOADS:
             return super().listed(resource, into)
         raws = [self.raw(document) for document in self.store.list(resource).items]
-        return Replaced(*decoding.many(raws, views.Workload))
+        return Replaced(*decoding.many(raws, Workload))
 
     def raw(self, document: dict[str, Any]) -> bytes:
         damage = self.damages.get(document["metadata"]["name"], {})
@@ -192,7 +192,7 @@ def test_what_was_read_once_stays_as_it_was_when_a_later_version_cannot_be() -> 
     )
     world.damages = {name: {"spec": UNREADABLE}}
     raw = world.raw(world.store.get(resources.WORKLOADS, name, "ml"))
-    event = decoding.event(EventType.MODIFIED, raw, views.Workload)
+    event = decoding.event(EventType.MODIFIED, raw, Workload)
     assert event.undecodable is not None
     world.core.receive(Unreadable(event.undecodable))
     world.settle()

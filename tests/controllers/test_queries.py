@@ -4,11 +4,11 @@ import threading
 
 import pytest
 
-from admission.api import views
 from admission.base import patches
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.controllers.queries import Query, Reader
 from admission.kube import resources
+from admission.objects.workload import Workload
 from admission.scheduling.pending import PendingSnapshot
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
@@ -84,13 +84,13 @@ def test_a_local_queue_whose_cluster_queue_is_missing_has_nobody_in_line(world: 
 def test_workloads_come_in_the_order_in_which_they_are_asked_for(world: World) -> None:
     known = {key: w for w in world.workloads().values() for key in [_key(w)]}
     keys = (*reversed(list(known)), WorkloadKey("ml", "gone"))
-    query: Query[tuple[views.Workload | None, ...]] = Query(lambda reader: reader.workloads(keys))
+    query: Query[tuple[Workload | None, ...]] = Query(lambda reader: reader.workloads(keys))
     world.core.receive(query)
     found = query.answer.result(0)
     assert [None if one is None else _key(one) for one in found] == [*keys[:-1], None]
 
 
-def _key(workload: views.Workload) -> WorkloadKey:
+def _key(workload: Workload) -> WorkloadKey:
     return WorkloadKey(workload.metadata.namespace, workload.metadata.name)
 
 

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import pytest
 
-from admission.api import crds
 from admission.base import names, patches, quantity
 from admission.config.gpu import Controller
 from admission.controllers import core
 from admission.controllers.writing.writer import Sender
 from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
+from admission.objects import crds
 from admission.sandbox.store import Store
 from admission.scheduling import model
 from tests.builders.cluster import make_namespace

@@ -3,10 +3,10 @@
 from datetime import timedelta
 from typing import Any
 
-from admission.api import views
 from admission.base import patches
 from admission.config.kueue import Configuration, RequeuingStrategy, WaitForPodsReady
 from admission.kube import resources
+from admission.objects.workload import RequeueState
 from admission.scheduling.model import Config
 from tests.builders.jobs import queued_job
 from tests.controllers.world import World, ready_world
@@ -46,7 +46,7 @@ def said(world: World, name: str, kind: str = "PodsReady") -> tuple[str, str]:
     return (found.status, found.reason) if found else ("", "")
 
 
-def state(world: World, name: str) -> views.RequeueState:
+def state(world: World, name: str) -> RequeueState:
     found = world.workloads()[name].status.requeue_state
     assert found is not None
     return found

@@ -1,9 +1,9 @@
 """The numbered GPU requirements that only a whole controller can meet."""
 
-from admission.api import views
 from admission.base import names, patches
 from admission.kube import resources
 from admission.kube.api import Document
+from admission.objects.workload import Workload
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
 from tests.builders.pods import make_pod
@@ -39,7 +39,7 @@ def is_running(made: World, name: str) -> bool:
 
 def is_admitted(made: World, name: str) -> bool:
     made.settle()
-    found = made.store.get(resources.WORKLOADS, name, "ml", into=views.Workload)
+    found = made.store.get(resources.WORKLOADS, name, "ml", into=Workload)
     return found.status.is_true("Admitted")
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from admission.api import views
 from admission.base import conditions, names, patches
 from admission.config.gpu import GpuConfiguration
 from admission.kube import resources
+from admission.objects.cluster_queue import ClusterQueue
 from tests.builders.cluster import make_namespace
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
@@ -128,7 +128,7 @@ def test_the_cluster_queue_names_the_pods_that_hold_its_quota() -> None:
     found = made()
     ending(found)
     found.pass_time(2)
-    queue = found.store.get(resources.CLUSTER_QUEUES, "gpus", into=views.ClusterQueue)
+    queue = found.store.get(resources.CLUSTER_QUEUES, "gpus", into=ClusterQueue)
     condition = next(c for c in queue.status.conditions or () if c.type == conditions.RELEASING)
     assert condition.status == "True"
     assert "ml/first on node n0" in condition.message

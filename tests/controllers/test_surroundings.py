@@ -16,6 +16,7 @@ from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
 from admission.kube.reflector import Replaced
 from admission.objects import pods
+from admission.objects.workload import Workload
 from tests.builders.cluster import make_limit_range, make_namespace
 from tests.builders.jobs import queued_job
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
@@ -70,8 +71,8 @@ def workload(name: str, count: int = 1, **spec: Any) -> dict[str, Any]:
     return make_workload(name, make_pod_set("main", count, pod=pod))
 
 
-def read(world: World, name: str) -> views.Workload:
-    return world.store.get(resources.WORKLOADS, name, "ml", into=views.Workload)
+def read(world: World, name: str) -> Workload:
+    return world.store.get(resources.WORKLOADS, name, "ml", into=Workload)
 
 
 def usage(world: World, name: str) -> dict[str, str]:

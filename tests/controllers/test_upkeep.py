@@ -10,6 +10,7 @@ from admission.base.conditions import Text
 from admission.controllers.workloads import evictions
 from admission.kube import resources
 from admission.objects import condition_list
+from admission.objects.workload import Workload
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import (
     make_check,
@@ -370,8 +371,8 @@ def test_a_higher_priority_evicts_a_running_pod_and_takes_its_quota() -> None:
     assert set(world.workloads()) == {"high"}
 
 
-def workload(world: World, name: str = "other") -> views.Workload:
-    return world.store.get(resources.WORKLOADS, name, "ml", into=views.Workload)
+def workload(world: World, name: str = "other") -> Workload:
+    return world.store.get(resources.WORKLOADS, name, "ml", into=Workload)
 
 
 def say(world: World, kind: str, status: str, reason: str, name: str = "other") -> None:

@@ -9,6 +9,7 @@ from admission.api import views
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose, QueueLane, Verb
 from admission.kube import resources
+from admission.objects.workload import Workload
 
 _WAITS: dict[str, Any] = {"conditions": [{"type": "QuotaReserved", "status": "False"}]}
 _RESERVED: dict[str, Any] = {
@@ -19,8 +20,8 @@ _RESERVED: dict[str, Any] = {
 _METADATA = {"name": "a", "namespace": "ml", "uid": "u", "resourceVersion": "7"}
 
 
-def workload(status: dict[str, Any]) -> views.Workload:
-    return msgspec.convert({"metadata": _METADATA, "status": status}, views.Workload)
+def workload(status: dict[str, Any]) -> Workload:
+    return msgspec.convert({"metadata": _METADATA, "status": status}, Workload)
 
 
 @pytest.mark.parametrize(

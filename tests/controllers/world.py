@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from admission.api import crds, views
+from admission.api import views
 from admission.base import conditions, names, patches
 from admission.base.events import Event
 from admission.base.namespaces import MANAGED, ManagedNamespaces
@@ -23,6 +23,8 @@ from admission.kube import resources
 from admission.kube.api import Document
 from admission.kube.reflector import Replaced
 from admission.kube.resources import Resource
+from admission.objects import crds
+from admission.objects.workload import Workload
 from admission.sandbox.store import Store
 from admission.scheduling import model
 from admission.scheduling.state import State
@@ -226,9 +228,9 @@ class World:
         pods = self.store.list(resources.PODS, into=views.Pod).items
         return {pod.metadata.name for pod in pods if not pod.spec.scheduling_gates}
 
-    def workloads(self) -> dict[str, views.Workload]:
+    def workloads(self) -> dict[str, Workload]:
         """Workloads by the name of their pod."""
-        found = self.store.list(resources.WORKLOADS, into=views.Workload).items
+        found = self.store.list(resources.WORKLOADS, into=Workload).items
         return {
             w.metadata.owner_references[0].name: w for w in found if w.metadata.owner_references
         }

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from admission.api import views
 from admission.base.names import ClusterQueueName, LocalQueueKey, Uid, WorkloadKey
+from admission.objects.workload import Workload as WorkloadObject
 from admission.scheduling.model import Workload
 from admission.scheduling.pending import Pending, PendingSnapshot
 from tests.builders.workloads import workload_view
@@ -37,7 +37,7 @@ def line(*members: Workload, first: str = "", **more: Any) -> PendingSnapshot:
     )
 
 
-def view(workload: Workload) -> views.Workload:
+def view(workload: Workload) -> WorkloadObject:
     """The object that such a workload is read from."""
     name, namespace = workload.key.name, workload.key.namespace
     owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": "pod-uid", "controller": True}
@@ -60,6 +60,6 @@ class Lines:
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
         return self._found.get(queue)
 
-    def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[views.Workload | None, ...]:
+    def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[WorkloadObject | None, ...]:
         known = {i.workload.key: i.workload for one in self._found.values() for i in one.members}
         return tuple(None if key in self.gone else view(known[key]) for key in keys)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from admission.api import crds
 from admission.install import backups
 from admission.install.backups import BackupError
 from admission.kube import resources
+from admission.objects import crds
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_flavor

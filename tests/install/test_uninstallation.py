@@ -2,11 +2,11 @@
 
 import pytest
 
-from admission.api import crds
 from admission.base import names, patches
 from admission.config.settings import Settings
 from admission.install import installation
 from admission.kube import resources
+from admission.objects import crds
 from admission.sandbox.store import Store
 from tests.clocks import FakeClock
 

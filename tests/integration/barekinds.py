@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
-from admission.api import crds
+from admission.objects import crds
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 

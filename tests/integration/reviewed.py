@@ -8,8 +8,8 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from admission.api import kinds
 from admission.install import webhooks
+from admission.objects import kinds
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError

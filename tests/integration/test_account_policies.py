@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.api import batch, crds, views
+from admission.api import views
 from admission.app.connection import Target
 from admission.base import conditions, names, patches
 from admission.base.conditions import Text
@@ -25,6 +25,8 @@ from admission.config.gpu import GpuConfiguration
 from admission.config.settings import Settings
 from admission.install import cabundles, manifests, rbac, scope, visibility_manifests, webhooks
 from admission.kube import apply
+from admission.objects import batch, crds
+from admission.objects.workload import PodSet, Workload, WorkloadSpec
 from admission.owners import batch_job
 from admission.owners import pod as pod_owner
 from admission.owners.injection import Injection
@@ -226,12 +228,12 @@ def test_a_pod_of_ours_is_deleted(guarded: Guarded) -> None:
 def test_a_job_is_started_stopped_reset_and_restored(guarded: Guarded) -> None:
     path = guarded.job()
     before = guarded.admin.get(path)["spec"]
-    workload = views.Workload(
+    workload = Workload(
         metadata=views.ObjectMeta(name="w", namespace=guarded.team),
-        spec=views.WorkloadSpec(
+        spec=WorkloadSpec(
             pod_sets=(
                 msgspec.convert(
-                    {"name": "main", "count": 3, "template": before["template"]}, views.PodSet
+                    {"name": "main", "count": 3, "template": before["template"]}, PodSet
                 ),
             )
         ),

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from admission.api import crds, kinds, structural
+from admission.api import structural
+from admission.objects import crds, kinds
 from tests.api import schemas
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError

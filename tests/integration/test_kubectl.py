@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from admission.api import kinds
+from admission.objects import kinds
 from tests.api import schemas, whole
 from tests.controlplane import build
 from tests.controlplane.cluster import Cluster

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from admission.api import crds
 from admission.kube import resources
+from admission.objects import crds
 from admission.sandbox import system
 from admission.sandbox.rest import StoreServer
 from admission.sandbox.store import Store

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from admission.api import crds
 from admission.base import names
 from admission.install import rbac
 from admission.kube import resources
+from admission.objects import crds
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError

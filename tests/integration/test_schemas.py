@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from admission.api import kinds
+from admission.objects import kinds
 from tests.api import limits, schemas, whole
 from tests.api.limits import Broken
 from tests.controlplane.cluster import Cluster

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.api import views
 from admission.base import names
+from admission.objects.resource_flavor import ResourceFlavor
 from admission.owners import injection
 from admission.owners import pod as pod_owner
 from tests.builders.metadata import make_condition
@@ -56,7 +56,7 @@ def test_req_21_a_release_only_tightens_or_is_a_conflict(
     pod = pod_view(spec=spec)
     flavor = msgspec.convert(
         {"metadata": {"name": "a100"}, "spec": {"nodeLabels": labels, "tolerations": offered}},
-        views.ResourceFlavor,
+        ResourceFlavor,
     )
     workload = workload_of_pod(pod, make_condition("Admitted", "True"), admission=make_admission())
     given = injection.injection(workload, "main", {"a100": flavor})

@@ -10,6 +10,7 @@ from typing_extensions import override
 from admission.api import views
 from admission.base import names, patches
 from admission.base.conditions import Text
+from admission.objects.workload import Workload
 from admission.owners import lifecycle
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Kind, Owner, Restores
@@ -95,7 +96,7 @@ CASES = {
 }  # fmt: skip
 
 
-def next_step(pod: views.Pod | None, workload: views.Workload | None) -> Next:
+def next_step(pod: views.Pod | None, workload: Workload | None) -> Next:
     """The next step of a pod, which may be gone."""
     if pod is None:
         return lifecycle.without_owner(pod_owner.KIND, workload)
@@ -196,11 +197,11 @@ class Set(Owner, Restores):
         return Text("NoMatchingWorkload", "")
 
     @override
-    def start(self, of: views.Workload, given: Mapping[str, Injection]) -> patches.Patch:
+    def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
         raise NotImplementedError
 
     @override
-    def stands_for(self, of: views.Workload) -> bool:
+    def stands_for(self, of: Workload) -> bool:
         return True
 
     @override
@@ -224,7 +225,7 @@ class Set(Owner, Restores):
         raise NotImplementedError
 
     @override
-    def restore(self, of: views.Workload | None) -> patches.Patch:
+    def restore(self, of: Workload | None) -> patches.Patch:
         raise NotImplementedError
 
 

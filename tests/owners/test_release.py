@@ -8,6 +8,7 @@ import pytest
 
 from admission.api import views
 from admission.base import names
+from admission.objects.resource_flavor import ResourceFlavor
 from admission.owners import injection
 from admission.owners import pod as pod_owner
 from tests.builders.metadata import make_condition
@@ -25,7 +26,7 @@ A100 = msgspec.convert(
             ],
         },
     },
-    views.ResourceFlavor,
+    ResourceFlavor,
 )
 
 

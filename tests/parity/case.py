@@ -11,13 +11,17 @@ from typing import Any
 
 import msgspec
 
-from admission.api import views
 from admission.base import clock
 from admission.base.conditions import WaitReason
 from admission.base.names import (
     FlavorResource,
     WorkloadKey,
 )
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort
+from admission.objects.local_queue import LocalQueue
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.workload import Workload
 from admission.scheduling import fairshare, model, quota
 from admission.scheduling.decisions import Admit, CycleResult, Evict, PodSetAssignment
 from admission.scheduling.hierarchy import Node
@@ -71,21 +75,21 @@ class Run:
     def _load(self, document: Document) -> None:
         match document["kind"]:
             case "ResourceFlavor":
-                flavor = msgspec.convert(document, views.ResourceFlavor)
+                flavor = msgspec.convert(document, ResourceFlavor)
                 self.state.set_resource_flavor(queues.resource_flavor(flavor))
             case "Cohort":
-                self.state.set_cohort(queues.cohort(msgspec.convert(document, views.Cohort)))
+                self.state.set_cohort(queues.cohort(msgspec.convert(document, Cohort)))
             case "ClusterQueue":
-                queue = msgspec.convert(document, views.ClusterQueue)
+                queue = msgspec.convert(document, ClusterQueue)
                 self.state.set_cluster_queue(queues.cluster_queue(queue))
             case "LocalQueue":
-                local = msgspec.convert(document, views.LocalQueue)
+                local = msgspec.convert(document, LocalQueue)
                 self.state.set_local_queue(queues.local_queue(local))
             case _:
                 self._load_workload(document)
 
     def _load_workload(self, document: Document) -> None:
-        view = msgspec.convert(document, views.Workload)
+        view = msgspec.convert(document, Workload)
         evicted = view.status.condition("Evicted")
         if evicted is not None:
             self._evicted_why[view.metadata.name] = evicted.message

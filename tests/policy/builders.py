@@ -11,6 +11,11 @@ from admission.api.namespacequotas import NamespaceQuota
 from admission.base.namespaces import ManagedNamespaces
 from admission.gpu import catalogue, resources
 from admission.objects import reviewed_pod
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort
+from admission.objects.local_queue import LocalQueue
+from admission.objects.priority_class import WorkloadPriorityClass
+from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.reviewed_pod import Pod
 from admission.policy import offering, pods
 from admission.policy.knowledge import Context, QueueFacts, Rules
@@ -39,10 +44,10 @@ class Cluster:
 
     synced: bool = True
     namespaces: Mapping[str, views.Namespace] = field(default_factory=dict)
-    local_queues: Mapping[tuple[str, str], views.LocalQueue] = field(default_factory=dict)
-    cluster_queues: Mapping[str, views.ClusterQueue] = field(default_factory=dict)
-    cohorts: Mapping[str, views.Cohort] = field(default_factory=dict)
-    flavors: Mapping[str, views.ResourceFlavor] = field(default_factory=dict)
+    local_queues: Mapping[tuple[str, str], LocalQueue] = field(default_factory=dict)
+    cluster_queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
+    cohorts: Mapping[str, Cohort] = field(default_factory=dict)
+    flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
     priority_classes: frozenset[str] = frozenset()
     limits: tuple[views.LimitRange, ...] = ()
     quotas: tuple[NamespaceQuota, ...] = ()
@@ -50,16 +55,16 @@ class Cluster:
     def namespace(self, name: str) -> views.Namespace | None:
         return self.namespaces.get(name)
 
-    def local_queue(self, namespace: str, name: str) -> views.LocalQueue | None:
+    def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
         return self.local_queues.get((namespace, name))
 
     def local_queue_names(self, namespace: str) -> tuple[str, ...]:
         return tuple(sorted(name for space, name in self.local_queues if space == namespace))
 
-    def cluster_queue(self, name: str) -> views.ClusterQueue | None:
+    def cluster_queue(self, name: str) -> ClusterQueue | None:
         return self.cluster_queues.get(name)
 
-    def queue_facts(self, queue: views.ClusterQueue) -> QueueFacts:
+    def queue_facts(self, queue: ClusterQueue) -> QueueFacts:
         return offering.describe(queue, self)
 
     def most(self, queue: str, flavor: str, resource: str) -> int | None:
@@ -70,13 +75,13 @@ class Cluster:
             found.set_cohort(cohort)
         return found.most(queue, flavor, resource)
 
-    def resource_flavor(self, name: str) -> views.ResourceFlavor | None:
+    def resource_flavor(self, name: str) -> ResourceFlavor | None:
         return self.flavors.get(name)
 
-    def workload_priority_class(self, name: str) -> views.WorkloadPriorityClass | None:
+    def workload_priority_class(self, name: str) -> WorkloadPriorityClass | None:
         if name not in self.priority_classes:
             return None
-        return views.WorkloadPriorityClass(metadata=views.ObjectMeta(name=name))
+        return WorkloadPriorityClass(metadata=views.ObjectMeta(name=name))
 
     def limit_ranges(self, namespace: str) -> tuple[views.LimitRange, ...]:
         return tuple(item for item in self.limits if item.metadata.namespace == namespace)

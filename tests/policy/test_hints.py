@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 
 from admission.api import views
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort, CohortSpec
+from admission.objects.resource_group import FlavorQuotas, ResourceGroup, ResourceQuota
 from admission.policy import pods
 from admission.policy.knowledge import Context
 from tests.builders.cluster import namespace_view
@@ -18,7 +21,7 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 QUOTA = {"a": {"cpu": "10", "memory": "64Gi", GPU: "8"}}
 
 
-def make_world(queue: views.ClusterQueue | None = None, **more: Any) -> Cluster:
+def make_world(queue: ClusterQueue | None = None, **more: Any) -> Cluster:
     found = queue or cluster_queue_view(QUOTA)
     return make_cluster(
         "default", cluster_queues={"gpus": found}, flavors={"a": flavor_view("a")}, **more
@@ -147,7 +150,7 @@ def test_the_sentence_names_amount_queue_and_flavors():
     )
 
 
-def make_pools(cohort: str = "", **more: views.Cohort) -> Cluster:
+def make_pools(cohort: str = "", **more: Cohort) -> Cluster:
     """16 GPUs of one kind and 8 of another."""
     quotas = {"a100": {"nvidia.com/gpu": "16"}, "h100": {"nvidia.com/gpu": "8"}}
     cluster = make_cluster(
@@ -169,17 +172,17 @@ def test_more_gpus_than_any_flavor_can_reach_are_told_with_what_to_do():
 
 
 def test_what_a_cohort_could_lend_counts():
-    pool = views.ResourceGroup(
+    pool = ResourceGroup(
         covered_resources=("nvidia.com/gpu",),
         flavors=(
-            views.FlavorQuotas(
+            FlavorQuotas(
                 name="h100",
-                resources=(views.ResourceQuota(name="nvidia.com/gpu", nominal_quota="60"),),
+                resources=(ResourceQuota(name="nvidia.com/gpu", nominal_quota="60"),),
             ),
         ),
     )
-    cohort = views.Cohort(
-        metadata=views.ObjectMeta(name="all"), spec=views.CohortSpec(resource_groups=(pool,))
+    cohort = Cohort(
+        metadata=views.ObjectMeta(name="all"), spec=CohortSpec(resource_groups=(pool,))
     )
     assert warnings(make_pools("all", all=cohort), gpus=64) == ()
     (text,) = warnings(make_pools("all", all=cohort), gpus=69)

@@ -8,6 +8,7 @@ import pytest
 
 from admission.api import views
 from admission.base import fielderrors
+from admission.objects.resource_flavor import ResourceFlavor
 from tests.builders.pods import make_pod
 from tests.builders.queues import cluster_queue_view, flavor_view
 from tests.policy.builders import Cluster, apply, make_cluster, mutate
@@ -21,7 +22,7 @@ A100 = "NVIDIA-A100-SXM4-80GB"
 
 def with_queue(
     quotas: dict[str, dict[str, str]],
-    *flavors: views.ResourceFlavor,
+    *flavors: ResourceFlavor,
     limits: tuple[views.LimitRange, ...] = (),
 ) -> Cluster:
     return make_cluster(

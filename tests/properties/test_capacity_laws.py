@@ -15,6 +15,7 @@ from admission.controllers.devices.guard import Guard
 from admission.gpu import catalogue
 from admission.gpu.health import DeviceReading, HealthPolicy
 from admission.gpu.nodes import NodeFacts
+from admission.objects.cluster_queue import ClusterQueue
 from admission.scheduling import model
 from admission.scheduling.state import State
 from tests.gpu.builders import GPU, mig
@@ -135,7 +136,7 @@ def test_guarded_trees_are_never_given_more_than_exists(exists, queues):
     guard.set_flavor("f", {})
     capacities.set_node(NodeFacts(name="n", allocatable={GPU: exists}), 0)
     for index, (cohort, quota, guarded) in enumerate(queues):
-        view = views.ClusterQueue(
+        view = ClusterQueue(
             metadata=views.ObjectMeta(
                 name=f"q{index}",
                 annotations={names.CAPACITY_GUARD: "Enforce" if guarded else "Off"},

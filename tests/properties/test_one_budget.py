@@ -9,6 +9,9 @@ from admission.api import views
 from admission.base import names
 from admission.base.names import LocalQueueKey, PodSetName, ResourceName, Uid, WorkloadKey
 from admission.gpu import catalogue
+from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.resource_group import FlavorQuotas, ResourceGroup, ResourceQuota
 from admission.scheduling import model
 from admission.scheduling.state import State
 from admission.translate import currency, queues
@@ -43,16 +46,16 @@ asks = st.dictionaries(
 quotas = st.tuples(st.integers(0, 400), st.integers(0, 40))
 
 
-def queue(name: str, budget: tuple[int, int], cohort: str) -> views.ClusterQueue:
+def queue(name: str, budget: tuple[int, int], cohort: str) -> ClusterQueue:
     amounts = ((names.GPU_MEMORY, f"{budget[0]}Gi"), (names.GPU_SLICES, budget[1]))
-    given_quotas = tuple(views.ResourceQuota(name=n, nominal_quota=q) for n, q in amounts)
-    group = views.ResourceGroup(
+    given_quotas = tuple(ResourceQuota(name=n, nominal_quota=q) for n, q in amounts)
+    group = ResourceGroup(
         covered_resources=(names.GPU_MEMORY, names.GPU_SLICES),
-        flavors=tuple(views.FlavorQuotas(name=f, resources=given_quotas) for f in PRICES),
+        flavors=tuple(FlavorQuotas(name=f, resources=given_quotas) for f in PRICES),
     )
-    return views.ClusterQueue(
+    return ClusterQueue(
         metadata=views.ObjectMeta(name=name),
-        spec=views.ClusterQueueSpec(
+        spec=ClusterQueueSpec(
             cohort_name=cohort,
             resource_groups=(group,),
             namespace_selector=views.LabelSelector(),
@@ -60,9 +63,9 @@ def queue(name: str, budget: tuple[int, int], cohort: str) -> views.ClusterQueue
     )
 
 
-def flavors() -> dict[str, views.ResourceFlavor]:
+def flavors() -> dict[str, ResourceFlavor]:
     return {
-        name: views.ResourceFlavor(metadata=views.ObjectMeta(name=name, annotations=marks))
+        name: ResourceFlavor(metadata=views.ObjectMeta(name=name, annotations=marks))
         for name, marks in ANNOTATIONS.items()
     }
 

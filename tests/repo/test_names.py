@@ -8,11 +8,6 @@ from pathlib import Path
 from tests.repo import tree
 
 HOME = tree.ROOT / "admission" / "base" / "names.py"
-OTHERS = {
-    "admission/api/v1beta1": "values of Literal types, and rules that must stay equal to Kueue's",
-    "admission/api/v1beta2": "likewise",
-}
-"""Packages in which the names stand as literals."""
 MAKES = {
     "admission/base/conditions.py": "types of conditions are its own",
 }
@@ -63,8 +58,7 @@ def made(path: Path) -> Iterator[str]:
 
 
 def test_names_are_written_in_one_module() -> None:
-    paths = [path for path in modules() if not is_of(path, OTHERS)]
-    assert [found for path in paths for found in literals(path)] == []
+    assert [found for path in modules() for found in literals(path)] == []
 
 
 def test_names_are_put_together_in_one_module() -> None:
@@ -73,8 +67,6 @@ def test_names_are_put_together_in_one_module() -> None:
 
 
 def test_the_exceptions_are_needed() -> None:
-    """A package that is excepted has such literals."""
-    for package in OTHERS:
-        assert any(list(literals(path)) for path in tree.modules(package)), package
+    """A module that is excepted makes such names."""
     for module in MAKES:
         assert list(made(tree.ROOT / module)), module

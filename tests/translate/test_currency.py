@@ -8,6 +8,9 @@ import pytest
 from admission.api import views
 from admission.base import names
 from admission.gpu import catalogue
+from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.resource_group import FlavorQuotas, ResourceGroup
 from admission.scheduling import model, podsets
 from admission.translate import currency
 from admission.translate.currency import Pricing
@@ -20,11 +23,11 @@ GIB = 2**30
 
 def prices(*covered: str, **products: str) -> Pricing | None:
     """Of a queue that covers resources, over flavors with their products."""
-    flavors = tuple(views.FlavorQuotas(name=name) for name in products)
-    group = views.ResourceGroup(covered_resources=covered, flavors=flavors)
-    queue = views.ClusterQueue(spec=views.ClusterQueueSpec(resource_groups=(group,)))
+    flavors = tuple(FlavorQuotas(name=name) for name in products)
+    group = ResourceGroup(covered_resources=covered, flavors=flavors)
+    queue = ClusterQueue(spec=ClusterQueueSpec(resource_groups=(group,)))
     known = {
-        name: views.ResourceFlavor(
+        name: ResourceFlavor(
             metadata=views.ObjectMeta(name=name, annotations={names.FLAVOR_PRODUCT: product})
         )
         for name, product in products.items()

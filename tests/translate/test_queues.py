@@ -8,9 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.api import views
 from admission.base.amount import UNLIMITED
 from admission.base.errors import InvalidValueError
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort
+from admission.objects.local_queue import LocalQueue
+from admission.objects.resource_flavor import ResourceFlavor
 from admission.scheduling import model
 from admission.scheduling.decisions import Admit, PodSetAssignment
 from admission.translate import admission, queues, times
@@ -18,7 +21,7 @@ from admission.translate import admission, queues, times
 
 def cluster_queue(**spec: Any) -> model.ClusterQueue:
     document = {"metadata": {"name": "cq"}, "spec": spec}
-    return queues.cluster_queue(msgspec.convert(document, views.ClusterQueue))
+    return queues.cluster_queue(msgspec.convert(document, ClusterQueue))
 
 
 def group(**quota: Any) -> list[dict[str, Any]]:
@@ -123,7 +126,7 @@ def test_a_cohort():
         "spec": {"parentName": "p", "resourceGroups": group(), "fairSharing": {"weight": 2}},
     }
 
-    found = queues.cohort(msgspec.convert(document, views.Cohort))
+    found = queues.cohort(msgspec.convert(document, Cohort))
 
     assert (found.name, found.parent, found.fair_weight) == ("c", "p", 2 * 10**9)
     assert found.resource_groups[0].flavors[0].resources["cpu"].nominal == 2000
@@ -135,7 +138,7 @@ def test_a_local_queue():
         "spec": {"clusterQueue": "cq", "stopPolicy": "Hold"},
     }
 
-    assert queues.local_queue(msgspec.convert(document, views.LocalQueue)) == model.LocalQueue(
+    assert queues.local_queue(msgspec.convert(document, LocalQueue)) == model.LocalQueue(
         key=("ml", "q"), cluster_queue="cq", stop_policy=model.StopPolicy.HOLD, terminating=True
     )
 
@@ -152,7 +155,7 @@ def test_a_resource_flavor():
     }
 
     assert queues.resource_flavor(
-        msgspec.convert(document, views.ResourceFlavor)
+        msgspec.convert(document, ResourceFlavor)
     ) == model.ResourceFlavor(
         name="f",
         node_labels={"a": "b"},

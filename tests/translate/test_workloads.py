@@ -12,6 +12,7 @@ from admission.api import views
 from admission.base.errors import InvalidValueError
 from admission.base.selectors import Requirement
 from admission.objects import limit_range
+from admission.objects.workload import Workload
 from admission.scheduling import model, transformation
 from admission.translate import workloads
 from admission.translate.workloads import Surroundings
@@ -44,7 +45,7 @@ def container(limits: dict[str, str] | None = None, **asked: str) -> dict[str, A
 
 
 def translated(around: Surroundings = workloads.PLAIN, **changes: Any) -> model.Workload:
-    view = msgspec.convert(document(**changes), views.Workload)
+    view = msgspec.convert(document(**changes), Workload)
     return workloads.workload(view, around)
 
 

@@ -7,16 +7,21 @@ from admission.api import views
 from admission.api.namespacequotas import NamespaceQuota
 from admission.base.errors import InternalError
 from admission.kube import resources
+from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
+from admission.objects.local_queue import LocalQueue
+from admission.objects.priority_class import WorkloadPriorityClass
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.resource_group import FlavorQuotas, ResourceGroup
 from admission.webhook import knowledge
 from admission.webhook.knowledge import ClusterKnowledge
 from tests.builders.queues import local_queue_view, make_local_queue
 from tests.webhook import reviews
 
 
-def make_queue(name: str, namespace: str = "team-a", **metadata: object) -> views.LocalQueue:
+def make_queue(name: str, namespace: str = "team-a", **metadata: object) -> LocalQueue:
     document = make_local_queue(name, namespace=namespace)
     document["metadata"] |= metadata
-    return msgspec.convert(document, views.LocalQueue)
+    return msgspec.convert(document, LocalQueue)
 
 
 def test_it_is_ready_only_after_every_kind_was_listed():
@@ -59,12 +64,10 @@ def test_every_kind_is_found_by_its_name():
     cache = ClusterKnowledge()
     metadata = views.ObjectMeta(name="x")
     in_team = views.ObjectMeta(name="x", namespace="team-a")
-    cache.upsert(resources.CLUSTER_QUEUES, views.ClusterQueue(metadata=metadata))
-    cache.upsert(resources.RESOURCE_FLAVORS, views.ResourceFlavor(metadata=metadata))
+    cache.upsert(resources.CLUSTER_QUEUES, ClusterQueue(metadata=metadata))
+    cache.upsert(resources.RESOURCE_FLAVORS, ResourceFlavor(metadata=metadata))
     cache.upsert(resources.NAMESPACES, views.Namespace(metadata=metadata))
-    cache.upsert(
-        resources.WORKLOAD_PRIORITY_CLASSES, views.WorkloadPriorityClass(metadata=metadata)
-    )
+    cache.upsert(resources.WORKLOAD_PRIORITY_CLASSES, WorkloadPriorityClass(metadata=metadata))
     cache.upsert(resources.LIMIT_RANGES, views.LimitRange(metadata=in_team))
     for find in (
         cache.cluster_queue, cache.resource_flavor, cache.namespace, cache.workload_priority_class,
@@ -100,21 +103,21 @@ def test_a_kind_that_is_not_watched_is_a_bug():
 
 def test_facts_about_a_queue_are_kept_until_it_or_a_flavor_changes():
     cache = ClusterKnowledge()
-    quotas = views.FlavorQuotas(name="a", resources=())
-    queue = views.ClusterQueue(
+    quotas = FlavorQuotas(name="a", resources=())
+    queue = ClusterQueue(
         metadata=views.ObjectMeta(name="q"),
-        spec=views.ClusterQueueSpec(resource_groups=(views.ResourceGroup(flavors=(quotas,)),)),
+        spec=ClusterQueueSpec(resource_groups=(ResourceGroup(flavors=(quotas,)),)),
     )
     cache.upsert(resources.CLUSTER_QUEUES, queue)
     first = cache.queue_facts(queue)
     assert first.missing == ("a",)
     assert cache.queue_facts(queue) is first
-    flavor = views.ResourceFlavor(metadata=views.ObjectMeta(name="a"))
+    flavor = ResourceFlavor(metadata=views.ObjectMeta(name="a"))
     cache.upsert(resources.RESOURCE_FLAVORS, flavor)
     second = cache.queue_facts(queue)
     assert second.missing == ()
     assert cache.queue_facts(queue) is second
-    changed = views.ClusterQueue(metadata=queue.metadata)
+    changed = ClusterQueue(metadata=queue.metadata)
     assert cache.queue_facts(changed).offer.flavors == ()
     cache.delete(resources.CLUSTER_QUEUES, changed)
     assert cache.queue_facts(queue) is not second
@@ -125,7 +128,7 @@ def test_a_verbose_readiness_says_of_which_moment_each_kind_is():
     client = reviews.make_app(cache).test_client()
     for kind in knowledge.WATCHED:
         cache.replace(kind, (), "5")
-    flavor = views.ResourceFlavor(metadata=views.ObjectMeta(name="a100", resource_version="7"))
+    flavor = ResourceFlavor(metadata=views.ObjectMeta(name="a100", resource_version="7"))
     cache.upsert(resources.RESOURCE_FLAVORS, flavor)
     queue = make_queue("a", resourceVersion="8")
     cache.upsert(resources.LOCAL_QUEUES, queue)

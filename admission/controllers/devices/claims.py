@@ -17,6 +17,7 @@ from admission.gpu.claims import DeviceClass
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import facts
+from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
 from admission.translate import claims as translate_claims
 from admission.translate.claims import Devices, Generated, ObjectKey, Sought
@@ -96,7 +97,7 @@ class Claims:
         """Return the classes, claims and templates as last seen."""
         return self._known
 
-    def see_workload(self, view: views.Workload) -> None:
+    def see_workload(self, view: Workload) -> None:
         """Notes on what a Workload depends."""
         specs = [one.template.spec for one in view.spec.pod_sets or ()]
         key = facts.key(view)
@@ -132,7 +133,7 @@ class Claims:
         made = (self._made.get(name) for name in self._names.get(key, ()))
         return any(one is None or one >= moment for one in made)
 
-    def has_outgrown(self, view: views.Workload) -> bool:
+    def has_outgrown(self, view: Workload) -> bool:
         """Whether a claim that was made for the pod of a Workload asks for more than its template.
 
         A user may delete such a claim and make another one in its place.

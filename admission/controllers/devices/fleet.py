@@ -22,6 +22,7 @@ from admission.gpu.nodes import NodeFacts
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import condition_list
+from admission.objects.cluster_queue import ClusterQueue
 from admission.translate import nodes, slices
 from admission.translate.claims import ObjectKey
 
@@ -148,7 +149,7 @@ class Fleet:
             moments.append(max(0.0, (settles - self._now_us()) / 1e6))
         return min(moments, default=None)
 
-    def condition(self, queue: views.ClusterQueue, now: datetime) -> views.Condition | None:
+    def condition(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
         """Whether a ClusterQueue promises no more GPUs than exist; None where it is unknown."""
         found = self._guard.shortages(queue.metadata.name)
         if found is None:

@@ -11,11 +11,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
-from admission.api import views
 from admission.base import amount, conditions, names, quantity
 from admission.base.names import ClusterQueueName, CohortName, FlavorResource
 from admission.controllers.devices.capacity import Amounts, Capacities, Stock, is_gpu
 from admission.gpu import resources
+from admission.objects.cluster_queue import ClusterQueue
 from admission.scheduling import model
 from admission.scheduling.state import State
 
@@ -90,7 +90,7 @@ class Guard:
         self._knows = False, False
         self._dirty = False
 
-    def set_queue(self, view: views.ClusterQueue, queue: model.ClusterQueue) -> None:
+    def set_queue(self, view: ClusterQueue, queue: model.ClusterQueue) -> None:
         """Takes a ClusterQueue as it is written."""
         key = _Key(_QUEUE, queue.name)
         if view.metadata.annotation(names.CAPACITY_GUARD) == names.CAPACITY_GUARD_ENFORCE:

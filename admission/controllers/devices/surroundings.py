@@ -15,6 +15,7 @@ from admission.kube.resources import Resource
 from admission.objects import limit_range, pods
 from admission.objects.limit_range import NO_LIMITS, Summary
 from admission.objects.pods import Nanos
+from admission.objects.workload import Workload
 from admission.scheduling.transformation import Rules
 from admission.translate.workloads import Surroundings
 
@@ -56,7 +57,7 @@ class Charges:
             devices=self._claims.known,
         )
 
-    def take_stale(self) -> Callable[[views.Workload], bool] | None:
+    def take_stale(self) -> Callable[[Workload], bool] | None:
         """Tests whether a Workload must be translated again; None if none must.
 
         It is asked once: the next answer covers what has changed since.
@@ -104,6 +105,6 @@ class Charges:
         self._stale_classes.add(name)
 
 
-def _classes(view: views.Workload) -> set[str | None]:
+def _classes(view: Workload) -> set[str | None]:
     """Names of the RuntimeClasses of its pods."""
     return {one.template.spec.runtime_class_name for one in view.spec.pod_sets or ()}

@@ -19,6 +19,7 @@ from admission.base.names import WorkloadKey
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose, Write
 from admission.objects import condition_list
+from admission.objects.workload import Workload
 from admission.obs import logs
 
 _MINUTE_US: Final = 60_000_000
@@ -65,9 +66,7 @@ class Brake:
             self._allowed_until = None
             self._log.error("annotation not understood", name=view.metadata.name, error=str(error))
 
-    def holds(
-        self, key: WorkloadKey, owner: views.Object, workload: views.Workload | None
-    ) -> bool:
+    def holds(self, key: WorkloadKey, owner: views.Object, workload: Workload | None) -> bool:
         """Return whether an owner may not be stopped now; it is looked at again when it may.
 
         Args:
@@ -111,7 +110,7 @@ class Brake:
         """Return what is said of an owner that is not stopped yet."""
         return conditions.stop_held_back(why, self._most).message
 
-    def mark(self, workload: views.Workload, why: Text, told: Event) -> Write | None:
+    def mark(self, workload: Workload, why: Text, told: Event) -> Write | None:
         """Return the write that says on a Workload that its owner is not stopped yet."""
         condition = condition_list.make(
             conditions.STOP_HELD_BACK,
@@ -126,7 +125,7 @@ class Brake:
         changes: dict[str, Any] = {"conditions": condition_list.merged(workload, condition)}
         return writes.set_workload_status(workload, Purpose.KEEP_UP, changes, (told,))
 
-    def unmark(self, workload: views.Workload) -> Write | None:
+    def unmark(self, workload: Workload) -> Write | None:
         """Return the write that takes that back, once nothing is held back any more."""
         if workload.status.condition(conditions.STOP_HELD_BACK) is None:
             return None
@@ -158,7 +157,7 @@ def _runs(owner: views.Object) -> bool:
     return bool(owner.spec.node_name) or owner.status.phase == "Running"
 
 
-def _is_ordered(workload: views.Workload | None) -> bool:
+def _is_ordered(workload: Workload | None) -> bool:
     """Return whether a stop is what a decision or a person asks for."""
     evicted = None if workload is None else workload.status.condition(conditions.EVICTED)
     if evicted is None or evicted.status != "True":

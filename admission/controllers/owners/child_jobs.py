@@ -10,7 +10,7 @@ goes through that queue, and what was suspended here is started again (ADR 0100)
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from admission.api import batch, views
+from admission.api import views
 from admission.base import conditions, events, names, patches
 from admission.base.events import Event, Events
 from admission.base.names import WorkloadKey
@@ -22,6 +22,8 @@ from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import resources
+from admission.objects import batch
+from admission.objects.workload import Workload
 from admission.owners import batch_job, prebuilt
 
 SELECTOR: Final = f"{names.HELD_WITH_PARENT},!{names.QUEUE_LABEL}"
@@ -119,7 +121,7 @@ class ChildJobs:
         return self._with_ancestor(key, job, self._workload_of(ancestor))
 
     def _with_ancestor(
-        self, key: WorkloadKey, job: batch.Job, workload: views.Workload | None
+        self, key: WorkloadKey, job: batch.Job, workload: Workload | None
     ) -> Write | None:
         """Hold a Job that runs without its ancestor's admission, or start one that was held."""
         is_suspended = batch_job.is_suspended(job)
@@ -175,14 +177,14 @@ class ChildJobs:
         found = self._index.get(key) or self._jobs.get(key)
         return found if found is not None and found.metadata.uid == owner.uid else None
 
-    def _workload_of(self, job: batch.Job) -> views.Workload | None:
+    def _workload_of(self, job: batch.Job) -> Workload | None:
         if batch_job.KIND.prebuilt_key(job) is None:
             return self._workloads.get(batch_job.KIND.key_of(job))
         named = self._index.named_by(job)
         return named if named is not None and prebuilt.is_adopted(named, job) else None
 
 
-def _is_running(workload: views.Workload) -> bool:
+def _is_running(workload: Workload) -> bool:
     status = workload.status
     return status.is_true(conditions.ADMITTED) and not status.is_true(conditions.FINISHED)
 

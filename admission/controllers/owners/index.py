@@ -8,6 +8,7 @@ from admission.api import views
 from admission.base.names import WorkloadKey
 from admission.controllers.seeing.observed import Observed, version
 from admission.controllers.workloads.workloadindex import WorkloadIndex
+from admission.objects.workload import Workload
 from admission.owners import prebuilt
 from admission.owners.framework import Document, Integration, Owner, View
 
@@ -37,7 +38,7 @@ class Subject(NamedTuple):
 
     key: WorkloadKey
     owner: Owner | None
-    workload: views.Workload | None
+    workload: Workload | None
     beside: Owner | None = None
 
 
@@ -91,7 +92,7 @@ class OwnerIndex(Generic[View, Document]):
         is_its = owner is not None or self._kind.owns(workload)
         return Subject(key, owner, workload) if is_its else None
 
-    def named_by(self, owner: views.Object) -> views.Workload | None:
+    def named_by(self, owner: views.Object) -> Workload | None:
         """Return what there is under the name of a Workload that an owner gives."""
         named = self._kind.prebuilt_key(owner)
         return None if named is None else self._workloads.get(named)

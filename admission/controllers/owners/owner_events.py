@@ -17,6 +17,7 @@ from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Write
 from admission.kube.resources import Resource
 from admission.objects import facts
+from admission.objects.workload import Workload
 from admission.owners.framework import Owner
 from admission.owners.workload import (
     class_changed,
@@ -65,7 +66,7 @@ class OwnerEvents:
         event = None if why is None else events.warning(*why)
         self._tell_change(key, owner, conditions.PREBUILT_NOT_FOUND, event)
 
-    def checked(self, key: WorkloadKey, owner: Owner, workload: views.Workload) -> None:
+    def checked(self, key: WorkloadKey, owner: Owner, workload: Workload) -> None:
         """Tell what its checks wait for, where they wait for something."""
         text = _open_checks(owner, workload)
         event = events.admission_checks(text) if text else None
@@ -91,7 +92,7 @@ class OwnerEvents:
             self._events.event(writes.reference(self._resource, owner.metadata), event)
 
 
-def followed(owner: Owner, workload: views.Workload) -> Iterator[Event]:
+def followed(owner: Owner, workload: Workload) -> Iterator[Event]:
     """Return the events about what a Workload without quota is about to take over from its owner.
 
     A change of the queue, or of the limit on the running time, is told by nothing.
@@ -105,13 +106,13 @@ def followed(owner: Owner, workload: views.Workload) -> Iterator[Event]:
         yield gates_changed(owner.view)
 
 
-def started(workload: views.Workload) -> Iterator[Event]:
+def started(workload: Workload) -> Iterator[Event]:
     """Return the event about an owner that its Workload's admission has started."""
     if workload.status.admission is not None:
         yield events.started(workload.status.admission.cluster_queue)
 
 
-def _open_checks(owner: Owner, workload: views.Workload) -> str:
+def _open_checks(owner: Owner, workload: Workload) -> str:
     """Return what the checks say that a held owner with quota waits for; empty for nothing."""
     status = workload.status
     waits = status.is_true(conditions.QUOTA_RESERVED) and not any(

@@ -30,6 +30,7 @@ from admission.controllers.writing.writes import Outcome, Purpose, Result, Verb,
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import facts
+from admission.objects.workload import Workload
 from admission.owners import injection, lifecycle, prebuilt
 from admission.owners.framework import Document, Integration, Owner, View
 from admission.owners.lifecycle import Next, Step
@@ -39,7 +40,7 @@ from admission.owners.workload import (
     may_change_class,
 )
 
-Decide = Callable[[WorkloadKey, views.Workload], Write | None]
+Decide = Callable[[WorkloadKey, Workload], Write | None]
 """Returns the write of an open decision, or of the upkeep of a Workload, if there is one."""
 
 _OF_NAMED: Final = frozenset({Step.ADOPT_WORKLOAD, Step.AWAIT_WORKLOAD})
@@ -206,14 +207,14 @@ class Owners(Generic[View, Document]):
             return lifecycle.without_owner(self._kind, subject.workload)
         return lifecycle.next_step(owner, subject.workload, self.index.named_by(owner.view))
 
-    def _remove(self, workload: views.Workload) -> Write | None:
+    def _remove(self, workload: Workload) -> Write | None:
         """Delete a second Workload once, and let it go where our finalizer is on it."""
         if not workload.metadata.deletion_timestamp:
             return self._delete(workload, is_told=True)
         step = lifecycle.remove_finalizer(workload)
         return None if step is lifecycle.NOTHING else requests.remove_finalizer(workload)
 
-    def _delete(self, workload: views.Workload, *, is_told: bool) -> Write | None:
+    def _delete(self, workload: Workload, *, is_told: bool) -> Write | None:
         """Delete a Workload once; it stays until its finalizer is off."""
         if self._deleted.get(facts.key(workload)) == workload.metadata.uid:
             return None
@@ -260,7 +261,7 @@ class Owners(Generic[View, Document]):
             self._lacks_class(key, owner.view, missing.name)
             return None
 
-    def _adopt(self, key: WorkloadKey, owner: Owner, workload: views.Workload) -> Write:
+    def _adopt(self, key: WorkloadKey, owner: Owner, workload: Workload) -> Write:
         """Take the Workload that the owner names; both are read whole before."""
         document, view = self.index.document_of(key), self.index.get(key)
         if document is None or view is None:
@@ -287,7 +288,7 @@ class Owners(Generic[View, Document]):
 
     # ----------------------------------------------------------------- owners with a Workload
 
-    def _follow(self, key: WorkloadKey, owner: Owner, workload: views.Workload) -> Write | None:
+    def _follow(self, key: WorkloadKey, owner: Owner, workload: Workload) -> Write | None:
         """Make a Workload without quota ask for what its owner asks for."""
         is_adopted = prebuilt.is_adopted(workload, owner.view)
         if owner.resizes() is None or is_adopted:
@@ -299,7 +300,7 @@ class Owners(Generic[View, Document]):
         return requests.follow(workload, owner.view, made, told)
 
     def _follow_labels(
-        self, key: WorkloadKey, owner: views.Object, workload: views.Workload
+        self, key: WorkloadKey, owner: views.Object, workload: Workload
     ) -> Write | None:
         """Make a Workload take over what the labels of its owner say now."""
         label = owner.metadata.label(PRIORITY_CLASS_LABEL)
@@ -308,9 +309,7 @@ class Owners(Generic[View, Document]):
             self._lacks_class(key, owner, label)
         return keeping.follow_owner(owner, workload, classes)
 
-    def _about_workload(
-        self, subject: Subject, step: Next, workload: views.Workload
-    ) -> Write | None:
+    def _about_workload(self, subject: Subject, step: Next, workload: Workload) -> Write | None:
         owner = subject.owner
         match step.step:
             case Step.DELETE_WORKLOAD:
@@ -334,7 +333,7 @@ class Owners(Generic[View, Document]):
             case _:
                 return None
 
-    def _charge_running(self, key: WorkloadKey, workload: views.Workload) -> Write | None:
+    def _charge_running(self, key: WorkloadKey, workload: Workload) -> Write | None:
         """Give a Workload the quota that its owner's pods hold, even above the ClusterQueue's."""
         admit = self._running.admit(workload)
         if admit is None:
@@ -344,14 +343,14 @@ class Owners(Generic[View, Document]):
         told = (events.charged_running(admit.cluster_queue),)
         return writes.set_workload_status(workload, Purpose.CHARGE_RUNNING, status, told)
 
-    def _finish(self, workload: views.Workload, text: Text) -> Write:
+    def _finish(self, workload: Workload, text: Text) -> Write:
         status = statuses.finish(workload, *text, self._clock.now())
         is_told = not self._kind.has_condition
         told = (events.finished_workload(facts.key(workload).text()),) if is_told else ()
         return writes.set_workload_status(workload, Purpose.FINISH_WORKLOAD, status, told)
 
     def _about_owner(
-        self, key: WorkloadKey, step: Next, owner: Owner, workload: views.Workload | None
+        self, key: WorkloadKey, step: Next, owner: Owner, workload: Workload | None
     ) -> Write | None:
         restores = owner.restores()
         match step.step:
@@ -393,7 +392,7 @@ class Owners(Generic[View, Document]):
             return None  # it is there, but another's
         return self._workloads.ask_absence(key, named.name)
 
-    def _start(self, key: WorkloadKey, owner: Owner, workload: views.Workload) -> Write | None:
+    def _start(self, key: WorkloadKey, owner: Owner, workload: Workload) -> Write | None:
         """Start an owner; one that contradicts its assignment ends as FailedToStart."""
         try:
             flavors = self._configuration.flavors
@@ -407,7 +406,7 @@ class Owners(Generic[View, Document]):
         return self._patch(key, owner, Purpose.START_OWNER, changes, told=told)
 
     def _stop_or_wait(
-        self, key: WorkloadKey, step: Next, owner: Owner, workload: views.Workload | None
+        self, key: WorkloadKey, step: Next, owner: Owner, workload: Workload | None
     ) -> Write | None:
         """Stop an owner, or say that it is not stopped yet."""
         if not self.brake.holds(key, owner.view, workload):

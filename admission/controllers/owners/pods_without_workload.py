@@ -16,6 +16,7 @@ from admission.base.names import LocalQueueKey
 from admission.base.patches import Patch
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.writing.writes import Purpose
+from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
 from admission.owners import prebuilt
 from admission.translate import nodes
@@ -86,7 +87,7 @@ def hint_for(
     return None
 
 
-def hint_for_named(pod: views.Pod, found: views.Workload | None) -> Text | None:
+def hint_for_named(pod: views.Pod, found: Workload | None) -> Text | None:
     """Why the Workload that a gated pod names is not its own; None where it names none."""
     named = pod_owner.KIND.prebuilt_key(pod)
     return None if named is None else prebuilt.missing(named, found)

@@ -12,6 +12,7 @@ from admission.base.patches import Patch
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose, Verb, Write
 from admission.kube.resources import Resource
+from admission.objects.workload import Workload
 from admission.owners.framework import Reclaims
 from admission.owners.workload import gates_of
 
@@ -72,7 +73,7 @@ def delete(
 
 
 def follow(
-    workload: views.Workload, owner: views.Object, made: dict[str, Any], events: Iterator[Event]
+    workload: Workload, owner: views.Object, made: dict[str, Any], events: Iterator[Event]
 ) -> Write:
     """Return the write after which a Workload without quota asks for what its owner asks for.
 
@@ -98,7 +99,7 @@ def follow(
     return writes.patch_workload(workload, Purpose.FOLLOW_OWNER, changes, events=tuple(events))
 
 
-def adopt(key: WorkloadKey, workload: views.Workload, changes: dict[str, Any]) -> Write:
+def adopt(key: WorkloadKey, workload: Workload, changes: dict[str, Any]) -> Write:
     """Return the write with which a Workload becomes that of the owner of a key."""
     return on_lane(key, writes.patch_workload(workload, Purpose.ADOPT_WORKLOAD, changes))
 
@@ -108,20 +109,20 @@ def on_lane(key: WorkloadKey, write: Write) -> Write:
     return replace(write, lane=key)
 
 
-def remove_finalizer(workload: views.Workload) -> Write:
+def remove_finalizer(workload: Workload) -> Write:
     """Return the write that takes our finalizer off."""
     others = [one for one in workload.metadata.finalizers or () if one != names.RESOURCE_IN_USE]
     return writes.set_finalizers(workload, Purpose.LET_WORKLOAD_GO, others)
 
 
-def reclaim(workload: views.Workload, owner: Reclaims) -> Write:
+def reclaim(workload: Workload, owner: Reclaims) -> Write:
     """Return the write that says how many pods of each pod set will never run again."""
     counts = owner.reclaimable(workload)
     listed = [{"name": name, "count": count} for name, count in counts.items()]
     return writes.set_workload_status(workload, Purpose.RECLAIM_PODS, {"reclaimablePods": listed})
 
 
-def is_read(document: dict[str, Any] | None, workload: views.Workload) -> bool:
+def is_read(document: dict[str, Any] | None, workload: Workload) -> bool:
     """Return whether a Workload was read whole in its present version."""
     metadata = workload.metadata
     wanted = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}

@@ -28,6 +28,8 @@ from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import condition_list, facts
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.workload import PodSet, PodTemplate, Workload, WorkloadSpec
 from admission.owners import pod as pod_owner
 from admission.scheduling.decisions import Admit
 
@@ -55,7 +57,7 @@ class Ledger(Protocol):
         ...
 
     def charge(
-        self, view: views.Workload, queue: str, node_labels: dict[str, str], *, ends: bool
+        self, view: Workload, queue: str, node_labels: dict[str, str], *, ends: bool
     ) -> None:
         """Charge a ClusterQueue for pods that run without a Workload that is charged for them.
 
@@ -68,7 +70,7 @@ class Ledger(Protocol):
         ...
 
     def admit_running(
-        self, view: views.Workload, queue: str, node_labels: dict[str, str]
+        self, view: Workload, queue: str, node_labels: dict[str, str]
     ) -> Admit | None:
         """Return what a Workload is charged whose pods run; None if it cannot be read.
 
@@ -161,7 +163,7 @@ class RunningPods:
         self._pods: dict[str, _Pod] = {}
         self._of: dict[WorkloadKey, dict[str, dict[str, None]]] = {}
         """UIDs by Workload and pod set."""
-        self._owners: dict[WorkloadKey, views.Workload] = {}
+        self._owners: dict[WorkloadKey, Workload] = {}
         """What owners ask for that were let go as a whole, by the key of their Workload."""
         self._short: set[WorkloadKey] = set()
         """Those of them that are charged on their own for pods that are not there yet."""
@@ -267,7 +269,7 @@ class RunningPods:
         else:
             self._strays[pod.metadata.uid] = pod
 
-    def see_owner(self, key: WorkloadKey, asked: views.Workload | None) -> None:
+    def see_owner(self, key: WorkloadKey, asked: Workload | None) -> None:
         """Take what an owner asks for that was let go as a whole, or None where it is held.
 
         Its pods may not be there yet, and nobody else may get what they will take.
@@ -344,7 +346,7 @@ class RunningPods:
 
     # ------------------------------------------------------------------------------ charging
 
-    def admit(self, workload: views.Workload) -> Admit | None:
+    def admit(self, workload: Workload) -> Admit | None:
         """Return what a Workload is charged whose pods run; None without its ClusterQueue."""
         key, asked = facts.key(workload), self._owners.get(facts.key(workload))
         pods = [self._pods[uid] for uids in self._of.get(key, {}).values() for uid in uids]
@@ -537,7 +539,7 @@ class RunningPods:
         found, self._reworded = frozenset(self._reworded), set()
         return found
 
-    def condition(self, queue: views.ClusterQueue, now: datetime) -> views.Condition | None:
+    def condition(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
         """Return which pods hold quota that nobody gets before they have ended; None for none."""
         uids = self._releasing.get(queue.metadata.name)
         if not uids:
@@ -586,21 +588,21 @@ def _queue(pod: views.Pod) -> str:
     return metadata.label(names.LOCAL_QUEUE_NAME_LABEL) or metadata.label(names.QUEUE_LABEL)
 
 
-def _asked(one: _Pod) -> views.Workload:
+def _asked(one: _Pod) -> Workload:
     """Return what a pod asks for, as a Workload that is nowhere stored."""
     pod = one.view
-    template = views.PodTemplate(metadata=pod.metadata, spec=pod.spec)
-    return views.Workload(
+    template = PodTemplate(metadata=pod.metadata, spec=pod.spec)
+    return Workload(
         metadata=views.ObjectMeta(
             namespace=one.key.namespace,
             name=one.key.name,
             uid=pod.metadata.uid,
             creation_timestamp=pod.metadata.creation_timestamp,
         ),
-        spec=views.WorkloadSpec(
+        spec=WorkloadSpec(
             queue_name=_queue(pod),
             priority=pod.spec.priority,
-            pod_sets=(views.PodSet(name=names.DEFAULT_PODSET, count=1, template=template),),
+            pod_sets=(PodSet(name=names.DEFAULT_PODSET, count=1, template=template),),
         ),
     )
 

@@ -15,6 +15,7 @@ from admission.base.metrics import ByQueue
 from admission.base.names import WorkloadKey
 from admission.controllers.queues.census import Census
 from admission.controllers.workloads import times
+from admission.objects.workload import EvictionCount, Workload
 from admission.scheduling.decisions import CycleResult
 
 _TOTALS: Final = {
@@ -83,7 +84,7 @@ class Accounting:
 
     # ------------------------------------------------------------------------------ workloads
 
-    def observe(self, old: views.Workload | None, new: views.Workload) -> None:
+    def observe(self, old: Workload | None, new: Workload) -> None:
         """Counts what is different from the last sight of a Workload."""
         self.census.see(new)
         if old is None or old.metadata.uid != new.metadata.uid:
@@ -99,7 +100,7 @@ class Accounting:
             freed = times.moment(new, conditions.QUOTA_RESERVED, status="False")
             self._count_release(new, _queue(old), freed)
 
-    def lose(self, key: WorkloadKey, last: views.Workload | None, now: datetime) -> None:
+    def lose(self, key: WorkloadKey, last: Workload | None, now: datetime) -> None:
         """A Workload is gone, and with it the quota that it held when it was last seen."""
         self.census.lose(key)
         ended = last is None or last.status.is_true(conditions.FINISHED)
@@ -114,7 +115,7 @@ class Accounting:
                 max(0.0, waited)
             )
 
-    def released(self, workload: views.Workload, *, is_group: bool, now: datetime) -> None:
+    def released(self, workload: Workload, *, is_group: bool, now: datetime) -> None:
         """Counts a pod whose scheduling gate was taken off."""
         admitted = times.moment(workload, conditions.ADMITTED)
         if admitted is None:
@@ -124,7 +125,7 @@ class Accounting:
             names.ADMISSION_GATE, _queue(workload), str(is_group).lower(), self.role
         ).observe(waited)
 
-    def _count(self, kind: str, workload: views.Workload) -> None:
+    def _count(self, kind: str, workload: Workload) -> None:
         labels, local = self._labels(workload)
         by_queue, by_local = _TOTALS[kind]
         by_queue.labels(*labels).inc()
@@ -151,7 +152,7 @@ class Accounting:
             ran = times.seconds_between(workload, conditions.ADMITTED, kind)
             self._observe(metrics.EXECUTION_TIME_SECONDS, workload, past + ran)
 
-    def _count_ready(self, workload: views.Workload) -> None:
+    def _count_ready(self, workload: Workload) -> None:
         """Pods that became ready again are not counted."""
         ready = workload.status.condition(conditions.PODS_READY)
         if ready is None or ready.reason != PodsReadyReason.STARTED:
@@ -164,7 +165,7 @@ class Accounting:
         waited = times.seconds_between(workload, conditions.ADMITTED, conditions.PODS_READY)
         self._observe(metrics.ADMITTED_UNTIL_READY_WAIT_TIME_SECONDS, workload, waited)
 
-    def _count_eviction(self, old: views.Workload, new: views.Workload) -> None:
+    def _count_eviction(self, old: Workload, new: Workload) -> None:
         reason, cause, is_first = _eviction(old, new)
         (queue, priority, role), (name, namespace, _, _) = self._labels(new)
         labels = reason, cause, priority, role
@@ -182,7 +183,7 @@ class Accounting:
                 ran
             )
 
-    def _count_release(self, workload: views.Workload, queue: str, freed: datetime | None) -> None:
+    def _count_release(self, workload: Workload, queue: str, freed: datetime | None) -> None:
         """Quota of a ClusterQueue became free, maybe after an eviction."""
         evicted = workload.status.condition(conditions.EVICTED)
         began = times.moment(workload, conditions.EVICTED)
@@ -192,13 +193,13 @@ class Accounting:
                 queue, evicted.reason, self.role
             ).observe(waited)
 
-    def _observe(self, waits: ByQueue, workload: views.Workload, seconds: float) -> None:
+    def _observe(self, waits: ByQueue, workload: Workload, seconds: float) -> None:
         labels, local = self._labels(workload)
         waits.cluster_queue.labels(*labels).observe(seconds)
         waits.local_queue.labels(*local).observe(seconds)
 
     def _labels(
-        self, workload: views.Workload
+        self, workload: Workload
     ) -> tuple[tuple[str, str, str], tuple[str, str, str, str]]:
         """Labels by ClusterQueue, and by LocalQueue."""
         reference = workload.spec.priority_class_ref
@@ -245,17 +246,17 @@ class Accounting:
         metrics.COHORT_SUBTREE_ADMITTED_WORKLOADS.remove_by_labels({"cohort": name})
 
 
-def _became_true(old: views.Workload, new: views.Workload, kind: str) -> bool:
+def _became_true(old: Workload, new: Workload, kind: str) -> bool:
     return new.status.is_true(kind) and not old.status.is_true(kind)
 
 
-def _queue(workload: views.Workload) -> str:
+def _queue(workload: Workload) -> str:
     """ClusterQueue in which the Workload holds quota; empty where it holds none."""
     admission = workload.status.admission
     return admission.cluster_queue if admission is not None else ""
 
 
-def _eviction(old: views.Workload, new: views.Workload) -> tuple[str, str, bool]:
+def _eviction(old: Workload, new: Workload) -> tuple[str, str, bool]:
     """Reason and cause of an eviction, and whether it is the first one for both.
 
     The number of evictions that has grown tells; a writer that does not count tells them in the
@@ -270,6 +271,6 @@ def _eviction(old: views.Workload, new: views.Workload) -> tuple[str, str, bool]
     return *conditions.eviction_cause(evicted.reason if evicted else ""), False
 
 
-def _evictions(workload: views.Workload) -> Iterable[views.EvictionCount]:
+def _evictions(workload: Workload) -> Iterable[EvictionCount]:
     stats = workload.status.scheduling_stats
     return (stats.evictions if stats is not None else None) or ()

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from admission.api import views
 from admission.base import conditions
 from admission.base.names import LocalQueueKey, WorkloadKey
+from admission.objects.workload import Workload
 
 
 class Unadmitted(NamedTuple):
@@ -47,7 +47,7 @@ class Census:
         self._counts: dict[LocalQueueKey, Counter[Unadmitted]] = {}
         self._changed: set[LocalQueueKey] = set()
 
-    def see(self, workload: views.Workload) -> None:
+    def see(self, workload: Workload) -> None:
         """Takes a Workload as it is now."""
         metadata = workload.metadata
         key = WorkloadKey(metadata.namespace, metadata.name)
@@ -95,7 +95,7 @@ class Census:
         return Count(finished=finished, unadmitted=total)
 
 
-def _kind_of(workload: views.Workload) -> Unadmitted | None:
+def _kind_of(workload: Workload) -> Unadmitted | None:
     """None for an admitted one, which is counted elsewhere."""
     status = workload.status
     if status.is_true(conditions.FINISHED):

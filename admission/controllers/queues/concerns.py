@@ -10,10 +10,12 @@ from admission.controllers.workloads.following import Following
 from admission.controllers.workloads.rules import Surroundings
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.objects.local_queue import LocalQueue
+from admission.objects.workload import Workload
 
 
 def around(
-    workload: views.Workload,
+    workload: Workload,
     configuration: Configuration,
     following: Following,
     now: datetime,
@@ -34,7 +36,7 @@ def around(
 
 def test(
     resource: Resource, changed: views.Object, configuration: Configuration
-) -> Callable[[views.Workload], bool]:
+) -> Callable[[Workload], bool]:
     """Whether a Workload has to be looked at again after a change of an object."""
     name, namespace = changed.metadata.name, changed.metadata.namespace
     if resource is resources.LOCAL_QUEUES:
@@ -51,11 +53,11 @@ def test(
     return lambda _: False
 
 
-def _local_queue(workload: views.Workload) -> LocalQueueKey:
+def _local_queue(workload: Workload) -> LocalQueueKey:
     return LocalQueueKey(workload.metadata.namespace, workload.spec.queue_name)
 
 
-def _cluster_queue(workload: views.Workload, local: views.LocalQueue | None) -> str:
+def _cluster_queue(workload: Workload, local: LocalQueue | None) -> str:
     """Where the Workload holds quota, else where its LocalQueue points; empty for nowhere."""
     admission = workload.status.admission
     if admission is not None:
@@ -63,6 +65,6 @@ def _cluster_queue(workload: views.Workload, local: views.LocalQueue | None) -> 
     return local.spec.cluster_queue if local is not None else ""
 
 
-def _priority_class(workload: views.Workload) -> str:
+def _priority_class(workload: Workload) -> str:
     reference = workload.spec.priority_class_ref
     return reference.name if reference is not None else ""

@@ -14,6 +14,13 @@ from admission.controllers.seeing import mirrors
 from admission.controllers.seeing.mirrors import Mirror
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.objects.admission_check import AdmissionCheck
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort
+from admission.objects.local_queue import LocalQueue
+from admission.objects.priority_class import WorkloadPriorityClass
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.topology import Topology
 from admission.scheduling.state import State
 from admission.translate import queues
 
@@ -64,13 +71,13 @@ class Configuration:
         self._state = state
         self._guard = guard
         self._changed = changed
-        self.flavors: dict[str, views.ResourceFlavor] = {}
-        self.cluster_queues: dict[str, views.ClusterQueue] = {}
-        self.cohorts: dict[str, views.Cohort] = {}
-        self.local_queues: dict[LocalQueueKey, views.LocalQueue] = {}
+        self.flavors: dict[str, ResourceFlavor] = {}
+        self.cluster_queues: dict[str, ClusterQueue] = {}
+        self.cohorts: dict[str, Cohort] = {}
+        self.local_queues: dict[LocalQueueKey, LocalQueue] = {}
         self._behind: dict[str, dict[LocalQueueKey, None]] = {}
-        self.checks: dict[str, views.AdmissionCheck] = {}
-        self.topologies: dict[str, views.Topology] = {}
+        self.checks: dict[str, AdmissionCheck] = {}
+        self.topologies: dict[str, Topology] = {}
         self.priority_classes: dict[str, int] = {}
         self.pod_priority_classes: dict[str, views.PriorityClass] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
@@ -192,7 +199,7 @@ class Configuration:
         self.namespaces.pop(view.metadata.name, None)
         self._state.drop_namespace(view.metadata.name)
 
-    def _see_flavor(self, view: views.ResourceFlavor) -> bool:
+    def _see_flavor(self, view: ResourceFlavor) -> bool:
         name = view.metadata.name
         known = self.flavors.get(name)
         self.flavors[name] = view
@@ -212,7 +219,7 @@ class Configuration:
         self._guard.drop_flavor(view.metadata.name)
         self._state.drop_resource_flavor(FlavorName(view.metadata.name))
 
-    def _see_cohort(self, view: views.Cohort) -> bool:
+    def _see_cohort(self, view: Cohort) -> bool:
         name = view.metadata.name
         known = self.cohorts.get(name)
         self.cohorts[name] = view
@@ -227,7 +234,7 @@ class Configuration:
         self._touch(resources.COHORTS, view.metadata.name)
         self._guard.drop_cohort(view.metadata.name)
 
-    def _see_cluster_queue(self, view: views.ClusterQueue) -> bool:
+    def _see_cluster_queue(self, view: ClusterQueue) -> bool:
         name = view.metadata.name
         known = self.cluster_queues.get(name)
         self.cluster_queues[name] = view
@@ -245,9 +252,7 @@ class Configuration:
         self._touch_used(self.cluster_queues.pop(view.metadata.name, None))
         self._guard.drop_queue(view.metadata.name)
 
-    def _touch_used(
-        self, before: views.ClusterQueue | None, after: views.ClusterQueue | None = None
-    ) -> None:
+    def _touch_used(self, before: ClusterQueue | None, after: ClusterQueue | None = None) -> None:
         self._touch_left(resources.RESOURCE_FLAVORS, _flavors(before), _flavors(after))
         self._touch_left(resources.ADMISSION_CHECKS, _checks(before), _checks(after))
 
@@ -256,7 +261,7 @@ class Configuration:
         for name in sorted(set(before) - set(after)):
             self._touch(resource, name)
 
-    def _see_local_queue(self, view: views.LocalQueue) -> bool:
+    def _see_local_queue(self, view: LocalQueue) -> bool:
         key = LocalQueueKey(*mirrors.key_of(view))
         known = self.local_queues.get(key)
         self.local_queues[key] = view
@@ -281,7 +286,7 @@ class Configuration:
         self.unreadable.pop((resources.LOCAL_QUEUES, *key), None)
         self._state.drop_local_queue(key)
 
-    def _see_priority(self, view: views.WorkloadPriorityClass) -> bool:
+    def _see_priority(self, view: WorkloadPriorityClass) -> bool:
         known = self.priority_classes.get(view.metadata.name)
         self.priority_classes[view.metadata.name] = view.value
         return known == view.value
@@ -300,7 +305,7 @@ class Configuration:
     def _lose_pod_priority(self, view: views.Object) -> None:
         self.pod_priority_classes.pop(view.metadata.name, None)
 
-    def _see_check(self, view: views.AdmissionCheck) -> bool:
+    def _see_check(self, view: AdmissionCheck) -> bool:
         name = view.metadata.name
         known = self.checks.get(name)
         self.checks[name] = view
@@ -313,7 +318,7 @@ class Configuration:
         self.checks.pop(view.metadata.name, None)
         self._state.drop_admission_check(view.metadata.name)
 
-    def _see_topology(self, view: views.Topology) -> bool:
+    def _see_topology(self, view: Topology) -> bool:
         name = view.metadata.name
         known = self.topologies.get(name)
         self.topologies[name] = view
@@ -326,21 +331,21 @@ class Configuration:
         self._state.drop_topology(view.metadata.name)
 
 
-def _is_active(check: views.AdmissionCheck) -> bool:
+def _is_active(check: AdmissionCheck) -> bool:
     found = check.status.conditions or ()
     return any(one.type == "Active" and one.status == "True" for one in found)
 
 
-def _topology(flavor: views.ResourceFlavor | None) -> tuple[str, ...]:
+def _topology(flavor: ResourceFlavor | None) -> tuple[str, ...]:
     return (flavor.spec.topology_name,) if flavor and flavor.spec.topology_name else ()
 
 
-def _checks(queue: views.ClusterQueue | None) -> set[str]:
+def _checks(queue: ClusterQueue | None) -> set[str]:
     strategy = queue.spec.admission_checks_strategy if queue is not None else None
     return {one.name for one in (strategy.admission_checks if strategy else None) or ()}
 
 
-def _flavors(queue: views.ClusterQueue | None) -> set[str]:
+def _flavors(queue: ClusterQueue | None) -> set[str]:
     groups = (queue.spec.resource_groups if queue is not None else None) or ()
     return {flavor.name for group in groups for flavor in group.flavors}
 

@@ -23,6 +23,7 @@ from admission.controllers.writing import writes
 from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.writes import Purpose, QueueLane
 from admission.kube import resources
+from admission.objects.cluster_queue import ClusterQueue
 from admission.scheduling.state import State
 
 RESOURCES: Final = {
@@ -51,13 +52,13 @@ def wanted(metadata: views.ObjectMeta, *, is_in_use: bool) -> tuple[str, ...] | 
     return None
 
 
-def lists(queue: views.ClusterQueue, flavor: str) -> bool:
+def lists(queue: ClusterQueue, flavor: str) -> bool:
     """Whether the ClusterQueue has quota in the flavor."""
     groups = queue.spec.resource_groups or ()
     return any(one.name == flavor for group in groups for one in group.flavors)
 
 
-def asks_for(queue: views.ClusterQueue, check: str) -> bool:
+def asks_for(queue: ClusterQueue, check: str) -> bool:
     """Whether the ClusterQueue lists the admission check."""
     strategy = queue.spec.admission_checks_strategy
     return any(

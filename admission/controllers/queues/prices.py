@@ -13,6 +13,7 @@ from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import condition_list
+from admission.objects.cluster_queue import ClusterQueue
 from admission.obs import logs
 from admission.scheduling import model
 from admission.translate import currency
@@ -36,7 +37,7 @@ class Prices:
         """A Workload as the ClusterQueue counts it in which it waits or holds quota."""
         return currency.priced(workload, self._by_queue.get(self._queue_of(workload)))
 
-    def condition(self, queue: views.ClusterQueue, now: datetime) -> views.Condition | None:
+    def condition(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
         """Whether GPUs are counted exactly; None for a queue without GPU memory and slices."""
         found = self._by_queue.get(queue.metadata.name)
         if found is None:
@@ -110,6 +111,6 @@ class Prices:
             self._log.warning("GPU costs assumed", cluster_queue=name, doubts=found.doubts)
 
 
-def _lists(queue: views.ClusterQueue, flavor: str) -> bool:
+def _lists(queue: ClusterQueue, flavor: str) -> bool:
     groups = queue.spec.resource_groups or ()
     return any(quotas.name == flavor for group in groups for quotas in group.flavors)

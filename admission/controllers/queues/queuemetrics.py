@@ -7,11 +7,12 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from admission.api import views
 from admission.base import amount, metrics, quantity
 from admission.base.names import FlavorResource
 from admission.controllers.queues.census import Count
 from admission.controllers.queues.series import Sample, Series
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.local_queue import LocalQueue
 from admission.scheduling.fairshare import Share
 from admission.scheduling.status import CohortStatus, QueueStatus
 
@@ -37,7 +38,7 @@ class Surroundings(NamedTuple):
     is_readable: bool = True
 
 
-def cluster_queue(view: views.ClusterQueue, status: QueueStatus, around: Surroundings) -> None:
+def cluster_queue(view: ClusterQueue, status: QueueStatus, around: Surroundings) -> None:
     """Sets the gauges of a ClusterQueue."""
     samples = [*_counts(view, status, around), *_amounts(view, status, around.role)]
     if around.is_readable:
@@ -45,9 +46,7 @@ def cluster_queue(view: views.ClusterQueue, status: QueueStatus, around: Surroun
     _SERIES.put(("ClusterQueue", view.metadata.name), samples)
 
 
-def _counts(
-    view: views.ClusterQueue, status: QueueStatus, around: Surroundings
-) -> Iterator[Sample]:
+def _counts(view: ClusterQueue, status: QueueStatus, around: Surroundings) -> Iterator[Sample]:
     name, cohort, role = view.metadata.name, view.spec.cohort_name, around.role
     active, inadmissible = _waiting(status)
     yield Sample(metrics.PENDING_WORKLOADS, (name, "active", role), active)
@@ -80,7 +79,7 @@ def _counts(
         )
 
 
-def _amounts(view: views.ClusterQueue, status: QueueStatus, role: str) -> Iterator[Sample]:
+def _amounts(view: ClusterQueue, status: QueueStatus, role: str) -> Iterator[Sample]:
     name, cohort = view.metadata.name, view.spec.cohort_name
     for gauge, amounts in (
         (metrics.CLUSTER_QUEUE_RESOURCE_RESERVATION, status.reservation),
@@ -90,7 +89,7 @@ def _amounts(view: views.ClusterQueue, status: QueueStatus, role: str) -> Iterat
             yield Sample(gauge, (cohort, name, pair.flavor, pair.resource, role), value)
 
 
-def _limits(view: views.ClusterQueue, role: str) -> Iterator[Sample]:
+def _limits(view: ClusterQueue, role: str) -> Iterator[Sample]:
     name, cohort = view.metadata.name, view.spec.cohort_name
     for group in view.spec.resource_groups or ():
         for flavor in group.flavors:
@@ -113,14 +112,14 @@ def _limits(view: views.ClusterQueue, role: str) -> Iterator[Sample]:
                 )
 
 
-def local_queue(view: views.LocalQueue, status: QueueStatus, around: Surroundings) -> None:
+def local_queue(view: LocalQueue, status: QueueStatus, around: Surroundings) -> None:
     """Sets the gauges of a LocalQueue."""
     key = (view.metadata.name, view.metadata.namespace)
     _SERIES.put(("LocalQueue", *key), _of_local(key, view, status, around))
 
 
 def _of_local(
-    key: tuple[str, str], view: views.LocalQueue, status: QueueStatus, around: Surroundings
+    key: tuple[str, str], view: LocalQueue, status: QueueStatus, around: Surroundings
 ) -> Iterator[Sample]:
     role, queue = around.role, view.spec.cluster_queue
     active, inadmissible = _waiting(status)

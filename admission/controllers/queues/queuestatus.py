@@ -11,11 +11,13 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.api import views, viewstatuses
+from admission.api import views
 from admission.base import clock, conditions, names, quantity
 from admission.base.conditions import Text
 from admission.base.names import FlavorResource
-from admission.objects import condition_list
+from admission.objects import condition_list, queue_status
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.local_queue import LocalQueue
 from admission.scheduling.consumption import Consumption
 from admission.scheduling.fairshare import Share
 from admission.scheduling.status import CohortStatus, QueueStatus
@@ -34,7 +36,7 @@ _OWN: Final = (
 
 
 def cluster_queue(
-    view: views.ClusterQueue,
+    view: ClusterQueue,
     status: QueueStatus,
     now: datetime,
     about_gpus: Iterable[views.Condition] = (),
@@ -56,7 +58,7 @@ def cluster_queue(
 
 
 def local_queue(
-    view: views.LocalQueue,
+    view: LocalQueue,
     status: QueueStatus,
     now: datetime,
     consumption: Consumption | None = None,
@@ -91,7 +93,7 @@ def local_queue(
     return document | {"fairSharing": _past_usage(consumption)}
 
 
-def _readable_consumption(view: views.LocalQueue) -> Consumption | None:
+def _readable_consumption(view: LocalQueue) -> Consumption | None:
     try:
         return consumption_of(view)
     except ValueError:
@@ -116,9 +118,7 @@ def unreadable(known: QueueStatus | None, problem: str) -> QueueStatus:
     return replace(known, active=False, reason=reason, message=message)
 
 
-def changed(
-    document: Mapping[str, Any], found: viewstatuses.QueueStatus | viewstatuses.CohortStatus
-) -> dict[str, Any] | None:
+def changed(document: Mapping[str, Any], found: views.View) -> dict[str, Any] | None:
     """The whole status once the members of the document are written; None stands for no member.
 
     Returns None where that is what it is already.
@@ -128,13 +128,13 @@ def changed(
     if conditions_now is not None:
         known["conditions"] = condition_list.to_wire(conditions_now)
     share = known.get("fairSharing")
-    if share is not None and share["admissionFairSharingStatus"] is None:
+    if share is not None and share.get("admissionFairSharingStatus", "") is None:
         del share["admissionFairSharingStatus"]
     is_same = all(known.get(key) == value for key, value in document.items())
     return None if is_same else known | dict(document)
 
 
-def consumption_of(view: views.LocalQueue) -> Consumption | None:
+def consumption_of(view: LocalQueue) -> Consumption | None:
     """Past usage as the status tells it, in units of 1e-9; None where it tells none.
 
     Raises:
@@ -156,7 +156,7 @@ def consumption_of(view: views.LocalQueue) -> Consumption | None:
 
 def _common(
     view: views.Object,
-    found: viewstatuses.QueueStatus,
+    found: queue_status.QueueStatus,
     status: QueueStatus,
     now: datetime,
     about_gpus: Iterable[views.Condition] = (),

@@ -24,6 +24,9 @@ from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.writes import Outcome, QueueLane, Result
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort
+from admission.objects.local_queue import LocalQueue
 from admission.obs import logs
 from admission.scheduling.state import State
 
@@ -36,12 +39,12 @@ _WITH_STATUS: Final = (_CLUSTER_QUEUE, _LOCAL_QUEUE, _COHORT)
 class _Built(NamedTuple):
     """An object and the status that it should have."""
 
-    view: views.ClusterQueue | views.LocalQueue | views.Cohort
+    view: ClusterQueue | LocalQueue | Cohort
     resource: Resource
     status: dict[str, Any]
 
 
-AboutGpus = Callable[[views.ClusterQueue, datetime], views.Condition | None]
+AboutGpus = Callable[[ClusterQueue, datetime], views.Condition | None]
 """Says something about the GPUs of a ClusterQueue, if there is something to say."""
 
 

@@ -8,6 +8,7 @@ from admission.api import views
 from admission.base import conditions
 from admission.controllers.queues.configuration import Configuration
 from admission.objects import condition_list
+from admission.objects.cluster_queue import ClusterQueue
 
 _MOST_FLAVORS: Final = 5
 
@@ -18,7 +19,7 @@ class Support:
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
 
-    def condition(self, queue: views.ClusterQueue, now: datetime) -> views.Condition | None:
+    def condition(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
         """``SpecSupported=False`` with the fields; None where all of them have an effect."""
         found = list(self._without_effect(queue))
         if not found:
@@ -31,7 +32,7 @@ class Support:
             generation=queue.metadata.generation,
         )
 
-    def _without_effect(self, queue: views.ClusterQueue) -> Iterator[str]:
+    def _without_effect(self, queue: ClusterQueue) -> Iterator[str]:
         if queue.spec.concurrent_admission_policy is not None:
             yield conditions.CONCURRENT_ADMISSION
         flavors = [

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from admission.api import views
 from admission.base import clock, conditions
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.workload import AdmissionCheckState, Workload
 
 
 class State(StrEnum):
@@ -23,7 +24,7 @@ class State(StrEnum):
     REJECTED = "Rejected"
 
 
-def required(queue: views.ClusterQueue, workload: views.Workload) -> tuple[str, ...]:
+def required(queue: ClusterQueue, workload: Workload) -> tuple[str, ...]:
     """Names of the checks that a Workload needs in a ClusterQueue, sorted.
 
     Without an admission those that hold for every flavor of the queue, with one those that touch
@@ -44,9 +45,7 @@ def required(queue: views.ClusterQueue, workload: views.Workload) -> tuple[str, 
     return tuple(sorted(set(needed)))
 
 
-def synced(
-    workload: views.Workload, names: Iterable[str], now: datetime
-) -> list[dict[str, Any]] | None:
+def synced(workload: Workload, names: Iterable[str], now: datetime) -> list[dict[str, Any]] | None:
     """States for exactly the needed checks, new ones Pending; None where they are so already.
 
     In whatever order: who applies a state may put it elsewhere, and would again.
@@ -61,24 +60,24 @@ def synced(
     ]
 
 
-def all_ready(workload: views.Workload, names: Iterable[str]) -> bool:
+def all_ready(workload: Workload, names: Iterable[str]) -> bool:
     """Whether every one of the checks is Ready."""
     ready = {c.name for c in workload.status.admission_checks or () if c.state == State.READY}
     return ready.issuperset(names)
 
 
-def in_state(workload: views.Workload, state: State) -> tuple[views.AdmissionCheckState, ...]:
+def in_state(workload: Workload, state: State) -> tuple[AdmissionCheckState, ...]:
     """The checks in a state, by name."""
     found = workload.status.admission_checks or ()
     return tuple(sorted((c for c in found if c.state == state), key=lambda check: check.name))
 
 
-def summary(found: Iterable[views.AdmissionCheckState], state: State) -> str:
+def summary(found: Iterable[AdmissionCheckState], state: State) -> str:
     """Return the part of a message that names the checks in a state."""
     return conditions.checks_in_state(((one.name, one.message) for one in found), state)
 
 
-def retry_at(found: Iterable[views.AdmissionCheckState]) -> datetime | None:
+def retry_at(found: Iterable[AdmissionCheckState]) -> datetime | None:
     """When the last of the retrying checks may be tried again; None for at once."""
     moments = [
         clock.from_wire(check.last_transition_time)
@@ -89,7 +88,7 @@ def retry_at(found: Iterable[views.AdmissionCheckState]) -> datetime | None:
     return max(moments, default=None)
 
 
-def reset(workload: views.Workload, now: datetime) -> list[dict[str, Any]] | None:
+def reset(workload: Workload, now: datetime) -> list[dict[str, Any]] | None:
     """All checks Pending again after an eviction; None where there are none.
 
     A check that asked for a retry counts it; updates for pods are dropped.
@@ -100,13 +99,13 @@ def reset(workload: views.Workload, now: datetime) -> list[dict[str, Any]] | Non
     return [_reset(check, now) for check in found]
 
 
-def to_wire(check: views.AdmissionCheckState) -> dict[str, Any]:
+def to_wire(check: AdmissionCheckState) -> dict[str, Any]:
     """A state as it is written; absent members are left out."""
     document: dict[str, Any] = msgspec.to_builtins(check)
     return {key: value for key, value in document.items() if value is not None}
 
 
-def _reset(check: views.AdmissionCheckState, now: datetime) -> dict[str, Any]:
+def _reset(check: AdmissionCheckState, now: datetime) -> dict[str, Any]:
     if check.state == State.PENDING:
         return to_wire(check)
     document = to_wire(check)
@@ -121,7 +120,7 @@ def _reset(check: views.AdmissionCheckState, now: datetime) -> dict[str, Any]:
     }
 
 
-def _assigned_flavors(workload: views.Workload) -> frozenset[str]:
+def _assigned_flavors(workload: Workload) -> frozenset[str]:
     admission = workload.status.admission
     return frozenset(
         flavor

@@ -17,6 +17,7 @@ from admission.base.events import Event
 from admission.controllers.workloads import checks, times
 from admission.controllers.writing import writes
 from admission.objects import condition_list
+from admission.objects.workload import EvictionCount, Workload
 from admission.scheduling import decisions, model
 
 _PLACES: Final = ("clusterName", "nominatedClusterNames", "unhealthyNodes")
@@ -26,7 +27,7 @@ _RETRIED_AT_ONCE: Final = frozenset(
 )
 
 
-def preempt(workload: views.Workload, evicted: decisions.Evict, now: datetime) -> dict[str, Any]:
+def preempt(workload: Workload, evicted: decisions.Evict, now: datetime) -> dict[str, Any]:
     """Somebody else needs the quota; it is kept until the pods are gone."""
     preempted = condition_list.make(
         conditions.PREEMPTED,
@@ -38,7 +39,7 @@ def preempt(workload: views.Workload, evicted: decisions.Evict, now: datetime) -
 
 
 def told(
-    workload: views.Workload, evicted: decisions.Evict, preemptor: model.Workload | None
+    workload: Workload, evicted: decisions.Evict, preemptor: model.Workload | None
 ) -> Iterator[tuple[dict[str, str], Event]]:
     """Yield the events that follow once `preempt` was written, each with its object.
 
@@ -63,7 +64,7 @@ def told(
     yield regarding, events.preempted_workload(name, uid, evicted.cluster_queue, priorities)
 
 
-def tells(workload: views.Workload, evicted: decisions.Evict) -> bool:
+def tells(workload: Workload, evicted: decisions.Evict) -> bool:
     """Whether `preempt` was written for this decision."""
     found = workload.status.condition(conditions.PREEMPTED)
     told = found is not None and (found.status, found.message) == ("True", evicted.message)
@@ -71,7 +72,7 @@ def tells(workload: views.Workload, evicted: decisions.Evict) -> bool:
 
 
 def evict(
-    workload: views.Workload,
+    workload: Workload,
     text: Text,
     now: datetime,
     *changes: views.Condition,
@@ -106,7 +107,7 @@ def evict(
     return status
 
 
-def clear(workload: views.Workload, now: datetime, *, stays: bool = True) -> dict[str, Any]:
+def clear(workload: Workload, now: datetime, *, stays: bool = True) -> dict[str, Any]:
     """Return the status of an evicted Workload without running pods: its quota is free.
 
     Args:
@@ -123,14 +124,12 @@ def clear(workload: views.Workload, now: datetime, *, stays: bool = True) -> dic
     return _without_quota(workload, conditions.evicted_before(text.message), now, requeued)
 
 
-def withdraw(workload: views.Workload, text: Text, now: datetime) -> dict[str, Any]:
+def withdraw(workload: Workload, text: Text, now: datetime) -> dict[str, Any]:
     """A reservation that may not stand is taken back; nothing of the Workload has run."""
     return _without_quota(workload, text, now)
 
 
-def requeue(
-    workload: views.Workload, text: Text, *, again: bool, now: datetime
-) -> views.Condition:
+def requeue(workload: Workload, text: Text, *, again: bool, now: datetime) -> views.Condition:
     """The condition Requeued: whether the Workload may be tried again."""
     return condition_list.make(
         conditions.REQUEUED,
@@ -141,12 +140,12 @@ def requeue(
     )
 
 
-def admitted_seconds(workload: views.Workload, now: datetime) -> int:
+def admitted_seconds(workload: Workload, now: datetime) -> int:
     """Whole seconds since the Workload was admitted; 0 where it is not."""
     return int(times.seconds_true(workload, conditions.ADMITTED, now))
 
 
-def time_admitted(workload: views.Workload, now: datetime) -> dict[str, int]:
+def time_admitted(workload: Workload, now: datetime) -> dict[str, int]:
     """Goes with Admitted=False: how long the Workload was admitted so far, if it was just now.
 
     Also where that took less than a second: zero tells an end from an admission that never was.
@@ -158,7 +157,7 @@ def time_admitted(workload: views.Workload, now: datetime) -> dict[str, int]:
 
 
 def _without_quota(
-    workload: views.Workload,
+    workload: Workload,
     text: Text,
     now: datetime,
     *changes: views.Condition,
@@ -176,7 +175,7 @@ def _without_quota(
     }
 
 
-def _counted(workload: views.Workload, reason: str, cause: str) -> list[dict[str, Any]]:
+def _counted(workload: Workload, reason: str, cause: str) -> list[dict[str, Any]]:
     """Evictions so far with this one; ``DeactivatedDueToX`` is Deactivated with the cause X."""
     base = reason
     if reason.startswith(EvictionReason.DEACTIVATED):
@@ -184,6 +183,6 @@ def _counted(workload: views.Workload, reason: str, cause: str) -> list[dict[str
     stats = workload.status.scheduling_stats
     past = (stats.evictions if stats else None) or ()
     found = {(one.reason, one.underlying_cause): one for one in past}
-    known = found.get((base, cause), views.EvictionCount(reason=base, underlying_cause=cause))
+    known = found.get((base, cause), EvictionCount(reason=base, underlying_cause=cause))
     found[base, cause] = msgspec.structs.replace(known, count=known.count + 1)
     return [msgspec.to_builtins(found[key]) for key in sorted(found)]

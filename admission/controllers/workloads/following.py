@@ -7,10 +7,10 @@ pkg/controller/core/workloadpriorityclass_controller.go.
 
 from collections.abc import Iterable, Mapping
 
-from admission.api import views
 from admission.base import names
 from admission.base.names import WorkloadKey
 from admission.objects import facts
+from admission.objects.workload import Workload
 
 
 class Following:
@@ -27,7 +27,7 @@ class Following:
         """The Workload is gone."""
         self._due.discard(key)
 
-    def priority(self, workload: views.Workload, classes: Mapping[str, int]) -> int | None:
+    def priority(self, workload: Workload, classes: Mapping[str, int]) -> int | None:
         """The value that a Workload has to take over; None, from then on, once it has it.
 
         Args:

@@ -8,10 +8,11 @@ from admission.controllers.workloads.rules import Change
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose, Write
 from admission.kube import resources
+from admission.objects.workload import Workload
 from admission.owners.workload import changes_for
 
 
-def write_for(workload: views.Workload, change: Change) -> Write | None:
+def write_for(workload: Workload, change: Change) -> Write | None:
     """The write of a change; None for the owner of a kind that we do not know."""
     if change.purpose is Purpose.DELETE_OWNER:
         owner = workload.metadata.controller()
@@ -26,7 +27,7 @@ def write_for(workload: views.Workload, change: Change) -> Write | None:
     return writes.set_workload_status(workload, change.purpose, change.status or {})
 
 
-def report(workload: views.Workload, change: Change, events: Events) -> None:
+def report(workload: Workload, change: Change, events: Events) -> None:
     """Tells of a change what is to be told: about the owner where that is deleted."""
     if change.event is None:
         return
@@ -44,7 +45,7 @@ def report(workload: views.Workload, change: Change, events: Events) -> None:
 
 
 def follow_owner(
-    owner: views.Object, workload: views.Workload, classes: Mapping[str, int]
+    owner: views.Object, workload: Workload, classes: Mapping[str, int]
 ) -> Write | None:
     """Return the write after which a Workload says what its owner says now, or None for none.
 

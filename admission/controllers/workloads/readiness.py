@@ -7,19 +7,19 @@ pkg/controller/core/workload_controller.go (reconcileNotReadyTimeout).
 from datetime import datetime, timedelta
 from typing import Final
 
-from admission.api import views
 from admission.base import clock, conditions
 from admission.base.conditions import PodsReadyReason
 from admission.config.kueue import RequeuingStrategy, WaitForPodsReady
 from admission.controllers.workloads import evictions, rules
 from admission.controllers.workloads.rules import Change, Surroundings
 from admission.objects import condition_list, facts
+from admission.objects.workload import Workload
 
 _MOST_DOUBLINGS: Final = 31
 """After so many the wait is beyond any limit."""
 
 
-def tell(workload: views.Workload, around: Surroundings) -> Change | None:
+def tell(workload: Workload, around: Surroundings) -> Change | None:
     """The condition PodsReady of a Workload whose pods we know."""
     if around.settings.wait_for_pods_ready is None or around.pods_ready is None:
         return None
@@ -37,7 +37,7 @@ def tell(workload: views.Workload, around: Surroundings) -> Change | None:
     return Change(status={"conditions": condition_list.merged(workload, condition)})
 
 
-def limit(workload: views.Workload, around: Surroundings) -> Change | None:
+def limit(workload: Workload, around: Surroundings) -> Change | None:
     """A Workload whose pods are not ready in time is evicted, and at last deactivated."""
     settings, end = (
         around.settings.wait_for_pods_ready,
@@ -61,7 +61,7 @@ def limit(workload: views.Workload, around: Surroundings) -> Change | None:
     return rules.eviction(workload, status, text)
 
 
-def due(workload: views.Workload, settings: WaitForPodsReady | None) -> datetime | None:
+def due(workload: Workload, settings: WaitForPodsReady | None) -> datetime | None:
     """When the pods must be ready; None where they are, or need not be."""
     if settings is None or not rules.is_settled(workload):
         return None
@@ -79,7 +79,7 @@ def due(workload: views.Workload, settings: WaitForPodsReady | None) -> datetime
     return clock.from_wire(since) + bound if since else None
 
 
-def _reason(workload: views.Workload, *, ready: bool) -> PodsReadyReason:
+def _reason(workload: Workload, *, ready: bool) -> PodsReadyReason:
     known = workload.status.condition(conditions.PODS_READY)
     before = known.reason if known is not None else PodsReadyReason.WAIT_FOR_START
     if not workload.status.is_true(conditions.ADMITTED):

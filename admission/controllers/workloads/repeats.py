@@ -6,15 +6,15 @@ what a Workload waits for is told when it is written down, not after each attemp
 
 from collections.abc import Iterator
 
-from admission.api import views
 from admission.base import conditions, events
 from admission.base.conditions import WaitReason
 from admission.base.events import Event
 from admission.controllers.workloads import times
+from admission.objects.workload import Workload
 from admission.owners.workload import gates_of
 
 
-def of_reservation(workload: views.Workload) -> Iterator[Event]:
+def of_reservation(workload: Workload) -> Iterator[Event]:
     """A Workload just got quota, and perhaps its admission with it."""
     admission = workload.status.admission
     if admission is None:
@@ -26,7 +26,7 @@ def of_reservation(workload: views.Workload) -> Iterator[Event]:
         yield events.admitted(queue, 0)
 
 
-def of_wait(workload: views.Workload) -> Iterator[Event]:
+def of_wait(workload: Workload) -> Iterator[Event]:
     """The reason was just written for which a Workload has no quota."""
     found = workload.status.condition(conditions.QUOTA_RESERVED)
     if found is None or found.status == "True" or found.reason == WaitReason.PENDING_EVALUATION:

@@ -13,12 +13,13 @@ from admission.config.kueue import WorkloadRetention
 from admission.controllers.workloads import rules, statuses
 from admission.controllers.workloads.rules import Change, Surroundings
 from admission.controllers.writing.writes import Purpose
+from admission.objects.workload import Workload
 
 _OWNERS: Final = frozenset({("v1", "Pod"), ("batch/v1", "Job")})
 """Kinds whose objects we delete; others have controllers of their own."""
 
 
-def end(workload: views.Workload, around: Surroundings) -> Change | None:
+def end(workload: Workload, around: Surroundings) -> Change | None:
     """Return the change that is due on a Workload that is finished or being deleted, if any."""
     is_orphan = not workload.metadata.owner_references
     if workload.metadata.deletion_timestamp:
@@ -35,7 +36,7 @@ def end(workload: views.Workload, around: Surroundings) -> Change | None:
     )
 
 
-def finish_orphan(workload: views.Workload, around: Surroundings) -> Change | None:
+def finish_orphan(workload: Workload, around: Surroundings) -> Change | None:
     """A Workload that was made for a Job, but has no owner, is over."""
     if workload.metadata.owner_references or not workload.metadata.label(names.JOB_UID_LABEL):
         return None
@@ -43,7 +44,7 @@ def finish_orphan(workload: views.Workload, around: Surroundings) -> Change | No
     return Change(purpose=Purpose.FINISH_WORKLOAD, status=status)
 
 
-def delete_owner(workload: views.Workload, around: Surroundings) -> Change | None:
+def delete_owner(workload: Workload, around: Surroundings) -> Change | None:
     """The owner of a Workload that the program deactivated is deleted after a while."""
     moment = _owner_end(workload, around.settings.object_retention_policies.workloads)
     if moment is None or moment > around.now:
@@ -51,19 +52,19 @@ def delete_owner(workload: views.Workload, around: Surroundings) -> Change | Non
     return Change(purpose=Purpose.DELETE_OWNER, event=events.deleted_owner())
 
 
-def due(workload: views.Workload, settings: WorkloadRetention) -> datetime | None:
+def due(workload: Workload, settings: WorkloadRetention) -> datetime | None:
     """When the Workload or its owner is to be deleted; None for never."""
     return _finished_end(workload, settings) or _owner_end(workload, settings)
 
 
-def _finished_end(workload: views.Workload, settings: WorkloadRetention) -> datetime | None:
+def _finished_end(workload: Workload, settings: WorkloadRetention) -> datetime | None:
     found = workload.status.condition(conditions.FINISHED)
     if found is None or found.status != "True":
         return None
     return _after(found, settings.after_finished)
 
 
-def _owner_end(workload: views.Workload, settings: WorkloadRetention) -> datetime | None:
+def _owner_end(workload: Workload, settings: WorkloadRetention) -> datetime | None:
     found = workload.status.condition(conditions.EVICTED)
     is_over = workload.status.is_true(conditions.FINISHED)
     if found is None or found.status != "True" or is_over or rules.is_active(workload):
@@ -82,7 +83,7 @@ def _after(condition: views.Condition, time: timedelta | None) -> datetime | Non
     return clock.from_wire(condition.last_transition_time) + time
 
 
-def _release(workload: views.Workload) -> Change | None:
+def _release(workload: Workload) -> Change | None:
     """Takes our finalizer off, where it is."""
     found = workload.metadata.finalizers or ()
     if names.RESOURCE_IN_USE not in found:

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from admission.api import views
 from admission.base import conditions, events
 from admission.base.conditions import Text
 from admission.base.events import Event
 from admission.config.kueue import Configuration
 from admission.controllers.writing.writes import Purpose
 from admission.objects import condition_list
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.local_queue import LocalQueue
+from admission.objects.workload import Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +29,8 @@ class Surroundings:
         pods_ready: whether all of its pods are ready; None where somebody else tells.
     """
 
-    local_queue: views.LocalQueue | None
-    cluster_queue: views.ClusterQueue | None
+    local_queue: LocalQueue | None
+    cluster_queue: ClusterQueue | None
     priority: int | None
     now: datetime
     settings: Configuration
@@ -54,15 +56,15 @@ class Change:
     event: Event | None = None
 
 
-Rule = Callable[[views.Workload, Surroundings], Change | None]
+Rule = Callable[[Workload, Surroundings], Change | None]
 
 
-def is_active(workload: views.Workload) -> bool:
+def is_active(workload: Workload) -> bool:
     """Whether nobody has deactivated it."""
     return workload.spec.active is not False
 
 
-def is_settled(workload: views.Workload) -> bool:
+def is_settled(workload: Workload) -> bool:
     """Whether it holds quota and nobody has told it to leave."""
     return (
         workload.status.is_true(conditions.QUOTA_RESERVED)
@@ -72,7 +74,7 @@ def is_settled(workload: views.Workload) -> bool:
 
 
 def target(
-    workload: views.Workload,
+    workload: Workload,
     text: Text,
     now: datetime,
     event: Event | None = None,
@@ -88,7 +90,7 @@ def target(
     return Change(status={"conditions": condition_list.merged(workload, condition)}, event=event)
 
 
-def eviction(workload: views.Workload, status: dict[str, Any], text: Text) -> Change:
+def eviction(workload: Workload, status: dict[str, Any], text: Text) -> Change:
     """An eviction; one of a Workload without quota is no news."""
     reserved = workload.status.is_true(conditions.QUOTA_RESERVED)
     event = events.evicted(*text) if reserved else None

@@ -13,11 +13,12 @@ from admission.base import conditions, quantity
 from admission.base.conditions import Text
 from admission.controllers.workloads import checks, evictions
 from admission.objects import condition_list
+from admission.objects.workload import Workload
 from admission.scheduling import decisions
 from admission.translate import admission
 
 
-def reserve(workload: views.Workload, admit: decisions.Admit, now: datetime) -> dict[str, Any]:
+def reserve(workload: Workload, admit: decisions.Admit, now: datetime) -> dict[str, Any]:
     """Quota is reserved; without an open admission check it is admitted in the same write."""
     generation = workload.metadata.generation
     is_open = not checks.all_ready(workload, admit.checks)
@@ -42,7 +43,7 @@ def reserve(workload: views.Workload, admit: decisions.Admit, now: datetime) -> 
     }
 
 
-def finish(workload: views.Workload, reason: str, message: str, now: datetime) -> dict[str, Any]:
+def finish(workload: Workload, reason: str, message: str, now: datetime) -> dict[str, Any]:
     """The Workload has ended; its quota is free."""
     return {
         "conditions": condition_list.merged(
@@ -58,9 +59,7 @@ def finish(workload: views.Workload, reason: str, message: str, now: datetime) -
     }
 
 
-def explain(
-    workload: views.Workload, wait: decisions.Wait, now: datetime
-) -> dict[str, Any] | None:
+def explain(workload: Workload, wait: decisions.Wait, now: datetime) -> dict[str, Any] | None:
     """Why the Workload has no quota; None where its conditions say so already."""
     generation = workload.metadata.generation
     reserved = condition_list.not_reserved(Text(wait.reason, wait.message), now, generation)
@@ -82,7 +81,7 @@ def explain(
     return status
 
 
-def _over(workload: views.Workload, now: datetime) -> tuple[views.Condition, ...]:
+def _over(workload: Workload, now: datetime) -> tuple[views.Condition, ...]:
     """Evicted and Preempted, where True, end with a new reservation."""
     return tuple(
         condition_list.make(

@@ -2,11 +2,11 @@
 
 from datetime import datetime
 
-from admission.api import views
 from admission.base import clock, conditions
+from admission.objects.workload import Workload
 
 
-def moment(workload: views.Workload, kind: str, *, status: str = "True") -> datetime | None:
+def moment(workload: Workload, kind: str, *, status: str = "True") -> datetime | None:
     """Since when a condition has the status; None where it has another one."""
     found = workload.status.condition(kind)
     if found is None or found.status != status or not found.last_transition_time:
@@ -14,7 +14,7 @@ def moment(workload: views.Workload, kind: str, *, status: str = "True") -> date
     return clock.from_wire(found.last_transition_time)
 
 
-def seconds_between(workload: views.Workload, start: str, end: str) -> float:
+def seconds_between(workload: Workload, start: str, end: str) -> float:
     """Seconds between two conditions; 0 where the first one is missing."""
     began, ended = moment(workload, start), moment(workload, end)
     if began is None or ended is None:
@@ -22,7 +22,7 @@ def seconds_between(workload: views.Workload, start: str, end: str) -> float:
     return max(0.0, (ended - began).total_seconds())
 
 
-def seconds_queued(workload: views.Workload, kind: str) -> float:
+def seconds_queued(workload: Workload, kind: str) -> float:
     """Seconds from creation, or from the last requeueing, to a condition."""
     requeued, ended = moment(workload, conditions.REQUEUED), moment(workload, kind)
     created = workload.metadata.creation_timestamp
@@ -32,7 +32,7 @@ def seconds_queued(workload: views.Workload, kind: str) -> float:
     return max(0.0, (ended - began).total_seconds())
 
 
-def seconds_true(workload: views.Workload, kind: str, now: datetime) -> float:
+def seconds_true(workload: Workload, kind: str, now: datetime) -> float:
     """For how long a condition has been True; 0 where it is not."""
     began = moment(workload, kind)
     return 0.0 if began is None else max(0.0, (now - began).total_seconds())

@@ -24,6 +24,7 @@ from admission.controllers.workloads.rules import (
 )
 from admission.controllers.writing.writes import Purpose
 from admission.objects import condition_list
+from admission.objects.workload import Workload
 
 _DRAIN: Final = "HoldAndDrain"
 _AFTER_BACKOFF: Final = frozenset(
@@ -31,7 +32,7 @@ _AFTER_BACKOFF: Final = frozenset(
 )
 
 
-def next_change(workload: views.Workload, around: Surroundings) -> Change | None:
+def next_change(workload: Workload, around: Surroundings) -> Change | None:
     """The first change that a rule asks for."""
     if workload.metadata.deletion_timestamp or workload.status.is_true(conditions.FINISHED):
         return retention.end(workload, around)
@@ -42,7 +43,7 @@ def next_change(workload: views.Workload, around: Surroundings) -> Change | None
     return None
 
 
-def next_due(workload: views.Workload, around: Surroundings) -> datetime | None:
+def next_due(workload: Workload, around: Surroundings) -> datetime | None:
     """When a rule will apply by the mere passing of time; None for never."""
     settings = around.settings
     kept = retention.due(workload, settings.object_retention_policies.workloads)
@@ -60,18 +61,18 @@ def next_due(workload: views.Workload, around: Surroundings) -> datetime | None:
 # --------------------------------------------------------------------------------------- rules
 
 
-def _follow_priority_class(_: views.Workload, around: Surroundings) -> Change | None:
+def _follow_priority_class(_: Workload, around: Surroundings) -> Change | None:
     """A new value of a WorkloadPriorityClass reaches the Workloads that name it."""
     return None if around.priority is None else Change(spec={"priority": around.priority})
 
 
-def _deactivate(workload: views.Workload, _: Surroundings) -> Change | None:
+def _deactivate(workload: Workload, _: Surroundings) -> Change | None:
     """A deactivation target becomes ``spec.active: false``."""
     target = workload.status.is_true(conditions.DEACTIVATION_TARGET)
     return Change(spec={"active": False}) if target and is_active(workload) else None
 
 
-def _evict_inactive(workload: views.Workload, around: Surroundings) -> Change | None:
+def _evict_inactive(workload: Workload, around: Surroundings) -> Change | None:
     """An inactive Workload is evicted, whether it holds quota or not."""
     if is_active(workload):
         return None
@@ -90,7 +91,7 @@ def _evict_inactive(workload: views.Workload, around: Surroundings) -> Change | 
     return eviction(workload, status | {"requeueState": None}, text)
 
 
-def _forget_backoff(workload: views.Workload) -> Change | None:
+def _forget_backoff(workload: Workload) -> Change | None:
     """Of a Workload that was evicted before it was deactivated: what led there is over."""
     found = workload.status
     if found.condition(conditions.DEACTIVATION_TARGET) is None and found.requeue_state is None:
@@ -99,7 +100,7 @@ def _forget_backoff(workload: views.Workload) -> Change | None:
     return Change(status={"conditions": kept, "requeueState": None})
 
 
-def _reactivate(workload: views.Workload, around: Surroundings) -> Change | None:
+def _reactivate(workload: Workload, around: Surroundings) -> Change | None:
     """An active Workload that was deactivated may be tried again.
 
     Differs: also after ``DeactivatedDueTo<cause>``, where Kueue leaves it parked for ever.
@@ -112,7 +113,7 @@ def _reactivate(workload: views.Workload, around: Surroundings) -> Change | None
     return _requeue(workload, conditions.REACTIVATED, around.now)
 
 
-def _end_backoff(workload: views.Workload, around: Surroundings) -> Change | None:
+def _end_backoff(workload: Workload, around: Surroundings) -> Change | None:
     """After the backoff of an eviction the Workload may be tried again."""
     held = _held_back(workload)
     if held is None or held.reason not in _AFTER_BACKOFF or not is_active(workload):
@@ -125,7 +126,7 @@ def _end_backoff(workload: views.Workload, around: Surroundings) -> Change | Non
     return Change(status=status | {"requeueState": {"requeueAt": None}})
 
 
-def _restart(workload: views.Workload, around: Surroundings) -> Change | None:
+def _restart(workload: Workload, around: Surroundings) -> Change | None:
     """What a stopped queue had evicted may be tried again once the queue is restarted."""
     held = _held_back(workload)
     if held is None or not is_active(workload):
@@ -140,7 +141,7 @@ def _restart(workload: views.Workload, around: Surroundings) -> Change | None:
     return None
 
 
-def _end_gate(workload: views.Workload, around: Surroundings) -> Change | None:
+def _end_gate(workload: Workload, around: Surroundings) -> Change | None:
     """A Workload whose admission gates are gone says that it waits for quota only."""
     found = workload.status.condition(conditions.QUOTA_RESERVED)
     gated = workload.metadata.annotation(names.ADMISSION_GATED_BY)
@@ -159,7 +160,7 @@ def _end_gate(workload: views.Workload, around: Surroundings) -> Change | None:
     )
 
 
-def _drop_admission(workload: views.Workload, _: Surroundings) -> Change | None:
+def _drop_admission(workload: Workload, _: Surroundings) -> Change | None:
     """An admission whose reservation somebody took back is taken out, too.
 
     Who applies QuotaReserved=False as another field manager cannot take out what we wrote.
@@ -170,7 +171,7 @@ def _drop_admission(workload: views.Workload, _: Surroundings) -> Change | None:
     return Change(purpose=Purpose.CLEAR_RESERVATION, status={"admission": None})
 
 
-def _sync_checks(workload: views.Workload, around: Surroundings) -> Change | None:
+def _sync_checks(workload: Workload, around: Surroundings) -> Change | None:
     """The Workload lists exactly the checks that its ClusterQueue asks for."""
     if around.cluster_queue is None or not is_active(workload):
         return None
@@ -179,7 +180,7 @@ def _sync_checks(workload: views.Workload, around: Surroundings) -> Change | Non
     return None if states is None else Change(status={"admissionChecks": states})
 
 
-def _admit(workload: views.Workload, around: Surroundings) -> Change | None:
+def _admit(workload: Workload, around: Surroundings) -> Change | None:
     """With all checks ready, a Workload that holds quota is admitted.
 
     Also where another program reserved quota in a queue that is stopped or does not exist.
@@ -207,7 +208,7 @@ def _admit(workload: views.Workload, around: Surroundings) -> Change | None:
     )
 
 
-def _obey_rejection(workload: views.Workload, around: Surroundings) -> Change | None:
+def _obey_rejection(workload: Workload, around: Surroundings) -> Change | None:
     """A rejected check ends the Workload's hopes."""
     rejected = checks.in_state(workload, State.REJECTED)
     if not rejected or not is_settled(workload):
@@ -221,7 +222,7 @@ def _obey_rejection(workload: views.Workload, around: Surroundings) -> Change | 
     )
 
 
-def _obey_retry(workload: views.Workload, around: Surroundings) -> Change | None:
+def _obey_retry(workload: Workload, around: Surroundings) -> Change | None:
     """A check that asks for a retry evicts the Workload, for a while if it says so."""
     retrying = checks.in_state(workload, State.RETRY)
     if not retrying or not is_settled(workload):
@@ -236,7 +237,7 @@ def _obey_retry(workload: views.Workload, around: Surroundings) -> Change | None
     return eviction(workload, status, text)
 
 
-def _obey_queues(workload: views.Workload, around: Surroundings) -> Change | None:
+def _obey_queues(workload: Workload, around: Surroundings) -> Change | None:
     """A queue that is stopped, going or gone: drained, or reservations withdrawn."""
     if not is_settled(workload):
         return None
@@ -259,7 +260,7 @@ def _obey_queues(workload: views.Workload, around: Surroundings) -> Change | Non
     return None
 
 
-def _limit_execution(workload: views.Workload, around: Surroundings) -> Change | None:
+def _limit_execution(workload: Workload, around: Surroundings) -> Change | None:
     """A Workload that ran for its maximum time is deactivated."""
     seconds, end = (
         workload.spec.maximum_execution_time_seconds,
@@ -304,21 +305,21 @@ _RULES: Final[tuple[Rule, ...]] = (
 # --------------------------------------------------------------------------------------- words
 
 
-def _is_evicted(workload: views.Workload) -> bool:
+def _is_evicted(workload: Workload) -> bool:
     return workload.status.is_true(conditions.EVICTED)
 
 
-def _is_reserved(workload: views.Workload) -> bool:
+def _is_reserved(workload: Workload) -> bool:
     return workload.status.is_true(conditions.QUOTA_RESERVED)
 
 
-def _held_back(workload: views.Workload) -> views.Condition | None:
+def _held_back(workload: Workload) -> views.Condition | None:
     """The condition Requeued where it is False."""
     found = workload.status.condition(conditions.REQUEUED)
     return found if found is not None and found.status == "False" else None
 
 
-def _backoff_end(workload: views.Workload) -> datetime | None:
+def _backoff_end(workload: Workload) -> datetime | None:
     state = workload.status.requeue_state
     held = _held_back(workload)
     if state is None or not state.requeue_at or held is None:
@@ -326,7 +327,7 @@ def _backoff_end(workload: views.Workload) -> datetime | None:
     return clock.from_wire(state.requeue_at)
 
 
-def _execution_end(workload: views.Workload, now: datetime) -> datetime | None:
+def _execution_end(workload: Workload, now: datetime) -> datetime | None:
     """When the maximum execution time ends; None without a limit or while it does not run."""
     limit = workload.spec.maximum_execution_time_seconds
     if limit is None or not workload.status.is_true(conditions.ADMITTED):
@@ -336,12 +337,12 @@ def _execution_end(workload: views.Workload, now: datetime) -> datetime | None:
     return now + timedelta(seconds=limit - past - ran)
 
 
-def _requeue(workload: views.Workload, text: Text, now: datetime) -> Change:
+def _requeue(workload: Workload, text: Text, now: datetime) -> Change:
     condition = evictions.requeue(workload, text, again=True, now=now)
     return Change(status={"conditions": condition_list.merged(workload, condition)})
 
 
-def _withdraw(workload: views.Workload, text: Text, now: datetime) -> Change:
+def _withdraw(workload: Workload, text: Text, now: datetime) -> Change:
     return Change(
         purpose=Purpose.CLEAR_RESERVATION,
         status=evictions.withdraw(workload, text, now),

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from admission.api import views
 from admission.base.names import WorkloadKey
 from admission.controllers.seeing.observed import Observed
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Write
 from admission.objects import facts
+from admission.objects.workload import Workload
 
 
 class WorkloadIndex:
@@ -18,11 +18,11 @@ class WorkloadIndex:
     """
 
     def __init__(self) -> None:
-        self._seen: Observed[WorkloadKey, views.Workload] = Observed()
+        self._seen: Observed[WorkloadKey, Workload] = Observed()
         self._not_found: set[WorkloadKey] = set()
         self._absent: set[WorkloadKey] = set()
 
-    def get(self, key: WorkloadKey) -> views.Workload | None:
+    def get(self, key: WorkloadKey) -> Workload | None:
         """The Workload as last seen."""
         return self._seen.get(key)
 
@@ -30,7 +30,7 @@ class WorkloadIndex:
         """All keys, in the order in which they were first seen; changes meanwhile do no harm."""
         return iter(self._seen)
 
-    def see(self, workload: views.Workload) -> WorkloadKey | None:
+    def see(self, workload: Workload) -> WorkloadKey | None:
         """Takes a sight of a Workload; None if it was an old one."""
         key = facts.key(workload)
         if not self._seen.put(key, workload):

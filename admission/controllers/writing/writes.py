@@ -10,6 +10,7 @@ from admission.base import names, patches
 from admission.base.events import Event
 from admission.kube import errors
 from admission.kube.resources import CRDS, WORKLOADS, Resource
+from admission.objects.workload import Workload
 
 
 class QueueLane(NamedTuple):
@@ -160,7 +161,7 @@ class Outcome:
     seconds: float = 0.0
 
 
-WORKLOAD_VIEW: Final = views.Workload
+WORKLOAD_VIEW: Final = Workload
 """What answers about Workloads are decoded to."""
 
 
@@ -175,7 +176,7 @@ def reference(resource: Resource, metadata: views.ObjectMeta) -> dict[str, str]:
     }
 
 
-def workload_reference(workload: views.Workload) -> dict[str, str]:
+def workload_reference(workload: Workload) -> dict[str, str]:
     """Return what an event about a Workload refers to."""
     return reference(WORKLOADS, workload.metadata)
 
@@ -223,12 +224,12 @@ def find_workload(lane: names.WorkloadKey, name: str = "") -> Write:
     return read(lane, Purpose.FIND_WORKLOAD, WORKLOADS, sought, WORKLOAD_VIEW)
 
 
-def read_workload(lane: names.WorkloadKey, workload: views.Workload) -> Write:
+def read_workload(lane: names.WorkloadKey, workload: Workload) -> Write:
     """Reads a Workload whole, to compare it with the owner that names it."""
     return read(lane, Purpose.READ_WORKLOAD, WORKLOADS, workload.metadata)
 
 
-def find_writer(workload: views.Workload) -> Write:
+def find_writer(workload: Workload) -> Write:
     """Read a Workload whole, to learn who wrote its admission."""
     lane = names.WorkloadKey(workload.metadata.namespace, workload.metadata.name)
     return read(lane, Purpose.FIND_WRITER, WORKLOADS, workload.metadata)
@@ -241,7 +242,7 @@ def find_kind(lane: names.WorkloadKey) -> Write:
 
 
 def set_workload_status(
-    workload: views.Workload,
+    workload: Workload,
     purpose: Purpose,
     changes: dict[str, Any],
     events: tuple[Event, ...] = (),
@@ -264,19 +265,19 @@ def set_workload_status(
     return replace(write, document=document, subresource="status", events=events)
 
 
-def patch_workload_spec(workload: views.Workload, purpose: Purpose, spec: dict[str, Any]) -> Write:
+def patch_workload_spec(workload: Workload, purpose: Purpose, spec: dict[str, Any]) -> Write:
     """Changes the spec of exactly this version of the Workload."""
     return patch_workload(workload, purpose, {"spec": spec})
 
 
-def set_finalizers(workload: views.Workload, purpose: Purpose, finalizers: Sequence[str]) -> Write:
+def set_finalizers(workload: Workload, purpose: Purpose, finalizers: Sequence[str]) -> Write:
     """Changes the finalizers of exactly this version of the Workload."""
     changes = {"metadata": {"finalizers": list(finalizers) or None}}
     return patch_workload(workload, purpose, changes)
 
 
 def patch_workload(
-    workload: views.Workload,
+    workload: Workload,
     purpose: Purpose,
     changes: dict[str, Any],
     subresource: str = "",
@@ -288,9 +289,7 @@ def patch_workload(
     return replace(write, patch=patch, subresource=subresource, events=events)
 
 
-def delete_owner(
-    workload: views.Workload, owner: views.OwnerReference, resource: Resource
-) -> Write:
+def delete_owner(workload: Workload, owner: views.OwnerReference, resource: Resource) -> Write:
     """Deletes exactly the object that controls the Workload; what it made goes after it."""
     metadata = workload.metadata
     return Write(
@@ -305,7 +304,7 @@ def delete_owner(
     )
 
 
-def delete_workload(workload: views.Workload, events: tuple[Event, ...] = ()) -> Write:
+def delete_workload(workload: Workload, events: tuple[Event, ...] = ()) -> Write:
     """Deletes exactly that Workload."""
     return replace(_on_workload(workload, Purpose.DELETE_WORKLOAD, Verb.DELETE), events=events)
 
@@ -330,7 +329,7 @@ def patch_queue(
     return replace(write, patch=_patch_of(view.metadata, changes))
 
 
-def _on_workload(workload: views.Workload, purpose: Purpose, verb: Verb) -> Write:
+def _on_workload(workload: Workload, purpose: Purpose, verb: Verb) -> Write:
     lane = names.WorkloadKey(workload.metadata.namespace, workload.metadata.name)
     return _on(workload, lane, WORKLOADS, purpose, verb)
 

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
-from admission.api import views
 from admission.base import names
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.insight.visibility import statuses
+from admission.objects.workload import Workload
 from admission.scheduling.pending import PendingSnapshot
 
 VERSIONS: Final = ("v1beta2", "v1beta1")
@@ -35,7 +35,7 @@ class Source(Protocol):
         """
         ...
 
-    def workloads(self, keys: tuple[WorkloadKey, ...]) -> tuple[views.Workload | None, ...]:
+    def workloads(self, keys: tuple[WorkloadKey, ...]) -> tuple[Workload | None, ...]:
         """Workloads by identity; None for one that is gone.
 
         Raises:
@@ -138,7 +138,7 @@ def _summary(source: Source, page: tuple[Place, ...], version: str) -> dict[str,
     }
 
 
-def _item(place: Place, workload: views.Workload) -> dict[str, Any]:
+def _item(place: Place, workload: Workload) -> dict[str, Any]:
     metadata = workload.metadata
     owners = [
         {"apiVersion": one.api_version, "kind": one.kind, "name": one.name, "uid": one.uid}

@@ -9,10 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.api import views
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
+from admission.objects.cluster_queue import (
+    AdmissionCheckRule,
+    BorrowWithinCohort,
+    ClusterQueue,
+    Preemption,
+)
+from admission.objects.resource_group import ResourceGroup
 from admission.policy.kinds import equality, marks, metadata, quotas, rules
-from admission.policy.kinds.documents import ClusterQueue
 from admission.policy.kinds.rules import Finding, Row, Rule, Syntax
 
 FLAVORS_MAX: Final = 256
@@ -32,7 +37,7 @@ class Review:
     old: ClusterQueue | None = None
 
 
-def _groups(review: Review) -> tuple[views.ResourceGroup, ...]:
+def _groups(review: Review) -> tuple[ResourceGroup, ...]:
     return review.new.spec.resource_groups or ()
 
 
@@ -57,7 +62,7 @@ def _preemption(review: Review) -> Iterable[Finding]:
         yield Finding(_SPEC.child("preemption"), _shown(found, borrow))
 
 
-def _shown(found: views.Preemption, borrow: views.BorrowWithinCohort) -> dict[str, Any]:
+def _shown(found: Preemption, borrow: BorrowWithinCohort) -> dict[str, Any]:
     threshold = borrow.max_priority_threshold
     bound = {} if threshold is None else {"maxPriorityThreshold": threshold}
     return {
@@ -125,7 +130,7 @@ def _flavors(queue: ClusterQueue) -> dict[str, None]:
     return dict.fromkeys(flavor.name for group in groups for flavor in group.flavors)
 
 
-def _checks(queue: ClusterQueue) -> tuple[views.AdmissionCheckRule, ...]:
+def _checks(queue: ClusterQueue) -> tuple[AdmissionCheckRule, ...]:
     strategy = queue.spec.admission_checks_strategy
     return (strategy.admission_checks if strategy else None) or ()
 

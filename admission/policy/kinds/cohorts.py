@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from admission.base.fielderrors import FieldError
+from admission.objects.cohort import Cohort
 from admission.policy.kinds import marks, quotas, rules
-from admission.policy.kinds.documents import Cohort
 from admission.policy.kinds.rules import Row, Syntax
 
 

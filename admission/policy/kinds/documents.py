@@ -13,15 +13,6 @@ from admission.api.views import View
 
 EMPTY: Final = msgspec.Raw(b"null")
 
-ResourceFlavor = views.ResourceFlavor
-Cohort = views.Cohort
-
-
-class ClusterQueue(views.Object, frozen=True, kw_only=True):
-    """A ClusterQueue under review."""
-
-    spec: views.ClusterQueueSpec = views.ClusterQueueSpec()
-
 
 class Resources(View, frozen=True, kw_only=True):
     """Requests and limits of a container or pod."""

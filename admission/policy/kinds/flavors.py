@@ -6,8 +6,8 @@ from typing import Any, Final
 from admission.api import views
 from admission.base import syntax
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
+from admission.objects.resource_flavor import ResourceFlavor
 from admission.policy.kinds import marks, metadata, rules
-from admission.policy.kinds.documents import ResourceFlavor
 from admission.policy.kinds.rules import Finding, Row, Rule, Syntax
 
 _SPEC: Final = FieldPath.of("spec")

@@ -8,9 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from admission.api import views
 from admission.base import syntax
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
+from admission.objects.resource_group import (
+    FairSharing,
+    FlavorQuotas,
+    ResourceGroup,
+    ResourceQuota,
+)
 from admission.policy.kinds import quantities, rules
 from admission.policy.kinds.rules import Finding, Row, Rule, Syntax
 
@@ -42,7 +47,7 @@ class Quota:
     """
 
     path: FieldPath
-    view: views.ResourceQuota
+    view: ResourceQuota
     covered: str
     has_parent: bool
 
@@ -56,18 +61,18 @@ def _misplaced(quota: Quota) -> Iterable[Finding]:
         yield Finding(quota.path.child("name"), quota.view.name)
 
 
-_Limit = Callable[[views.ResourceQuota], str | int | None]
+_Limit = Callable[[ResourceQuota], str | int | None]
 
 
-def _nominal(view: views.ResourceQuota) -> str | int | None:
+def _nominal(view: ResourceQuota) -> str | int | None:
     return view.nominal_quota
 
 
-def _borrowing(view: views.ResourceQuota) -> str | int | None:
+def _borrowing(view: ResourceQuota) -> str | int | None:
     return view.borrowing_limit
 
 
-def _lending(view: views.ResourceQuota) -> str | int | None:
+def _lending(view: ResourceQuota) -> str | int | None:
     return view.lending_limit
 
 
@@ -97,17 +102,17 @@ def _lends_too_much(quota: Quota) -> Iterable[Finding]:
         yield Finding(quota.path.child("lendingLimit"), quantities.text(lending))
 
 
-def _weight(sharing: views.FairSharing | None) -> str | int | None:
+def _weight(sharing: FairSharing | None) -> str | int | None:
     return sharing.weight if sharing else None
 
 
-def _negative_weight(sharing: views.FairSharing | None) -> Iterable[Finding]:
+def _negative_weight(sharing: FairSharing | None) -> Iterable[Finding]:
     weight = _weight(sharing)
     if weight is not None and quantities.is_negative(weight):
         yield Finding(WEIGHT, quantities.text(weight))
 
 
-def _vanishing_weight(sharing: views.FairSharing | None) -> Iterable[Finding]:
+def _vanishing_weight(sharing: FairSharing | None) -> Iterable[Finding]:
     weight = _weight(sharing)
     if weight is not None and 0 < quantities.nano(weight) <= _LEAST_WEIGHT_NANO:
         yield Finding(WEIGHT, quantities.text(weight))
@@ -160,7 +165,7 @@ COHORT_QUOTAS: Final[tuple[Row[Quota], ...]] = (
 FLAVORS: Final[tuple[Row[Named], ...]] = (Rule("quota 7", ErrorType.DUPLICATE, "", _repeated),)
 """Each flavor of a group."""
 
-WEIGHTS: Final[tuple[Row[views.FairSharing | None], ...]] = (
+WEIGHTS: Final[tuple[Row[FairSharing | None], ...]] = (
     Rule("weight 1", _INVALID, NOT_NEGATIVE, _negative_weight),
     # Copied: the text says ten times the bound that holds.
     Rule("weight 2", _INVALID, "When not 0, weight must be > 10e-9", _vanishing_weight),
@@ -169,7 +174,7 @@ WEIGHTS: Final[tuple[Row[views.FairSharing | None], ...]] = (
 
 
 def errors(
-    groups: Sequence[views.ResourceGroup] | None,
+    groups: Sequence[ResourceGroup] | None,
     quota_rules: tuple[Row[Quota], ...],
     *,
     has_parent: bool,
@@ -204,7 +209,7 @@ def _named(path: FieldPath, found: Iterable[str], seen: set[str]) -> Iterator[Na
 
 
 def _quotas(
-    path: FieldPath, flavor: views.FlavorQuotas, covered: Sequence[str], *, has_parent: bool
+    path: FieldPath, flavor: FlavorQuotas, covered: Sequence[str], *, has_parent: bool
 ) -> Iterator[Quota]:
     # The schema demands as many resources as coveredResources; what is beyond has no counterpart.
     for index, (view, name) in enumerate(zip(flavor.resources, covered, strict=False)):

@@ -9,8 +9,8 @@ import platform
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from admission.api import kinds
 from admission.kube.resources import Resource
+from admission.objects import kinds
 
 _VERBS: Final = ["create", "delete", "get", "list", "patch", "update", "watch"]
 _SHORT_NAMES: Final = {

@@ -3,17 +3,17 @@
 from typing import Annotated
 
 from admission.api import markers
+from admission.api.fields import QUALIFIED_NAME, REQUIRED
 from admission.api.markers import Rule
-from admission.api.model import Model, Root
-from admission.api.scalars import QualifiedName
+from admission.api.viewbase import Object, View
 
 _HOSTNAME = "kubernetes.io/hostname"
 
 
-class TopologyLevel(Model):
+class TopologyLevel(View, frozen=True, kw_only=True):
     """One level."""
 
-    node_label: QualifiedName
+    node_label: Annotated[str, REQUIRED, QUALIFIED_NAME] = ""
     """Label whose value names the domain that a node belongs to on this level."""
 
 
@@ -36,19 +36,20 @@ _MUTABLE = Rule(
 )
 
 
-class TopologySpec(Model):
+class TopologySpec(View, frozen=True, kw_only=True):
     """The levels."""
 
     levels: Annotated[
-        list[TopologyLevel],
+        tuple[TopologyLevel, ...],
+        REQUIRED,
         markers.list_atomic(at_least=1, at_most=16),
         markers.rules(_MUTABLE, *LEVEL_RULES),
-    ]
+    ] = ()
     """The levels, from the widest to the narrowest."""
 
 
-class Topology(Root):
+class Topology(Object, frozen=True, kw_only=True):
     """The levels of a data centre, as labels of nodes."""
 
-    spec: TopologySpec | None = None
+    spec: TopologySpec = TopologySpec()
     """The levels."""

@@ -7,6 +7,7 @@ import msgspec
 from admission.api import views
 from admission.api.views import View
 from admission.base import structs
+from admission.objects.workload import PodTemplate
 
 
 class JobRun(View, frozen=True, kw_only=True):
@@ -21,7 +22,7 @@ class JobRun(View, frozen=True, kw_only=True):
 class JobSpec(JobRun, frozen=True, kw_only=True):
     """Spec of a Job as the controller reads it."""
 
-    template: views.PodTemplate = views.PodTemplate()
+    template: PodTemplate = PodTemplate()
 
 
 class UncountedPods(View, frozen=True, kw_only=True):

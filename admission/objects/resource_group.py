@@ -3,12 +3,12 @@
 from typing import Annotated, ClassVar
 
 from admission.api import markers
+from admission.api.fields import REQUIRED, SUBDOMAIN, Quantity, api_default
 from admission.api.markers import Rule
-from admission.api.model import Model
-from admission.api.scalars import Quantity, Subdomain
+from admission.api.viewbase import View
 
 
-class ResourceQuota(Model):
+class ResourceQuota(View, frozen=True, kw_only=True):
     """Quota of one resource in one flavor."""
 
     name: str
@@ -24,17 +24,19 @@ class ResourceQuota(Model):
     """How much of the nominal quota the cohort may borrow while it is unused; absent means all."""
 
 
-class FlavorQuotas(Model):
+class FlavorQuotas(View, frozen=True, kw_only=True):
     """Quota of one flavor."""
 
-    name: Subdomain
+    name: Annotated[str, SUBDOMAIN]
     """The ResourceFlavor. It need not exist yet; the queue is inactive until it does."""
 
-    resources: Annotated[list[ResourceQuota], markers.list_map("name", at_least=1, at_most=64)]
+    resources: Annotated[
+        tuple[ResourceQuota, ...], REQUIRED, markers.list_map("name", at_least=1, at_most=64)
+    ] = ()
     """One quota per covered resource, in the same order."""
 
 
-class ResourceGroup(Model):
+class ResourceGroup(View, frozen=True, kw_only=True):
     """Resources that a pod set takes from one and the same flavor."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -44,11 +46,22 @@ class ResourceGroup(Model):
         ),
     )
 
-    covered_resources: Annotated[list[str], markers.list_atomic(at_least=1, at_most=64)]
+    covered_resources: Annotated[
+        tuple[str, ...], REQUIRED, markers.list_atomic(at_least=1, at_most=64)
+    ] = ()
     """The resources. Each may stand in one group only."""
 
-    flavors: Annotated[list[FlavorQuotas], markers.list_map("name", at_least=1, at_most=64)]
+    flavors: Annotated[
+        tuple[FlavorQuotas, ...], REQUIRED, markers.list_map("name", at_least=1, at_most=64)
+    ] = ()
     """The flavors, in the order in which they are tried."""
 
 
-ResourceGroups = Annotated[list[ResourceGroup], markers.list_atomic(at_most=16)]
+ResourceGroups = Annotated[tuple[ResourceGroup, ...], markers.list_atomic(at_most=16)]
+
+
+class FairSharing(View, frozen=True, kw_only=True):
+    """Place in fair sharing."""
+
+    weight: Annotated[Quantity | None, api_default(1)] = None
+    """Share relative to the others; 0 means last. Without fair sharing it has no effect."""

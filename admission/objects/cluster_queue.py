@@ -1,20 +1,31 @@
 """ClusterQueue: quota, and the rules by which it is given out."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
-
-from admission.api import common, markers
+from admission.api import markers, views
+from admission.api.fields import (
+    REQUIRED,
+    SUBDOMAIN,
+    Int32,
+    Quantity,
+    Shape,
+    StopPolicy,
+    api_default,
+    one_of,
+    text,
+)
 from admission.api.markers import Rule
-from admission.api.model import Model, Root
-from admission.api.scalars import CheckReference, Int32, Quantity, StopPolicy, Subdomain
-from admission.api.v1beta2.queue_status import QueueCounts
-from admission.api.v1beta2.resource_groups import ResourceGroups
+from admission.api.viewbase import Object, View
+from admission.objects.queue_status import FairSharingStatus, QueueStatus
+from admission.objects.resource_group import FairSharing, ResourceGroups
 
-FungibilityPolicy = Literal["MayStopSearch", "TryNextFlavor"]
+CHECK_NAME = text(at_least=1, at_most=316)
+"""The name of an AdmissionCheck, without a pattern."""
+
+FungibilityPolicy = Annotated[str, one_of("MayStopSearch", "TryNextFlavor")]
 
 
-class FlavorFungibility(Model):
+class FlavorFungibility(View, frozen=True, kw_only=True):
     """When the search for a flavor goes on, although the present one would do."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -26,27 +37,29 @@ class FlavorFungibility(Model):
         ),
     )
 
-    when_can_borrow: FungibilityPolicy = "MayStopSearch"
+    when_can_borrow: Annotated[FungibilityPolicy, api_default("MayStopSearch")] = "MayStopSearch"
     """What to do with a flavor that needs borrowing."""
 
-    when_can_preempt: FungibilityPolicy = "TryNextFlavor"
+    when_can_preempt: Annotated[FungibilityPolicy, api_default("TryNextFlavor")] = "TryNextFlavor"
     """What to do with a flavor that needs preemption."""
 
-    preference: Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"] | None = None
+    preference: (
+        Annotated[str, one_of("BorrowingOverPreemption", "PreemptionOverBorrowing")] | None
+    ) = None
     """Which of the two is taken when no flavor fits without either; absent means borrowing."""
 
 
-class BorrowWithinCohort(Model):
+class BorrowWithinCohort(View, frozen=True, kw_only=True):
     """Preemption in other queues by a workload that borrows."""
 
-    policy: Literal["Never", "LowerPriority"] = "Never"
+    policy: Annotated[str, one_of("Never", "LowerPriority"), api_default("Never")] = "Never"
     """Whose workloads may be preempted."""
 
     max_priority_threshold: Int32 | None = None
     """Highest priority that may be preempted; absent means every lower priority."""
 
 
-class Preemption(Model):
+class Preemption(View, frozen=True, kw_only=True):
     """Whom a waiting workload may evict."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -57,54 +70,65 @@ class Preemption(Model):
         ),
     )
 
-    reclaim_within_cohort: Literal["Never", "LowerPriority", "Any"] = "Never"
+    reclaim_within_cohort: Annotated[
+        str, one_of("Never", "LowerPriority", "Any"), api_default("Never")
+    ] = "Never"
     """Workloads of other queues of the cohort that borrow."""
 
-    borrow_within_cohort: BorrowWithinCohort = Field(default_factory=BorrowWithinCohort)
+    borrow_within_cohort: Annotated[BorrowWithinCohort | None, api_default({})] = None
     """Whether that also holds for a workload that would itself borrow."""
 
-    within_cluster_queue: Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"] = "Never"
+    within_cluster_queue: Annotated[
+        str, one_of("Never", "LowerPriority", "LowerOrNewerEqualPriority"), api_default("Never")
+    ] = "Never"
     """Workloads of the same queue."""
 
 
-class AdmissionCheckRule(Model):
+class AdmissionCheckRule(View, frozen=True, kw_only=True):
     """One admission check of the queue."""
 
-    name: CheckReference
+    name: Annotated[str, CHECK_NAME]
     """The AdmissionCheck."""
 
-    on_flavors: Annotated[list[Subdomain], markers.list_set(at_most=64)] | None = None
+    on_flavors: (
+        Annotated[tuple[Annotated[str, SUBDOMAIN], ...], markers.list_set(at_most=64)] | None
+    ) = None
     """Flavors for which it is asked; absent or empty means all."""
 
 
-class AdmissionChecksStrategy(Model):
+class AdmissionChecksStrategy(View, frozen=True, kw_only=True):
     """Admission checks and the flavors that they belong to."""
 
     admission_checks: Annotated[
-        list[AdmissionCheckRule], markers.list_map("name", at_least=1, at_most=64)
-    ]
+        tuple[AdmissionCheckRule, ...] | None,
+        REQUIRED,
+        markers.list_map("name", at_least=1, at_most=64),
+    ] = None
     """The checks; all of them must be ready before a workload is admitted."""
 
 
-class AdmissionScope(Model):
+class AdmissionScope(View, frozen=True, kw_only=True):
     """How usage of the past changes the order."""
 
-    admission_mode: Literal["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"]
+    admission_mode: Annotated[
+        str, one_of("UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"), REQUIRED
+    ] = ""
     """Whether LocalQueues that used less go first."""
 
 
-class MigrationConstraints(Model):
+class MigrationConstraints(View, frozen=True, kw_only=True):
     """Where a migration ends."""
 
-    last_acceptable_flavor_name: Subdomain | None = None
+    last_acceptable_flavor_name: Annotated[str, SUBDOMAIN] | None = None
     """Last flavor of the queue's order that a workload may migrate to."""
 
 
-class ConcurrentAdmissionMigration(Model):
+class ConcurrentAdmissionMigration(View, frozen=True, kw_only=True):
     """Whether a running workload moves to a better flavor."""
 
     mode: Annotated[
-        Literal["TryPreferredFlavors", "RetainFirstAdmission"], markers.keywords(maxLength=253)
+        Annotated[str, one_of("TryPreferredFlavors", "RetainFirstAdmission")],
+        markers.keywords(maxLength=253),
     ]
     """What happens after the first admission."""
 
@@ -112,7 +136,7 @@ class ConcurrentAdmissionMigration(Model):
     """Limits of the migration."""
 
 
-class ConcurrentAdmissionPolicy(Model):
+class ConcurrentAdmissionPolicy(View, frozen=True, kw_only=True):
     """Admission on several flavors at once."""
 
     migration: ConcurrentAdmissionMigration
@@ -129,7 +153,7 @@ def no_borrowing_limit_without(cohort: str) -> Rule:
     )
 
 
-class ClusterQueueSpec(Model):
+class ClusterQueueSpec(View, frozen=True, kw_only=True):
     """Quota and the rules by which it is given out."""
 
     rules: ClassVar[tuple[Rule, ...]] = (no_borrowing_limit_without("cohortName"),)
@@ -137,19 +161,21 @@ class ClusterQueueSpec(Model):
     resource_groups: ResourceGroups | None = None
     """The quota."""
 
-    cohort_name: Subdomain | None = None
+    cohort_name: Annotated[str, SUBDOMAIN] = ""
     """The cohort to borrow from and lend to. It need not exist as an object."""
 
-    queueing_strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"
+    queueing_strategy: Annotated[
+        str, one_of("StrictFIFO", "BestEffortFIFO"), api_default("BestEffortFIFO")
+    ] = "BestEffortFIFO"
     """Whether a workload that does not fit stops those behind it (StrictFIFO) or not."""
 
-    namespace_selector: Annotated[common.LabelSelector, markers.map_atomic()] | None = None
+    namespace_selector: Annotated[views.LabelSelector, markers.map_atomic()] | None = None
     """Namespaces whose workloads are taken: absent means none, an empty selector all."""
 
-    flavor_fungibility: FlavorFungibility = Field(default_factory=FlavorFungibility)
+    flavor_fungibility: Annotated[FlavorFungibility | None, api_default({})] = None
     """How a flavor is chosen."""
 
-    preemption: Preemption = Field(default_factory=Preemption)
+    preemption: Annotated[Preemption | None, api_default({})] = None
     """Whom a waiting workload may evict."""
 
     admission_checks_strategy: AdmissionChecksStrategy | None = None
@@ -158,17 +184,19 @@ class ClusterQueueSpec(Model):
     stop_policy: StopPolicy = "None"
     """Hold gives out no more quota; HoldAndDrain also evicts what is admitted."""
 
-    fair_sharing: common.FairSharing | None = None
+    fair_sharing: FairSharing | None = None
     """The queue's weight in its cohort."""
 
     admission_scope: AdmissionScope | None = None
     """How usage of the past changes the order."""
 
-    concurrent_admission_policy: ConcurrentAdmissionPolicy | None = None
+    concurrent_admission_policy: (
+        Annotated[dict[str, Any], Shape(ConcurrentAdmissionPolicy)] | None
+    ) = None
     """Admission on several flavors at once."""
 
 
-class ResourceUsage(Model):
+class ResourceUsage(View, frozen=True, kw_only=True):
     """Use of one resource in one flavor."""
 
     name: str
@@ -181,20 +209,22 @@ class ResourceUsage(Model):
     """The part that is borrowed from the cohort."""
 
 
-class FlavorUsage(Model):
+class FlavorUsage(View, frozen=True, kw_only=True):
     """Use of one flavor."""
 
-    name: Subdomain
+    name: Annotated[str, SUBDOMAIN]
     """The flavor."""
 
-    resources: Annotated[list[ResourceUsage], markers.list_map("name", at_most=64)]
+    resources: Annotated[tuple[ResourceUsage, ...], markers.list_map("name", at_most=64)]
     """Use per resource."""
 
 
-FlavorUsages = Annotated[list[FlavorUsage], markers.list_map("name", at_most=64)]
+FlavorUsages = Annotated[
+    list[Any], Shape(tuple[FlavorUsage, ...]), markers.list_map("name", at_most=64)
+]
 
 
-class ClusterQueueStatus(QueueCounts):
+class ClusterQueueStatus(QueueStatus, frozen=True, kw_only=True):
     """What the queue holds and whether it admits."""
 
     flavors_reservation: FlavorUsages | None = None
@@ -203,15 +233,15 @@ class ClusterQueueStatus(QueueCounts):
     flavors_usage: FlavorUsages | None = None
     """Quota of admitted workloads."""
 
-    fair_sharing: common.FairSharingStatus | None = None
+    fair_sharing: FairSharingStatus | None = None
     """Current share; only with fair sharing."""
 
 
-class ClusterQueue(Root):
+class ClusterQueue(Object, frozen=True, kw_only=True):
     """Quota for the workloads of many namespaces."""
 
-    spec: ClusterQueueSpec | None = None
+    spec: ClusterQueueSpec = ClusterQueueSpec()
     """Quota and the rules by which it is given out."""
 
-    status: ClusterQueueStatus | None = None
+    status: ClusterQueueStatus = ClusterQueueStatus()
     """What the queue holds and whether it admits."""

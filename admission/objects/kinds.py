@@ -3,23 +3,21 @@
 Source: kueue config/components/crd.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal
 
-from admission.api.model import Root
-from admission.api.v1beta1 import cluster_queue as cluster_queue_v1beta1
-from admission.api.v1beta1 import cohort as cohort_v1beta1
-from admission.api.v1beta1 import local_queue as local_queue_v1beta1
-from admission.api.v1beta1 import others as others_v1beta1
-from admission.api.v1beta1 import workload as workload_v1beta1
-from admission.api.v1beta2.admission_check import AdmissionCheck
-from admission.api.v1beta2.cluster_queue import ClusterQueue
-from admission.api.v1beta2.cohort import Cohort
-from admission.api.v1beta2.local_queue import LocalQueue
-from admission.api.v1beta2.priority_class import WorkloadPriorityClass
-from admission.api.v1beta2.resource_flavor import ResourceFlavor
-from admission.api.v1beta2.topology import Topology
-from admission.api.v1beta2.workload import Workload
+from admission.objects import schema, v1beta1
+from admission.objects.admission_check import AdmissionCheck
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort
+from admission.objects.local_queue import LocalQueue
+from admission.objects.priority_class import WorkloadPriorityClass
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.schema import Schema
+from admission.objects.topology import Topology
+from admission.objects.workload import Workload
 
 STORED: Final = "v1beta2"
 DEPRECATED: Final = "v1beta1"
@@ -46,12 +44,12 @@ class Version:
 
     Attributes:
         name: ``v1beta2`` is stored; ``v1beta1`` is served with a deprecation warning.
-        model: what the objects look like.
+        schema: makes the structural schema of the objects.
         selectable: JSON paths that field selectors may use.
     """
 
     name: str
-    model: type[Root]
+    schema: Callable[[], Schema]
     columns: tuple[Column, ...] = ()
     selectable: tuple[str, ...] = ()
 
@@ -111,8 +109,8 @@ KINDS: Final = (
         short_names=("ac",),
         has_status=True,
         versions=(
-            Version(name=DEPRECATED, model=others_v1beta1.AdmissionCheck),
-            Version(name=STORED, model=AdmissionCheck),
+            Version(name=DEPRECATED, schema=partial(v1beta1.of_kind, AdmissionCheck)),
+            Version(name=STORED, schema=partial(schema.of_kind, AdmissionCheck)),
         ),
     ),
     Kind(
@@ -124,10 +122,14 @@ KINDS: Final = (
         versions=(
             Version(
                 name=DEPRECATED,
-                model=cluster_queue_v1beta1.ClusterQueue,
+                schema=partial(v1beta1.of_kind, ClusterQueue),
                 columns=_cluster_queue_columns("cohort"),
             ),
-            Version(name=STORED, model=ClusterQueue, columns=_cluster_queue_columns("cohortName")),
+            Version(
+                name=STORED,
+                schema=partial(schema.of_kind, ClusterQueue),
+                columns=_cluster_queue_columns("cohortName"),
+            ),
         ),
     ),
     Kind(
@@ -137,8 +139,8 @@ KINDS: Final = (
         has_status=True,
         converted=True,
         versions=(
-            Version(name=DEPRECATED, model=cohort_v1beta1.Cohort),
-            Version(name=STORED, model=Cohort),
+            Version(name=DEPRECATED, schema=partial(v1beta1.of_kind, Cohort)),
+            Version(name=STORED, schema=partial(schema.of_kind, Cohort)),
         ),
     ),
     Kind(
@@ -150,9 +152,15 @@ KINDS: Final = (
         converted=True,
         versions=(
             Version(
-                name=DEPRECATED, model=local_queue_v1beta1.LocalQueue, columns=_LOCAL_QUEUE_COLUMNS
+                name=DEPRECATED,
+                schema=partial(v1beta1.of_kind, LocalQueue),
+                columns=_LOCAL_QUEUE_COLUMNS,
             ),
-            Version(name=STORED, model=LocalQueue, columns=_LOCAL_QUEUE_COLUMNS),
+            Version(
+                name=STORED,
+                schema=partial(schema.of_kind, LocalQueue),
+                columns=_LOCAL_QUEUE_COLUMNS,
+            ),
         ),
     ),
     Kind(
@@ -160,8 +168,8 @@ KINDS: Final = (
         plural="resourceflavors",
         short_names=("flavor", "flavors", "rf"),
         versions=(
-            Version(name=DEPRECATED, model=ResourceFlavor),
-            Version(name=STORED, model=ResourceFlavor),
+            Version(name=DEPRECATED, schema=partial(v1beta1.of_kind, ResourceFlavor)),
+            Version(name=STORED, schema=partial(schema.of_kind, ResourceFlavor)),
         ),
     ),
     Kind(
@@ -169,8 +177,8 @@ KINDS: Final = (
         plural="topologies",
         short_names=("topo",),
         versions=(
-            Version(name=DEPRECATED, model=others_v1beta1.Topology),
-            Version(name=STORED, model=Topology),
+            Version(name=DEPRECATED, schema=partial(v1beta1.of_kind, Topology)),
+            Version(name=STORED, schema=partial(schema.of_kind, Topology)),
         ),
     ),
     Kind(
@@ -180,10 +188,14 @@ KINDS: Final = (
         versions=(
             Version(
                 name=DEPRECATED,
-                model=others_v1beta1.WorkloadPriorityClass,
+                schema=partial(v1beta1.of_kind, WorkloadPriorityClass),
                 columns=_PRIORITY_CLASS_COLUMNS,
             ),
-            Version(name=STORED, model=WorkloadPriorityClass, columns=_PRIORITY_CLASS_COLUMNS),
+            Version(
+                name=STORED,
+                schema=partial(schema.of_kind, WorkloadPriorityClass),
+                columns=_PRIORITY_CLASS_COLUMNS,
+            ),
         ),
     ),
     Kind(
@@ -194,10 +206,14 @@ KINDS: Final = (
         has_status=True,
         converted=True,
         versions=(
-            Version(name=DEPRECATED, model=workload_v1beta1.Workload, columns=_WORKLOAD_COLUMNS),
+            Version(
+                name=DEPRECATED,
+                schema=partial(v1beta1.of_kind, Workload),
+                columns=_WORKLOAD_COLUMNS,
+            ),
             Version(
                 name=STORED,
-                model=Workload,
+                schema=partial(schema.of_kind, Workload),
                 columns=_WORKLOAD_COLUMNS,
                 selectable=(".status.admission.clusterQueue",),
             ),

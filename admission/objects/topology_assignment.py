@@ -2,12 +2,10 @@
 
 from typing import Annotated, ClassVar
 
-from pydantic import StringConstraints
-
 from admission.api import markers
+from admission.api.fields import POSITIVE, Int32, text
 from admission.api.markers import Rule
-from admission.api.model import Model
-from admission.api.scalars import Positive
+from admission.api.viewbase import View
 
 _ONE_OF = Rule(
     "has(self.universal) != has(self.individual)",
@@ -15,10 +13,10 @@ _ONE_OF = Rule(
 )
 _MAX_DOMAINS = 100_000
 
-Value = Annotated[str, StringConstraints(max_length=63)]
+Value = Annotated[str, text(at_most=63)]
 
 
-class IndividualValues(Model):
+class IndividualValues(View, frozen=True, kw_only=True):
     """Values that differ: ``prefix + roots[i] + suffix``."""
 
     prefix: Value | None = None
@@ -27,11 +25,11 @@ class IndividualValues(Model):
     suffix: Value | None = None
     """Common end; absent means empty."""
 
-    roots: Annotated[list[Value], markers.list_atomic(at_least=1, at_most=_MAX_DOMAINS)]
+    roots: Annotated[tuple[Value, ...], markers.list_atomic(at_least=1, at_most=_MAX_DOMAINS)]
     """What differs, one per domain."""
 
 
-class LevelValues(Model):
+class LevelValues(View, frozen=True, kw_only=True):
     """Values of one level for all domains of a slice."""
 
     rules: ClassVar[tuple[Rule, ...]] = (_ONE_OF,)
@@ -43,21 +41,25 @@ class LevelValues(Model):
     """Values that differ."""
 
 
-class PodCounts(Model):
+class PodCounts(View, frozen=True, kw_only=True):
     """Pods per domain of a slice."""
 
     rules: ClassVar[tuple[Rule, ...]] = (_ONE_OF,)
 
-    universal: Positive | None = None
+    universal: Annotated[Int32, POSITIVE] | None = None
     """The number that all domains have."""
 
     individual: (
-        Annotated[list[Positive], markers.list_atomic(at_least=1, at_most=_MAX_DOMAINS)] | None
+        Annotated[
+            tuple[Annotated[Int32, POSITIVE], ...],
+            markers.list_atomic(at_least=1, at_most=_MAX_DOMAINS),
+        ]
+        | None
     ) = None
     """Numbers, one per domain."""
 
 
-class TopologyAssignmentSlice(Model):
+class TopologyAssignmentSlice(View, frozen=True, kw_only=True):
     """A run of domains."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -74,17 +76,19 @@ class TopologyAssignmentSlice(Model):
         ),
     )
 
-    domain_count: Positive
+    domain_count: Annotated[Int32, POSITIVE]
     """Number of domains in the run."""
 
-    values_per_level: Annotated[list[LevelValues], markers.list_atomic(at_least=1, at_most=16)]
+    values_per_level: Annotated[
+        tuple[LevelValues, ...], markers.list_atomic(at_least=1, at_most=16)
+    ]
     """Names of the domains, one entry per level."""
 
     pod_counts: PodCounts
     """Pods per domain."""
 
 
-class TopologyAssignment(Model):
+class TopologyAssignment(View, frozen=True, kw_only=True):
     """Domains on which the pods are placed, and how many on each."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -96,10 +100,10 @@ class TopologyAssignment(Model):
     )
 
     levels: Annotated[
-        list[Annotated[str, StringConstraints(max_length=317)]],
+        tuple[Annotated[str, text(at_most=317)], ...],
         markers.list_atomic(at_least=1, at_most=16),
     ]
     """Labels of the levels, from the widest to the narrowest."""
 
-    slices: Annotated[list[TopologyAssignmentSlice], markers.list_atomic(at_most=1000)]
+    slices: Annotated[tuple[TopologyAssignmentSlice, ...], markers.list_atomic(at_most=1000)]
     """The domains, in runs."""

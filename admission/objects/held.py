@@ -1,6 +1,7 @@
 """What a Workload holds, read alone: of one that cannot be read as a whole."""
 
 from admission.api import views
+from admission.objects.workload import Admission, Workload, WorkloadSpec, WorkloadStatus
 
 
 class HeldSpec(views.View, frozen=True, kw_only=True):
@@ -15,22 +16,22 @@ class HeldStatus(views.View, frozen=True, kw_only=True):
     """The parts of a Workload's status that tell what it holds."""
 
     conditions: tuple[views.Condition, ...] | None = None
-    admission: views.Admission | None = None
+    admission: Admission | None = None
 
 
 class HeldWorkload(views.Object, frozen=True, kw_only=True):
-    """What a Workload holds, of one that does not fit `views.Workload` as a whole."""
+    """What a Workload holds, of one that does not fit `Workload` as a whole."""
 
     spec: HeldSpec = HeldSpec()
     status: HeldStatus = HeldStatus()
 
-    def workload(self) -> views.Workload:
+    def workload(self) -> Workload:
         """A Workload that holds the same and asks for nothing."""
         spec, status = self.spec, self.status
-        return views.Workload(
+        return Workload(
             metadata=self.metadata,
-            spec=views.WorkloadSpec(
+            spec=WorkloadSpec(
                 queue_name=spec.queue_name, priority=spec.priority, active=spec.active
             ),
-            status=views.WorkloadStatus(conditions=status.conditions, admission=status.admission),
+            status=WorkloadStatus(conditions=status.conditions, admission=status.admission),
         )

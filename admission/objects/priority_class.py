@@ -2,17 +2,15 @@
 
 from typing import Annotated
 
-from pydantic import StringConstraints
-
-from admission.api.model import Root
-from admission.api.scalars import Int32
+from admission.api.fields import REQUIRED, Int32, text
+from admission.api.viewbase import Object
 
 
-class WorkloadPriorityClass(Root):
+class WorkloadPriorityClass(Object, frozen=True, kw_only=True):
     """A named priority of workloads. It orders queues and preemption, not the scheduler."""
 
-    value: Int32
+    value: Annotated[Int32, REQUIRED] = 0
     """The priority; higher goes first. A change reaches the workloads that use the class."""
 
-    description: Annotated[str, StringConstraints(max_length=2048)] | None = None
+    description: Annotated[str, text(at_most=2048)] = ""
     """What the class is for."""

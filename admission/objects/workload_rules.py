@@ -13,9 +13,10 @@ at the conditions last; it stops at the first part that is true. ``.?`` takes a 
 from typing import Final
 
 from admission.api.markers import Rule
+from admission.base import conditions
 
 
-def is_true(subject: str, condition: str) -> str:
+def holds(subject: str, condition: str) -> str:
     """CEL: the condition of that type is True."""
     return (
         f"(has({subject}.status) && has({subject}.status.conditions)"
@@ -35,10 +36,10 @@ def has(subject: str, field: str) -> str:
 
 
 NEVER_HELD: Final = "!has(oldSelf.status)"
-RESERVED: Final = is_true("self", "QuotaReserved")
-WAS_RESERVED: Final = is_true("oldSelf", "QuotaReserved")
-_ADMITTED = is_true("self", "Admitted")
-_WAS_ADMITTED = is_true("oldSelf", "Admitted")
+RESERVED: Final = holds("self", conditions.QUOTA_RESERVED)
+WAS_RESERVED: Final = holds("oldSelf", conditions.QUOTA_RESERVED)
+_ADMITTED = holds("self", conditions.ADMITTED)
+_WAS_ADMITTED = holds("oldSelf", conditions.ADMITTED)
 _REF = "priorityClassRef"
 _QUEUE = "queueName"
 WHILE: Final = "is immutable while workload quota reserved"

@@ -1,0 +1,50 @@
+"""AdmissionCheck: a question that another controller answers before admission."""
+
+from typing import Annotated
+
+from admission.api import markers
+from admission.api.fields import KIND, LABEL, NOT_EMPTY, REQUIRED, SUBDOMAIN, text
+from admission.api.viewbase import Object, View
+from admission.objects.queue_status import Conditions
+
+
+class AdmissionCheckParameters(View, frozen=True, kw_only=True):
+    """Reference to the controller's own settings."""
+
+    api_group: Annotated[str, REQUIRED, SUBDOMAIN, NOT_EMPTY] = ""
+    """Group of the settings' kind."""
+
+    kind: Annotated[str, REQUIRED, KIND, NOT_EMPTY] = ""
+    """Kind of the settings."""
+
+    name: Annotated[str, REQUIRED, LABEL, NOT_EMPTY] = ""
+    """Name of the settings."""
+
+
+class AdmissionCheckSpec(View, frozen=True, kw_only=True):
+    """Who answers."""
+
+    controller_name: Annotated[
+        str, REQUIRED, text(at_least=1, at_most=253), markers.rules(markers.IMMUTABLE)
+    ] = ""
+    """The controller that answers; not a name of a pod or deployment."""
+
+    parameters: AdmissionCheckParameters | None = None
+    """The controller's settings for this check."""
+
+
+class AdmissionCheckStatus(View, frozen=True, kw_only=True):
+    """Whether the check can be asked."""
+
+    conditions: Conditions | None = None
+    """A check without ``Active=True`` makes every ClusterQueue that uses it inactive."""
+
+
+class AdmissionCheck(Object, frozen=True, kw_only=True):
+    """A question that another controller answers before a workload is admitted."""
+
+    spec: AdmissionCheckSpec = AdmissionCheckSpec()
+    """Who answers."""
+
+    status: AdmissionCheckStatus = AdmissionCheckStatus()
+    """Whether the check can be asked."""

@@ -1,0 +1,89 @@
+"""LocalQueue: where the Workloads of one namespace queue."""
+
+from typing import Annotated, Any
+
+from admission.api import markers
+from admission.api.fields import REQUIRED, SUBDOMAIN, Quantity, Shape, StopPolicy, Timestamp
+from admission.api.viewbase import Object, View
+from admission.objects.queue_status import FairSharingStatus, QueueStatus
+from admission.objects.resource_group import FairSharing
+
+
+class LocalQueueSpec(View, frozen=True, kw_only=True):
+    """Which ClusterQueue stands behind the queue."""
+
+    cluster_queue: Annotated[str, SUBDOMAIN, markers.rules(markers.IMMUTABLE)] = ""
+    """The ClusterQueue. It need not exist yet; the queue is inactive until it does."""
+
+    stop_policy: StopPolicy = "None"
+    """Hold gives out no more quota; HoldAndDrain also evicts what is admitted."""
+
+    fair_sharing: FairSharing | None = None
+    """The queue's weight in admission fair sharing."""
+
+
+class LocalQueueResourceUsage(View, frozen=True, kw_only=True):
+    """Use of one resource in one flavor."""
+
+    name: str
+    """The resource."""
+
+    total: Quantity | None = None
+    """All that is used."""
+
+
+class LocalQueueFlavorUsage(View, frozen=True, kw_only=True):
+    """Use of one flavor."""
+
+    name: Annotated[str, SUBDOMAIN]
+    """The flavor."""
+
+    resources: Annotated[tuple[LocalQueueResourceUsage, ...], markers.list_map("name", at_most=64)]
+    """Use per resource."""
+
+
+_FlavorUsages = Annotated[
+    list[Any],
+    Shape(tuple[LocalQueueFlavorUsage, ...]),
+    markers.list_map("name", at_most=64),
+]
+
+
+class AdmissionFairSharingStatus(View, frozen=True, kw_only=True):
+    """Use in the past, fading with time."""
+
+    consumed_resources: Annotated[dict[str, Quantity] | None, REQUIRED] = None
+    """Decayed use per resource."""
+
+    last_update: Annotated[Timestamp, REQUIRED] = ""
+    """When the use was last reckoned."""
+
+
+class LocalQueueFairSharingStatus(FairSharingStatus, frozen=True, kw_only=True):
+    """Current share, and use in the past."""
+
+    admission_fair_sharing_status: AdmissionFairSharingStatus | None = None
+    """Use in the past; only with admission fair sharing."""
+
+
+class LocalQueueStatus(QueueStatus, frozen=True, kw_only=True):
+    """What the queue's workloads hold and whether it admits."""
+
+    flavors_reservation: _FlavorUsages | None = None
+    """Quota reserved by workloads of this queue, admitted or not."""
+
+    flavors_usage: _FlavorUsages | None = None
+    """Quota of this queue's admitted workloads."""
+
+    fair_sharing: LocalQueueFairSharingStatus | None = None
+    """Current share; only with admission fair sharing."""
+
+
+class LocalQueue(Object, frozen=True, kw_only=True):
+    """Where the workloads of one namespace queue."""
+
+    spec: LocalQueueSpec = LocalQueueSpec()
+    """Which ClusterQueue stands behind the queue."""
+
+    status: LocalQueueStatus = LocalQueueStatus()
+    """What the queue's workloads hold and whether it admits."""

@@ -1,0 +1,33 @@
+"""What the statuses of ClusterQueue and LocalQueue share."""
+
+from typing import Annotated
+
+from admission.api import markers
+from admission.api.fields import REQUIRED, Int32, Int64
+from admission.api.viewbase import Condition, View
+
+Conditions = Annotated[tuple[Condition, ...], markers.list_map("type", at_most=16)]
+
+
+class FairSharingStatus(View, frozen=True, kw_only=True):
+    """Current share."""
+
+    weighted_share: Annotated[Int64, REQUIRED] = 0
+    """Largest ratio of borrowed to lendable quota over all resources, times 1000, divided by the
+    weight. 0 means within quota; the largest number means weight 0 and borrowing."""
+
+
+class QueueStatus(View, frozen=True, kw_only=True):
+    """Conditions and numbers of Workloads."""
+
+    conditions: Conditions | None = None
+    """``Active`` says whether the queue admits, and if not, why."""
+
+    pending_workloads: Int32 | None = None
+    """Workloads that wait for quota."""
+
+    reserving_workloads: Int32 | None = None
+    """Workloads that hold quota, admitted or not."""
+
+    admitted_workloads: Int32 | None = None
+    """Workloads that are admitted and not finished."""

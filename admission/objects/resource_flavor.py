@@ -1,0 +1,86 @@
+"""ResourceFlavor: one kind of hardware, told apart by the labels of its nodes."""
+
+from typing import Annotated, ClassVar
+
+from admission.api import markers, views
+from admission.api.fields import SUBDOMAIN, Timestamp
+from admission.api.markers import Rule
+from admission.api.viewbase import Object, View
+
+_EFFECTS = "['NoSchedule', 'PreferNoSchedule', 'NoExecute']"
+_EFFECT_MESSAGE = "supported taint effect values: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'"
+_TAINT_RULES = markers.rules(Rule(f"self.all(taint, taint.effect in {_EFFECTS})", _EFFECT_MESSAGE))
+"""Rule ``Taint 1`` of docs/rules.md."""
+
+
+TOLERATION_RULES = markers.rules(
+    Rule(
+        "self.all(t, has(t.key) || (has(t.operator) && t.operator == 'Exists'))",
+        "operator must be Exists when 'key' is empty, which means 'match all values and all keys'",
+    ),
+    Rule(
+        "self.all(t, !has(t.tolerationSeconds) || (has(t.effect) && t.effect == 'NoExecute'))",
+        "effect must be 'NoExecute' when 'tolerationSeconds' is set",
+    ),
+    Rule(
+        "self.all(t, !has(t.operator) || t.operator in ['Equal', 'Exists'])",
+        "supported toleration values: 'Equal'(default), 'Exists'",
+    ),
+    Rule(
+        "self.all(t, !has(t.operator) || t.operator != 'Exists' || !has(t.value))",
+        "a value must be empty when 'operator' is 'Exists'",
+    ),
+    Rule(f"self.all(t, !has(t.effect) || t.effect in {_EFFECTS})", _EFFECT_MESSAGE),
+)
+"""Rules ``Toleration 1`` to ``Toleration 5`` of docs/rules.md, in that order.
+
+Source: kueue apis/kueue/v1beta2/resourceflavor_types.go. The guards with ``has`` let a toleration
+without key or effect be refused by a rule instead of failing the expression.
+"""
+
+
+class FlavorTaint(views.Taint, frozen=True, kw_only=True):
+    """A taint of a node."""
+
+    time_added: Timestamp | None = None
+    """When the taint was added."""
+
+
+class ResourceFlavorSpec(View, frozen=True, kw_only=True):
+    """Which nodes belong to the flavor."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.topologyName) || (has(self.nodeLabels) && size(self.nodeLabels) >= 1)",
+            "at least one nodeLabel is required when topology is set",
+        ),
+        Rule(
+            "!has(oldSelf.topologyName)"
+            " || (has(self.topologyName) && self.topologyName == oldSelf.topologyName)",
+            "topologyName is immutable when topologyName is set",
+        ),
+    )
+
+    node_labels: Annotated[dict[str, str], markers.map_atomic(at_most=8)] | None = None
+    """Labels that all nodes of the flavor carry. Pods that get the flavor select these nodes."""
+
+    node_taints: (
+        Annotated[tuple[FlavorTaint, ...], markers.list_atomic(at_most=8), _TAINT_RULES] | None
+    ) = None
+    """Taints of the flavor's nodes. Only workloads that tolerate them may use the flavor."""
+
+    tolerations: (
+        Annotated[tuple[views.Toleration, ...], markers.list_atomic(at_most=8), TOLERATION_RULES]
+        | None
+    ) = None
+    """Tolerations that pods get together with the flavor."""
+
+    topology_name: Annotated[str, SUBDOMAIN] = ""
+    """The Topology by which pods are placed on the flavor's nodes."""
+
+
+class ResourceFlavor(Object, frozen=True, kw_only=True):
+    """One kind of hardware that quota is counted in."""
+
+    spec: ResourceFlavorSpec = ResourceFlavorSpec()
+    """Which nodes belong to the flavor."""

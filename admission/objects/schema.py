@@ -1,0 +1,145 @@
+"""From a struct of one of Kueue's kinds to the structural schema of its CRD.
+
+Source: Kubernetes "Specifying a structural schema"; apiextensions.k8s.io/v1 JSONSchemaProps.
+"""
+
+import ast
+import inspect
+import itertools
+import textwrap
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Final, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from admission.api import markers
+from admission.api.fields import UNREAD, Required, Shape
+from admission.api.markers import Keywords
+from admission.api.viewbase import Object
+from admission.base.errors import InternalError
+
+Schema = dict[str, Any]
+
+_SCALARS: Final = {str: "string", int: "integer", bool: "boolean"}
+_ROOT: Final = {
+    "apiVersion": {
+        "description": "Group and version of this form of the object.",
+        "type": "string",
+    },
+    "kind": {"description": "Kind of the object.", "type": "string"},
+    "metadata": {"type": "object"},
+}
+
+
+def of_kind(kind: type[Object]) -> Schema:
+    """Return the structural schema of whole objects of a kind.
+
+    Raises:
+        InternalError: a field has a type that a structural schema cannot say.
+    """
+    found = of_struct(kind)
+    own = {key: value for key, value in found["properties"].items() if key != "metadata"}
+    return {**found, "properties": {**_ROOT, **own}}
+
+
+def of_struct(struct: type[msgspec.Struct]) -> Schema:
+    """Return the structural schema of an object, with its members in the order of the fields.
+
+    Raises:
+        InternalError: a field has a type that a structural schema cannot say.
+    """
+    texts = _descriptions(struct)
+    read = {field.name: field for field in msgspec.structs.fields(struct)}
+    properties, required = {}, []
+    for name, hint in get_type_hints(struct, include_extras=True).items():
+        is_unread = get_origin(hint) is ClassVar
+        if is_unread and UNREAD not in get_args(get_args(hint)[0]):
+            continue  # not a field
+        known, is_required = _of(get_args(hint)[0] if is_unread else hint, f"{struct}.{name}")
+        if name in texts:
+            known = {**known, "description": texts[name]}
+        wire = _camel(name) if is_unread else read[name].encode_name
+        properties[wire] = ordered(known)
+        if is_required or (not is_unread and read[name].required):
+            required.append(wire)
+    found: Schema = {"type": "object", "properties": properties}
+    if struct.__doc__:
+        found["description"] = inspect.cleandoc(struct.__doc__)
+    if required:
+        found["required"] = required
+    rules: tuple[markers.Rule, ...] = getattr(struct, "rules", ())
+    if rules:
+        found[markers.VALIDATIONS] = markers.rules(*rules).values[markers.VALIDATIONS]
+    return ordered(found)
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(one.capitalize() for one in others)
+
+
+def _of(hint: Any, where: str) -> tuple[Schema, bool]:
+    """Return the schema of a type, and whether it is marked as required."""
+    if get_origin(hint) is not Annotated:
+        return _of_plain(hint, where), False
+    inner, *marks = get_args(hint)
+    shapes = [one.hint for one in marks if isinstance(one, Shape)]
+    found, is_required = _of(shapes[-1] if shapes else inner, where)
+    for mark in marks:
+        if isinstance(mark, Keywords):
+            rules = [
+                *found.get(markers.VALIDATIONS, ()),
+                *mark.values.get(markers.VALIDATIONS, ()),
+            ]
+            found = {**found, **mark.values, **({markers.VALIDATIONS: rules} if rules else {})}
+    return found, is_required or any(isinstance(one, Required) for one in marks)
+
+
+def _of_plain(hint: Any, where: str) -> Schema:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if inspect.isfunction(hint):
+        found: Schema = hint()
+        return found
+    if hint in _SCALARS:
+        return {"type": _SCALARS[hint]}
+    if origin in {Union, UnionType}:
+        some = [one for one in arguments if one is not NoneType]
+        if set(some) == {int, str}:  # a quantity; its marks say so
+            return {}
+        if len(some) == 1:
+            return _of(some[0], where)[0]
+    if origin is dict and arguments[0] is str:
+        return {"type": "object", "additionalProperties": ordered(_of(arguments[1], where)[0])}
+    if origin is tuple and arguments[1:] == (Ellipsis,):
+        return {"type": "array", "items": ordered(_of(arguments[0], where)[0])}
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return of_struct(hint)
+    raise InternalError(f"{where}: {hint} cannot stand in a structural schema")
+
+
+def ordered(node: Schema) -> Schema:
+    """Return a schema with its keywords in order; the default of an object stands last."""
+
+    def order(key: str) -> tuple[bool, str]:
+        return key == "default" and isinstance(node[key], dict), key
+
+    return {key: node[key] for key in sorted(node, key=order)}
+
+
+def _descriptions(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """Return the text below each field of a struct, and of what it is made from."""
+    found: dict[str, str] = {}
+    for one in reversed(struct.__mro__):
+        if issubclass(one, msgspec.Struct) and one is not msgspec.Struct:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(one)))
+            body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+            for field, text in itertools.pairwise(body):
+                if (
+                    isinstance(field, ast.AnnAssign)
+                    and isinstance(field.target, ast.Name)
+                    and isinstance(text, ast.Expr)
+                    and isinstance(text.value, ast.Constant)
+                    and isinstance(text.value.value, str)
+                ):
+                    found[field.target.id] = inspect.cleandoc(text.value.value)
+    return found
