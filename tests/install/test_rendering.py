@@ -16,7 +16,7 @@ NAMES = {
     for value in vars(module).values()
     if isinstance(value, str)
 }
-SIZE = re.compile(r"size\([\w.]+\) (?:>|<=|==) (\d+)")
+SIZE = re.compile(r"size\([\w.${}]+\) (?:>|<=|==) (\d+)")
 OURS = re.compile(r"[\w.]*(?:kueue\.x-k8s\.io|gpu-admission\.dev)/[\w.-]+")
 
 
