@@ -9,8 +9,7 @@ from admission.kube import resources
 from admission.objects.workload import Workload
 from tests.builders.jobs import queued_job
 from tests.builders.queues import make_class
-from tests.controllers.jobobjects import add_checked_queue
-from tests.controllers.world import World, ready_world
+from tests.controllers.world import World, add_checked_queue, ready_world
 
 PREEMPTION = {"withinClusterQueue": "LowerPriority"}
 

@@ -8,8 +8,7 @@ import pytest
 from admission.base import names, patches
 from admission.kube import resources
 from tests.builders.jobs import queued_job
-from tests.controllers.jobobjects import add_checked_queue
-from tests.controllers.world import World, ready_world
+from tests.controllers.world import World, add_checked_queue, ready_world
 
 
 def told(world: World, reason: str) -> list[str]:

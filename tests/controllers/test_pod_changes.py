@@ -7,8 +7,7 @@ from admission.kube import resources
 from admission.objects.workload import WorkloadSpec
 from tests.builders.cluster import make_core_class
 from tests.builders.queues import make_class, make_cluster_queue, make_local_queue
-from tests.controllers.jobobjects import add_checked_queue
-from tests.controllers.world import World, ready_world
+from tests.controllers.world import World, add_checked_queue, ready_world
 
 GATES = names.ADMISSION_GATED_BY
 CLASS = names.PRIORITY_CLASS_LABEL

@@ -9,8 +9,7 @@ from admission.controllers.writing.sparing import SparingEvents
 from admission.kube import resources
 from tests.builders.workloads import make_pod_set, make_workload
 from tests.clocks import FakeClock
-from tests.controllers.jobobjects import add_checked_queue
-from tests.controllers.world import World, ready_world
+from tests.controllers.world import World, add_checked_queue, ready_world
 
 
 def told(world: World) -> list[tuple[str, str]]:

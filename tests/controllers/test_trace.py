@@ -12,10 +12,9 @@ from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
 from tests.builders.queues import make_local_queue
 from tests.builders.workloads import make_pod_set, make_workload
-from tests.controllers.jobobjects import add_checked_queue
 from tests.controllers.test_adoption import add_pod_in_doubt, world_with
 from tests.controllers.test_preemption_events import add, ordered_world
-from tests.controllers.world import World, asking, ready_world
+from tests.controllers.world import World, add_checked_queue, ready_world
 
 Line = dict[str, Any]
 Log = Callable[[], list[Line]]
@@ -296,8 +295,8 @@ def test_what_a_pod_carries_beside_names_is_not_logged(
 ) -> None:
     logged_to("debug")
     world = ready_world()
-    container = {**asking(1), "env": [{"name": "TOKEN", "value": "hunter2"}]}
-    world.add_pod("train", spec={"containers": [container]})
+    container = {"env": [{"name": "TOKEN", "value": "hunter2"}]}
+    world.add_pod("train", container=container)
     world.settle()
     world.set_phase("train", "Succeeded")
     world.settle()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from admission.api import views
-from admission.base import conditions, names, patches
+from admission.base import conditions, patches
 from admission.base.events import Event
 from admission.base.namespaces import MANAGED, ManagedNamespaces
 from admission.config.gpu import GpuConfiguration
@@ -30,8 +30,15 @@ from admission.scheduling import model
 from admission.scheduling.state import State
 from admission.scheduling.transformation import NO_RULES, Rules
 from tests.builders.cluster import make_namespace
+from tests.builders.metadata import make_condition
 from tests.builders.pods import queued_pod
-from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue, reviewed
+from tests.builders.queues import (
+    make_check,
+    make_cluster_queue,
+    make_flavor,
+    make_local_queue,
+    reviewed,
+)
 from tests.clocks import FakeClock
 
 _CRDS = crds.documents()
@@ -246,15 +253,21 @@ class World:
         return status
 
 
-def asking(gpus: int) -> Document:
-    """A container that asks for GPUs."""
-    devices = {names.GPU_RESOURCE: str(gpus)}
-    return {"name": "main", "resources": {"requests": devices, "limits": devices}}
-
-
 def ready_world(quota: int = 4, **more: Any) -> World:
     """One team, one queue, one flavor; ``more`` is for the `World`."""
     world = World(**more)
     world.add(make_namespace(), make_flavor(), make_cluster_queue(quota=quota), make_local_queue())
     world.settle()
     return world
+
+
+def add_checked_queue(world: World) -> None:
+    """A LocalQueue ``checked`` whose ClusterQueue asks for the check ``budget``."""
+    strategy = {"admissionChecks": [{"name": "budget"}]}
+    world.add(
+        make_check(),
+        make_cluster_queue("checked", admissionChecksStrategy=strategy),
+        make_local_queue("checked", "checked"),
+    )
+    status = patches.merge({"status": {"conditions": [make_condition("Active")]}})
+    world.store.patch(resources.ADMISSION_CHECKS, "budget", status, subresource="status")

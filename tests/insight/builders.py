@@ -7,9 +7,8 @@ from admission.base.names import ClusterQueueName, LocalQueueKey, Uid, WorkloadK
 from admission.objects.workload import Workload as WorkloadObject
 from admission.scheduling.model import Workload
 from admission.scheduling.pending import Pending, PendingSnapshot
+from tests.builders.metadata import CREATED
 from tests.builders.workloads import workload_view
-
-CREATED = "2026-01-01T00:00:00Z"
 
 
 def waiting(

@@ -11,7 +11,8 @@ from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.insight.visibility import lists
 from admission.insight.visibility.lists import Window
 from admission.insight.visibility.statuses import RefusedError
-from tests.insight.builders import CREATED, Lines, line, waiting
+from tests.builders.metadata import CREATED
+from tests.insight.builders import Lines, line, waiting
 
 ALL = Window()
 CQ = ClusterQueueName("gpus")

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from admission.api import views
 from admission.base import names
-from admission.base.names import CohortName, FlavorName, FlavorResource
+from admission.base.names import FlavorName, FlavorResource
 from admission.controllers.devices.capacity import Capacities
 from admission.controllers.devices.guard import Guard
 from admission.gpu import catalogue
@@ -18,6 +18,7 @@ from admission.gpu.nodes import NodeFacts
 from admission.objects.cluster_queue import ClusterQueue
 from admission.scheduling import model
 from admission.scheduling.state import State
+from tests.builders.scheduling import cluster_queue, group
 from tests.gpu.builders import GPU, mig
 
 CATALOGUE: Final = catalogue.load()
@@ -163,12 +164,5 @@ GPU_NAME: Final = names.ResourceName(GPU)
 
 
 def make_queue(name: str, cohort: str, quota: int) -> model.ClusterQueue:
-    quotas = model.FlavorQuotas(
-        name=FlavorName("f"), resources={GPU_NAME: model.ResourceQuota(nominal=quota)}
-    )
-    group = model.ResourceGroup(covered_resources=(GPU_NAME,), flavors=(quotas,))
-    return model.ClusterQueue(
-        name=names.ClusterQueueName(name),
-        cohort=CohortName(cohort) if cohort else None,
-        resource_groups=(group,),
-    )
+    groups = [group({"f": {GPU_NAME: (quota,)}})]
+    return cluster_queue(name, cohort=cohort or None, groups=groups)

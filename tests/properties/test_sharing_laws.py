@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from admission.base.names import (
 )
 from admission.scheduling import model
 from admission.scheduling.state import State
+from tests.builders.scheduling import cluster_queue, group
 from tests.properties.engine_worlds import at
 
 GPU = ResourceName("nvidia.com/gpu")
@@ -34,16 +36,10 @@ names = st.sampled_from(NAMES)
 
 
 def queue(name: ClusterQueueName) -> model.ClusterQueue:
-    group = model.ResourceGroup(
-        covered_resources=(GPU,),
-        flavors=tuple(
-            model.FlavorQuotas(name=flavor, resources={GPU: model.ResourceQuota(nominal=nominal)})
-            for flavor, nominal in QUOTAS.items()
-        ),
-    )
-    return model.ClusterQueue(
-        name=name, resource_groups=(group,), namespace_selector=model.Selector()
-    )
+    quotas: dict[str, dict[str, Any]] = {
+        flavor: {GPU: (nominal,)} for flavor, nominal in QUOTAS.items()
+    }
+    return cluster_queue(name, groups=[group(quotas)])
 
 
 class Sharers(RuleBasedStateMachine):
