@@ -5,9 +5,8 @@ from typing import Any
 import click
 from typing_extensions import override
 
+from admission.base.errors import InvalidValueError
 from admission.config.addresses import Address
-
-_MAX_PORT = 65535
 
 
 class AddressType(click.ParamType[Address]):
@@ -21,10 +20,10 @@ class AddressType(click.ParamType[Address]):
     ) -> Address:
         if isinstance(value, Address):
             return value
-        host, separator, port = str(value).rpartition(":")
-        if not separator or not port.isdecimal() or int(port) > _MAX_PORT:
+        try:
+            return Address.parse(str(value))
+        except InvalidValueError:
             self.fail(f"{value!r} is no HOST:PORT such as 127.0.0.1:9443", param, ctx)
-        return Address(host.strip("[]") or "0.0.0.0", int(port))  # noqa: S104 - asked for
 
 
 ADDRESS = AddressType()
