@@ -37,7 +37,7 @@ def make_job(
         suspend: whether it is suspended.
         **spec: more members of its spec.
     """
-    template = template_of(make_pod("", gpus=gpus, **{"restartPolicy": "Never", **(pod or {})}))
+    template = template_of(make_pod("", **{"gpus": gpus, "restartPolicy": "Never", **(pod or {})}))
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",

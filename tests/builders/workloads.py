@@ -24,7 +24,7 @@ def make_pod_set(
     **more: Any,
 ) -> Document:
     """Return a pod set of `count` pods that ask for `gpus` each; `pod` as in `make_pod`."""
-    template = template_of(make_pod("", gpus=gpus, **{"restartPolicy": "Never", **(pod or {})}))
+    template = template_of(make_pod("", **{"gpus": gpus, "restartPolicy": "Never", **(pod or {})}))
     return {"name": name, "count": count, "template": template, **more}
 
 
