@@ -11,15 +11,14 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from admission.api import views
-from admission.api.namespacequotas import NamespaceQuota
 from admission.base import structs
 from admission.base.errors import AdmissionError, InvalidValueError
 from admission.gpu import migparted, pluginconfig
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.findings import Finding
 from admission.gpu.products import Product
-from admission.objects import limit_range, resource_quota
+from admission.objects import limit_range, resource_quota, views
+from admission.objects.namespacequotas import NamespaceQuota
 
 _AS_LIMIT_RANGE: Final = structs.converter(views.LimitRange)
 _AS_QUOTA: Final = structs.converter(NamespaceQuota)

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Callable
 from typing import Protocol
 
-from admission.api import views
 from admission.base import names
 from admission.base.clock import Clock
 from admission.config.settings import Settings
@@ -15,6 +14,7 @@ from admission.kube import resources
 from admission.kube.api import Api
 from admission.kube.lease import Election, Timing
 from admission.kube.reflector import Reflector
+from admission.objects import views
 from admission.obs import logs
 
 

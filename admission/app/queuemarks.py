@@ -9,13 +9,13 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from admission.api import views
 from admission.base import names, patches
 from admission.base.rounds import Rounds
 from admission.controllers.core import Message, Observed
 from admission.kube import errors, resources
 from admission.kube.api import Api
 from admission.kube.reflector import Deleted, Replaced
+from admission.objects import views
 from admission.obs import logs
 
 _PAUSE_SECONDS: Final = 0.5

@@ -17,12 +17,12 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from pydantic import BeforeValidator, Field, StringConstraints, create_model
 
-from admission.api.fields import QUALIFIED_NAME_PATTERN
 from admission.base import names, selectors
 from admission.config import addresses
 from admission.config.addresses import Address, BindAddress, OptionalBindAddress
 from admission.config.durations import Duration
 from admission.config.model import SHOWN_IF_SET, UNSET_IF_EMPTY, ConfigModel, Unused
+from admission.objects.fields import QUALIFIED_NAME_PATTERN
 
 Strategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 GROUP: Final = names.KUEUE_CONFIG_GROUP

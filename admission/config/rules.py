@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from admission.api import fields
 from admission.base import quantity
 from admission.base.errors import InvalidValueError
 from admission.config import addresses, durations, kueue
 from admission.config.gpu import GpuConfiguration
 from admission.config.kueue import Configuration
 from admission.gpu import resources
+from admission.objects import fields
 
 _RETRY_JITTER: Final = 1.2
 _MAX_NAMESPACE: Final = 63

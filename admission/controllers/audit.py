@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from admission.api import views
 from admission.base import conditions, events, metrics, names, pod_resources, quantity
 from admission.base.errors import InvalidValueError
 from admission.base.events import Events
@@ -27,7 +26,7 @@ from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
 from admission.kube.api import Api, every
 from admission.kube.errors import KubeError
-from admission.objects import pods
+from admission.objects import pods, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import ResourceGroup

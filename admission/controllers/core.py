@@ -11,7 +11,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from admission.api import views
 from admission.base import clock as clocks
 from admission.base import conditions, events, metrics, names
 from admission.base.clock import Clock
@@ -60,7 +59,7 @@ from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
 from admission.kube import errors, resources
 from admission.kube.resources import Resource
-from admission.objects import facts
+from admission.objects import facts, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import Workload
 from admission.obs import logs

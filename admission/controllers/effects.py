@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
-from admission.api import views
 from admission.base import clock, metrics
 from admission.base.clock import Clock
 from admission.base.events import Event, Events
@@ -19,6 +18,7 @@ from admission.controllers.writing import writes
 from admission.controllers.writing.sparing import SparingEvents
 from admission.controllers.writing.writes import Outcome, Purpose
 from admission.kube import resources
+from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner

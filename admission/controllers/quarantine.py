@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from admission.api import views
 from admission.base import events
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
@@ -19,6 +18,7 @@ from admission.controllers.writing import writes
 from admission.kube import decoding, errors
 from admission.kube.api import Undecodable
 from admission.kube.reflector import Replaced
+from admission.objects import views
 from admission.objects.held import HeldWorkload
 from admission.objects.workload import Workload
 

@@ -7,14 +7,13 @@ follow from writes that took effect.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from admission.api import views
 from admission.base import conditions, names, quantity
 from admission.base.conditions import EvictionReason, WaitReason
 from admission.base.errors import InvalidValueError
 from admission.base.names import WorkloadKey
 from admission.controllers.writing.writes import Outcome, Purpose, Write
 from admission.kube import resources
-from admission.objects import facts
+from admission.objects import facts, views
 from admission.objects.workload import Admission, Workload
 from admission.obs import logs
 from admission.owners import pod as pod_owner

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import Final
 
-from admission.api import devices, koordinator, views
 from admission.controllers.devices import claims
 from admission.controllers.owners import child_jobs, running_pods
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import batch
+from admission.objects import batch, devices, koordinator, views
 from admission.objects.admission_check import AdmissionCheck
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from admission.api import markers
-from admission.api.fields import KIND, LABEL, NOT_EMPTY, REQUIRED, SUBDOMAIN, text
-from admission.api.viewbase import Object, View
+from admission.objects import markers
+from admission.objects.fields import KIND, LABEL, NOT_EMPTY, REQUIRED, SUBDOMAIN, text
 from admission.objects.queue_status import Conditions
+from admission.objects.viewbase import Object, View
 
 
 class AdmissionCheckParameters(View, frozen=True, kw_only=True):

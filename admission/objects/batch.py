@@ -4,9 +4,9 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.api import views
-from admission.api.views import View
 from admission.base import structs
+from admission.objects import views
+from admission.objects.views import View
 from admission.objects.workload import PodTemplate
 
 

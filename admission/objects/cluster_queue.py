@@ -2,8 +2,8 @@
 
 from typing import Annotated, Any, ClassVar
 
-from admission.api import markers, views
-from admission.api.fields import (
+from admission.objects import markers, views
+from admission.objects.fields import (
     REQUIRED,
     SUBDOMAIN,
     Int32,
@@ -14,10 +14,10 @@ from admission.api.fields import (
     one_of,
     text,
 )
-from admission.api.markers import Rule
-from admission.api.viewbase import Object, View
+from admission.objects.markers import Rule
 from admission.objects.queue_status import FairSharingStatus, QueueStatus
 from admission.objects.resource_group import FairSharing, ResourceGroups
+from admission.objects.viewbase import Object, View
 
 CHECK_NAME = text(at_least=1, at_most=316)
 """The name of an AdmissionCheck, without a pattern."""

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from admission.api.fields import SUBDOMAIN
-from admission.api.viewbase import Object, View
+from admission.objects.fields import SUBDOMAIN
 from admission.objects.queue_status import FairSharingStatus
 from admission.objects.resource_group import FairSharing, ResourceGroups
+from admission.objects.viewbase import Object, View
 
 
 class CohortSpec(View, frozen=True, kw_only=True):

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
-from admission.api import views
 from admission.base import clock, conditions
 from admission.base.conditions import Text
+from admission.objects import views
 from admission.objects.workload import Workload
 
 MAX_MESSAGE_BYTES: Final = 32768

@@ -1,6 +1,6 @@
 """What a Workload holds, read alone: of one that cannot be read as a whole."""
 
-from admission.api import views
+from admission.objects import views
 from admission.objects.workload import Admission, Workload, WorkloadSpec, WorkloadStatus
 
 

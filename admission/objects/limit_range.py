@@ -25,7 +25,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from admission.api import views
 from admission.base import names, pod_resources, quantity
 from admission.base.errors import InvalidValueError
 from admission.base.pod_resources import Container, Pod
@@ -34,7 +33,7 @@ from admission.gpu.findings import Finding
 from admission.gpu.products import Cost
 from admission.gpu.quantities import NANO, Quantity, ResourceList
 from admission.gpu.rewrite import LimitedNames
-from admission.objects import pods
+from admission.objects import pods, views
 from admission.objects.pods import Nanos
 
 CONTAINER: Final = "Container"

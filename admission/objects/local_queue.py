@@ -2,11 +2,11 @@
 
 from typing import Annotated, Any
 
-from admission.api import markers
-from admission.api.fields import REQUIRED, SUBDOMAIN, Quantity, Shape, StopPolicy, Timestamp
-from admission.api.viewbase import Object, View
+from admission.objects import markers
+from admission.objects.fields import REQUIRED, SUBDOMAIN, Quantity, Shape, StopPolicy, Timestamp
 from admission.objects.queue_status import FairSharingStatus, QueueStatus
 from admission.objects.resource_group import FairSharing
+from admission.objects.viewbase import Object, View
 
 
 class LocalQueueSpec(View, frozen=True, kw_only=True):

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
-from admission.api import views
 from admission.base import pod_resources, quantity
 from admission.base.errors import InvalidValueError
 from admission.base.pod_resources import A, Container, Pod
+from admission.objects import views
 
 Amounts = Mapping[str, str | int]
 Nanos = Mapping[str, int]

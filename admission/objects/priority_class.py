@@ -2,8 +2,8 @@
 
 from typing import Annotated
 
-from admission.api.fields import REQUIRED, Int32, text
-from admission.api.viewbase import Object
+from admission.objects.fields import REQUIRED, Int32, text
+from admission.objects.viewbase import Object
 
 
 class WorkloadPriorityClass(Object, frozen=True, kw_only=True):

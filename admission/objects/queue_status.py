@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from admission.api import markers
-from admission.api.fields import REQUIRED, Int32, Int64
-from admission.api.viewbase import Condition, View
+from admission.objects import markers
+from admission.objects.fields import REQUIRED, Int32, Int64
+from admission.objects.viewbase import Condition, View
 
 Conditions = Annotated[tuple[Condition, ...], markers.list_map("type", at_most=16)]
 

@@ -2,10 +2,10 @@
 
 from typing import Annotated, ClassVar
 
-from admission.api import markers, views
-from admission.api.fields import SUBDOMAIN, Timestamp
-from admission.api.markers import Rule
-from admission.api.viewbase import Object, View
+from admission.objects import markers, views
+from admission.objects.fields import SUBDOMAIN, Timestamp
+from admission.objects.markers import Rule
+from admission.objects.viewbase import Object, View
 
 _EFFECTS = "['NoSchedule', 'PreferNoSchedule', 'NoExecute']"
 _EFFECT_MESSAGE = "supported taint effect values: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'"

@@ -2,10 +2,10 @@
 
 from typing import Annotated, ClassVar
 
-from admission.api import markers
-from admission.api.fields import REQUIRED, SUBDOMAIN, Quantity, api_default
-from admission.api.markers import Rule
-from admission.api.viewbase import View
+from admission.objects import markers
+from admission.objects.fields import REQUIRED, SUBDOMAIN, Quantity, api_default
+from admission.objects.markers import Rule
+from admission.objects.viewbase import View
 
 
 class ResourceQuota(View, frozen=True, kw_only=True):

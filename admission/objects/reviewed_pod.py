@@ -7,10 +7,10 @@ keeps the parts that feed the role hash as they were written.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from admission.api import views
-from admission.api.views import View
 from admission.base import structs
 from admission.base.fielderrors import FieldPath
+from admission.objects import views
+from admission.objects.views import View
 
 Quantities = Mapping[str, str | int]
 

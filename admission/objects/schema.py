@@ -12,11 +12,11 @@ from typing import Annotated, Any, ClassVar, Final, Union, get_args, get_origin,
 
 import msgspec
 
-from admission.api import markers
-from admission.api.fields import UNREAD, Required, Shape
-from admission.api.markers import Keywords
-from admission.api.viewbase import Object
 from admission.base.errors import InternalError
+from admission.objects import markers
+from admission.objects.fields import UNREAD, Required, Shape
+from admission.objects.markers import Keywords
+from admission.objects.viewbase import Object
 
 Schema = dict[str, Any]
 

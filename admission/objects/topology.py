@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from admission.api import markers
-from admission.api.fields import QUALIFIED_NAME, REQUIRED
-from admission.api.markers import Rule
-from admission.api.viewbase import Object, View
+from admission.objects import markers
+from admission.objects.fields import QUALIFIED_NAME, REQUIRED
+from admission.objects.markers import Rule
+from admission.objects.viewbase import Object, View
 
 _HOSTNAME = "kubernetes.io/hostname"
 

@@ -2,10 +2,10 @@
 
 from typing import Annotated, ClassVar
 
-from admission.api import markers
-from admission.api.fields import POSITIVE, Int32, text
-from admission.api.markers import Rule
-from admission.api.viewbase import View
+from admission.objects import markers
+from admission.objects.fields import POSITIVE, Int32, text
+from admission.objects.markers import Rule
+from admission.objects.viewbase import View
 
 _ONE_OF = Rule(
     "has(self.universal) != has(self.individual)",

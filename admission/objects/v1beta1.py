@@ -1,6 +1,6 @@
 """Schemas of v1beta1: what differs from v1beta2, kind by kind.
 
-`admission.api.conversion` converts the objects.
+`admission.objects.conversion` converts the objects.
 
 Source: kueue apis/kueue/v1beta1.
 """
@@ -9,8 +9,12 @@ import copy
 from collections.abc import Callable
 from typing import Annotated, Final
 
-from admission.api import markers
-from admission.api.fields import (
+from admission.base.names import POD_CLASS_SOURCE, WORKLOAD_CLASS_SOURCE
+from admission.objects import markers, schema, workload_rules
+from admission.objects.admission_check import AdmissionCheck
+from admission.objects.cluster_queue import ClusterQueue, no_borrowing_limit_without
+from admission.objects.cohort import Cohort
+from admission.objects.fields import (
     POSITIVE,
     SUBDOMAIN,
     Int32,
@@ -20,18 +24,13 @@ from admission.api.fields import (
     one_of,
     text,
 )
-from admission.api.markers import Rule
-from admission.api.viewbase import Object, View
-from admission.base.names import POD_CLASS_SOURCE, WORKLOAD_CLASS_SOURCE
-from admission.objects import schema, workload_rules
-from admission.objects.admission_check import AdmissionCheck
-from admission.objects.cluster_queue import ClusterQueue, no_borrowing_limit_without
-from admission.objects.cohort import Cohort
 from admission.objects.local_queue import AdmissionFairSharingStatus, LocalQueue
+from admission.objects.markers import Rule
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import FlavorTaint, ResourceFlavor
 from admission.objects.schema import Schema
 from admission.objects.topology import LEVEL_RULES, Topology
+from admission.objects.viewbase import Object, View
 from admission.objects.workload import Workload
 from admission.objects.workload_rules import NEVER_HELD, WAS_RESERVED, WHILE, has
 

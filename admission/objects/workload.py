@@ -5,8 +5,9 @@ from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from admission.api import markers, podtemplate
-from admission.api.fields import (
+from admission.base import names
+from admission.objects import markers, podtemplate, topology_assignment, workload_rules
+from admission.objects.fields import (
     COUNT,
     LABEL,
     MESSAGE,
@@ -23,13 +24,11 @@ from admission.api.fields import (
     one_of,
     text,
 )
-from admission.api.markers import Rule
-from admission.api.viewbase import Condition, Object, ObjectMeta, View
-from admission.api.views import PodSpec, Toleration
-from admission.base import names
-from admission.objects import topology_assignment, workload_rules
+from admission.objects.markers import Rule
 from admission.objects.queue_status import Conditions
 from admission.objects.resource_flavor import TOLERATION_RULES
+from admission.objects.viewbase import Condition, Object, ObjectMeta, View
+from admission.objects.views import PodSpec, Toleration
 
 _LEVEL: Final = text(at_most=63)
 _INDEX: Final = text(at_most=317)

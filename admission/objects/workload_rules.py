@@ -12,8 +12,8 @@ at the conditions last; it stops at the first part that is true. ``.?`` takes a 
 
 from typing import Final
 
-from admission.api.markers import Rule
 from admission.base import conditions
+from admission.objects.markers import Rule
 
 
 def holds(subject: str, condition: str) -> str:

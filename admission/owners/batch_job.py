@@ -13,10 +13,9 @@ from typing import Any, Final, Protocol
 import msgspec
 from typing_extensions import override
 
-from admission.api import views
 from admission.base import conditions, names, patches, structs, syntax
 from admission.base.conditions import Text
-from admission.objects import batch, facts
+from admission.objects import batch, facts, views
 from admission.objects.workload import PodSet, Workload, WorkloadSpec
 from admission.owners import injection, prebuilt
 from admission.owners.framework import (

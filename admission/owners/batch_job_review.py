@@ -5,11 +5,10 @@ Source: kueue pkg/controller/jobs/job/job_webhook.go.
 
 from typing import Final
 
-from admission.api import views
 from admission.base import fielderrors, names, syntax
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation
-from admission.objects import batch
+from admission.objects import batch, views
 from admission.objects.reviewed_pod import Pod
 from admission.owners import batch_job
 from admission.owners.framework import Kind

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
-from admission.api import views
 from admission.base.conditions import Text
 from admission.base.names import WorkloadKey
 from admission.base.patches import Patch
+from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners import prebuilt, workload
 from admission.owners.injection import Injection

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from admission.api import views
 from admission.base import names
+from admission.objects import views
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.workload import PodSetUpdate, Workload
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from admission.api import views
+from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners import batch_job, batch_job_review, pod
 from admission.owners.framework import Integration

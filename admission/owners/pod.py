@@ -11,10 +11,9 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from admission.api import views
 from admission.base import clock, conditions, names, patches
 from admission.base.conditions import Text
-from admission.objects import condition_list
+from admission.objects import condition_list, views
 from admission.objects.workload import Workload
 from admission.owners import injection, prebuilt
 from admission.owners.framework import Integration, Kind, Owner, Terminates

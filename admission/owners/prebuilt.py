@@ -9,10 +9,10 @@ EnsurePrebuiltWorkloadOwnership, EquivalentToWorkload) and pkg/util/equality/pod
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.api import views
 from admission.base import conditions, names, quantity
 from admission.base.conditions import Text
 from admission.base.names import WorkloadKey
+from admission.objects import views
 from admission.objects.workload import Workload
 
 _CONTAINERS: Final = ("containers", "initContainers")

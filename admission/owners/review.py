@@ -11,9 +11,9 @@ from typing import Protocol, Self
 
 import msgspec
 
-from admission.api import views
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation
+from admission.objects import views
 from admission.objects.reviewed_pod import Pod
 from admission.owners.framework import Kind
 

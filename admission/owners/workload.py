@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.api import views
 from admission.base import conditions, events, names
 from admission.base.events import Event
-from admission.objects import facts
+from admission.objects import facts, views
 from admission.objects.workload import Workload
 
 _MAX_NAME: Final = 253

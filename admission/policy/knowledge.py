@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from admission.api import views
-from admission.api.namespacequotas import NamespaceQuota
 from admission.base.memo import Memo
 from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Predicate
@@ -16,8 +14,10 @@ from admission.gpu.catalogue import Catalogue
 from admission.gpu.offers import QueueOffer
 from admission.gpu.resources import ManagedResources
 from admission.gpu.rewrite import Refusal, Rewrite
+from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
+from admission.objects.namespacequotas import NamespaceQuota
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 

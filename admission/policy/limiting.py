@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
-from admission.api.namespacequotas import NamespaceQuota
 from admission.base import fielderrors, pod_resources
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldError, FieldPath
@@ -20,6 +19,7 @@ from admission.gpu.offers import FlavorOffer
 from admission.gpu.quantities import Quantity
 from admission.objects import limit_range, pods, resource_quota
 from admission.objects.limit_range import LimitItem, LimitRange, VirtualLimits
+from admission.objects.namespacequotas import NamespaceQuota
 from admission.objects.reviewed_pod import Pod
 from admission.policy import originals
 from admission.policy.originals import Stated

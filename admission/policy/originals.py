@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
-from admission.api import views
 from admission.base import names, quantity, structs
 from admission.base.errors import InvalidValueError
 from admission.gpu import resources
+from admission.objects import views
 from admission.objects.reviewed_pod import Container, Pod, Quantities
 
 Stated = views.ResourceRequirements

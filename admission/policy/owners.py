@@ -14,11 +14,10 @@ from typing import Final
 
 import msgspec
 
-from admission.api import views
 from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
-from admission.objects import limit_range
+from admission.objects import limit_range, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.limit_range import LimitRange
 from admission.objects.reviewed_pod import Pod, PodSpec

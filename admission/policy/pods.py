@@ -5,11 +5,10 @@ from typing import Final
 
 import msgspec
 
-from admission.api import views
 from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
-from admission.objects import limit_range
+from admission.objects import limit_range, views
 from admission.objects.reviewed_pod import Pod, PodSpec
 from admission.owners import integrations
 from admission.policy import (

@@ -6,7 +6,6 @@ from typing import Final
 
 import msgspec
 
-from admission.api import views
 from admission.base import fielderrors, names, patches, quantity
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import PatchBuilder
@@ -23,7 +22,7 @@ from admission.gpu.rewrite import (
     Rewrite,
     Wish,
 )
-from admission.objects import limit_range, reviewed_pod
+from admission.objects import limit_range, reviewed_pod, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.limit_range import LimitRange
 from admission.objects.reviewed_pod import Container, Pod, Quantities

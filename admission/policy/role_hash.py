@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.api import views
+from admission.objects import views
 from admission.objects.reviewed_pod import Container, PodSpec, Quantities
 
 _LENGTH: Final = 8

@@ -10,11 +10,11 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from admission.api import devices, views
 from admission.base.errors import InvalidValueError
 from admission.base.names import ResourceName
 from admission.gpu import claims, resources
 from admission.gpu.claims import BUILT_IN, DeviceClass, DeviceRequest
+from admission.objects import devices, views
 from admission.objects.workload import Workload
 from admission.scheduling.model import Together
 

@@ -7,14 +7,13 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from admission.api import koordinator, views
 from admission.base import names, pod_resources, quantity
 from admission.base.errors import InvalidValueError
 from admission.gpu import resources
 from admission.gpu.health import DeviceReading
 from admission.gpu.nodes import NodeFacts
 from admission.gpu.published import Published
-from admission.objects import pods
+from admission.objects import koordinator, pods, views
 from admission.scheduling import transformation
 from admission.translate.claims import ObjectKey
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import TypeVar
 
-from admission.api import views
 from admission.base import quantity
 from admission.base.errors import InvalidValueError
 from admission.base.names import (
@@ -18,6 +17,7 @@ from admission.base.names import (
     ResourceName,
 )
 from admission.base.selectors import Requirement, requirements_of
+from admission.objects import views
 from admission.objects.cluster_queue import (
     AdmissionChecksStrategy,
     BorrowWithinCohort,

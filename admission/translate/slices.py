@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from admission.api import devices
 from admission.base import names, quantity
 from admission.base.errors import InvalidValueError
 from admission.gpu import names as profiles
 from admission.gpu.published import Counters, Device, Published
+from admission.objects import devices
 
 _WHOLE, _SLICE = "gpu", "mig"
 _FORBIDDING: Final = ("NoSchedule", "NoExecute")

@@ -8,7 +8,6 @@ from typing import Final
 
 import msgspec
 
-from admission.api import views
 from admission.base import conditions, names, pod_resources
 from admission.base.errors import InvalidValueError
 from admission.base.names import (
@@ -22,7 +21,7 @@ from admission.base.names import (
 )
 from admission.base.pod_resources import Pod
 from admission.base.selectors import Requirement
-from admission.objects import facts, limit_range, pods
+from admission.objects import facts, limit_range, pods, views
 from admission.objects.limit_range import NO_LIMITS, Summary
 from admission.objects.workload import (
     PodSet,

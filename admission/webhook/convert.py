@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.api import conversion_review
 from admission.base import structs
 from admission.base.clock import Clock
 from admission.base.errors import InvalidValueError
+from admission.objects import conversion_review
 from admission.obs import logs
 from admission.webhook import decoding
 from admission.webhook.decoding import MalformedError

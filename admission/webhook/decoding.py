@@ -8,9 +8,9 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from admission.api import views
 from admission.base import structs
 from admission.base.errors import AdmissionError
+from admission.objects import views
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"

@@ -6,11 +6,11 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from admission.api import views
 from admission.base import names, structs
 from admission.base.clock import Clock
 from admission.base.fielderrors import FieldError
 from admission.base.patches import Operation
+from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.objects.resource_flavor import ResourceFlavor

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from admission.api import views
-from admission.api.namespacequotas import NamespaceQuota
 from admission.base.errors import InternalError
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
+from admission.objects.namespacequotas import NamespaceQuota
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.policy.knowledge import QueueFacts

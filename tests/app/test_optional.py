@@ -6,11 +6,11 @@ from typing import Any
 
 from typing_extensions import override
 
-from admission.api import koordinator
 from admission.app.optional import OptionalWatch
 from admission.base.clock import SystemClock
 from admission.kube import errors, resources
 from admission.kube.reflector import Reflector
+from admission.objects import koordinator
 from admission.sandbox.store import Store
 
 DEVICES: dict[str, Any] = {

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from admission.api import views
 from admission.app.queuemarks import QueueMarks
 from admission.base import names, patches
 from admission.controllers.core import Lead, Observed
 from admission.kube import errors, resources
 from admission.kube.reflector import Change, Deleted, Replaced, Upserted
 from admission.kube.resources import Resource
+from admission.objects import views
 from admission.objects.local_queue import LocalQueue
 from admission.sandbox.store import Store
 from tests.builders.queues import local_queue_view

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from admission.api import views
 from admission.base import names
 from admission.config.settings import Settings
 from admission.controllers import core, watched
@@ -21,6 +20,7 @@ from admission.controllers.queues.accounting import Accounting
 from admission.kube import decoding, resources
 from admission.kube.reflector import Replaced, Upserted
 from admission.kube.resources import Resource
+from admission.objects import views
 from admission.owners import batch_job
 from admission.owners import pod as pod_owner
 from admission.scheduling.state import State

@@ -22,7 +22,6 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.api import views
 from admission.app.controller import settle_memory
 from admission.base import names
 from admission.base.clock import SystemClock
@@ -36,6 +35,7 @@ from admission.gpu.placement import Occupancy, Placed
 from admission.gpu.products import Product
 from admission.kube import resources
 from admission.kube.reflector import Replaced, Upserted
+from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotas, ResourceGroup

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from admission.api import views
+from admission.objects import views
 from tests.builders.metadata import CREATED, Document, make_metadata
 
 

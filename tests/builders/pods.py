@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from admission.api import views
 from admission.base import names
+from admission.objects import views
 from tests.builders.metadata import Document, make_metadata, store
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from admission.api import views
 from admission.base import names
+from admission.objects import views
 from admission.objects.workload import Workload
 from admission.objects.workload import Workload as WorkloadObject
 from admission.owners import pod as pod_owner

@@ -2,10 +2,10 @@
 
 import pytest
 
-from admission.api import views
 from admission.base import patches
 from admission.kube import errors, resources
 from admission.kube.api import Api
+from admission.objects import views
 from tests.builders.pods import make_pod
 from tests.contract import objects
 

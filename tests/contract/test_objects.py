@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from admission.api import views
 from admission.base import patches
 from admission.kube import errors, resources
 from admission.kube.api import Api, every, every_served
+from admission.objects import views
 from admission.objects.local_queue import LocalQueue
 from tests.builders.pods import make_pod
 from tests.contract import objects

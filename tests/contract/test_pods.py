@@ -5,10 +5,10 @@ from functools import partial
 
 import pytest
 
-from admission.api import views
 from admission.base import patches
 from admission.kube import errors, resources
 from admission.kube.api import Api
+from admission.objects import views
 from tests.builders.pods import make_pod
 from tests.contract import objects
 from tests.controlplane import waiting

@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from admission.api import views
 from admission.base import patches
 from admission.kube import errors, resources
 from admission.kube.api import Api, EventType, WatchEvent
+from admission.objects import views
 from tests.contract import objects
 from tests.contract.conftest import Server
 

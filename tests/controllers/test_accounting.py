@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 from prometheus_client import REGISTRY
 
-from admission.api import views
 from admission.base import conditions, patches
 from admission.base.conditions import WaitReason
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controllers.queues.accounting import Accounting
 from admission.kube import resources
+from admission.objects import views
 from admission.objects.workload import EvictionCount, SchedulingStats, Workload
 from admission.scheduling import decisions, model
 from tests.builders.cluster import make_namespace

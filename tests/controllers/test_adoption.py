@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from admission.api import views
 from admission.base import names, patches
 from admission.base.namespaces import ManagedNamespaces
 from admission.kube import resources
+from admission.objects import views
 from tests.builders.cluster import make_namespace
 from tests.builders.pods import queued_pod
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue

@@ -6,7 +6,6 @@ import pytest
 from prometheus_client import REGISTRY
 from typing_extensions import override
 
-from admission.api import koordinator, views
 from admission.base import conditions, names, patches
 from admission.config.settings import Settings
 from admission.controllers import core
@@ -15,6 +14,7 @@ from admission.controllers.devices.fleet import Listed
 from admission.controllers.queues.accounting import Accounting
 from admission.kube import errors, resources
 from admission.kube.reflector import Upserted
+from admission.objects import koordinator, views
 from admission.sandbox.store import Store
 from admission.scheduling.state import State
 from tests.builders.cluster import make_namespace, make_node

@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.api import devices, views
 from admission.base import names, patches
 from admission.base.names import WorkloadKey
 from admission.controllers import core, watched
@@ -15,7 +14,7 @@ from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import errors, resources
 from admission.kube.reflector import Deleted, Upserted
 from admission.kube.resources import Resource
-from admission.objects import batch
+from admission.objects import batch, devices, views
 from admission.objects.workload import Workload
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from admission.api import views
 from admission.base import names, patches
 from admission.controllers.queues import finalizers
 from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
 from admission.kube.errors import NotFoundError
 from admission.kube.resources import Resource
+from admission.objects import views
 from tests.builders.queues import make_check, make_cluster_queue, make_flavor
 from tests.controllers.world import World, ready_world
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from admission.api import views
 from admission.base.errors import InvalidValueError
 from admission.controllers.seeing.mirrors import Mirror
 from admission.kube.api import Undecodable
 from admission.kube.reflector import Deleted, Replaced, Upserted
+from admission.objects import views
 
 
 def thing(name: str, version: str = "", uid: str = "") -> views.Object:

@@ -1,7 +1,7 @@
 """Neither an older event nor a late answer undoes a newer sight of an object."""
 
-from admission.api import views
 from admission.controllers.seeing.observed import Observed
+from admission.objects import views
 
 
 def sight(uid: str, version: str) -> views.Object:

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.api import views
 from admission.controllers import core
 from admission.kube import resources
 from admission.kube.reflector import Upserted
 from admission.kube.resources import Resource
+from admission.objects import views
 from admission.objects.admission_check import AdmissionCheck
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from admission.api import views
 from admission.base import names, patches
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import errors, resources
 from admission.kube.api import Document
+from admission.objects import views
 from tests.controllers.world import World, ready_world
 
 ENDS = (

@@ -8,14 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.api import views
 from admission.base import names, patches
 from admission.controllers import core, watched
 from admission.controllers.devices import claims
 from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
 from admission.kube.reflector import Replaced
-from admission.objects import pods
+from admission.objects import pods, views
 from admission.objects.workload import Workload
 from tests.builders.cluster import make_limit_range, make_namespace
 from tests.builders.jobs import queued_job

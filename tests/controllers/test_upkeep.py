@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from admission.api import views
 from admission.base import names, patches
 from admission.base.conditions import Text
 from admission.controllers.workloads import evictions
 from admission.kube import resources
-from admission.objects import condition_list
+from admission.objects import condition_list, views
 from admission.objects.workload import Workload
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import (

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.api import views
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose, QueueLane, Verb
 from admission.kube import resources
+from admission.objects import views
 from admission.objects.workload import Workload
 
 _WAITS: dict[str, Any] = {"conditions": [{"type": "QuotaReserved", "status": "False"}]}

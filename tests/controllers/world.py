@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from admission.api import views
 from admission.base import conditions, patches
 from admission.base.events import Event
 from admission.base.namespaces import MANAGED, ManagedNamespaces
@@ -23,7 +22,7 @@ from admission.kube import resources
 from admission.kube.api import Document
 from admission.kube.reflector import Replaced
 from admission.kube.resources import Resource
-from admission.objects import crds
+from admission.objects import crds, views
 from admission.objects.workload import Workload
 from admission.sandbox.store import Store
 from admission.scheduling import model

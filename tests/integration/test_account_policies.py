@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.api import views
 from admission.app.connection import Target
 from admission.base import conditions, names, patches
 from admission.base.conditions import Text
@@ -25,7 +24,7 @@ from admission.config.gpu import GpuConfiguration
 from admission.config.settings import Settings
 from admission.install import cabundles, manifests, rbac, scope, visibility_manifests, webhooks
 from admission.kube import apply
-from admission.objects import batch, crds
+from admission.objects import batch, crds, views
 from admission.objects.workload import PodSet, Workload, WorkloadSpec
 from admission.owners import batch_job
 from admission.owners import pod as pod_owner

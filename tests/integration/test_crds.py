@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from admission.api import structural
-from admission.objects import crds, kinds
-from tests.api import schemas
+from admission.objects import crds, kinds, structural
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
 from tests.integration import barekinds
 from tests.integration.barekinds import CRDS, GROUP
+from tests.objects import schemas
 
 pytestmark = pytest.mark.controlplane
 

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.api import views
-from admission.objects import limit_range
+from admission.objects import limit_range, views
 from tests.builders.queues import cluster_queue_view, flavor_view, local_queue_view
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from admission.objects import kinds
-from tests.api import schemas, whole
 from tests.controlplane import build
 from tests.controlplane.cluster import Cluster
 from tests.gpu import seeds
 from tests.integration.reviewed import KINDS, Reviewed, reviewed, wait_documented
 from tests.integration.test_schemas import store
+from tests.objects import schemas, whole
 from tests.policy.kinds.case import Document
 
 pytestmark = pytest.mark.controlplane

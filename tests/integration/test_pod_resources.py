@@ -12,9 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.api import views
 from admission.base import pod_resources, quantity
-from admission.objects import limit_range, pods
+from admission.objects import limit_range, pods, views
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError

@@ -14,8 +14,6 @@ from typing import Any
 import pytest
 
 from admission.objects import kinds
-from tests.api import limits, schemas, whole
-from tests.api.limits import Broken
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
 from tests.integration.reviewed import (
@@ -25,6 +23,8 @@ from tests.integration.reviewed import (
     reviewed,
     wait_documented,
 )
+from tests.objects import limits, schemas, whole
+from tests.objects.limits import Broken
 from tests.policy.kinds.case import Document, identified
 
 pytestmark = pytest.mark.controlplane

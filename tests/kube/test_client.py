@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from admission.api import views
 from admission.base import patches
 from admission.kube import credentials, errors, resources
 from admission.kube.client import Client
 from admission.kube.transport import Transport
+from admission.objects import views
 from tests.kube import faulty
 from tests.kube.faulty import FaultyServer, Json, thing
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from admission.api import views
 from admission.base import patches
 from admission.base.clock import SystemClock
 from admission.kube import errors, resources
 from admission.kube.api import Api, Undecodable
 from admission.kube.connectivity import Connectivity
 from admission.kube.reflector import Deleted, Reflector, Replaced, Upserted
+from admission.objects import views
 from admission.sandbox.store import Store
 from tests.clocks import FakeClock
 from tests.controlplane.waiting import until

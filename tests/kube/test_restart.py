@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from admission.api import views
 from admission.base.clock import SystemClock
 from admission.kube import errors, resources
 from admission.kube.client import Client
 from admission.kube.reflector import Deleted, Reflector, Replaced
+from admission.objects import views
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 

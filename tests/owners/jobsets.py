@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from admission.api import views
-from admission.api.views import View
 from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation
+from admission.objects import views
 from admission.objects.reviewed_pod import Pod
+from admission.objects.views import View
 from admission.owners.framework import Kind
 from admission.owners.review import HeldKind, Template
 

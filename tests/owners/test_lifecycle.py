@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from typing_extensions import override
 
-from admission.api import views
 from admission.base import names, patches
 from admission.base.conditions import Text
+from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners import lifecycle
 from admission.owners import pod as pod_owner

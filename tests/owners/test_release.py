@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.api import views
 from admission.base import names
+from admission.objects import views
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.owners import injection
 from admission.owners import pod as pod_owner

@@ -6,14 +6,13 @@ from typing import Any
 
 import jsonpatch
 
-from admission.api import views
-from admission.api.namespacequotas import NamespaceQuota
 from admission.base.namespaces import ManagedNamespaces
 from admission.gpu import catalogue, resources
-from admission.objects import reviewed_pod
+from admission.objects import reviewed_pod, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
+from admission.objects.namespacequotas import NamespaceQuota
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.reviewed_pod import Pod

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission.api import views
+from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort, CohortSpec
 from admission.objects.resource_group import FlavorQuotas, ResourceGroup, ResourceQuota

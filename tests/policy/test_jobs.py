@@ -7,8 +7,8 @@ import jsonpatch
 import msgspec
 import pytest
 
-from admission.api import views
 from admission.base import names
+from admission.objects import views
 from admission.owners.batch_job_review import Job
 from admission.policy import owners, pods
 from admission.policy.knowledge import Context, Rules

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.api import views
-from admission.api.namespacequotas import NamespaceQuota
+from admission.objects import views
+from admission.objects.namespacequotas import NamespaceQuota
 from tests.builders.pods import make_pod
 from tests.builders.queues import cluster_queue_view, flavor_view
 from tests.policy.builders import Cluster, apply, make_cluster, mutate

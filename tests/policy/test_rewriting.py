@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from admission.api import views
 from admission.base import fielderrors
+from admission.objects import views
 from admission.objects.resource_flavor import ResourceFlavor
 from tests.builders.pods import make_pod
 from tests.builders.queues import cluster_queue_view, flavor_view

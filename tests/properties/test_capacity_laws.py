@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from admission.api import views
 from admission.base import names
 from admission.base.names import FlavorName, FlavorResource
 from admission.controllers.devices.capacity import Capacities
@@ -15,6 +14,7 @@ from admission.controllers.devices.guard import Guard
 from admission.gpu import catalogue
 from admission.gpu.health import DeviceReading, HealthPolicy
 from admission.gpu.nodes import NodeFacts
+from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.scheduling import model
 from admission.scheduling.state import State

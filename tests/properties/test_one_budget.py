@@ -5,10 +5,10 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.api import views
 from admission.base import names
 from admission.base.names import LocalQueueKey, PodSetName, ResourceName, Uid, WorkloadKey
 from admission.gpu import catalogue
+from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotas, ResourceGroup, ResourceQuota

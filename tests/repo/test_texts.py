@@ -13,7 +13,7 @@ BASE = tree.ROOT / "admission" / "base"
 HOMES = (BASE / "conditions.py", BASE / "events.py")
 OTHERS = {
     "admission/sandbox/embedded": "writes what a real API server writes",
-    "admission/api": "schemas list the values that clients may send",
+    "admission/objects": "schemas list the values that clients may send",
 }
 """Packages whose literals are not ours."""
 

@@ -5,9 +5,9 @@
 
 import pytest
 
-from admission.api import views
 from admission.base import names
 from admission.gpu import catalogue
+from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotas, ResourceGroup

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.api import koordinator, views
 from admission.gpu.health import DeviceReading
+from admission.objects import koordinator, views
 from admission.translate import nodes
 from tests.builders.pods import pod_view
 

@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.api import views
 from admission.base.errors import InvalidValueError
 from admission.base.selectors import Requirement
-from admission.objects import limit_range
+from admission.objects import limit_range, views
 from admission.objects.workload import Workload
 from admission.scheduling import model, transformation
 from admission.translate import workloads

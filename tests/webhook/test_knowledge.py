@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from admission.api import views
-from admission.api.namespacequotas import NamespaceQuota
 from admission.base.errors import InternalError
 from admission.kube import resources
+from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
 from admission.objects.local_queue import LocalQueue
+from admission.objects.namespacequotas import NamespaceQuota
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotas, ResourceGroup

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from admission.api import devices, views
 from admission.base import clock as clocks
 from admission.base.names import POD_CLAIM_NAME, WorkloadKey
 from admission.controllers.seeing import mirrors
@@ -16,7 +15,7 @@ from admission.gpu import claims
 from admission.gpu.claims import DeviceClass
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import facts
+from admission.objects import devices, facts, views
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
 from admission.translate import claims as translate_claims

@@ -6,7 +6,6 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from admission.api import devices, koordinator, views
 from admission.base import conditions
 from admission.base.clock import Clock
 from admission.controllers.devices import capacitymetrics
@@ -21,7 +20,7 @@ from admission.gpu.health import DeviceReading
 from admission.gpu.nodes import NodeFacts
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import condition_list
+from admission.objects import condition_list, devices, koordinator, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.translate import nodes, slices
 from admission.translate.claims import ObjectKey

@@ -7,8 +7,8 @@ the out-of-service taint are deleted by force); the third rule is ours (ADR 0116
 from datetime import datetime, timedelta
 from typing import Final
 
-from admission.api import views
 from admission.base import clock
+from admission.objects import views
 
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 _READY: Final = "Ready"

@@ -8,7 +8,6 @@ that are bound and have not ended are asked for, page by page.
 from collections.abc import Callable
 from typing import Final
 
-from admission.api import views
 from admission.base import names
 from admission.base.errors import InvalidValueError
 from admission.base.rounds import Rounds
@@ -17,6 +16,7 @@ from admission.controllers.devices.fleet import Listed
 from admission.kube import resources
 from admission.kube.api import PAGE, Api, every
 from admission.kube.errors import KubeError
+from admission.objects import views
 from admission.obs import logs
 from admission.translate import nodes
 from admission.translate.claims import ObjectKey

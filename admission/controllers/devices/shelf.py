@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from admission.api import devices
 from admission.gpu.published import Published
+from admission.objects import devices
 from admission.translate import slices
 from admission.translate.claims import ObjectKey
 from admission.translate.slices import Part

@@ -7,12 +7,11 @@ recorded in its status, and stays.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from admission.api import views
 from admission.controllers.devices.claims import Claims
 from admission.controllers.seeing.mirrors import Mirror
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import limit_range, pods
+from admission.objects import limit_range, pods, views
 from admission.objects.limit_range import NO_LIMITS, Summary
 from admission.objects.pods import Nanos
 from admission.objects.workload import Workload

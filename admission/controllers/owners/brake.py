@@ -8,7 +8,6 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Final
 
-from admission.api import views
 from admission.base import clock as clocks
 from admission.base import conditions, metrics, names
 from admission.base.clock import Clock
@@ -18,7 +17,7 @@ from admission.base.events import Event
 from admission.base.names import WorkloadKey
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose, Write
-from admission.objects import condition_list
+from admission.objects import condition_list, views
 from admission.objects.workload import Workload
 from admission.obs import logs
 

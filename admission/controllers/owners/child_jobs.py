@@ -10,7 +10,6 @@ goes through that queue, and what was suspended here is started again (ADR 0100)
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from admission.api import views
 from admission.base import conditions, events, names, patches
 from admission.base.events import Event, Events
 from admission.base.names import WorkloadKey
@@ -22,7 +21,7 @@ from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import resources
-from admission.objects import batch
+from admission.objects import batch, views
 from admission.objects.workload import Workload
 from admission.owners import batch_job, prebuilt
 

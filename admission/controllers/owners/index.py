@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple
 
-from admission.api import views
 from admission.base.names import WorkloadKey
 from admission.controllers.seeing.observed import Observed, version
 from admission.controllers.workloads.workloadindex import WorkloadIndex
+from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners import prebuilt
 from admission.owners.framework import Document, Integration, Owner, View

@@ -7,7 +7,6 @@ from typing import Final
 
 from typing_extensions import override
 
-from admission.api import views
 from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
@@ -21,7 +20,7 @@ from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing.timers import Timers
 from admission.controllers.writing.writes import Outcome, Write
 from admission.kube import resources
-from admission.objects import batch
+from admission.objects import batch, views
 from admission.owners import batch_job
 from admission.owners.batch_job import JobOwner
 

@@ -6,7 +6,6 @@ Source: kueue pkg/controller/jobframework/reconciler.go.
 from collections.abc import Iterator
 from typing import Final
 
-from admission.api import views
 from admission.base import conditions, events, names
 from admission.base.conditions import Text
 from admission.base.events import Event, Events
@@ -16,7 +15,7 @@ from admission.controllers.workloads.checks import State
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Write
 from admission.kube.resources import Resource
-from admission.objects import facts
+from admission.objects import facts, views
 from admission.objects.workload import Workload
 from admission.owners.framework import Owner
 from admission.owners.workload import (

@@ -6,7 +6,6 @@ Source: kueue pkg/controller/jobframework/reconciler.go.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Generic
 
-from admission.api import views
 from admission.base import conditions, events, patches
 from admission.base.clock import Clock
 from admission.base.conditions import Text
@@ -29,7 +28,7 @@ from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Verb, Write
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import facts
+from admission.objects import facts, views
 from admission.objects.workload import Workload
 from admission.owners import injection, lifecycle, prebuilt
 from admission.owners.framework import Document, Integration, Owner, View

@@ -9,7 +9,6 @@ from datetime import datetime
 
 from typing_extensions import override
 
-from admission.api import views
 from admission.base import clock as clocks
 from admission.base import conditions, events
 from admission.base.clock import Clock
@@ -28,6 +27,7 @@ from admission.controllers.queues.configuration import Configuration
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing.timers import Timers
 from admission.controllers.writing.writes import Purpose, Write
+from admission.objects import views
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner
 from admission.owners.lifecycle import Next

@@ -9,13 +9,13 @@ let go: at once if its claims are for other devices, else a second after its cre
 from datetime import datetime, timedelta
 from typing import Final
 
-from admission.api import views
 from admission.base import clock, conditions, names
 from admission.base.conditions import Text
 from admission.base.names import LocalQueueKey
 from admission.base.patches import Patch
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.writing.writes import Purpose
+from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
 from admission.owners import prebuilt

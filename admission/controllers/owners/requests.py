@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from admission.api import views
 from admission.base import names
 from admission.base.events import Event
 from admission.base.names import WorkloadKey
@@ -12,6 +11,7 @@ from admission.base.patches import Patch
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose, Verb, Write
 from admission.kube.resources import Resource
+from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners.framework import Reclaims
 from admission.owners.workload import gates_of

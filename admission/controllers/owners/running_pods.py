@@ -12,7 +12,6 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from admission.api import views
 from admission.base import clock as clocks
 from admission.base import conditions, metrics, names, patches
 from admission.base.clock import Clock
@@ -27,7 +26,7 @@ from admission.controllers.writing.timers import Timers
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import condition_list, facts
+from admission.objects import condition_list, facts, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import PodSet, PodTemplate, Workload, WorkloadSpec
 from admission.owners import pod as pod_owner

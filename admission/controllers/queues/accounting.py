@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
 
-from admission.api import views
 from admission.base import clock, conditions, metrics, names
 from admission.base.conditions import PodsReadyReason
 from admission.base.metrics import ByQueue
 from admission.base.names import WorkloadKey
 from admission.controllers.queues.census import Census
 from admission.controllers.workloads import times
+from admission.objects import views
 from admission.objects.workload import EvictionCount, Workload
 from admission.scheduling.decisions import CycleResult
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from admission.api import views
 from admission.base.names import LocalQueueKey
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.workloads.following import Following
 from admission.controllers.workloads.rules import Surroundings
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.objects import views
 from admission.objects.local_queue import LocalQueue
 from admission.objects.workload import Workload
 

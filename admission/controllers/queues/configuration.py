@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from admission.api import views
 from admission.base.errors import InvalidValueError
 from admission.base.names import FlavorName, LocalQueueKey
 from admission.base.namespaces import ManagedNamespaces
@@ -14,6 +13,7 @@ from admission.controllers.seeing import mirrors
 from admission.controllers.seeing.mirrors import Mirror
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.objects import views
 from admission.objects.admission_check import AdmissionCheck
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort

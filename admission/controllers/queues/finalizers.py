@@ -15,7 +15,6 @@ clusterqueue_controller.go) and pkg/controller/tas/topology_controller.go.
 
 from typing import Final
 
-from admission.api import views
 from admission.base import names
 from admission.base.names import ClusterQueueName
 from admission.controllers.queues.configuration import Configuration
@@ -23,6 +22,7 @@ from admission.controllers.writing import writes
 from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.writes import Purpose, QueueLane
 from admission.kube import resources
+from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.scheduling.state import State
 

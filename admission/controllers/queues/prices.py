@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from admission.api import views
 from admission.base import conditions
 from admission.base.names import LocalQueueKey
 from admission.controllers.devices.guard import Present
@@ -12,7 +11,7 @@ from admission.controllers.seeing import mirrors
 from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import condition_list
+from admission.objects import condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.obs import logs
 from admission.scheduling import model

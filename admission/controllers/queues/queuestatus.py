@@ -11,11 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.api import views
 from admission.base import clock, conditions, names, quantity
 from admission.base.conditions import Text
 from admission.base.names import FlavorResource
-from admission.objects import condition_list, queue_status
+from admission.objects import condition_list, queue_status, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.scheduling.consumption import Consumption

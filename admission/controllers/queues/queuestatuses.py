@@ -9,7 +9,6 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from admission.api import views
 from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, CohortName, LocalQueueKey
 from admission.controllers.queues import queuemetrics, queuestatus
@@ -24,6 +23,7 @@ from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.writes import Outcome, QueueLane, Result
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue

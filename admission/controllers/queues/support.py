@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from admission.api import views
 from admission.base import conditions
 from admission.controllers.queues.configuration import Configuration
-from admission.objects import condition_list
+from admission.objects import condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
 
 _MOST_FLAVORS: Final = 5

@@ -5,9 +5,9 @@ from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from admission.api import views
 from admission.base.errors import AdmissionError
 from admission.kube.reflector import Deleted, Replaced, Upserted
+from admission.objects import views
 from admission.obs import logs
 
 Value = TypeVar("Value", bound=views.Object)

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from typing import Final, Generic, TypeVar
 
-from admission.api import views
+from admission.objects import views
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value", bound=views.Object)

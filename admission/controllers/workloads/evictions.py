@@ -10,13 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.api import views
 from admission.base import conditions, events
 from admission.base.conditions import EvictionReason, Text
 from admission.base.events import Event
 from admission.controllers.workloads import checks, times
 from admission.controllers.writing import writes
-from admission.objects import condition_list
+from admission.objects import condition_list, views
 from admission.objects.workload import EvictionCount, Workload
 from admission.scheduling import decisions, model
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from admission.api import views
 from admission.base.events import Events
 from admission.controllers.workloads.rules import Change
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose, Write
 from admission.kube import resources
+from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners.workload import changes_for
 

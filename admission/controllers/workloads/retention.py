@@ -7,12 +7,12 @@ pkg/controller/jobframework/reconciler.go.
 from datetime import datetime, timedelta
 from typing import Final
 
-from admission.api import views
 from admission.base import clock, conditions, events, names
 from admission.config.kueue import WorkloadRetention
 from admission.controllers.workloads import rules, statuses
 from admission.controllers.workloads.rules import Change, Surroundings
 from admission.controllers.writing.writes import Purpose
+from admission.objects import views
 from admission.objects.workload import Workload
 
 _OWNERS: Final = frozenset({("v1", "Pod"), ("batch/v1", "Job")})

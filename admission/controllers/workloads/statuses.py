@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from admission.api import views
 from admission.base import conditions, quantity
 from admission.base.conditions import Text
 from admission.controllers.workloads import checks, evictions
-from admission.objects import condition_list
+from admission.objects import condition_list, views
 from admission.objects.workload import Workload
 from admission.scheduling import decisions
 from admission.translate import admission

@@ -8,7 +8,6 @@ pkg/controller/core/workload_controller.go, in its order.
 from datetime import datetime, timedelta
 from typing import Final
 
-from admission.api import views
 from admission.base import clock, conditions, events, names
 from admission.base.conditions import EvictionReason, Text, WaitReason
 from admission.controllers.workloads import checks, evictions, readiness, retention, times
@@ -23,7 +22,7 @@ from admission.controllers.workloads.rules import (
     target,
 )
 from admission.controllers.writing.writes import Purpose
-from admission.objects import condition_list
+from admission.objects import condition_list, views
 from admission.objects.workload import Workload
 
 _DRAIN: Final = "HoldAndDrain"

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
-from admission.api import views
 from admission.base import names, patches
 from admission.base.events import Event
 from admission.kube import errors
 from admission.kube.resources import CRDS, WORKLOADS, Resource
+from admission.objects import views
 from admission.objects.workload import Workload
 
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.api import views
-from admission.api.views import View
+from admission.objects import views
+from admission.objects.views import View
 
 EMPTY: Final = msgspec.Raw(b"null")
 

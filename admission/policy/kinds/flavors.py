@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from admission.api import views
 from admission.base import syntax
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
+from admission.objects import views
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.policy.kinds import marks, metadata, rules
 from admission.policy.kinds.rules import Finding, Row, Rule, Syntax

@@ -6,12 +6,12 @@ What stood there before is left alone, so that an object from before these rules
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from admission.api import views
 from admission.base import fielderrors, names
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.gpu import names as profile_names
 from admission.gpu import offers
+from admission.objects import views
 from admission.translate import flavors
 
 _METADATA: Final = FieldPath.of("metadata")

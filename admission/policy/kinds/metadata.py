@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from admission.api import views
 from admission.base import fielderrors, syntax
 from admission.base.fielderrors import FieldError, FieldPath
+from admission.objects import views
 from admission.policy.kinds.documents import Condition
 
 LABEL_VALUE_MAX: Final = 63

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.api import structural
 from admission.base.namespaces import NAME_LABEL
 from admission.kube import resources
 from admission.kube.api import Document
 from admission.kube.resources import Resource
+from admission.objects import structural
 from admission.sandbox.embedded import pods
 from admission.sandbox.embedded.refusals import FieldError
 

@@ -13,9 +13,9 @@ Decoding enforces types and nothing else: an object with a value of a newer vers
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from admission.api import markers
-from admission.api.markers import Keywords, keywords
 from admission.base import quantity
+from admission.objects import markers
+from admission.objects.markers import Keywords, keywords
 
 SUBDOMAIN_PATTERN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 LABEL_PATTERN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.api import conversion, conversion_review, structural
-from admission.api.conversion import NEW, OLD
 from admission.base.errors import InvalidValueError
-from tests.api import schemas
+from admission.objects import conversion, conversion_review, structural
+from admission.objects.conversion import NEW, OLD
+from tests.objects import schemas
 
 KUEUE_SOURCE = "kueue.x-k8s.io/workloadpriorityclass"
 POD_SOURCE = "scheduling.k8s.io/priorityclass"

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from admission.api import conversion, structural
-from admission.objects import kinds
-from tests.api import schemas, whole
+from admission.objects import conversion, kinds, structural
+from tests.objects import schemas, whole
 
 GROUP = "kueue.x-k8s.io"
 CASES = [(version, kind) for version in whole.WRITTEN for kind in whole.NEW]

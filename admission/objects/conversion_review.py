@@ -6,8 +6,8 @@ Source: apiextensions.k8s.io/v1 ConversionReview. All objects are converted or n
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.api import conversion
 from admission.base.errors import InvalidValueError
+from admission.objects import conversion
 
 API_VERSION: Final = "apiextensions.k8s.io/v1"
 

@@ -4,7 +4,7 @@ Source: kubernetes resource.k8s.io v1 and v1beta2, and v1beta1, which has the fi
 ``exactly`` in the request itself and those of ``basic`` below the device.
 """
 
-from admission.api.views import Object, View
+from admission.objects.views import Object, View
 
 
 class Expression(View, frozen=True, kw_only=True):

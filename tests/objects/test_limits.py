@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from admission.api import structural
-from tests.api import limits, schemas, whole
-from tests.api.limits import Broken
-from tests.api.test_whole import META
+from admission.objects import structural
+from tests.objects import limits, schemas, whole
+from tests.objects.limits import Broken
+from tests.objects.test_whole import META
 
 LIMITS = (
     "enum", "maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minimum",

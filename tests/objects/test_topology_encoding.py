@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.api import conversion, structural, topology_encoding
 from admission.base.errors import InvalidValueError
-from tests.api import schemas
+from admission.objects import conversion, structural, topology_encoding
+from tests.objects import schemas
 
 
 def domain(*values: str, count: int = 1) -> dict[str, Any]:

@@ -12,8 +12,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from admission.api import limits, markers
-from admission.api.limits import Schema
+from admission.objects import limits, markers
+from admission.objects.limits import Schema
 
 _META: Final = frozenset({"apiVersion", "kind", "metadata"})
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from admission.api import markers
+from admission.objects import markers
 
 Schema = Mapping[str, Any]
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from admission.api import podtemplate, podtemplate_schema
 from admission.base.errors import InternalError
+from admission.objects import podtemplate, podtemplate_schema
 
 PREFIX = "#/components/schemas/"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"

@@ -7,15 +7,15 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from admission.api.views import Object
 from admission.objects.admission_check import AdmissionCheck
 from admission.objects.cluster_queue import ClusterQueue, FlavorFungibility, Preemption
 from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.views import Object
 from admission.objects.workload import Workload, WorkloadStatus
-from tests.api import schemas
+from tests.objects import schemas
 
 VIEWS: dict[str, type[Object]] = {
     "AdmissionCheck": AdmissionCheck,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from admission.api.views import Object, View
+from admission.objects.views import Object, View
 
 
 class QuotaSpec(View, frozen=True, kw_only=True):

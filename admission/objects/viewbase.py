@@ -1,10 +1,10 @@
-"""What every view has: metadata and conditions. Used as part of `admission.api.views`."""
+"""What every view has: metadata and conditions. Used as part of `admission.objects.views`."""
 
 from typing import Annotated
 
 import msgspec
 
-from admission.api.fields import (
+from admission.objects.fields import (
     CONDITION_TYPE,
     MESSAGE,
     REASON,
@@ -13,7 +13,7 @@ from admission.api.fields import (
     Timestamp,
     one_of,
 )
-from admission.api.markers import keywords
+from admission.objects.markers import keywords
 
 
 class View(msgspec.Struct, rename="camel", frozen=True, kw_only=True, gc=False):

@@ -4,12 +4,11 @@ from typing import Annotated, Any, ClassVar
 
 import pytest
 
-from admission.api import markers
-from admission.api.fields import REQUIRED, UNREAD, Quantity, Shape, api_default, one_of, text
-from admission.api.markers import Rule
-from admission.api.viewbase import View
 from admission.base.errors import InternalError
-from admission.objects import schema
+from admission.objects import markers, schema
+from admission.objects.fields import REQUIRED, UNREAD, Quantity, Shape, api_default, one_of, text
+from admission.objects.markers import Rule
+from admission.objects.viewbase import View
 
 
 class Part(View, frozen=True, kw_only=True):

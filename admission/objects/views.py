@@ -10,16 +10,16 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from admission.api import markers
-from admission.api.fields import Int64
+from admission.base import structs
+from admission.objects import markers
+from admission.objects.fields import Int64
 
 # The aliases are what makes these names part of this module.
-from admission.api.viewbase import Condition as Condition  # noqa: PLC0414
-from admission.api.viewbase import Object as Object  # noqa: PLC0414
-from admission.api.viewbase import ObjectMeta as ObjectMeta  # noqa: PLC0414
-from admission.api.viewbase import OwnerReference as OwnerReference  # noqa: PLC0414
-from admission.api.viewbase import View as View  # noqa: PLC0414
-from admission.base import structs
+from admission.objects.viewbase import Condition as Condition  # noqa: PLC0414
+from admission.objects.viewbase import Object as Object  # noqa: PLC0414
+from admission.objects.viewbase import ObjectMeta as ObjectMeta  # noqa: PLC0414
+from admission.objects.viewbase import OwnerReference as OwnerReference  # noqa: PLC0414
+from admission.objects.viewbase import View as View  # noqa: PLC0414
 
 
 class LabelSelectorRequirement(View, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Limits, defaults, list types and printer columns of Kueue's schemas, as cases.
 
 A case puts a value that breaks one limit into one field of an object in which every field has a
-value, see `tests.api.whole`.
+value, see `tests.objects.whole`.
 """
 
 import json
@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from admission.api import fields
 from admission.base import quantity
+from admission.objects import fields
 
 Document = dict[str, Any]
 

@@ -9,9 +9,9 @@ Source: kueue apis/kueue/v1beta1, conversion functions of each kind.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from admission.api import topology_encoding
 from admission.base import names
 from admission.base.errors import InvalidValueError
+from admission.objects import topology_encoding
 
 Document = dict[str, Any]
 

@@ -3,7 +3,7 @@
 Source: koordinator apis/scheduling/v1alpha1 device_types.go.
 """
 
-from admission.api.views import Condition, Object, View
+from admission.objects.views import Condition, Object, View
 
 
 class DeviceInfo(View, frozen=True, kw_only=True):

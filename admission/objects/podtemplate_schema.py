@@ -1,7 +1,7 @@
 """Makes ``podtemplate.json`` from an API server's OpenAPI document.
 
-Usage: ``python -m admission.api.podtemplate_schema SPEC.json [--out FILE]``, where SPEC.json is
-``api/openapi-spec/v3/api__v1_openapi.json`` of the module ``k8s.io/kubernetes``.
+Usage: ``python -m admission.objects.podtemplate_schema SPEC.json [--out FILE]``, where SPEC.json
+is ``api/openapi-spec/v3/api__v1_openapi.json`` of the module ``k8s.io/kubernetes``.
 
 The rules are those of a generated CRD: structural, so no references and no untyped values;
 embedded metadata keeps what a template may set; Go's zero values are no defaults.
@@ -12,9 +12,9 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from admission.api import markers
 from admission.base import quantity
 from admission.base.errors import InternalError
+from admission.objects import markers
 
 Schema = dict[str, Any]
 

@@ -1,1 +1,0 @@
-"""Tests of the wire models, the schemas and the conversion."""
