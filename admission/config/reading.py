@@ -173,7 +173,7 @@ def _model_of(document: Any, source: str, number: int) -> type[ConfigModel]:
     place = f"document {number + 1}"
     if not isinstance(document, dict):
         raise ConfigurationError(source, [f"{place}: must be an object with apiVersion and kind"])
-    version, kind = document.get("apiVersion"), document.get("kind")
+    version, kind = str(document.get("apiVersion")), str(document.get("kind"))
     if version in kueue.VERSIONS and kind == kueue.KIND:
         return kueue.VERSIONS[version]
     if version == gpu.API_VERSION and kind == gpu.KIND:

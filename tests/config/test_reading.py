@@ -105,6 +105,8 @@ def test_a_field_of_one_version_is_unknown_in_the_other(version, other, field):
         ("- a\n", "document 1: must be an object with apiVersion and kind"),
         (f"apiVersion: {V1BETA2}\nkind: Configuration\nnamespace: a\nnamespace: b\n",
          "line 4: no YAML: namespace: twice"),
+        ("apiVersion: [a]\nkind: {a: b}\n",
+         "document 1 is apiVersion ['a'], kind {'a': 'b'}; known are"),
         ("apiVersion: v1\nkind: ConfigMap\n",
          (f"document 1 is apiVersion v1, kind ConfigMap; known are {V1BETA1} Configuration, "
          f"{V1BETA2} Configuration, config.gpu-admission.dev/v1alpha1 GpuConfiguration")),
