@@ -12,7 +12,7 @@ import msgspec
 from typing_extensions import override
 
 from admission.app.contexts import ContextCache
-from admission.app.coresource import Ask, CoreSource
+from admission.app.coresource import CoreSource, GpuRequest
 from admission.app.pages import BoundedServer, QuietHandler
 from admission.base.clock import Clock
 from admission.base.rounds import Rounds
@@ -88,7 +88,7 @@ class FrontProxies:
 class VisibilityServer:
     """The visibility API on one address."""
 
-    def __init__(self, ask: Ask, api: Api, clock: Clock) -> None:
+    def __init__(self, ask: GpuRequest, api: Api, clock: Clock) -> None:
         """Serves nothing yet.
 
         Args:

@@ -35,11 +35,11 @@ from admission.obs import logs
 from admission.owners import integrations
 from admission.scheduling import transformation
 from admission.scheduling.transformation import Rules
-from admission.translate import currency
+from admission.translate import gpu_transformation
 
 Pair = tuple[ClusterQueueName, FlavorResource]
 Amounts = Mapping[Pair, int]
-Ask = Callable[[Callable[[Reader], Counted]], Counted]
+GpuRequest = Callable[[Callable[[Reader], Counted]], Counted]
 
 _BOUND: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 _LOOKS: Final = 3
@@ -188,7 +188,7 @@ def _add_pods(
     if queue is None or len(set(asked)) > 1 or any(pod.spec.resource_claims for pod in held):
         result.doubtful.add(key)  # which of them are charged on their own is not told by anybody
         return
-    pricing = currency.pricing(queue, listed.flavors, catalogue)
+    pricing = gpu_transformation.pricing(queue, listed.flavors, catalogue)
     amounts = dict(asked[0])
     bill = None if pricing is None else pricing.bill(amounts)
     requests = amounts if bill is None else bill.requests
@@ -343,7 +343,7 @@ class Auditor:
     def __init__(
         self,
         api: Api,
-        ask: Ask,
+        ask: GpuRequest,
         repair: Callable[[str], object],
         events: Events,
         catalogue: Catalogue,

@@ -21,9 +21,9 @@ from admission.config.settings import Settings
 from admission.controllers import watched
 from admission.controllers.devices.capacity import Capacities
 from admission.controllers.devices.claims import Claims
-from admission.controllers.devices.fleet import Fleet, Listed
 from admission.controllers.devices.guard import Guard
-from admission.controllers.devices.surroundings import Charges
+from admission.controllers.devices.node_inventory import Listed, NodeInventory
+from admission.controllers.devices.resource_adjustments import ResourceAdjustments
 from admission.controllers.effects import Effects
 from admission.controllers.explaining import Explainer
 from admission.controllers.owners.brake import Brake
@@ -38,11 +38,11 @@ from admission.controllers.queries import Counted, Query
 from admission.controllers.queues import concerns
 from admission.controllers.queues.accounting import Accounting
 from admission.controllers.queues.configuration import Configuration
-from admission.controllers.queues.prices import Prices
+from admission.controllers.queues.gpu_transformations import GpuTransformations
 from admission.controllers.queues.queuestatuses import QueueStatuses
 from admission.controllers.scheduler import Scheduler
-from admission.controllers.seeing import mirrors
-from admission.controllers.seeing.mirrors import Change, Mirror
+from admission.controllers.seeing import informers
+from admission.controllers.seeing.informers import Change, Informer
 from admission.controllers.workloads import evictions, keeping, upkeep
 from admission.controllers.workloads.authorship import ForeignReservations
 from admission.controllers.workloads.following import Following
@@ -150,13 +150,13 @@ class Core:
         products = products or catalogue.load()
         capacities = Capacities(products, health or HealthPolicy(), awaits_list=lists_others)
         guard = Guard(state, capacities)
-        self._fleet = Fleet(capacities, guard, clock)
+        self._inventory = NodeInventory(capacities, guard, clock)
         self._configuration = Configuration(
             state, guard, self._configuration_changed, settings.kueue, namespaces
         )
-        self._prices = Prices(self._configuration, products)
-        self._claims = Claims(rules.device_classes, self._fleet)
-        self._charges = Charges(rules, self._claims)
+        self._prices = GpuTransformations(self._configuration, products)
+        self._claims = Claims(rules.device_classes, self._inventory)
+        self._charges = ResourceAdjustments(rules, self._claims)
         self._scheduling = Scheduler(
             state, clock, self._explainer, accounting, self._prices, self._charges,
             pace=self._pace, events=events,
@@ -164,7 +164,7 @@ class Core:
         self._quarantine = Quarantine(self._scheduling, self._workloads, events)
         self._statuses = QueueStatuses(
             state, self._configuration, self._lanes, clock, own.status_interval.total_seconds(),
-            accounting, (self._fleet.condition, self._prices.condition, self._releasing),
+            accounting, (self._inventory.condition, self._prices.condition, self._releasing),
         )  # fmt: skip
         self._leading = self._taking_over = self.is_reverted = False
         self._unserved: set[Resource] = set()
@@ -190,7 +190,7 @@ class Core:
         """Prepare the owners of each kind that is served."""
         look_at = self._backlog.add_all
         self._running = RunningPods(
-            self._scheduling, self._configuration, self._fleet, self._clock, self._timers,
+            self._scheduling, self._configuration, self._inventory, self._clock, self._timers,
             self._settings.gpu, look_at,
         )  # fmt: skip
         common = (
@@ -199,7 +199,7 @@ class Core:
         )  # fmt: skip
         self._jobs = Jobs(*common, self._timers)
         self._pods = Pods(
-            *common, self._jobs, self._fleet, self._claims, self._timers, self._settings.gpu
+            *common, self._jobs, self._inventory, self._claims, self._timers, self._settings.gpu
         )
         special: dict[Kind, Owners[Any, Any]] = {
             batch_job.KIND: self._jobs,
@@ -211,21 +211,21 @@ class Core:
         for owners in self._owners:
             owners.brake = self._brake
 
-    def _make_mirrors(self) -> dict[Resource, Mirror[Any]]:
+    def _make_mirrors(self) -> dict[Resource, Informer[Any]]:
         """Who takes what is watched, by resource."""
-        made: dict[Resource, Mirror[Any]] = {
-            **self._configuration.mirrors,
-            **self._fleet.mirrors,
-            **self._charges.mirrors,
-            **self._claims.mirrors,
-            **self._running.mirrors,
-            resources.WORKLOADS: Mirror("Workload", self._see_workload, self._lose_workload),
+        made: dict[Resource, Informer[Any]] = {
+            **self._configuration.informers,
+            **self._inventory.informers,
+            **self._charges.informers,
+            **self._claims.informers,
+            **self._running.informers,
+            resources.WORKLOADS: Informer("Workload", self._see_workload, self._lose_workload),
         }
         for owners in self._owners:
-            made |= owners.mirrors
-        for resource, mirror in made.items():
-            mirror.on_left_out = partial(self._tell_left_out, resource)
-            mirror.on_reverted = self._revert
+            made |= owners.informers
+        for resource, informer in made.items():
+            informer.on_left_out = partial(self._tell_left_out, resource)
+            informer.on_reverted = self._revert
         return made
 
     def _revert(self) -> None:
@@ -274,7 +274,7 @@ class Core:
             case Outcome():
                 self._settle(message)
             case Listed():
-                self._fleet.listed(message)
+                self._inventory.listed(message)
             case Query():
                 message.run(self)
             case Lead():
@@ -292,7 +292,7 @@ class Core:
             return self._let_kinds_go()
         self._recharge()
         self._weigh()
-        for node in sorted(self._fleet.lost_nodes.take_changed()):
+        for node in sorted(self._inventory.lost_nodes.take_changed()):
             self._running.node_changed(node)
             self._backlog.add_all(self._pods.on_node(node))
         self._scheduling.reprice()
@@ -352,12 +352,12 @@ class Core:
 
     def _weigh(self) -> None:
         """Holds quota against the GPUs that exist."""
-        for name in sorted(self._fleet.settle()):
+        for name in sorted(self._inventory.settle()):
             self._statuses.mark(writes.QueueLane(resources.CLUSTER_QUEUES.kind, "", name))
             self._scheduling.changed()
-        for name, present in self._fleet.take_present().items():
+        for name, present in self._inventory.take_present().items():
             self._prices.hold_to(name, present)
-        told_otherwise = (self._fleet, self._prices, self._running)
+        told_otherwise = (self._inventory, self._prices, self._running)
         for name in sorted({name for one in told_otherwise for name in one.take_reworded()}):
             self._statuses.mark(writes.QueueLane(resources.CLUSTER_QUEUES.kind, "", name))
 
@@ -410,7 +410,7 @@ class Core:
             self._events.event(regarding, events.left_out(problem))
 
     def _lose_workload(self, view: views.Object) -> None:
-        key = WorkloadKey(*mirrors.key_of(view))
+        key = WorkloadKey(*informers.key_of(view))
         known = self._workloads.get(key)
         if self._workloads.lose(key, view.metadata.uid):
             self._timers.forget(key)
@@ -677,7 +677,7 @@ class Core:
         now = self._clock.monotonic()
         moments = [
             self._lanes.next_due_in(), self._scheduling.next_due_in(), self._timers.next_due_in(),
-            self._fleet.next_due_in(), self._brake.next_due_in(),
+            self._inventory.next_due_in(), self._brake.next_due_in(),
         ]  # fmt: skip
         if self._pace.may_tell():
             absolute = (

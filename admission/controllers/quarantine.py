@@ -12,7 +12,7 @@ from admission.base import events
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
 from admission.controllers.scheduler import Scheduler
-from admission.controllers.seeing.mirrors import Change
+from admission.controllers.seeing.informers import Change
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
 from admission.kube import decoding, errors

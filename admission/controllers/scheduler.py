@@ -9,10 +9,10 @@ from admission.base.clock import Clock
 from admission.base.conditions import WaitReason
 from admission.base.events import Events
 from admission.base.names import ClusterQueueName, WorkloadKey
-from admission.controllers.devices.surroundings import Charges
+from admission.controllers.devices.resource_adjustments import ResourceAdjustments
 from admission.controllers.explaining import Explainer
 from admission.controllers.queues.accounting import Accounting
-from admission.controllers.queues.prices import Prices
+from admission.controllers.queues.gpu_transformations import GpuTransformations
 from admission.controllers.workloads import evictions, statuses
 from admission.controllers.writing import writes
 from admission.controllers.writing.pace import Pace
@@ -50,8 +50,8 @@ class Scheduler:
         clock: Clock,
         explainer: Explainer,
         accounting: Accounting,
-        prices: Prices,
-        charges: Charges,
+        prices: GpuTransformations,
+        charges: ResourceAdjustments,
         *,
         pace: Pace,
         events: Events,

@@ -12,7 +12,7 @@ from typing import Final
 from admission.base import names
 from admission.gpu import health, nodes, placement, resources
 from admission.gpu.catalogue import Catalogue
-from admission.gpu.equivalents import NOTHING
+from admission.gpu.costs import NOTHING
 from admission.gpu.health import HealthPolicy
 from admission.gpu.nodes import Layout, NodeFacts
 from admission.gpu.placement import Vector

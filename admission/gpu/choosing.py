@@ -6,9 +6,9 @@ from enum import Enum
 
 from admission.base import names, quantity
 from admission.gpu import placement
-from admission.gpu.offers import FlavorMenu, Grain, Offered
+from admission.gpu.capabilities import Grain, Offered, ResolvedCapabilities
+from admission.gpu.request_annotations import GpuAnnotations
 from admission.gpu.resources import Device, Kind
-from admission.gpu.wishes import Wish
 
 
 class Code(Enum):
@@ -43,7 +43,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class GpuRequest:
     """One GPU resource that one container asks for.
 
     Attributes:
@@ -58,7 +58,7 @@ class Ask:
     field: str
     device: Device
     count: int
-    wish: Wish
+    wish: GpuAnnotations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +71,12 @@ class Chosen:
         offer: what the flavor hands out under it.
     """
 
-    ask: Ask
+    ask: GpuRequest
     resource: str
     offer: Offered
 
 
-def choose(menu: FlavorMenu, ask: Ask) -> Chosen | Reason:
+def choose(menu: ResolvedCapabilities, ask: GpuRequest) -> Chosen | Reason:
     """The flavor's answer to one request."""
     wrong = _contradiction(menu, ask) or _lacks_profile(menu, ask)
     if wrong is not None:
@@ -93,7 +93,7 @@ def choose(menu: FlavorMenu, ask: Ask) -> Chosen | Reason:
     return Chosen(ask=ask, resource=_name(menu, ask, best), offer=best)
 
 
-def too_many_shares(menu: FlavorMenu, answers: Iterable[Chosen]) -> Reason | None:
+def too_many_shares(menu: ResolvedCapabilities, answers: Iterable[Chosen]) -> Reason | None:
     """A container's sum of shares that the kubelet would refuse after scheduling.
 
     Source: k8s-device-plugin, failRequestsGreaterThanOne; the text is the plugin's.
@@ -115,7 +115,7 @@ def too_many_shares(menu: FlavorMenu, answers: Iterable[Chosen]) -> Reason | Non
     return None
 
 
-def why_node_never(menu: FlavorMenu, totals: Iterable[tuple[Offered, int]]) -> str:
+def why_node_never(menu: ResolvedCapabilities, totals: Iterable[tuple[Offered, int]]) -> str:
     """Why no node of the flavor can ever hold the pod; empty if one can, or nothing is known.
 
     Args:
@@ -140,7 +140,7 @@ def why_node_never(menu: FlavorMenu, totals: Iterable[tuple[Offered, int]]) -> s
     return answer.reason if answer.fit is placement.Fit.NEVER else ""
 
 
-def _contradiction(menu: FlavorMenu, ask: Ask) -> Reason | None:
+def _contradiction(menu: ResolvedCapabilities, ask: GpuRequest) -> Reason | None:
     """A MIG name in the request and another profile in the annotation."""
     profile, wished = ask.device.profile, ask.wish.profile
     if profile is None or not wished or _canonical(menu, profile.text) == _canonical(menu, wished):
@@ -149,7 +149,7 @@ def _contradiction(menu: FlavorMenu, ask: Ask) -> Reason | None:
     return _reason(menu, ask, Code.WRONG_PROFILE, text)
 
 
-def _lacks_profile(menu: FlavorMenu, ask: Ask) -> Reason | None:
+def _lacks_profile(menu: ResolvedCapabilities, ask: GpuRequest) -> Reason | None:
     """A profile that the flavor's product does not have, whatever quota says."""
     profile = _wanted_profile(ask)
     if not profile or menu.product is None or menu.product.find(profile) is not None:
@@ -158,16 +158,16 @@ def _lacks_profile(menu: FlavorMenu, ask: Ask) -> Reason | None:
     return _reason(menu, ask, Code.UNKNOWN_PROFILE, text)
 
 
-def _wanted_profile(ask: Ask) -> str:
+def _wanted_profile(ask: GpuRequest) -> str:
     return ask.wish.profile or (ask.device.profile.text if ask.device.profile else "")
 
 
-def _canonical(menu: FlavorMenu, profile: str) -> str:
+def _canonical(menu: ResolvedCapabilities, profile: str) -> str:
     found = menu.product.find(profile) if menu.product else None
     return found.name if found else profile
 
 
-def _is_meant(menu: FlavorMenu, ask: Ask) -> Callable[[Offered], bool]:
+def _is_meant(menu: ResolvedCapabilities, ask: GpuRequest) -> Callable[[Offered], bool]:
     """Whether an offer is what the request means, memory aside."""
     profile = _wanted_profile(ask)
     name = _canonical(menu, profile)
@@ -185,7 +185,7 @@ def _is_meant(menu: FlavorMenu, ask: Ask) -> Callable[[Offered], bool]:
     return lambda offer: menu.answers_plain and offer == menu.offers[0]
 
 
-def _has_memory(wish: Wish, offer: Offered) -> bool:
+def _has_memory(wish: GpuAnnotations, offer: Offered) -> bool:
     if not wish.memory_bytes:
         return True
     return offer.memory_bytes is not None and offer.memory_bytes >= wish.memory_bytes
@@ -197,7 +197,7 @@ def _least(offer: Offered) -> tuple[int, int, bool, int, str]:
     return memory, offer.slices, offer.shared, len(offer.resource), offer.resource
 
 
-def _name(menu: FlavorMenu, ask: Ask, offer: Offered) -> str:
+def _name(menu: ResolvedCapabilities, ask: GpuRequest, offer: Offered) -> str:
     """The offer's name, or the asker's own spelling (an alias) where the queue covers that."""
     own = ask.device.resource
     if ask.device.kind is Kind.MIG and offer.resource != names.GPU_RESOURCE and menu.covers(own):
@@ -205,7 +205,7 @@ def _name(menu: FlavorMenu, ask: Ask, offer: Offered) -> str:
     return offer.resource
 
 
-def _not_covered(menu: FlavorMenu, ask: Ask) -> Reason:
+def _not_covered(menu: ResolvedCapabilities, ask: GpuRequest) -> Reason:
     """The flavor has no quota for what is asked, or its description is wrong."""
     if menu.problem:
         return _reason(menu, ask, Code.BAD_FLAVOR, menu.problem)
@@ -215,7 +215,7 @@ def _not_covered(menu: FlavorMenu, ask: Ask) -> Reason:
     return _reason(menu, ask, Code.NOT_COVERED, text)
 
 
-def _too_small(menu: FlavorMenu, ask: Ask, offers: list[Offered]) -> Reason:
+def _too_small(menu: ResolvedCapabilities, ask: GpuRequest, offers: list[Offered]) -> Reason:
     least = quantity.from_canonical("memory", ask.wish.memory_bytes)
     known = [offer for offer in offers if offer.memory_bytes is not None]
     if not known:
@@ -231,5 +231,5 @@ def _too_small(menu: FlavorMenu, ask: Ask, offers: list[Offered]) -> Reason:
     return _reason(menu, ask, Code.TOO_LITTLE_MEMORY, text)
 
 
-def _reason(menu: FlavorMenu, ask: Ask, code: Code, text: str) -> Reason:
+def _reason(menu: ResolvedCapabilities, ask: GpuRequest, code: Code, text: str) -> Reason:
     return Reason(code=code, field=ask.field, text=text, flavor=menu.flavor.name)

@@ -10,8 +10,8 @@ from typing import Final
 
 from admission.base import names
 from admission.base.errors import InvalidValueError
+from admission.gpu import capabilities, published, resources
 from admission.gpu import catalogue as catalogues
-from admission.gpu import offers, published, resources
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import DeviceReading
 from admission.gpu.products import Product
@@ -154,7 +154,7 @@ def _sharing(labels: Mapping[str, str], replicas: Mapping[str, int]) -> str:
         if key.endswith(".sharing-strategy")
         and replicas.get(key.removesuffix(".sharing-strategy"))
     ]
-    return next((name for text in said if (name := offers.normal_sharing(text))), "")
+    return next((name for text in said if (name := capabilities.normal_sharing(text))), "")
 
 
 def _product(node: NodeFacts, catalogue: Catalogue) -> Product | None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from admission.base import names
-from admission.gpu import offers, resources
+from admission.gpu import capabilities, resources
 from admission.gpu.findings import Finding
 
-_STRATEGIES: Final = {"timeSlicing": offers.TIME_SLICING, "mps": offers.MPS}
+_STRATEGIES: Final = {"timeSlicing": capabilities.TIME_SLICING, "mps": capabilities.MPS}
 _KEYS: Final = ("renameByDefault", "failRequestsGreaterThanOne", "resources")
 _RESOURCE_KEYS: Final = ("name", "replicas", "rename", "devices")
 _MIN_REPLICAS: Final = 2
@@ -54,7 +54,7 @@ def read(config: Mapping[str, Any]) -> Sharing:
             return Sharing(
                 strategy=strategy,
                 renamed=bool(part.get("renameByDefault")),
-                fail_above_one=strategy == offers.MPS if fails is None else bool(fails),
+                fail_above_one=strategy == capabilities.MPS if fails is None else bool(fails),
                 replicas=replicas,
             )
     return Sharing()

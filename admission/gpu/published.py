@@ -15,7 +15,7 @@ from typing import Final
 from admission.base import names
 from admission.gpu import names as profiles
 from admission.gpu.catalogue import Catalogue
-from admission.gpu.equivalents import NOTHING
+from admission.gpu.costs import NOTHING
 from admission.gpu.products import DEFAULT_SLICES, GIB, Cost, Product
 
 SLICE_COUNTER: Final = "memory-slice-"

@@ -14,24 +14,24 @@ from dataclasses import dataclass, field, replace
 
 from admission.base import names, pod_resources, quantity
 from admission.base.errors import InvalidValueError
-from admission.gpu import choosing, core_rules, equivalents, offers, resources, warnings
+from admission.gpu import capabilities, choosing, core_rules, costs, resources, warnings
+from admission.gpu.capabilities import FlavorCapabilities, QueueOffer, ResolvedCapabilities
 from admission.gpu.catalogue import Catalogue
-from admission.gpu.choosing import Ask, Chosen, Code, Reason
-from admission.gpu.offers import FlavorMenu, FlavorOffer, QueueOffer
+from admission.gpu.choosing import Chosen, Code, GpuRequest, Reason
 from admission.gpu.products import Cost
+from admission.gpu.request_annotations import GpuAnnotations
 from admission.gpu.resources import Kind
-from admission.gpu.wishes import Wish
 
 __all__ = [
     "ContainerRequest",
     "ContainerRewrite",
-    "FlavorOffer",
+    "FlavorCapabilities",
+    "GpuAnnotations",
     "LimitedNames",
     "PodRequest",
     "QueueOffer",
     "Refusal",
     "Rewrite",
-    "Wish",
     "rewrite",
 ]
 
@@ -46,7 +46,7 @@ class ContainerRequest:
         is_sidecar: whether it is an init container that restarts always.
         requests: canonical amounts by resource; at least the GPU resources.
         limits: alike.
-        wish: what the pod's annotations say for it (see ``admission.gpu.wishes``).
+        wish: what the pod's annotations say for it (see ``admission.gpu.request_annotations``).
     """
 
     name: str
@@ -54,7 +54,7 @@ class ContainerRequest:
     is_sidecar: bool = False
     requests: Mapping[str, int] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
-    wish: Wish = field(default_factory=Wish)
+    wish: GpuAnnotations = field(default_factory=GpuAnnotations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,7 @@ def rewrite(
         return Refusal(reasons=tuple(wrong))
     if not asks:
         return _no_asks(request)
-    menus = tuple(offers.menu(flavor, catalogue) for flavor in queue.flavors)
+    menus = tuple(capabilities.menu(flavor, catalogue) for flavor in queue.flavors)
     plans, reasons = _plans(request, asks, menus)
     if not plans:
         return _unheld(request, asks, reasons, queue)
@@ -173,16 +173,16 @@ def rewrite(
 class _Plan:
     """One flavor's answer to the whole pod; ``above`` names what it can never hold."""
 
-    menu: FlavorMenu
+    menu: ResolvedCapabilities
     chosen: tuple[Chosen, ...]
     demand: Mapping[str, int]
     cost: Cost
     above: str = ""
 
 
-def _asks(request: PodRequest) -> tuple[list[Ask], list[Reason]]:
+def _asks(request: PodRequest) -> tuple[list[GpuRequest], list[Reason]]:
     """Every GPU request of the pod, and what is wrong with the way it is written."""
-    asks: list[Ask] = []
+    asks: list[GpuRequest] = []
     wrong: list[Reason] = []
     for container, path in _paths(request):
         wrong += core_rules.check(path, container.requests, container.limits)
@@ -196,7 +196,7 @@ def _asks(request: PodRequest) -> tuple[list[Ask], list[Reason]]:
                 continue
             if device is None or device.kind is Kind.DEVICE_CLASS or amounts[name] <= 0:
                 continue
-            ask = Ask(
+            ask = GpuRequest(
                 container=container.name,
                 field=where,
                 device=device,
@@ -229,7 +229,7 @@ def _no_asks(request: PodRequest) -> Refusal | None:
 
 
 def _plans(
-    request: PodRequest, asks: Sequence[Ask], menus: Iterable[FlavorMenu]
+    request: PodRequest, asks: Sequence[GpuRequest], menus: Iterable[ResolvedCapabilities]
 ) -> tuple[list[_Plan], list[Reason]]:
     """The flavors that hold the pod, in order, and the reasons of the others."""
     plans: list[_Plan] = []
@@ -248,7 +248,9 @@ def _plans(
     return plans, reasons
 
 
-def _plan(request: PodRequest, menu: FlavorMenu, chosen: Sequence[Chosen]) -> _Plan | Reason:
+def _plan(
+    request: PodRequest, menu: ResolvedCapabilities, chosen: Sequence[Chosen]
+) -> _Plan | Reason:
     shares = choosing.too_many_shares(menu, chosen)
     if shares is not None:
         return shares
@@ -286,7 +288,7 @@ def _amounts(chosen: Iterable[Chosen]) -> dict[str, int]:
     return amounts
 
 
-def _above_ceiling(flavor: FlavorOffer, amounts: Mapping[str, int]) -> str:
+def _above_ceiling(flavor: FlavorCapabilities, amounts: Mapping[str, int]) -> str:
     """The first resource of which the queue can never give that much; empty if none."""
     above = (n for n, amount in sorted(amounts.items()) if amount > flavor.ceilings.get(n, amount))
     return next(above, "")
@@ -308,7 +310,7 @@ def _too_big(plan: _Plan) -> str:
     )
 
 
-def _first_or_least(asks: Sequence[Ask], plans: Sequence[_Plan]) -> _Plan:
+def _first_or_least(asks: Sequence[GpuRequest], plans: Sequence[_Plan]) -> _Plan:
     """The queue's order decides, except between sufficient memories, where the least wins."""
     able = [plan for plan in plans if not plan.above] or list(plans)
     if not any(ask.wish.memory_bytes for ask in asks):
@@ -325,7 +327,7 @@ def _first_or_least(asks: Sequence[Ask], plans: Sequence[_Plan]) -> _Plan:
 
 
 def _unheld(
-    request: PodRequest, asks: Sequence[Ask], reasons: Sequence[Reason], queue: QueueOffer
+    request: PodRequest, asks: Sequence[GpuRequest], reasons: Sequence[Reason], queue: QueueOffer
 ) -> Rewrite | Refusal:
     """No flavor holds it: refused, unless only quota is missing and nothing was wished for."""
     wished = any(ask.wish for ask in asks)
@@ -372,7 +374,7 @@ def _doubts(plan: _Plan, catalogue: Catalogue) -> tuple[str, ...]:
     """Why quota may count the pod for more than its GPUs are worth, or not at all."""
     if not plan.menu.flavor.resources & resources.VIRTUAL:
         return ()
-    prices = equivalents.Tariff(menu=plan.menu, catalogue=catalogue)
+    prices = costs.FlavorCosts(menu=plan.menu, catalogue=catalogue)
     try:
         return prices.assumptions(plan.demand)
     except InvalidValueError as error:

@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 
 from admission.base import names
+from admission.gpu.capabilities import Grain, ResolvedCapabilities
 from admission.gpu.choosing import Chosen
-from admission.gpu.offers import FlavorMenu, Grain
 from admission.gpu.resources import Kind
 
 
-def of_rewrite(menu: FlavorMenu, chosen: Iterable[Chosen], *, is_gang: bool) -> tuple[str, ...]:
+def of_rewrite(
+    menu: ResolvedCapabilities, chosen: Iterable[Chosen], *, is_gang: bool
+) -> tuple[str, ...]:
     """Warnings about a pod's new requests, in the order of the requests, each once."""
     found: dict[str, None] = {}
     for answer in chosen:
@@ -34,7 +36,7 @@ def _sliced_training(answer: Chosen, *, is_gang: bool) -> str:
     )
 
 
-def _several_shares(menu: FlavorMenu, answer: Chosen) -> str:
+def _several_shares(menu: ResolvedCapabilities, answer: Chosen) -> str:
     """Source: k8s-device-plugin README, shared access with failRequestsGreaterThanOne false."""
     if not answer.offer.shared or answer.ask.count == 1:
         return ""
@@ -44,7 +46,7 @@ def _several_shares(menu: FlavorMenu, answer: Chosen) -> str:
     )
 
 
-def _renamed_share(menu: FlavorMenu, answer: Chosen) -> str:
+def _renamed_share(menu: ResolvedCapabilities, answer: Chosen) -> str:
     """A plain request that gets a share under another name would else wait for ever (T1)."""
     if answer.ask.device.kind is not Kind.GPU or answer.ask.device.shared:
         return ""
@@ -57,7 +59,7 @@ def _renamed_share(menu: FlavorMenu, answer: Chosen) -> str:
     )
 
 
-def _unknown_cut(menu: FlavorMenu, answer: Chosen) -> str:
+def _unknown_cut(menu: ResolvedCapabilities, answer: Chosen) -> str:
     """A slice that answers a wish for memory, where nobody has said that nodes are cut so."""
     is_wish = answer.ask.device.kind is Kind.GPU and not answer.ask.wish.profile
     is_own = answer.offer == menu.offers[0] and menu.answers_plain

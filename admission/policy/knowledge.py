@@ -10,8 +10,8 @@ from typing import Protocol
 from admission.base.memo import Memo
 from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Predicate
+from admission.gpu.capabilities import QueueOffer
 from admission.gpu.catalogue import Catalogue
-from admission.gpu.offers import QueueOffer
 from admission.gpu.resources import ManagedResources
 from admission.gpu.rewrite import Refusal, Rewrite
 from admission.objects import views

@@ -12,10 +12,10 @@ from typing import Final, Self
 from admission.base import fielderrors, pod_resources
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldError, FieldPath
-from admission.gpu import equivalents, quantities
+from admission.gpu import costs, quantities
+from admission.gpu.capabilities import FlavorCapabilities
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.findings import Finding
-from admission.gpu.offers import FlavorOffer
 from admission.gpu.quantities import Quantity
 from admission.objects import limit_range, pods, resource_quota
 from admission.objects.limit_range import LimitItem, LimitRange, VirtualLimits
@@ -227,11 +227,11 @@ def _virtual(
 
 
 def _too_much(
-    devices: _View, flavor: FlavorOffer, bounds: VirtualLimits, catalogue: Catalogue
+    devices: _View, flavor: FlavorCapabilities, bounds: VirtualLimits, catalogue: Catalogue
 ) -> tuple[str, ...]:
-    prices = equivalents.tariff(flavor, catalogue)
-    costs = {name: prices.demand(amounts) for name, amounts in devices.containers.items()}
-    return limit_range.check_virtual(costs, prices.demand(devices.total), bounds)
+    prices = costs.tariff(flavor, catalogue)
+    each = {name: prices.demand(amounts) for name, amounts in devices.containers.items()}
+    return limit_range.check_virtual(each, prices.demand(devices.total), bounds)
 
 
 def _elsewhere(
@@ -239,7 +239,7 @@ def _elsewhere(
 ) -> Iterator[str]:
     """Limits that the pod would break in another flavor of the queue, which it may get."""
     for flavor in rewritten.others:
-        prices = equivalents.tariff(flavor, catalogue)
+        prices = costs.tariff(flavor, catalogue)
         try:
             if any(map(prices.lacks, devices.total)):
                 continue

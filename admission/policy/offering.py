@@ -6,7 +6,7 @@ from typing import NamedTuple
 from admission.base import amount, quantity, selectors
 from admission.base.errors import InvalidValueError
 from admission.base.selectors import Predicate
-from admission.gpu.offers import QueueOffer
+from admission.gpu.capabilities import QueueOffer
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotas

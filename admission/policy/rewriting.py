@@ -9,18 +9,18 @@ import msgspec
 from admission.base import fielderrors, names, patches, quantity
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import PatchBuilder
-from admission.gpu import resources, wishes
+from admission.gpu import request_annotations, resources
 from admission.gpu import rewrite as gpu_rewrite
+from admission.gpu.capabilities import FlavorCapabilities, QueueOffer
 from admission.gpu.choosing import Reason
-from admission.gpu.offers import FlavorOffer, QueueOffer
 from admission.gpu.rewrite import (
     ContainerRequest,
     ContainerRewrite,
+    GpuAnnotations,
     LimitedNames,
     PodRequest,
     Refusal,
     Rewrite,
-    Wish,
 )
 from admission.objects import limit_range, reviewed_pod, views
 from admission.objects.cluster_queue import ClusterQueue
@@ -52,8 +52,8 @@ class Rewritten:
 
     pod: Pod
     changed: tuple[tuple[str, int, Container], ...] = ()
-    flavor: FlavorOffer | None = None
-    others: tuple[FlavorOffer, ...] = ()
+    flavor: FlavorCapabilities | None = None
+    others: tuple[FlavorCapabilities, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     errors: tuple[FieldError, ...] = ()
@@ -81,7 +81,9 @@ def rewrite(
         knowledge: what was last seen of the cluster.
         ranges: the namespace's LimitRanges, as stored.
     """
-    read = wishes.read(_wish_annotations(pod), [c.name for _, _, c in pod.located_containers()])
+    read = request_annotations.read(
+        _wish_annotations(pod), [c.name for _, _, c in pod.located_containers()]
+    )
     if read.problems:
         return Rewritten(pod=pod, errors=tuple(_problem(text) for text in read.problems))
     limited = limit_range.limited_names(ranges)
@@ -127,7 +129,7 @@ def _wish_annotations(pod: Pod) -> dict[str, str]:
     return {key: value for key, value in annotations.items() if key.startswith(_WISHES)}
 
 
-def _pod_request(pod: Pod, wanted: Mapping[str, wishes.Wish]) -> PodRequest:
+def _pod_request(pod: Pod, wanted: Mapping[str, request_annotations.GpuAnnotations]) -> PodRequest:
     containers = tuple(
         ContainerRequest(
             name=container.name,
@@ -199,7 +201,7 @@ def _with_default(request: PodRequest, memory_bytes: int) -> PodRequest:
     """The namespace's least memory as the wish of containers that wish for nothing themselves."""
     if not memory_bytes:
         return request
-    default = Wish(memory_bytes=memory_bytes)
+    default = GpuAnnotations(memory_bytes=memory_bytes)
     containers = tuple(
         replace(c, wish=default) if not c.wish and c.limits.get(names.GPU_RESOURCE) else c
         for c in request.containers

@@ -11,7 +11,7 @@ from admission.base.conditions import Text
 from admission.base.names import FlavorName
 from admission.scheduling.model import AdmissionCheckRule, ClusterQueue, ResourceFlavor, StopPolicy
 
-Blockers = tuple[Text, ...]
+InactiveReasons = tuple[Text, ...]
 """Why a ClusterQueue admits nothing: reasons, each with a part of the message."""
 
 
@@ -27,7 +27,7 @@ class Check(NamedTuple):
     controller: str = ""
 
 
-class Supplies:
+class Dependencies:
     """What ClusterQueues refer to.
 
     Attributes:
@@ -41,7 +41,7 @@ class Supplies:
         self.checks: dict[str, Check] = {}
         self.topologies: set[str] = set()
 
-    def blockers(self, queue: ClusterQueue) -> Blockers:
+    def blockers(self, queue: ClusterQueue) -> InactiveReasons:
         """Why a ClusterQueue admits nothing, the first one first; none if it does."""
         return tuple(self._blockers(queue))
 

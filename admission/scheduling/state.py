@@ -16,7 +16,7 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.scheduling import blockers, cycle, podsets, reserving, running, sharing, status
-from admission.scheduling.activity import Blockers, Check, Supplies
+from admission.scheduling.activity import Check, Dependencies, InactiveReasons
 from admission.scheduling.admission_fair_sharing import FairUsage
 from admission.scheduling.changes import Changed, Changes
 from admission.scheduling.consumption import Consumption, Rank
@@ -60,7 +60,7 @@ class State:
         self.config = config or Config()
         self.forest = Forest()
         self.cycles = 0
-        self._supplies = Supplies()
+        self._supplies = Dependencies()
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._local_queues: dict[LocalQueueKey, LocalQueue] = {}
         self._workloads: dict[WorkloadKey, Workload] = {}
@@ -76,7 +76,7 @@ class State:
         self._preemption_history = PreemptionHistory()
         self._sharing = sharing.Sharing()
         self._check_activity = False
-        self._blockers: dict[ClusterQueueName, Blockers] = {}
+        self._blockers: dict[ClusterQueueName, InactiveReasons] = {}
 
     # ---------------------------------------------------------------------- flavors and checks
 
@@ -557,7 +557,7 @@ class State:
             blocked=node is not None and bool(self._blocked(node)),
         )
 
-    def _blocked(self, node: QueueNode) -> Blockers:
+    def _blocked(self, node: QueueNode) -> InactiveReasons:
         return self._supplies.blockers(node.spec)
 
     def consumption(self, key: LocalQueueKey) -> Consumption | None:

@@ -10,7 +10,7 @@ from admission.base import conditions
 from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName, FlavorResource, ResourceName
 from admission.scheduling import fairshare, quota
-from admission.scheduling.activity import Blockers
+from admission.scheduling.activity import InactiveReasons
 from admission.scheduling.fairshare import Share
 from admission.scheduling.hierarchy import CohortNode, Node, QueueNode, members
 from admission.scheduling.ledger import Tally
@@ -80,9 +80,9 @@ class CohortStatus:
 
 
 def of_cluster_queue(
-    node: QueueNode, tally: Tally, *, line: PendingQueue, blocked: Blockers, fair: bool
+    node: QueueNode, tally: Tally, *, line: PendingQueue, blocked: InactiveReasons, fair: bool
 ) -> QueueStatus:
-    """Status of a ClusterQueue; ``blocked`` as `Supplies` gave it."""
+    """Status of a ClusterQueue; ``blocked`` as `Dependencies` gave it."""
     text = conditions.admits_nothing(blocked) if blocked else conditions.CAN_ADMIT
     active_classes, parked_classes = line.count_classes()
     reservation = _laid_out(node, tally.reservation)

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping
 
 from admission.base import names
-from admission.gpu.offers import FlavorOffer
+from admission.gpu.capabilities import FlavorCapabilities
 from admission.objects.resource_flavor import ResourceFlavor
 
 
 def offer(
     flavor: ResourceFlavor, resources: Iterable[str], ceilings: Mapping[str, int]
-) -> FlavorOffer:
+) -> FlavorCapabilities:
     """A flavor in one queue.
 
     Args:
@@ -19,7 +19,7 @@ def offer(
     """
     metadata, labels = flavor.metadata, flavor.spec.node_labels or {}
     product = metadata.annotation(names.FLAVOR_PRODUCT) or labels.get(names.GPU_PRODUCT_LABEL, "")
-    return FlavorOffer(
+    return FlavorCapabilities(
         name=metadata.name,
         product=product,
         resources=frozenset(resources),

@@ -27,8 +27,8 @@ from admission.base import names
 from admission.base.clock import SystemClock
 from admission.base.names import FlavorName, ResourceName
 from admission.controllers.devices.capacity import Capacities
-from admission.controllers.devices.fleet import Fleet
 from admission.controllers.devices.guard import Guard
+from admission.controllers.devices.node_inventory import NodeInventory
 from admission.gpu import catalogue, packing, placement
 from admission.gpu.health import HealthPolicy
 from admission.gpu.placement import Occupancy, Placed
@@ -41,7 +41,7 @@ from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotas, ResourceGroup
 from admission.scheduling import model
 from admission.scheduling.state import State
-from admission.translate import currency
+from admission.translate import gpu_transformation
 from tests.bench import engine
 from tests.controlplane.nodes import make_gpu_node
 
@@ -80,7 +80,7 @@ def make_node(index: int, *, healthy: int = 8) -> bytes:
     return json.dumps(document).encode()
 
 
-def make_fleet() -> tuple[Fleet, Guard]:
+def make_inventory() -> tuple[NodeInventory, Guard]:
     products = catalogue.load()
     capacities = Capacities(products, HealthPolicy())
     guard = Guard(State(), capacities)
@@ -88,24 +88,24 @@ def make_fleet() -> tuple[Fleet, Guard]:
         guard.set_flavor(product.lower(), {names.GPU_PRODUCT_LABEL: product})
     for index in range(16):
         guard.set_flavor(f"other-{index}", {"pool": str(index)})
-    return Fleet(capacities, guard, SystemClock()), guard
+    return NodeInventory(capacities, guard, SystemClock()), guard
 
 
-def measure_fleet() -> dict[str, Any]:
+def measure_inventory() -> dict[str, Any]:
     """Memory of the nodes and time of a change."""
-    fleet, _ = make_fleet()
-    mirror = fleet.mirrors[resources.NODES]
+    inventory, _ = make_inventory()
+    mirror = inventory.informers[resources.NODES]
     gc.collect()
     before = _rss_mib()
     raw = [make_node(index) for index in range(NODES)]
     gc.collect()
     start = time.process_time()
     mirror.apply(Replaced(tuple(msgspec.json.decode(one, type=views.Node) for one in raw)))
-    fleet.settle()
+    inventory.settle()
     listed = time.process_time() - start
     del raw
     for index in range(NODES * 4):
-        fleet.see_pod(_pod(index))
+        inventory.see_pod(_pod(index))
     gc.collect()
     held = _rss_mib() - before
     times = []
@@ -113,7 +113,7 @@ def measure_fleet() -> dict[str, Any]:
         view = msgspec.json.decode(make_node(index % NODES, healthy=7), type=views.Node)
         start = time.process_time()
         mirror.apply(Upserted(view))
-        fleet.settle()
+        inventory.settle()
         times.append(time.process_time() - start)
     return {
         "nodes": NODES,
@@ -181,7 +181,9 @@ def measure_decisions(*, per_flavor: bool) -> float:
     return decisions / (time.process_time() - start)
 
 
-def _asking(workload: model.Workload, prices: currency.Pricing | None) -> model.Workload:
+def _asking(
+    workload: model.Workload, prices: gpu_transformation.GpuTransformation | None
+) -> model.Workload:
     """One GPU: priced by flavor, or as the amounts that any flavor is charged."""
     (pod_set,) = workload.pod_sets
     if prices is None:
@@ -189,10 +191,10 @@ def _asking(workload: model.Workload, prices: currency.Pricing | None) -> model.
         return replace(workload, pod_sets=(replace(pod_set, requests=amounts),))
     requests = {ResourceName(names.GPU_RESOURCE): 1}
     asked = replace(workload, pod_sets=(replace(pod_set, requests=requests),))
-    return currency.priced(asked, prices)
+    return gpu_transformation.priced(asked, prices)
 
 
-def _prices(products: Sequence[str]) -> currency.Pricing | None:
+def _prices(products: Sequence[str]) -> gpu_transformation.GpuTransformation | None:
     group = ResourceGroup(
         covered_resources=(names.GPU_MEMORY, names.GPU_SLICES),
         flavors=tuple(FlavorQuotas(name=product) for product in products),
@@ -204,7 +206,7 @@ def _prices(products: Sequence[str]) -> currency.Pricing | None:
         )
         for product in products
     }
-    return currency.pricing(queue, flavors, catalogue.load())
+    return gpu_transformation.pricing(queue, flavors, catalogue.load())
 
 
 def measure_places() -> dict[str, Any]:
@@ -274,7 +276,7 @@ def _peak_mib() -> float:
 
 def main() -> None:
     """Measures and prints JSON."""
-    found = measure_fleet()
+    found = measure_inventory()
     found |= measure_places()
     found |= measure_demand()
     print(json.dumps(found, indent=2))

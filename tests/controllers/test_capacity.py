@@ -10,7 +10,7 @@ from admission.base import conditions, names, patches
 from admission.config.settings import Settings
 from admission.controllers import core
 from admission.controllers.devices import outside
-from admission.controllers.devices.fleet import Listed
+from admission.controllers.devices.node_inventory import Listed
 from admission.controllers.queues.accounting import Accounting
 from admission.kube import errors, resources
 from admission.kube.reflector import Upserted

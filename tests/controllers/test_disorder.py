@@ -9,7 +9,7 @@ import pytest
 from admission.base import names, patches
 from admission.base.names import WorkloadKey
 from admission.controllers import core, watched
-from admission.controllers.devices.shelf import Shelf
+from admission.controllers.devices.slice_inventory import SliceInventory
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import errors, resources
 from admission.kube.reflector import Deleted, Upserted
@@ -21,7 +21,7 @@ from tests.builders.jobs import queued_job
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.builders.workloads import make_pod_set, make_workload
 from tests.controllers.test_capacity import bind, make_world, node
-from tests.controllers.test_shelf import resource_slice
+from tests.controllers.test_slice_inventory import resource_slice
 from tests.controllers.world import World, ready_world
 
 
@@ -170,7 +170,7 @@ def test_a_late_answer_does_not_count_the_gpus_of_a_deleted_pod(running: World) 
     world = running
     pod = world.pod("train")
     document = world.store.get(resources.PODS, "train", "ml", into=views.PodDocument)
-    held = world.core._fleet._capacities
+    held = world.core._inventory._capacities
     assert held.has_pod(pod.metadata.uid, "n0")
     tell(world, resources.PODS, Deleted(document))
     world.core._pods.see(pod)
@@ -180,7 +180,7 @@ def test_a_late_answer_does_not_count_the_gpus_of_a_deleted_pod(running: World) 
 
 def test_a_pod_that_gets_its_label_back_is_looked_after_again(running: World) -> None:
     world = running
-    held = world.core._fleet._capacities
+    held = world.core._inventory._capacities
     document = world.store.get(resources.PODS, "train", "ml", into=views.PodDocument)
     version = int(document.metadata.resource_version)
     without, again = (
@@ -205,7 +205,7 @@ def test_a_pod_that_was_replaced_while_nobody_looked_holds_no_gpus(running: Worl
     world.settle()
 
     assert world.pod("train").metadata.uid != first
-    assert not world.core._fleet._capacities.has_pod(first, "n0")
+    assert not world.core._inventory._capacities.has_pod(first, "n0")
 
 
 # --------------------------------------------------------------------------------- lost answers
@@ -297,11 +297,11 @@ def test_nothing_is_left_of_queues_whose_workloads_are_gone() -> None:
 
 
 def test_nothing_is_left_of_the_pools_of_nodes_that_are_gone() -> None:
-    shelf = Shelf()
+    slice_inventory = SliceInventory()
     document = resource_slice()
     view = msgspec.convert(document, devices.ResourceSlice)
-    shelf.put(view)
-    assert shelf._node_of_pool
-    shelf.drop(view.metadata.name)
+    slice_inventory.put(view)
+    assert slice_inventory._node_of_pool
+    slice_inventory.drop(view.metadata.name)
 
-    assert not shelf._node_of_pool
+    assert not slice_inventory._node_of_pool

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 
 from admission.gpu import catalogue as catalogues
 from admission.gpu import rewrite as rewriting
+from admission.gpu.request_annotations import GpuAnnotations
 from admission.gpu.rewrite import (
     ContainerRequest,
-    FlavorOffer,
+    FlavorCapabilities,
     LimitedNames,
     PodRequest,
     QueueOffer,
     Refusal,
     Rewrite,
 )
-from admission.gpu.wishes import Wish
 
 GPU = "nvidia.com/gpu"
 SHARED = "nvidia.com/gpu.shared"
@@ -44,17 +44,17 @@ def make_container(
         is_sidecar=sidecar,
         requests=amounts,
         limits=amounts,
-        wish=Wish(profile=profile, memory_bytes=gib * GIB),
+        wish=GpuAnnotations(profile=profile, memory_bytes=gib * GIB),
     )
 
 
-def make_flavor(name: str, product: str, *covered: str, **kwargs) -> FlavorOffer:
-    return FlavorOffer(name=name, product=product, resources=frozenset(covered), **kwargs)
+def make_flavor(name: str, product: str, *covered: str, **kwargs) -> FlavorCapabilities:
+    return FlavorCapabilities(name=name, product=product, resources=frozenset(covered), **kwargs)
 
 
 def run(
     *containers: ContainerRequest,
-    flavors: tuple[FlavorOffer, ...],
+    flavors: tuple[FlavorCapabilities, ...],
     limited: LimitedNames | None = None,
     gang: bool = False,
 ) -> Rewrite | Refusal | None:

@@ -113,11 +113,11 @@ class CapacityMachine(RuleBasedStateMachine):
             anew.set_pod(uid, name, held)
         anew.set_listed(self.outside)
         for flavor in FLAVORS:
-            assert self.kept.stock(flavor) == anew.stock(flavor)
+            assert self.kept.capacity(flavor) == anew.capacity(flavor)
             assert self.kept.fragmentation(flavor) == anew.fragmentation(flavor)
-            stock = anew.stock(flavor)
-            for resource, free in stock.free.items():
-                assert 0 <= free <= min(stock.real[resource], stock.healthy[resource])
+            capacity = anew.capacity(flavor)
+            for resource, free in capacity.free.items():
+                assert 0 <= free <= min(capacity.real[resource], capacity.healthy[resource])
 
 
 TestCapacityMachine = CapacityMachine.TestCase

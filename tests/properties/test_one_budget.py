@@ -14,7 +14,7 @@ from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotas, ResourceGroup, ResourceQuota
 from admission.scheduling import model
 from admission.scheduling.state import State
-from admission.translate import currency, queues
+from admission.translate import gpu_transformation, queues
 
 CATALOGUE: Final = catalogue.load()
 GIB: Final = 2**30
@@ -109,12 +109,12 @@ def test_no_mix_of_gpus_slices_and_shares_exceeds_the_budget_of_a_cohort(budgets
         state.set_cluster_queue(value)
         key = LocalQueueKey("ml", name)
         state.set_local_queue(model.LocalQueue(key=key, cluster_queue=value.name))
-    prices = currency.pricing(queue("a", (1, 1), ""), known, CATALOGUE)
+    prices = gpu_transformation.pricing(queue("a", (1, 1), ""), known, CATALOGUE)
     requests = {}
     for index, (name, amounts, pods) in enumerate(asked):
         found = workload(index, name, amounts, pods)
         requests[found.key] = amounts
-        state.set_workload(currency.priced(found, prices))
+        state.set_workload(gpu_transformation.priced(found, prices))
     used = {flavor: [0, 0] for flavor in PRICES}
     while state.has_work(0):
         result = state.run_cycle(0)

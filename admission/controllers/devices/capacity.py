@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
 from admission.base import names
-from admission.gpu import capacity, equivalents, health, resources
+from admission.gpu import capacity, costs, health, resources
 from admission.gpu.capacity import Fragmentation, NodeCapacity
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import DeviceReading, HealthPolicy, Settled
@@ -23,7 +23,7 @@ _NOTHING: Final[Amounts] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stock:
+class GpuCapacity:
     """GPUs of a node, or of all nodes of a flavor, by resource; missing = 0.
 
     Attributes:
@@ -48,8 +48,8 @@ class Stock:
     cards: Amounts = field(default_factory=dict)
 
 
-_EMPTY: Final = Stock()
-_PARTS: Final = tuple(part.name for part in fields(Stock))
+_EMPTY: Final = GpuCapacity()
+_PARTS: Final = tuple(part.name for part in fields(GpuCapacity))
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class _Node:
     settled: Settled
     sick_ids: frozenset[str]
     part: NodeCapacity
-    stock: Stock = _EMPTY
+    capacity: GpuCapacity = _EMPTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +90,17 @@ class _Sum:
         self.nodes: dict[str, None] = {}
         self.parts: dict[str, dict[str, int]] = {part: {} for part in _PARTS}
 
-    def add(self, stock: Stock, sign: int) -> None:
+    def add(self, capacity: GpuCapacity, sign: int) -> None:
         for part, total in self.parts.items():
-            for resource, value in getattr(stock, part).items():
+            for resource, value in getattr(capacity, part).items():
                 left = total.get(resource, 0) + sign * value
                 if left:
                     total[resource] = left
                 else:
                     total.pop(resource, None)
 
-    def stock(self) -> Stock:
-        return Stock(**self.parts)
+    def capacity(self) -> GpuCapacity:
+        return GpuCapacity(**self.parts)
 
 
 class Capacities:
@@ -109,7 +109,7 @@ class Capacities:
     Times are microseconds since the epoch.
 
     Attributes:
-        version: grows with every change of a stock.
+        version: grows with every change of a capacity.
         complete: whether it is known what pods hold that are not watched.
     """
 
@@ -150,7 +150,7 @@ class Capacities:
         for node in self._nodes.values():
             if _selects(node_labels, node.facts.labels):
                 found.nodes[node.facts.name] = None
-                found.add(node.stock, 1)
+                found.add(node.capacity, 1)
 
     def drop_flavor(self, name: str) -> None:
         """Forgets a flavor."""
@@ -221,7 +221,7 @@ class Capacities:
         if known is not None:
             for flavor in self._of(known.facts.labels):
                 self._sums[flavor].nodes.pop(name)
-                self._sums[flavor].add(known.stock, -1)
+                self._sums[flavor].add(known.capacity, -1)
                 self._note(flavor)
 
     def has_node(self, name: str) -> bool:
@@ -288,7 +288,7 @@ class Capacities:
         return bool(self._nodes)
 
     def take_changed(self) -> frozenset[str]:
-        """Flavors whose stock has changed since the last call, or that came or went."""
+        """Flavors whose capacity has changed since the last call, or that came or went."""
         found, self._changed = frozenset(self._changed), set()
         return found
 
@@ -296,10 +296,10 @@ class Capacities:
         """All flavors, sorted."""
         return tuple(sorted(self._flavors))
 
-    def stock(self, flavor: str) -> Stock:
+    def capacity(self, flavor: str) -> GpuCapacity:
         """The GPUs of a flavor; valid until the next change."""
         found = self._sums.get(flavor)
-        return _EMPTY if found is None else found.stock()
+        return _EMPTY if found is None else found.capacity()
 
     def fragmentation(self, flavor: str) -> dict[str, Fragmentation]:
         """Return what is free and in which pieces, by resource: of every node of a flavor."""
@@ -308,7 +308,7 @@ class Capacities:
         if found is None:
             return {}
         for name in found.nodes:
-            for resource, amount in self._nodes[name].stock.free.items():
+            for resource, amount in self._nodes[name].capacity.free.items():
                 if amount > largest.get(resource, 0):
                     largest[resource] = amount
         free, stranded = found.parts["free"], found.parts["stranded"]
@@ -332,10 +332,10 @@ class Capacities:
 
     def _put(self, entry: _Node, known: _Node | None) -> None:
         name = entry.facts.name
-        entry.stock = self._stock_of(entry)
+        entry.capacity = self._capacity_of(entry)
         if known is not None and known.facts.labels == entry.facts.labels:
             self._nodes[name] = entry
-            self._resum(entry, known.stock)
+            self._resum(entry, known.capacity)
             return
         if known is not None:
             self.drop_node(name)
@@ -347,16 +347,16 @@ class Capacities:
     def _restock(self, name: str) -> None:
         entry = self._nodes.get(name)
         if entry is not None:
-            before, entry.stock = entry.stock, self._stock_of(entry)
+            before, entry.capacity = entry.capacity, self._capacity_of(entry)
             self._resum(entry, before)
 
-    def _resum(self, entry: _Node, before: Stock) -> None:
-        if entry.stock == before:
+    def _resum(self, entry: _Node, before: GpuCapacity) -> None:
+        if entry.capacity == before:
             return
         for flavor in self._of(entry.facts.labels):
             found = self._sums[flavor]
             found.add(before, -1)
-            found.add(entry.stock, 1)
+            found.add(entry.capacity, 1)
             self._note(flavor)
 
     def _note(self, flavor: str) -> None:
@@ -376,15 +376,15 @@ class Capacities:
         if not held:
             del by_node[node]
 
-    def _stock_of(self, entry: _Node) -> Stock:
+    def _capacity_of(self, entry: _Node) -> GpuCapacity:
         facts, part = entry.facts, entry.part
         if facts.published is not None:
-            return self._stock_of_published(facts, facts.published, part)
-        healthy = _with_worth(part.units, equivalents.virtual(part.worth))
+            return self._capacity_of_published(facts, facts.published, part)
+        healthy = _with_worth(part.units, costs.virtual(part.worth))
         outside = self._valued(facts, self._outside_on(facts.name))
         held = self._valued(facts, self._held.get(facts.name, _NOTHING))
         usable = {r: max(n - outside.get(r, 0), 0) for r, n in healthy.items()}
-        return Stock(
+        return GpuCapacity(
             healthy=healthy,
             sick=part.sick,
             outside=outside,
@@ -395,10 +395,12 @@ class Capacities:
             cards={names.GPU_RESOURCE: part.physical} if part.physical else _NOTHING,
         )
 
-    def _stock_of_published(self, facts: NodeFacts, found: Published, part: NodeCapacity) -> Stock:
+    def _capacity_of_published(
+        self, facts: NodeFacts, found: Published, part: NodeCapacity
+    ) -> GpuCapacity:
         """The counters tell what still fits; claims tell who holds it, whatever pods say."""
         allocated = self._allocated.get(facts.name, _NOT_ALLOCATED)
-        healthy = _with_worth(part.units, equivalents.virtual(part.worth))
+        healthy = _with_worth(part.units, costs.virtual(part.worth))
         outside = self._valued(facts, found.counted(allocated.outside))
         held = self._valued(facts, found.counted(allocated.ours))
 
@@ -412,7 +414,7 @@ class Capacities:
             return dict.fromkeys(healthy, 0) | devices | worth
 
         usable = left(allocated.outside, outside)
-        return Stock(
+        return GpuCapacity(
             healthy=healthy,
             sick=part.sick,
             outside=outside,
@@ -428,7 +430,7 @@ class Capacities:
         if not amounts:
             return _NOTHING
         worth = capacity.worth_of(facts, amounts, self._catalogue)
-        return _with_worth(amounts, equivalents.virtual(worth))
+        return _with_worth(amounts, costs.virtual(worth))
 
 
 def _with_worth(amounts: Amounts, worth: Amounts) -> Amounts:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from prometheus_client import Gauge
 
 from admission.base import metrics
-from admission.controllers.devices.capacity import Amounts, Stock
+from admission.controllers.devices.capacity import Amounts, GpuCapacity
 from admission.gpu.capacity import Fragmentation
 
 
@@ -17,28 +17,37 @@ class Publisher:
 
     def publish(
         self,
-        stocks: Mapping[str, Stock],
+        capacities: Mapping[str, GpuCapacity],
         fragments: Mapping[str, Mapping[str, Fragmentation]],
     ) -> None:
         """Shows all flavors as they are now."""
         self._set(
             metrics.FLAVOR_MISMATCHED,
-            {flavor: stock.mismatched for flavor, stock in stocks.items()},
+            {flavor: capacity.mismatched for flavor, capacity in capacities.items()},
         )
-        self._set(metrics.FLAVOR_CARDS, {flavor: stock.cards for flavor, stock in stocks.items()})
+        self._set(
+            metrics.FLAVOR_CARDS,
+            {flavor: capacity.cards for flavor, capacity in capacities.items()},
+        )
         self._set(
             metrics.FRAGMENTATION_STRANDED,
-            {flavor: stock.stranded for flavor, stock in stocks.items()},
+            {flavor: capacity.stranded for flavor, capacity in capacities.items()},
         )
         pieces = fragments.items()
         self._set(
-            metrics.FLAVOR_CAPACITY, {flavor: stock.healthy for flavor, stock in stocks.items()}
+            metrics.FLAVOR_CAPACITY,
+            {flavor: capacity.healthy for flavor, capacity in capacities.items()},
         )
-        self._set(metrics.FLAVOR_SICK, {flavor: stock.sick for flavor, stock in stocks.items()})
         self._set(
-            metrics.FLAVOR_UNMANAGED, {flavor: stock.outside for flavor, stock in stocks.items()}
+            metrics.FLAVOR_SICK, {flavor: capacity.sick for flavor, capacity in capacities.items()}
         )
-        self._set(metrics.FLAVOR_REAL, {flavor: stock.real for flavor, stock in stocks.items()})
+        self._set(
+            metrics.FLAVOR_UNMANAGED,
+            {flavor: capacity.outside for flavor, capacity in capacities.items()},
+        )
+        self._set(
+            metrics.FLAVOR_REAL, {flavor: capacity.real for flavor, capacity in capacities.items()}
+        )
         self._set(
             metrics.FRAGMENTATION_FREE,
             {f: {r: one.free for r, one in found.items()} for f, found in pieces},

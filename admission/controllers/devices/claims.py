@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 
 from admission.base import clock as clocks
 from admission.base.names import POD_CLAIM_NAME, WorkloadKey
-from admission.controllers.seeing import mirrors
-from admission.controllers.seeing.mirrors import Mirror
+from admission.controllers.seeing import informers
+from admission.controllers.seeing.informers import Informer
 from admission.gpu import claims
 from admission.gpu.claims import DeviceClass
 from admission.kube import resources
@@ -50,7 +50,7 @@ class Claims:
     """Claims and classes, and which Workloads depend on each.
 
     Attributes:
-        mirrors: by resource; what a watch of it must be told to.
+        informers: by resource; what a watch of it must be told to.
     """
 
     def __init__(self, mappings: Mapping[str, str], allocations: Allocations) -> None:
@@ -78,12 +78,12 @@ class Claims:
         """When each claim and template was made; of two with one name, the later time."""
         self._pods: dict[ObjectKey, str] = {}
         """The uid of the pod of each of them."""
-        self.mirrors: Mapping[Resource, Mirror[Any]] = {
-            resources.DEVICE_CLASSES: Mirror("DeviceClass", self._see_class, self._lose_class),
-            resources.RESOURCE_CLAIMS: Mirror(
+        self.informers: Mapping[Resource, Informer[Any]] = {
+            resources.DEVICE_CLASSES: Informer("DeviceClass", self._see_class, self._lose_class),
+            resources.RESOURCE_CLAIMS: Informer(
                 "ResourceClaim", self._see_claim, self._lose_claim, slim=True
             ),
-            resources.RESOURCE_CLAIM_TEMPLATES: Mirror(
+            resources.RESOURCE_CLAIM_TEMPLATES: Informer(
                 "ResourceClaimTemplate",
                 self._see_template,
                 lambda view: self._drop(self._templates, view),
@@ -165,7 +165,7 @@ class Claims:
         self._put(self._templates, view, view.spec.spec)
 
     def _note_made(self, view: views.Object) -> None:
-        key, text = mirrors.key_of(view), view.metadata.creation_timestamp
+        key, text = informers.key_of(view), view.metadata.creation_timestamp
         if text:
             made = clocks.from_wire(text)
             self._made[key] = max(made, self._made.get(key, made))
@@ -175,7 +175,7 @@ class Claims:
         name = view.metadata.annotation(POD_CLAIM_NAME)
         for owner in view.metadata.owner_references or ():
             if name and owner.kind == "Pod":
-                key = mirrors.key_of(view)
+                key = informers.key_of(view)
                 self._generated.setdefault(owner.uid, {})[key] = Generated(name, view.spec)
                 self._pods[key] = owner.uid
                 pod = views.ObjectMeta(namespace=key[0], name=owner.name, uid=owner.uid)
@@ -185,7 +185,7 @@ class Claims:
     def _lose_claim(self, view: views.Object) -> None:
         self._allocations.lose_claim(view)
         self._drop(self._claims, view)
-        key = mirrors.key_of(view)
+        key = informers.key_of(view)
         uid = self._pods.pop(key, None)
         if uid is not None:
             self._generated[uid].pop(key, None)
@@ -224,7 +224,7 @@ class Claims:
         )
 
     def _put(self, into: Specs, view: views.Object, spec: devices.ClaimSpec) -> None:
-        key = mirrors.key_of(view)
+        key = informers.key_of(view)
         if into.get(key) != spec:
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
@@ -232,7 +232,7 @@ class Claims:
             self._touch(key)
 
     def _drop(self, into: Specs, view: views.Object) -> None:
-        key = mirrors.key_of(view)
+        key = informers.key_of(view)
         into.pop(key, None)
         if key not in self._claims and key not in self._templates:
             self._made.pop(key, None)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from admission.base import amount, conditions, names, quantity
 from admission.base.names import ClusterQueueName, CohortName, FlavorResource
-from admission.controllers.devices.capacity import Amounts, Capacities, Stock, is_gpu
+from admission.controllers.devices.capacity import Amounts, Capacities, GpuCapacity, is_gpu
 from admission.gpu import resources
 from admission.objects.cluster_queue import ClusterQueue
 from admission.scheduling import model
@@ -45,27 +45,27 @@ class Shortage:
         promised: nominal quota.
         share: what exists of it, after all that comes before.
         real: what exists for all queues together.
-        stock: of the flavor.
+        capacity: of the flavor.
     """
 
     pair: FlavorResource
     promised: int
     share: int
     real: int
-    stock: Stock
+    capacity: GpuCapacity
 
     @property
     def text(self) -> str:
         """One sentence with the numbers."""
         flavor, resource = self.pair
-        sick, outside = self.stock.sick.get(resource, 0), self.stock.outside.get(resource, 0)
+        sick, outside = self.capacity.sick.get(resource, 0), self.capacity.outside.get(resource, 0)
         others = self.real - self.share
         return conditions.shortage(
             resource,
             flavor,
             promised=_text(resource, self.promised),
             exist=_text(resource, self.share),
-            healthy=_text(resource, self.stock.healthy.get(resource, 0)),
+            healthy=_text(resource, self.capacity.healthy.get(resource, 0)),
             sick=_text(resource, sick) if sick else "",
             outside=_text(resource, outside) if outside else "",
             others=_text(resource, others) if others else "",
@@ -178,11 +178,15 @@ class Guard:
         for pair in sorted(promises):
             share = shares.get(pair, 0)
             if share < promises[pair] != amount.UNLIMITED:
-                stock = self._capacities.stock(pair.flavor)
-                real = stock.real.get(pair.resource, 0)
+                capacity = self._capacities.capacity(pair.flavor)
+                real = capacity.real.get(pair.resource, 0)
                 found.append(
                     Shortage(
-                        pair=pair, promised=promises[pair], share=share, real=real, stock=stock
+                        pair=pair,
+                        promised=promises[pair],
+                        share=share,
+                        real=real,
+                        capacity=capacity,
                     )
                 )
         return tuple(found)
@@ -221,8 +225,10 @@ class Guard:
         """Flavors of which other amounts exist than before; who uses them does not matter."""
         found = set()
         for flavor in self._capacities.take_changed():
-            stock = self._capacities.stock(flavor)
-            now = tuple(dict(p) for p in (stock.real, stock.healthy, stock.sick, stock.outside))
+            capacity = self._capacities.capacity(flavor)
+            now = tuple(
+                dict(p) for p in (capacity.real, capacity.healthy, capacity.sick, capacity.outside)
+            )
             if self._real.get(flavor) != now:
                 self._real[flavor] = now
                 found.add(flavor)

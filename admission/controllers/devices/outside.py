@@ -12,7 +12,7 @@ from admission.base import names
 from admission.base.errors import InvalidValueError
 from admission.base.rounds import Rounds
 from admission.controllers.devices.capacity import Amounts
-from admission.controllers.devices.fleet import Listed
+from admission.controllers.devices.node_inventory import Listed
 from admission.kube import resources
 from admission.kube.api import PAGE, Api, every
 from admission.kube.errors import KubeError

@@ -16,7 +16,7 @@ from admission.base.names import WorkloadKey
 from admission.controllers.owners import owner_events, requests
 from admission.controllers.owners.index import OwnerIndex
 from admission.controllers.queues.configuration import Configuration
-from admission.controllers.seeing.observed import Observed
+from admission.controllers.seeing.object_cache import Observed
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write

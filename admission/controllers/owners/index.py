@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple
 
 from admission.base.names import WorkloadKey
-from admission.controllers.seeing.observed import Observed, version
+from admission.controllers.seeing.object_cache import Observed, version
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.objects import views
 from admission.objects.workload import Workload

@@ -15,7 +15,7 @@ from admission.controllers.owners.index import Subject
 from admission.controllers.owners.owners import Decide, Owners
 from admission.controllers.owners.running_pods import RunningPods
 from admission.controllers.queues.configuration import Configuration
-from admission.controllers.seeing.mirrors import Mirror
+from admission.controllers.seeing.informers import Informer
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing.timers import Timers
 from admission.controllers.writing.writes import Outcome, Write
@@ -62,8 +62,8 @@ class Jobs(Owners[batch.Job, batch.JobDocument]):
         self._stopped_at: dict[str, datetime] = {}
         """When Jobs were first seen stopped whose controller may not have seen it, by UID."""
         self.children = ChildJobs(self.index, workloads, configuration, events, look_at)
-        children = Mirror("Job", self.children.see, self.children.lose)
-        self.mirrors = {**self.mirrors, resources.CHILD_JOBS: children}
+        children = Informer("Job", self.children.see, self.children.lose)
+        self.informers = {**self.informers, resources.CHILD_JOBS: children}
 
     @override
     def see(self, found: views.Object) -> None:

@@ -21,7 +21,7 @@ from admission.controllers.owners.index import OwnerIndex, Subject
 from admission.controllers.owners.owner_events import OwnerEvents
 from admission.controllers.owners.running_pods import RunningPods
 from admission.controllers.queues.configuration import Configuration
-from admission.controllers.seeing.mirrors import Mirror
+from admission.controllers.seeing.informers import Informer
 from admission.controllers.workloads import evictions, keeping, statuses
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
@@ -52,7 +52,7 @@ class Owners(Generic[View, Document]):
         integration: the kind.
         resource: where its objects are.
         index: the owners as last seen.
-        mirrors: who takes what is watched, by resource.
+        informers: who takes what is watched, by resource.
         brake: holds stops back where there are too many.
     """
 
@@ -102,8 +102,8 @@ class Owners(Generic[View, Document]):
         """Owners on which the server refused to have the reason of their deletion written."""
         self._deleted: dict[WorkloadKey, str] = {}
         self.index = OwnerIndex(integration, workloads, look_at, self._forget)
-        self.mirrors: Mapping[Resource, Mirror[Any]] = {
-            resource: Mirror(resource.kind, self.see, self.lose)
+        self.informers: Mapping[Resource, Informer[Any]] = {
+            resource: Informer(resource.kind, self.see, self.lose)
         }
 
     # ------------------------------------------------------------------------------- seeing

@@ -17,7 +17,7 @@ from admission.base.events import Events
 from admission.base.names import WorkloadKey
 from admission.config.gpu import GpuConfiguration
 from admission.controllers.devices.claims import Claims
-from admission.controllers.devices.fleet import Fleet
+from admission.controllers.devices.node_inventory import NodeInventory
 from admission.controllers.owners import pods_without_workload, requests
 from admission.controllers.owners.index import Subject
 from admission.controllers.owners.jobs import Jobs
@@ -48,7 +48,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         look_at: Callable[[Iterable[WorkloadKey]], None],
         running: RunningPods,
         jobs: Jobs,
-        fleet: Fleet,
+        inventory: NodeInventory,
         claims: Claims,
         timers: Timers,
         settings: GpuConfiguration,
@@ -63,7 +63,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             look_at: is told which Workloads to look at again.
             running: is told of the pods, too.
             jobs: Jobs that are held as a whole.
-            fleet: is told which GPUs the pods hold.
+            inventory: is told which GPUs the pods hold.
             claims: tells what pods ask for by claim.
             timers: when to look at a Workload again.
             settings: say when a pod that is being deleted counts as ended.
@@ -74,7 +74,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         self._settings = settings
         self._ending: dict[str, dict[WorkloadKey, None]] = {}
         """Pods that are being deleted, by the node that they are bound to."""
-        self._fleet = fleet
+        self._inventory = inventory
         self._claims = claims
         self._timers = timers
 
@@ -83,15 +83,15 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         pod = self.index.see(found)
         if pod is not None:
             self._note_ending(pod)
-            self._fleet.see_pod(pod)
+            self._inventory.see_pod(pod)
             self._running.see(pod)
         elif not self._kind.includes(found.metadata) and self._running.lose(found):
-            self._fleet.lose_pod(found.metadata.uid)
+            self._inventory.lose_pod(found.metadata.uid)
 
     @override
     def lose(self, gone: views.Object, *, for_good: bool = False) -> None:
         if self._running.lose(gone, for_good=for_good):
-            self._fleet.lose_pod(gone.metadata.uid)
+            self._inventory.lose_pod(gone.metadata.uid)
         known = self.index.get(self._kind.key_of(gone))
         super().lose(gone, for_good=for_good)
         if known is not None:
@@ -134,7 +134,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         if self._settings.releases_on_deletion or not pod_owner.may_run_on(pod):
             return datetime.min.replace(tzinfo=ends.tzinfo)
         after = self._settings.lost_node_after
-        return self._fleet.lost_nodes.frees_at(pod.spec.node_name, ends, after)
+        return self._inventory.lost_nodes.frees_at(pod.spec.node_name, ends, after)
 
     @override
     def next_write(self, subject: Subject, decide: Decide) -> Write | None:

@@ -17,10 +17,10 @@ from admission.base import conditions, metrics, names, patches
 from admission.base.clock import Clock
 from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.config.gpu import GpuConfiguration
-from admission.controllers.devices.fleet import Fleet
+from admission.controllers.devices.node_inventory import NodeInventory
 from admission.controllers.owners import requests
 from admission.controllers.queues.configuration import Configuration
-from admission.controllers.seeing.mirrors import Mirror
+from admission.controllers.seeing.informers import Informer
 from admission.controllers.writing import writes
 from admission.controllers.writing.timers import Timers
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
@@ -128,14 +128,14 @@ class RunningPods:
     """Pods that were released and have not ended, by the Workload that let them start.
 
     Attributes:
-        mirrors: who takes what is watched, by resource.
+        informers: who takes what is watched, by resource.
     """
 
     def __init__(
         self,
         ledger: Ledger,
         configuration: Configuration,
-        fleet: Fleet,
+        inventory: NodeInventory,
         clock: Clock,
         timers: Timers,
         settings: GpuConfiguration,
@@ -146,7 +146,7 @@ class RunningPods:
         Args:
             ledger: is told what is charged besides Workloads.
             configuration: queues as last seen.
-            fleet: knows the nodes; is told which GPUs the pods of Jobs hold.
+            inventory: knows the nodes; is told which GPUs the pods of Jobs hold.
             clock: source of time.
             timers: when to look at a pod again.
             settings: say when a pod that is being deleted counts as ended.
@@ -154,7 +154,7 @@ class RunningPods:
         """
         self._ledger = ledger
         self._configuration = configuration
-        self._fleet = fleet
+        self._inventory = inventory
         self._clock = clock
         self._timers = timers
         self._settings = settings
@@ -178,8 +178,8 @@ class RunningPods:
         """UIDs of pods that hold what nobody else gets yet, by ClusterQueue."""
         self._releasing_in: dict[str, str] = {}
         self._reworded: set[str] = set()
-        self.mirrors: dict[Resource, Mirror[views.Pod]] = {
-            resources.RELEASED_PODS: Mirror("Pod", self._see_of_owner, self._lose_of_owner)
+        self.informers: dict[Resource, Informer[views.Pod]] = {
+            resources.RELEASED_PODS: Informer("Pod", self._see_of_owner, self._lose_of_owner)
         }
 
     # ------------------------------------------------------------------------------- seeing
@@ -257,12 +257,12 @@ class RunningPods:
         uid = gone.metadata.uid
         if self.lose(gone, resources.RELEASED_PODS):
             self._strays.pop(uid, None)
-            self._fleet.lose_pod(uid)
+            self._inventory.lose_pod(uid)
 
     def _place(self, pod: views.Pod) -> None:
-        """Tell the fleet of a pod: one that no queue is charged for takes GPUs from all."""
+        """Tell the inventory of a pod: one that no queue is charged for takes GPUs from all."""
         is_charged = self._is_charged(pod)
-        self._fleet.see_pod(pod, outside=not is_charged)
+        self._inventory.see_pod(pod, outside=not is_charged)
         if is_charged:
             self._strays.pop(pod.metadata.uid, None)
         else:
@@ -363,7 +363,7 @@ class RunningPods:
         )
         if not queue:
             return None
-        return self._ledger.admit_running(workload, queue, self._fleet.node_labels(node))
+        return self._ledger.admit_running(workload, queue, self._inventory.node_labels(node))
 
     def recount(self, key: WorkloadKey) -> None:
         """Charge each pod of a Workload on its own that the Workload is not charged for."""
@@ -398,7 +398,7 @@ class RunningPods:
         if before not in {None, metadata.uid}:
             self._ledger.lose(one.key)  # a pod of the same name; the other one is being confirmed
         self._alone[one.key] = metadata.uid
-        labels = self._fleet.node_labels(one.view.spec.node_name)
+        labels = self._inventory.node_labels(one.view.spec.node_name)
         ends = bool(metadata.deletion_timestamp)
         self._ledger.charge(_asked(one), self._queue_of(one.view), labels, ends=ends)
         self._note_releasing(one)
@@ -439,7 +439,7 @@ class RunningPods:
         """Return whether nothing of a pod can run any more on its node."""
         if not pod.metadata.deletion_timestamp:
             node = pod.spec.node_name
-            return bool(node) and self._fleet.lost_nodes.is_gone(node)
+            return bool(node) and self._inventory.lost_nodes.is_gone(node)
         due = self._free_at(pod)
         return due is not None and due <= now
 
@@ -447,7 +447,7 @@ class RunningPods:
         """Return from when on a pod that is being deleted counts as ended; None until it ends."""
         ends = clocks.from_wire(pod.metadata.deletion_timestamp or "")
         after = self._settings.lost_node_after
-        return self._fleet.lost_nodes.frees_at(pod.spec.node_name, ends, after)
+        return self._inventory.lost_nodes.frees_at(pod.spec.node_name, ends, after)
 
     # ---------------------------------------------------------------- pods without their label
 

@@ -9,8 +9,8 @@ from admission.base.names import FlavorName, LocalQueueKey
 from admission.base.namespaces import ManagedNamespaces
 from admission.config import kueue
 from admission.controllers.devices.guard import Guard
-from admission.controllers.seeing import mirrors
-from admission.controllers.seeing.mirrors import Mirror
+from admission.controllers.seeing import informers
+from admission.controllers.seeing.informers import Informer
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import views
@@ -45,7 +45,7 @@ class Configuration:
             resource, namespace and name.
         settings: Kueue's document, which says what is done with Workloads besides.
         managed: where pods and Jobs may be ours.
-        mirrors: by resource; what a watch of it must be told to.
+        informers: by resource; what a watch of it must be told to.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Configuration:
         settings: kueue.Configuration,
         managed: ManagedNamespaces,
     ) -> None:
-        """Prepares the mirrors.
+        """Prepares the informers.
 
         Args:
             state: is told everything.
@@ -90,8 +90,8 @@ class Configuration:
             resources.ADMISSION_CHECKS.kind: self.checks,
             resources.TOPOLOGIES.kind: self.topologies,
         }
-        self.mirrors: Mapping[Resource, Mirror[Any]] = {
-            resource: Mirror(
+        self.informers: Mapping[Resource, Informer[Any]] = {
+            resource: Informer(
                 resource.kind, self._telling(resource, put), self._telling(resource, drop)
             )
             for resource, put, drop in (
@@ -262,7 +262,7 @@ class Configuration:
             self._touch(resource, name)
 
     def _see_local_queue(self, view: LocalQueue) -> bool:
-        key = LocalQueueKey(*mirrors.key_of(view))
+        key = LocalQueueKey(*informers.key_of(view))
         known = self.local_queues.get(key)
         self.local_queues[key] = view
         before = view if known is None else known
@@ -278,7 +278,7 @@ class Configuration:
         return known is not None and _is_same(known, view) and known.spec == view.spec
 
     def _lose_local_queue(self, view: views.Object) -> None:
-        key = LocalQueueKey(*mirrors.key_of(view))
+        key = LocalQueueKey(*informers.key_of(view))
         known = self.local_queues.pop(key, None)
         if known is not None:
             self._behind[known.spec.cluster_queue].pop(key, None)

@@ -17,7 +17,7 @@ from admission.controllers.queues.configuration import Configuration
 from admission.controllers.queues.finalizers import Finalizers
 from admission.controllers.queues.support import Support
 from admission.controllers.queues.throttle import Throttle
-from admission.controllers.seeing import observed
+from admission.controllers.seeing import object_cache
 from admission.controllers.writing import writes
 from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.writes import Outcome, QueueLane, Result
@@ -138,7 +138,7 @@ class QueueStatuses:
         """
         known, found = self._configuration.find(*lane), outcome.object
         if known is not None and found is not None and _is_newer(found, known):
-            self._configuration.mirrors[outcome.write.resource].see(found)
+            self._configuration.informers[outcome.write.resource].see(found)
         if outcome.result is Result.CONFLICT:
             self.mark(lane)
 
@@ -232,4 +232,4 @@ class QueueStatuses:
 def _is_newer(found: views.Object, known: views.Object) -> bool:
     """Whether one is a later version of the other object."""
     same = found.metadata.uid == known.metadata.uid
-    return same and observed.version(found) > observed.version(known)
+    return same and object_cache.version(found) > object_cache.version(known)

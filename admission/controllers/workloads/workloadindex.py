@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from admission.base.names import WorkloadKey
-from admission.controllers.seeing.observed import Observed
+from admission.controllers.seeing.object_cache import Observed
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Write
 from admission.objects import facts

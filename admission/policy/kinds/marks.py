@@ -9,8 +9,8 @@ from typing import Final
 from admission.base import fielderrors, names
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldError, FieldPath
+from admission.gpu import capabilities
 from admission.gpu import names as profile_names
-from admission.gpu import offers
 from admission.objects import views
 from admission.translate import flavors
 
@@ -58,7 +58,7 @@ COHORT: Final[Mapping[str, _Check]] = {names.CAPACITY_GUARD: _elsewhere}
 
 RESOURCE_FLAVOR: Final[Mapping[str, _Check]] = {
     names.MIG_PROFILE: _profile,
-    names.FLAVOR_SHARING: _one_of(*offers.SHARING_NAMES),
+    names.FLAVOR_SHARING: _one_of(*capabilities.SHARING_NAMES),
     names.FLAVOR_REPLICAS: _count,
     names.FAIL_ABOVE_ONE: _one_of("true", "false"),
 }

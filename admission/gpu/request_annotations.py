@@ -17,7 +17,7 @@ _NAMES_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class GpuAnnotations:
     """What one container wants of each of its GPUs.
 
     Attributes:
@@ -44,7 +44,7 @@ class Wishes:
         problems: one sentence per bad annotation, sorted by key.
     """
 
-    by_container: Mapping[str, Wish]
+    by_container: Mapping[str, GpuAnnotations]
     problems: tuple[str, ...] = ()
 
 
@@ -62,7 +62,7 @@ def read(annotations: Mapping[str, str], containers: Iterable[str]) -> Wishes:
     wishes = {}
     for container in known:
         keys = (profile_keys.get(container, ""), memory_keys.get(container, ""))
-        wishes[container] = Wish(
+        wishes[container] = GpuAnnotations(
             profile=_profile(keys[0], annotations, problems),
             memory_bytes=_bytes(keys[1], annotations, problems),
             own=any(key.endswith("." + container) for key in keys),

@@ -26,7 +26,7 @@ SHARING_NAMES: Final = (*_TIME_SLICING_NAMES, MPS, "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlavorOffer:
+class FlavorCapabilities:
     """A flavor of a queue, as far as GPU requests care.
 
     Attributes:
@@ -58,7 +58,7 @@ class QueueOffer:
     """The flavors of a queue, in the order in which it tries them."""
 
     name: str
-    flavors: tuple[FlavorOffer, ...] = ()
+    flavors: tuple[FlavorCapabilities, ...] = ()
 
 
 class Grain(Enum):
@@ -100,7 +100,7 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlavorMenu:
+class ResolvedCapabilities:
     """All that a flavor offers.
 
     Attributes:
@@ -113,7 +113,7 @@ class FlavorMenu:
         problem: what is wrong with the flavor's own description; empty = nothing.
     """
 
-    flavor: FlavorOffer
+    flavor: FlavorCapabilities
     product: Product | None
     offers: tuple[Offered, ...]
     answers_plain: bool
@@ -132,7 +132,7 @@ class FlavorMenu:
         return self.flavor.sharing == MPS
 
 
-def menu(flavor: FlavorOffer, catalogue: Catalogue) -> FlavorMenu:
+def menu(flavor: FlavorCapabilities, catalogue: Catalogue) -> ResolvedCapabilities:
     """Reads a flavor's annotations and resources into what it offers."""
     label = catalogues.read_label(flavor.product)
     flavor = replace(flavor, sharing=normal_sharing(flavor.sharing))
@@ -152,7 +152,7 @@ def menu(flavor: FlavorOffer, catalogue: Catalogue) -> FlavorMenu:
         unrenamed=label.shared,
     )
     offers = tuple(dict.fromkeys(reader.offers(profile, single=bool(label.profile))))
-    return FlavorMenu(
+    return ResolvedCapabilities(
         flavor=flavor,
         product=product,
         offers=offers,
@@ -166,7 +166,7 @@ def menu(flavor: FlavorOffer, catalogue: Catalogue) -> FlavorMenu:
 class _Reader:
     """The parts from which offers are made."""
 
-    flavor: FlavorOffer
+    flavor: FlavorCapabilities
     product: Product | None
     catalogue: Catalogue
     declared: frozenset[str]
@@ -239,7 +239,7 @@ class _Reader:
                 yield profile
 
 
-def _declared(flavor: FlavorOffer) -> frozenset[str]:
+def _declared(flavor: FlavorCapabilities) -> frozenset[str]:
     return frozenset(r for r in flavor.resources if flavor.ceilings.get(r, 1) > 0)
 
 
@@ -264,7 +264,7 @@ def _profile_of(resource: str, product: Product | None) -> str:
 
 
 def _own_profile(
-    flavor: FlavorOffer, labelled: str, product: Product | None, catalogue: Catalogue
+    flavor: FlavorCapabilities, labelled: str, product: Product | None, catalogue: Catalogue
 ) -> tuple[str, str]:
     """The flavor's own profile, canonical, and what is wrong with it."""
     text = flavor.profile or labelled

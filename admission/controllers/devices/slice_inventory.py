@@ -14,7 +14,7 @@ _MOST_KEPT: Final = 4096
 """Different contents that are kept for the sake of equal ones: most nodes are alike."""
 
 
-class Shelf:
+class SliceInventory:
     """ResourceSlices by node, and the devices of ResourceClaims."""
 
     def __init__(self) -> None:

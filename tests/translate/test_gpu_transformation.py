@@ -12,8 +12,8 @@ from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotas, ResourceGroup
 from admission.scheduling import model, podsets
-from admission.translate import currency
-from admission.translate.currency import Pricing
+from admission.translate import gpu_transformation
+from admission.translate.gpu_transformation import GpuTransformation
 
 CATALOGUE = catalogue.load()
 GPU, MEMORY, SLICES = names.GPU_RESOURCE, names.GPU_MEMORY, names.GPU_SLICES
@@ -21,7 +21,7 @@ MIG = "nvidia.com/mig-1g.10gb"
 GIB = 2**30
 
 
-def prices(*covered: str, **products: str) -> Pricing | None:
+def prices(*covered: str, **products: str) -> GpuTransformation | None:
     """Of a queue that covers resources, over flavors with their products."""
     flavors = tuple(FlavorQuotas(name=name) for name in products)
     group = ResourceGroup(covered_resources=covered, flavors=flavors)
@@ -33,7 +33,7 @@ def prices(*covered: str, **products: str) -> Pricing | None:
         for name, product in products.items()
         if product
     }
-    return currency.pricing(queue, known, CATALOGUE)
+    return gpu_transformation.pricing(queue, known, CATALOGUE)
 
 
 def asking(**requests: int) -> model.Workload:
@@ -54,38 +54,42 @@ def pod_set(workload: model.Workload) -> model.PodSet:
 def test_a_queue_without_virtual_resources_counts_devices_as_they_are():
     assert prices(GPU, "cpu", a="A100-80GB") is None
     asked = asking(gpu=1)
-    assert currency.priced(asked, None) is asked
+    assert gpu_transformation.priced(asked, None) is asked
 
 
 def test_the_highest_amount_is_the_request_and_the_others_stand_by_flavor():
-    found = pod_set(currency.priced(asking(gpu=2, cpu=1), prices(MEMORY, a="A100-80GB", b="T4")))
+    found = pod_set(
+        gpu_transformation.priced(asking(gpu=2, cpu=1), prices(MEMORY, a="A100-80GB", b="T4"))
+    )
     assert found.requests == {"cpu": 1, MEMORY: 160 * GIB}
     assert found.requests_by_flavor == {"b": {MEMORY: 32 * GIB}}
     assert found.unsuited == {}
 
 
 def test_devices_listed_beside_are_kept():
-    found = pod_set(currency.priced(asking(gpu=2), prices(GPU, SLICES, a="A100-80GB")))
+    found = pod_set(gpu_transformation.priced(asking(gpu=2), prices(GPU, SLICES, a="A100-80GB")))
     assert found.requests == {GPU: 2, SLICES: 14}
 
 
 def test_a_flavor_that_cannot_serve_sets_no_amount():
-    found = pod_set(currency.priced(asking(mig=1), prices(MEMORY, a="A100-80GB", b="T4")))
+    found = pod_set(
+        gpu_transformation.priced(asking(mig=1), prices(MEMORY, a="A100-80GB", b="T4"))
+    )
     assert found.requests == {MEMORY: 10 * GIB}
     assert found.requests_by_flavor == {}
     assert list(found.unsuited) == ["b"]
 
 
 def test_a_name_that_nobody_has_is_ruled_out_everywhere():
-    found = pod_set(currency.priced(asking(odd=1), prices(MEMORY, a="A100-80GB")))
+    found = pod_set(gpu_transformation.priced(asking(odd=1), prices(MEMORY, a="A100-80GB")))
     assert found.unsuited["a"].startswith("flavor a")
 
 
 def test_a_pod_without_gpus_is_left_alone():
     asked = asking(cpu=1)
-    assert currency.priced(asked, prices(MEMORY, a="A100-80GB")) is asked
+    assert gpu_transformation.priced(asked, prices(MEMORY, a="A100-80GB")) is asked
     zero = asking(gpu=0, cpu=1)
-    assert currency.priced(zero, prices(MEMORY, a="A100-80GB")) == zero
+    assert gpu_transformation.priced(zero, prices(MEMORY, a="A100-80GB")) == zero
 
 
 def test_missing_flavors_are_left_out():
@@ -96,7 +100,7 @@ def test_missing_flavors_are_left_out():
 
 def test_equal_queues_have_equal_prices_whatever_was_asked_of_them():
     first, second = prices(MEMORY, a="A100-80GB"), prices(MEMORY, a="A100-80GB")
-    currency.priced(asking(gpu=1), first)
+    gpu_transformation.priced(asking(gpu=1), first)
     assert first == second
     assert first != prices(MEMORY, a="A100-40GB")
     assert first != prices(SLICES, a="A100-80GB")
@@ -106,7 +110,7 @@ def test_equal_queues_have_equal_prices_whatever_was_asked_of_them():
 def test_totals_of_several_pods_are_multiples(count: int):
     asked = asking(gpu=1)
     many = model.PodSet(name="main", count=count, requests={GPU: 1})
-    priced = currency.priced(
+    priced = gpu_transformation.priced(
         model.Workload(key=asked.key, uid="u", queue=asked.queue, pod_sets=(many,)),
         prices(MEMORY, a="A100-80GB", b="T4"),
     )

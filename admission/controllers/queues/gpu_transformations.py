@@ -7,7 +7,7 @@ from admission.base import conditions
 from admission.base.names import LocalQueueKey
 from admission.controllers.devices.guard import Present
 from admission.controllers.queues.configuration import Configuration
-from admission.controllers.seeing import mirrors
+from admission.controllers.seeing import informers
 from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
 from admission.kube.resources import Resource
@@ -15,17 +15,17 @@ from admission.objects import condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.obs import logs
 from admission.scheduling import model
-from admission.translate import currency
-from admission.translate.currency import Pricing
+from admission.translate import gpu_transformation
+from admission.translate.gpu_transformation import GpuTransformation
 
 
-class Prices:
+class GpuTransformations:
     """Prices of all ClusterQueues."""
 
     def __init__(self, configuration: Configuration, catalogue: Catalogue) -> None:
         self._configuration = configuration
         self._catalogue = catalogue
-        self._by_queue: dict[str, Pricing] = {}
+        self._by_queue: dict[str, GpuTransformation] = {}
         self._present: dict[str, Present] = {}
         self._stale_queues: set[str] = set()
         self._stale_locals: set[LocalQueueKey] = set()
@@ -34,7 +34,7 @@ class Prices:
 
     def priced(self, workload: model.Workload) -> model.Workload:
         """A Workload as the ClusterQueue counts it in which it waits or holds quota."""
-        return currency.priced(workload, self._by_queue.get(self._queue_of(workload)))
+        return gpu_transformation.priced(workload, self._by_queue.get(self._queue_of(workload)))
 
     def condition(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
         """Whether GPUs are counted exactly; None for a queue without GPU memory and slices."""
@@ -69,7 +69,7 @@ class Prices:
         if resource is resources.CLUSTER_QUEUES:
             self._update(name)
         elif resource is resources.LOCAL_QUEUES:
-            self._stale_locals.add(LocalQueueKey(*mirrors.key_of(view)))
+            self._stale_locals.add(LocalQueueKey(*informers.key_of(view)))
         elif resource is resources.RESOURCE_FLAVORS:
             for queue, found in self._configuration.cluster_queues.items():
                 if _lists(found, name):
@@ -97,7 +97,7 @@ class Prices:
         found = None
         if queue is not None:
             flavors, present = self._configuration.flavors, self._present.get(name)
-            found = currency.pricing(queue, flavors, self._catalogue, present)
+            found = gpu_transformation.pricing(queue, flavors, self._catalogue, present)
         if found == self._by_queue.get(name):
             return
         self._stale_queues.add(name)

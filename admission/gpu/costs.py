@@ -1,7 +1,7 @@
 """GPUs in one currency: what device names cost in GPU memory and GPU slices, per flavor.
 
 The same name costs differently on different products, so amounts exist per flavor only. A
-``Tariff`` is made once per flavor and answers per pod from a small table.
+``FlavorCosts`` is made once per flavor and answers per pod from a small table.
 
 Shares cost the device divided by its replicas, rounded up per pod and resource: a quota of n
 whole GPUs may refuse the last share where replicas do not divide 7, but never over-admits.
@@ -15,9 +15,9 @@ from functools import cached_property
 
 from admission.base import names
 from admission.base.errors import InvalidValueError
-from admission.gpu import offers, resources
+from admission.gpu import capabilities, resources
+from admission.gpu.capabilities import FlavorCapabilities, Offered, ResolvedCapabilities
 from admission.gpu.catalogue import Catalogue, UnknownProductError
-from admission.gpu.offers import FlavorMenu, FlavorOffer, Offered
 from admission.gpu.products import Cost, Product, Profile
 from admission.gpu.resources import Device, Kind
 
@@ -25,7 +25,7 @@ NOTHING = Cost(slices=0, memory_bytes=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class DeviceCost:
     """What one unit of a device name costs in a flavor.
 
     Attributes:
@@ -44,7 +44,7 @@ class Price:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tariff:
+class FlavorCosts:
     """Prices of device names in one flavor.
 
     Attributes:
@@ -52,19 +52,19 @@ class Tariff:
         catalogue: for products that the flavor does not name.
     """
 
-    menu: FlavorMenu
+    menu: ResolvedCapabilities
     catalogue: Catalogue
 
     @cached_property
-    def _known(self) -> dict[str, Price]:
+    def _known(self) -> dict[str, DeviceCost]:
         """Prices looked up so far; a flavor sees few names."""
         return {
-            offer.resource: Price(cost=offer.cost, replicas=offer.replicas)
+            offer.resource: DeviceCost(cost=offer.cost, replicas=offer.replicas)
             for offer in self.menu.offers
             if offer.cost is not None
         }
 
-    def price(self, resource: str) -> Price | None:
+    def price(self, resource: str) -> DeviceCost | None:
         """The price of a name; None if it is no GPU.
 
         Raises:
@@ -133,16 +133,16 @@ class Tariff:
                 found.add(error.rule)
         return tuple(sorted(filter(None, found)))
 
-    def _price(self, device: Device) -> Price:
+    def _price(self, device: Device) -> DeviceCost:
         flavor = self.menu.flavor
         replicas = max(flavor.replicas, 1) if device.shared else 1
         if device.profile is None:
-            return Price(cost=self._whole(), replicas=replicas)
+            return DeviceCost(cost=self._whole(), replicas=replicas)
         if self.menu.product is not None:
             found = self.catalogue.profile(self.menu.product, device.profile.text)
-            return Price(cost=found.cost, replicas=replicas)
+            return DeviceCost(cost=found.cost, replicas=replicas)
         cost, assumed = dearest(self.catalogue, device.profile.text)
-        return Price(cost=cost, replicas=replicas, assumed=assumed)
+        return DeviceCost(cost=cost, replicas=replicas, assumed=assumed)
 
     def _whole(self) -> Cost:
         if self.menu.product is None:
@@ -154,9 +154,9 @@ class Tariff:
         return self.menu.product.whole
 
 
-def tariff(flavor: FlavorOffer, catalogue: Catalogue) -> Tariff:
+def tariff(flavor: FlavorCapabilities, catalogue: Catalogue) -> FlavorCosts:
     """The prices of a flavor."""
-    return Tariff(menu=offers.menu(flavor, catalogue), catalogue=catalogue)
+    return FlavorCosts(menu=capabilities.menu(flavor, catalogue), catalogue=catalogue)
 
 
 def dearest(catalogue: Catalogue, profile: str) -> tuple[Cost, str]:
@@ -189,7 +189,7 @@ def counts_devices(covered: Iterable[str]) -> bool:
 
 
 def quota_amounts(
-    amounts: Mapping[str, int], covered: frozenset[str], prices: Tariff
+    amounts: Mapping[str, int], covered: frozenset[str], prices: FlavorCosts
 ) -> dict[str, int]:
     """What a pod takes from a queue's quota in one flavor.
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from admission.gpu import wishes
-from admission.gpu.wishes import Wish
+from admission.gpu import request_annotations
+from admission.gpu.request_annotations import GpuAnnotations
 from tests.gpu.builders import GIB
 
 PROFILE = "gpu-admission.dev/mig-profile"
@@ -11,18 +11,18 @@ MEMORY = "gpu-admission.dev/gpu-memory"
 
 
 def test_a_pods_wish_is_that_of_every_container_and_its_own_wins():
-    found = wishes.read(
+    found = request_annotations.read(
         {PROFILE: "1g.10gb", f"{PROFILE}.b": "3g.40gb", MEMORY: "8Gi", "other": "x"}, ["a", "b"]
     )
     assert found.problems == ()
     assert found.by_container == {
-        "a": Wish(profile="1g.10gb", memory_bytes=8 * GIB),
-        "b": Wish(profile="3g.40gb", memory_bytes=8 * GIB, own=True),
+        "a": GpuAnnotations(profile="1g.10gb", memory_bytes=8 * GIB),
+        "b": GpuAnnotations(profile="3g.40gb", memory_bytes=8 * GIB, own=True),
     }
 
 
 def test_container_names_may_hold_dots_of_other_keys_only_as_whole_names():
-    found = wishes.read({f"{MEMORY}.a.b": "1Gi"}, ["a.b"])
+    found = request_annotations.read({f"{MEMORY}.a.b": "1Gi"}, ["a.b"])
     assert found.by_container["a.b"].memory_bytes == GIB
 
 
@@ -38,11 +38,11 @@ def test_container_names_may_hold_dots_of_other_keys_only_as_whole_names():
     ],
 )
 def test_req_23_bad_annotations_name_themselves(annotations, text):
-    (problem,) = wishes.read(annotations, ["a"]).problems
+    (problem,) = request_annotations.read(annotations, ["a"]).problems
     assert text in problem
     assert problem.startswith(f"metadata.annotations[{next(iter(annotations))}]")
 
 
 def test_two_bad_annotations_are_two_problems():
     annotations = {PROFILE: "x", MEMORY: "x", f"{PROFILE}.a": "y"}
-    assert len(wishes.read(annotations, ["a", "b"]).problems) == 3
+    assert len(request_annotations.read(annotations, ["a", "b"]).problems) == 3

@@ -16,9 +16,9 @@ from admission.base.errors import InvalidValueError
 from admission.base.memo import Memo
 from admission.base.names import FlavorName, ResourceName
 from admission.base.values import changed
-from admission.gpu import equivalents, resources
+from admission.gpu import costs, resources
 from admission.gpu.catalogue import Catalogue
-from admission.gpu.equivalents import Tariff
+from admission.gpu.costs import FlavorCosts
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.scheduling import model
@@ -31,7 +31,7 @@ _KEPT_QUOTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quote:
+class CostByFlavor:
     """What the devices of one pod cost in a queue.
 
     Attributes:
@@ -46,7 +46,7 @@ class Quote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bill:
+class TransformedRequests:
     """What a pod's requests are in a queue.
 
     Attributes:
@@ -55,11 +55,11 @@ class Bill:
     """
 
     requests: Amounts
-    quote: Quote | None
+    quote: CostByFlavor | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pricing:
+class GpuTransformation:
     """How a ClusterQueue counts GPUs. Equal where everything is counted equally.
 
     Attributes:
@@ -70,22 +70,22 @@ class Pricing:
             a missing flavor may have any.
     """
 
-    tariffs: Mapping[FlavorName, Tariff]
+    tariffs: Mapping[FlavorName, FlavorCosts]
     counted: Mapping[FlavorName, tuple[ResourceName, ...]]
     hides_devices: bool
     present: Mapping[FlavorName, frozenset[str]] = field(default_factory=dict)
-    _quotes: Memo[Quote] = field(
+    _quotes: Memo[CostByFlavor] = field(
         default_factory=lambda: Memo(_KEPT_QUOTES), compare=False, repr=False
     )
-    _bills: Memo[Bill] = field(
+    _bills: Memo[TransformedRequests] = field(
         default_factory=lambda: Memo(_KEPT_QUOTES), compare=False, repr=False
     )
 
-    def bill(self, amounts: Amounts) -> Bill:
+    def bill(self, amounts: Amounts) -> TransformedRequests:
         """Amounts as the queue counts them; pods that ask alike share one answer."""
         return self._bills.get(tuple(amounts.items()), lambda: self._billed(amounts))
 
-    def quote(self, devices: Mapping[str, int]) -> Quote:
+    def quote(self, devices: Mapping[str, int]) -> CostByFlavor:
         """What devices by name cost; amounts of 0 are left out by the caller."""
         return self._quotes.get(tuple(devices.items()), lambda: self._computed(devices))
 
@@ -101,24 +101,24 @@ class Pricing:
     def cost(self, flavor: FlavorName, devices: Mapping[str, int]) -> Amounts:
         """What devices of one pod cost in a flavor; nothing where that is unknown."""
         try:
-            cost = equivalents.virtual(self.tariffs[flavor].demand(devices))
+            cost = costs.virtual(self.tariffs[flavor].demand(devices))
         except InvalidValueError:
             return {}
         return {name: cost[name] for name in self.counted[flavor]}
 
-    def _billed(self, amounts: Amounts) -> Bill:
+    def _billed(self, amounts: Amounts) -> TransformedRequests:
         devices: dict[str, int] = {
             name: count for name, count in amounts.items() if count and resources.is_device(name)
         }
         if not devices:
-            return Bill(requests=amounts, quote=None)
+            return TransformedRequests(requests=amounts, quote=None)
         kept = {
             name: count
             for name, count in amounts.items()
             if not (self.hides_devices and resources.is_device(name))
         }
         quote = self.quote(devices)
-        return Bill(requests={**kept, **quote.most}, quote=quote)
+        return TransformedRequests(requests={**kept, **quote.most}, quote=quote)
 
     def _absent(self, flavor: FlavorName, devices: Mapping[str, int]) -> str:
         """Why the nodes that there are cannot serve a request; empty if they can."""
@@ -131,29 +131,29 @@ class Pricing:
             f" {names.CAPACITY_GUARD} admits what exists"
         )
 
-    def _computed(self, devices: Mapping[str, int]) -> Quote:
-        costs: dict[FlavorName, Amounts] = {}
+    def _computed(self, devices: Mapping[str, int]) -> CostByFlavor:
+        by_flavor: dict[FlavorName, Amounts] = {}
         unsuited = {}
         for flavor, tariff in self.tariffs.items():
             try:
                 lacks = next(filter(None, map(tariff.lacks, devices)), "")
                 unsuited[flavor] = lacks or self._absent(flavor, devices)
-                amounts = equivalents.virtual(tariff.demand(devices))
+                amounts = costs.virtual(tariff.demand(devices))
             except InvalidValueError as error:
                 unsuited[flavor] = f"flavor {flavor}: {error}"
                 continue
-            costs[flavor] = {name: amounts[name] for name in self.counted[flavor]}
+            by_flavor[flavor] = {name: amounts[name] for name in self.counted[flavor]}
         most: dict[ResourceName, int] = {}
         for name in dict.fromkeys(n for known in self.counted.values() for n in known):
             most[name] = max(
-                (cost[name] for f, cost in costs.items() if name in cost and not unsuited[f]),
+                (cost[name] for f, cost in by_flavor.items() if name in cost and not unsuited[f]),
                 default=0,
             )
-        return Quote(
+        return CostByFlavor(
             most=most,
             by_flavor={
                 flavor: cost
-                for flavor, cost in costs.items()
+                for flavor, cost in by_flavor.items()
                 if not unsuited[flavor] and any(cost[name] != most[name] for name in cost)
             },
             unsuited={flavor: why for flavor, why in unsuited.items() if why},
@@ -165,7 +165,7 @@ def pricing(
     flavors: Mapping[str, ResourceFlavor],
     catalogue: Catalogue,
     present: Mapping[str, frozenset[str]] | None = None,
-) -> Pricing | None:
+) -> GpuTransformation | None:
     """How a ClusterQueue counts GPUs; None where it lists no virtual resource.
 
     Args:
@@ -174,7 +174,7 @@ def pricing(
         catalogue: of GPU products.
         present: device names that each flavor's nodes have, for a queue that is held to them.
     """
-    tariffs: dict[FlavorName, Tariff] = {}
+    tariffs: dict[FlavorName, FlavorCosts] = {}
     counted: dict[FlavorName, tuple[ResourceName, ...]] = {}
     covered: list[str] = []
     for group in queue.spec.resource_groups or ():
@@ -185,17 +185,19 @@ def pricing(
             if flavor is None:
                 continue
             offer = flavor_offers.offer(flavor, group.covered_resources, {})
-            tariffs[FlavorName(quotas.name)] = equivalents.tariff(offer, catalogue)
+            tariffs[FlavorName(quotas.name)] = costs.tariff(offer, catalogue)
             counted[FlavorName(quotas.name)] = virtual
     if not tariffs:
         return None
-    hides = equivalents.counts_devices(covered)
+    hides = costs.counts_devices(covered)
     known = present or {}
     held_to = {flavor: known[flavor] for flavor in tariffs if flavor in known}
-    return Pricing(tariffs=tariffs, counted=counted, hides_devices=hides, present=held_to)
+    return GpuTransformation(
+        tariffs=tariffs, counted=counted, hides_devices=hides, present=held_to
+    )
 
 
-def priced(workload: model.Workload, prices: Pricing | None) -> model.Workload:
+def priced(workload: model.Workload, prices: GpuTransformation | None) -> model.Workload:
     """A Workload as its ClusterQueue counts it.
 
     Quota that it holds counts as it was written, but what was written before the queue listed a
@@ -216,7 +218,7 @@ def priced(workload: model.Workload, prices: Pricing | None) -> model.Workload:
     return changed(workload, pod_sets=pod_sets, reservation=held)
 
 
-def _held(assigned: model.PodSetAssignment, prices: Pricing) -> model.PodSetAssignment:
+def _held(assigned: model.PodSetAssignment, prices: GpuTransformation) -> model.PodSetAssignment:
     usage, flavors = dict(assigned.usage), dict(assigned.flavors)
     for flavor in dict.fromkeys(assigned.flavors.values()):
         missing = [name for name in prices.counted.get(flavor, ()) if name not in assigned.usage]
@@ -232,7 +234,7 @@ def _held(assigned: model.PodSetAssignment, prices: Pricing) -> model.PodSetAssi
 
 
 def _cost_of_held(
-    assigned: model.PodSetAssignment, flavor: FlavorName, prices: Pricing
+    assigned: model.PodSetAssignment, flavor: FlavorName, prices: GpuTransformation
 ) -> dict[ResourceName, int]:
     """What the devices cost that a pod set holds in a flavor: pod by pod, and what remains."""
     held = {
@@ -251,7 +253,7 @@ def _cost_of_held(
     return total
 
 
-def _pod_set(pod_set: model.PodSet, prices: Pricing) -> model.PodSet:
+def _pod_set(pod_set: model.PodSet, prices: GpuTransformation) -> model.PodSet:
     bill = prices.bill(pod_set.requests)
     if pod_set.together:
         return _sharing(pod_set, bill, prices)
@@ -265,7 +267,9 @@ def _pod_set(pod_set: model.PodSet, prices: Pricing) -> model.PodSet:
     )
 
 
-def _sharing(pod_set: model.PodSet, own: Bill, prices: Pricing) -> model.PodSet:
+def _sharing(
+    pod_set: model.PodSet, own: TransformedRequests, prices: GpuTransformation
+) -> model.PodSet:
     """A pod set whose pods need something together, which has a price as well."""
     bills = [own, *(prices.bill(one.requests) for one in pod_set.together)]
     quotes = [one.quote for one in bills if one.quote is not None]
@@ -283,5 +287,5 @@ def _sharing(pod_set: model.PodSet, own: Bill, prices: Pricing) -> model.PodSet:
     )
 
 
-def _by_flavor(bill: Bill) -> Mapping[FlavorName, Amounts]:
+def _by_flavor(bill: TransformedRequests) -> Mapping[FlavorName, Amounts]:
     return {} if bill.quote is None else bill.quote.by_flavor

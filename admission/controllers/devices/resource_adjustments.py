@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from admission.controllers.devices.claims import Claims
-from admission.controllers.seeing.mirrors import Mirror
+from admission.controllers.seeing.informers import Informer
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import limit_range, pods, views
@@ -19,11 +19,11 @@ from admission.scheduling.transformation import Rules
 from admission.translate.workloads import Surroundings
 
 
-class Charges:
+class ResourceAdjustments:
     """What besides a Workload decides what it is charged for, as last seen.
 
     Attributes:
-        mirrors: by resource; what a watch of it must be told to.
+        informers: by resource; what a watch of it must be told to.
     """
 
     def __init__(self, rules: Rules, claims: Claims) -> None:
@@ -41,9 +41,9 @@ class Charges:
         self._asked: set[str] = set()
         self._stale_namespaces: set[str] = set()
         self._stale_classes: set[str] = set()
-        self.mirrors: Mapping[Resource, Mirror[Any]] = {
-            resources.LIMIT_RANGES: Mirror("LimitRange", self._see_range, self._lose_range),
-            resources.RUNTIME_CLASSES: Mirror("RuntimeClass", self._see_class, self._lose_class),
+        self.informers: Mapping[Resource, Informer[Any]] = {
+            resources.LIMIT_RANGES: Informer("LimitRange", self._see_range, self._lose_range),
+            resources.RUNTIME_CLASSES: Informer("RuntimeClass", self._see_class, self._lose_class),
         }
 
     def around(self, namespace: str) -> Surroundings:

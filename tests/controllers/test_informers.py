@@ -3,7 +3,7 @@
 import pytest
 
 from admission.base.errors import InvalidValueError
-from admission.controllers.seeing.mirrors import Mirror
+from admission.controllers.seeing.informers import Informer
 from admission.kube.api import Undecodable
 from admission.kube.reflector import Deleted, Replaced, Upserted
 from admission.objects import views
@@ -17,7 +17,7 @@ def thing(name: str, version: str = "", uid: str = "") -> views.Object:
 class Log:
     def __init__(self, *, slim: bool = False) -> None:
         self.said: list[str] = []
-        self.mirror: Mirror[views.Object] = Mirror(
+        self.mirror: Informer[views.Object] = Informer(
             "Thing",
             lambda value: self.said.append(f"put {value.metadata.uid}"),
             lambda value: self.said.append(f"drop {value.metadata.uid}"),
@@ -107,7 +107,7 @@ def test_a_late_answer_about_a_predecessor_is_no_news() -> None:
 
 def test_a_deletion_tells_the_version_of_the_object_at_its_end() -> None:
     ends: list[str] = []
-    mirror: Mirror[views.Object] = Mirror(
+    mirror: Informer[views.Object] = Informer(
         "Thing", lambda _: None, lambda value: ends.append(value.metadata.resource_version)
     )
     mirror.apply(Upserted(object=thing("a", "8")))
@@ -124,7 +124,7 @@ def test_an_object_that_is_refused_does_not_stop_the_rest() -> None:
             raise InvalidValueError("x", "no good")
         seen.append(value.metadata.name)
 
-    mirror: Mirror[views.Object] = Mirror("Thing", put, lambda _: None)
+    mirror: Informer[views.Object] = Informer("Thing", put, lambda _: None)
     mirror.apply(Replaced(items=(thing("bad"), thing("good"))))
 
     assert seen == ["good"]

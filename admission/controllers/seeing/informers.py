@@ -24,7 +24,7 @@ def key_of(value: views.Object) -> tuple[str, str]:
     return value.metadata.namespace, value.metadata.name
 
 
-class Mirror(Generic[Value]):
+class Informer(Generic[Value]):
     """Passes on the objects of one kind one by one; a relist becomes its differences.
 
     Keeps only the metadata of each, to know what a relist left out.
@@ -45,7 +45,7 @@ class Mirror(Generic[Value]):
         *,
         slim: bool = False,
     ) -> None:
-        """Prepares a mirror that has seen nothing.
+        """Prepare an informer that has seen nothing.
 
         Args:
             kind: for the log.

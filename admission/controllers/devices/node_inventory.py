@@ -12,9 +12,9 @@ from admission.controllers.devices import capacitymetrics
 from admission.controllers.devices.capacity import Amounts, Capacities
 from admission.controllers.devices.guard import Guard, Present
 from admission.controllers.devices.lost_nodes import LostNodes
-from admission.controllers.devices.shelf import Shelf
-from admission.controllers.seeing import mirrors
-from admission.controllers.seeing.mirrors import Mirror
+from admission.controllers.devices.slice_inventory import SliceInventory
+from admission.controllers.seeing import informers
+from admission.controllers.seeing.informers import Informer
 from admission.gpu.capacity import Fragmentation
 from admission.gpu.health import DeviceReading
 from admission.gpu.nodes import NodeFacts
@@ -57,11 +57,11 @@ class _Seen(NamedTuple):
 _NOTHING_SEEN: Final = _Seen({}, ())
 
 
-class Fleet:
+class NodeInventory:
     """Takes what is seen of GPUs, and says what follows for ClusterQueues.
 
     Attributes:
-        mirrors: what watches must be told to, by resource.
+        informers: what watches must be told to, by resource.
         lost_nodes: nodes on which nothing runs any more.
     """
 
@@ -73,14 +73,14 @@ class Fleet:
         self._seen: dict[str, _Seen] = {}
         self._reworded: set[str] = set()
         self._bare: dict[str, NodeFacts] = {}
-        self._shelf = Shelf()
+        self._slice_inventory = SliceInventory()
         self.lost_nodes = LostNodes()
         self._publisher = capacitymetrics.Publisher()
         self._published, self._published_version = -_PUBLISH_SECONDS, 0
-        self.mirrors: Mapping[Resource, Mirror[Any]] = {
-            resources.NODES: Mirror("Node", self._see_node, self._lose_node, slim=True),
-            resources.DEVICES: Mirror("Device", self._see_device, self._lose_device, slim=True),
-            resources.RESOURCE_SLICES: Mirror(
+        self.informers: Mapping[Resource, Informer[Any]] = {
+            resources.NODES: Informer("Node", self._see_node, self._lose_node, slim=True),
+            resources.DEVICES: Informer("Device", self._see_device, self._lose_device, slim=True),
+            resources.RESOURCE_SLICES: Informer(
                 "ResourceSlice", self._see_slice, self._lose_slice, slim=True
             ),
         }
@@ -110,17 +110,17 @@ class Fleet:
     def listed(self, found: Listed) -> None:
         """Takes what pods that are not watched hold."""
         self._capacities.set_listed(found.outside)
-        for node in self._shelf.set_outside(found.claims):
+        for node in self._slice_inventory.set_outside(found.claims):
             self._set_allocated(node)
 
     def see_claim(self, claim: devices.ResourceClaim) -> None:
         """Takes a ResourceClaim, which may have been given GPUs."""
-        for node in self._shelf.set_claim(mirrors.key_of(claim), slices.given(claim)):
+        for node in self._slice_inventory.set_claim(informers.key_of(claim), slices.given(claim)):
             self._set_allocated(node)
 
     def lose_claim(self, claim: views.Object) -> None:
         """A ResourceClaim is gone, and what it held is free."""
-        for node in self._shelf.set_claim(mirrors.key_of(claim), ()):
+        for node in self._slice_inventory.set_claim(informers.key_of(claim), ()):
             self._set_allocated(node)
 
     def settle(self) -> frozenset[str]:
@@ -186,8 +186,8 @@ class Fleet:
         self._seen = {name: self._look_at(name) for name in flavors}
         changed = {name for name, seen in self._seen.items() if seen != before.get(name)}
         self._reworded |= self._guard.promising(changed)
-        stocks = {name: self._capacities.stock(name) for name in flavors}
-        self._publisher.publish(stocks, {n: seen.pieces for n, seen in self._seen.items()})
+        capacities = {name: self._capacities.capacity(name) for name in flavors}
+        self._publisher.publish(capacities, {n: seen.pieces for n, seen in self._seen.items()})
 
     def _look_at(self, flavor: str) -> _Seen:
         reasons = list(islice(self._capacities.reasons(flavor), _REASONS + 1))
@@ -205,7 +205,9 @@ class Fleet:
     def _see_node(self, view: views.Node) -> None:
         name = view.metadata.name
         self.lost_nodes.see(view)
-        found = nodes.node_facts(view, self._devices.get(name), self._shelf.published(name))
+        found = nodes.node_facts(
+            view, self._devices.get(name), self._slice_inventory.published(name)
+        )
         self._set_facts(found)
 
     def _set_facts(self, facts: NodeFacts) -> None:
@@ -222,22 +224,24 @@ class Fleet:
         self._capacities.drop_node(view.metadata.name)
 
     def _see_slice(self, view: devices.ResourceSlice) -> None:
-        self._set_published(self._shelf.put(view))
+        self._set_published(self._slice_inventory.put(view))
 
     def _lose_slice(self, view: views.Object) -> None:
-        self._set_published(self._shelf.drop(view.metadata.name))
+        self._set_published(self._slice_inventory.drop(view.metadata.name))
 
     def _set_published(self, names_: Iterable[str]) -> None:
         """Takes what the slices of nodes say now."""
         for name in names_:
             bare = self._bare.get(name)
             if bare is not None:
-                self._set_facts(replace(bare, published=self._shelf.published(name)))
-            self._capacities.set_published(name, self._shelf.published(name), self._now_us())
+                self._set_facts(replace(bare, published=self._slice_inventory.published(name)))
+            self._capacities.set_published(
+                name, self._slice_inventory.published(name), self._now_us()
+            )
             self._set_allocated(name)
 
     def _set_allocated(self, node: str) -> None:
-        self._capacities.set_allocated(node, *self._shelf.allocated(node))
+        self._capacities.set_allocated(node, *self._slice_inventory.allocated(node))
 
     def _see_device(self, view: koordinator.Device) -> None:
         name = view.metadata.name

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.base.errors import InvalidValueError
-from admission.gpu import claims, equivalents, placement
+from admission.gpu import claims, costs, placement
 from admission.gpu.catalogue import UnknownProductError, UnknownProfileError
 from admission.gpu.claims import DeviceClass, DeviceRequest
-from admission.gpu.equivalents import Tariff, Unit
+from admission.gpu.costs import FlavorCosts, Unit
 from admission.gpu.products import Cost
 from tests.gpu.builders import CATALOGUE, GIB, GPU, MEMORY, SHARED, SLICES, make_flavor, mig
 
@@ -20,8 +20,8 @@ A30 = CATALOGUE.product("A30-24GB")
 A40 = CATALOGUE.product("A100-40GB")
 
 
-def prices(product: str, *covered: str, **kwargs: Any) -> Tariff:
-    return equivalents.tariff(make_flavor("f", product, *covered, **kwargs), CATALOGUE)
+def prices(product: str, *covered: str, **kwargs: Any) -> FlavorCosts:
+    return costs.tariff(make_flavor("f", product, *covered, **kwargs), CATALOGUE)
 
 
 def gib(slices: int, memory: int) -> Cost:
@@ -84,9 +84,9 @@ def test_a_flavor_says_which_names_it_lacks():
 )
 def test_a_queue_that_lists_only_virtual_resources_counts_devices_by_them(covered, amounts):
     tariff = prices("A100-80GB", *covered)
-    counted = equivalents.quota_amounts({"cpu": 1, GPU: 2}, frozenset(covered), tariff)
+    counted = costs.quota_amounts({"cpu": 1, GPU: 2}, frozenset(covered), tariff)
     assert counted == amounts
-    assert equivalents.quota_amounts({"cpu": 1}, frozenset(covered), tariff) == {"cpu": 1}
+    assert costs.quota_amounts({"cpu": 1}, frozenset(covered), tariff) == {"cpu": 1}
 
 
 @pytest.mark.parametrize(
@@ -102,28 +102,25 @@ def test_a_queue_that_lists_only_virtual_resources_counts_devices_by_them(covere
 )
 def test_req_05_weights_in_every_unit(profile, compute, memory, dominant):
     found = A100.profiles[profile]
-    assert equivalents.weigh(A100, found, Unit.COMPUTE) == Fraction(*compute)
-    assert equivalents.weigh(A100, found, Unit.MEMORY_SLICES) == Fraction(*memory)
-    assert equivalents.weigh(A100, found, Unit.DOMINANT) == Fraction(*dominant)
-    assert equivalents.weigh(A100, found, Unit.MEMORY_GIB) == found.memory_gb
-    assert equivalents.weigh(A100, found, Unit.DEVICES) == 1
+    assert costs.weigh(A100, found, Unit.COMPUTE) == Fraction(*compute)
+    assert costs.weigh(A100, found, Unit.MEMORY_SLICES) == Fraction(*memory)
+    assert costs.weigh(A100, found, Unit.DOMINANT) == Fraction(*dominant)
+    assert costs.weigh(A100, found, Unit.MEMORY_GIB) == found.memory_gb
+    assert costs.weigh(A100, found, Unit.DEVICES) == 1
 
 
 def test_req_04_every_weight_is_a_whole_number_of_sub_units():
     for product in CATALOGUE.products.values():
         for profile in (None, *product.profiles.values()):
             for unit in Unit:
-                weight = equivalents.weigh(product, profile, unit) * equivalents.SUB_UNITS
+                weight = costs.weigh(product, profile, unit) * costs.SUB_UNITS
                 assert weight.denominator == 1
 
 
 def test_req_04_dominant_weights_never_undercharge_a_full_card():
     profiles = list(A100.profiles.values())
     weights = [
-        sum(
-            equivalents.weigh(A100, p, Unit.DOMINANT) * n
-            for p, n in zip(profiles, counts, strict=True)
-        )
+        sum(costs.weigh(A100, p, Unit.DOMINANT) * n for p, n in zip(profiles, counts, strict=True))
         for counts in placement.maximal(placement.addable(A100, ()))
     ]
     assert (min(weights), max(weights)) == (1, Fraction(31, 28))
@@ -250,6 +247,6 @@ def test_req_27_an_implicit_name_is_counted_as_its_class_and_others_stay():
     ids=["known", "named slices", "own slices", "whole", "unknown product"],
 )
 def test_req_02_a_flavor_tells_what_of_its_costs_is_assumed(flavor, told):
-    found = " | ".join(equivalents.tariff(flavor, CATALOGUE).doubts())
+    found = " | ".join(costs.tariff(flavor, CATALOGUE).doubts())
     assert all(text in found for text in told), found
     assert bool(found) == bool(told)

@@ -6,7 +6,7 @@ import pytest
 
 from admission.base import names, patches
 from admission.controllers.devices import outside
-from admission.controllers.devices.fleet import Listed
+from admission.controllers.devices.node_inventory import Listed
 from admission.kube import resources
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue, make_local_queue
@@ -176,12 +176,12 @@ def test_req_28_what_is_free_follows_from_the_counters_of_what_is_held():
     )  # fmt: skip
     given(made, "a", "gpu-0-mig-0", "gpu-0-mig-1")
     made.pass_time(6)
-    stock = made.core._fleet._capacities.stock("a100")
-    assert (stock.free[GPU], stock.free[MIG]) == (1, 12)
-    assert (stock.real[GPU], stock.real[MIG]) == (2, 14)
-    assert stock.free[MEMORY] == (160 - 20) * 2**30
+    capacity = made.core._inventory._capacities.capacity("a100")
+    assert (capacity.free[GPU], capacity.free[MIG]) == (1, 12)
+    assert (capacity.real[GPU], capacity.real[MIG]) == (2, 14)
+    assert capacity.free[MEMORY] == (160 - 20) * 2**30
     given(made, "a")
-    assert made.core._fleet._capacities.stock("a100").free[MIG] == 14
+    assert made.core._inventory._capacities.capacity("a100").free[MIG] == 14
 
 
 def test_admin_access_holds_nothing():

@@ -1,6 +1,6 @@
 """Neither an older event nor a late answer undoes a newer sight of an object."""
 
-from admission.controllers.seeing.observed import Observed
+from admission.controllers.seeing.object_cache import Observed
 from admission.objects import views
 
 
