@@ -80,7 +80,7 @@ def attempt(system: Reviewed, case: Case) -> None:
     if case.old is None:
         create(system, namespace, case.new, dry=True)
         return
-    path = f"{pods(namespace)}/p"
+    path = f"{pods(namespace)}/{case.old['metadata']['name']}"
     create(system, namespace, case.old)
     try:
         system.api.patch(f"{path}/status", {"status": {"phase": case.old["status"]["phase"]}})
