@@ -192,6 +192,8 @@ def _workload(pod: _Pod) -> dict[str, Any]:
     }
     pod_set = {"name": names.DEFAULT_PODSET, "count": 1, "template": {"spec": pod.spec}}
     return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
         "metadata": {
             "name": _workload_name(pod),
             "namespace": pod.metadata.namespace,
@@ -260,9 +262,11 @@ def _server(kubeconfig: Path) -> _Server:
 
 async def main(kubeconfig: Path) -> None:
     """Runs until standard input ends."""
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)
     loop = asyncio.create_task(Loop(_server(kubeconfig)).run())
-    ended = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
-    await asyncio.wait((loop, ended), return_when=asyncio.FIRST_COMPLETED)
+    end = asyncio.create_task(ended.wait())
+    await asyncio.wait((loop, end), return_when=asyncio.FIRST_COMPLETED)
     if loop.done():
         loop.result()
     loop.cancel()
