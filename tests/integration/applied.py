@@ -159,6 +159,7 @@ def wait_reserved(system: Installed, queue: str, amount: int) -> None:
     waiting.until(
         lambda: reserved(system, queue) == str(amount),
         what=f"{amount} reserved in ClusterQueue {queue}",
+        within_seconds=90,  # the pods of a Job may have to end first, on a busy machine
     )
 
 
