@@ -185,7 +185,10 @@ class Rotation:
         self._rounds.stop()
 
     def unready(self) -> str:
-        """Why the API server refuses the webhook's certificate, and what to do; empty if not."""
+        """Return why the API server refuses the webhook's certificate, and what to do.
+
+        It is empty if not.
+        """
         if self._end is None or self._clock.now() < self._end:
             return ""
         return (
@@ -414,7 +417,10 @@ class ServedCertificate:
         return {name: end.timestamp() for name, end in found.items() if end is not None}
 
     def unready(self) -> str:
-        """Why the API server refuses what is served, and what to do; empty if it does not."""
+        """Return why the API server refuses what is served, and what to do.
+
+        It is empty if it does not.
+        """
         now, end = self._clock.now(), self._ends.serving
         if end is None:
             return ""
@@ -459,7 +465,7 @@ class ServedCertificate:
         self._bundles = bundles
 
     def _problem_of_files(self) -> str:
-        """Why what the directory holds is not served; empty if it is.
+        """Return why what the directory holds is not served; empty if it is.
 
         What was loaded before is served on then, so this alone does not make the webhook unready.
         """

@@ -267,7 +267,7 @@ class Controller:
         return self._pages[-1].port
 
     def problem(self) -> str:
-        """Why the process should be restarted; empty when it need not be."""
+        """Return why the process should be restarted; empty when it need not be."""
         if self._stopping.is_set():
             return ""
         if self._leadership.lost:
@@ -300,7 +300,7 @@ class Controller:
             server.stop()
 
     def _is_certain(self) -> bool:
-        """Whether no request without an answer can be under way in the API server any more."""
+        """Return whether the API server can have no request without an answer any more."""
         now = self._clock.monotonic()
         unknown_at = max(self._unknown_at, self._view.sender.unknown_at)
         return now >= unknown_at + self._request_seconds

@@ -14,7 +14,7 @@ _SLICE: Final = 1_000
 """Workloads looked up in one turn of the core."""
 
 
-class GpuRequest(Protocol):
+class AskCore(Protocol):
     """Has the core answer a question; raises TimeoutError where it does not come to it."""
 
     def __call__(self, question: Callable[[Reader], Answer], within_seconds: float, /) -> Answer:
@@ -25,7 +25,7 @@ class GpuRequest(Protocol):
 class CoreSource:
     """What `admission.insight.visibility.lists.Source` promises, from the core."""
 
-    def __init__(self, ask: GpuRequest) -> None:
+    def __init__(self, ask: AskCore) -> None:
         self._ask_core = ask
 
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:

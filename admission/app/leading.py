@@ -23,7 +23,7 @@ class Leadership(Protocol):
 
     @property
     def at_once(self) -> bool:
-        """Whether it leads from the start, and ``start`` is not to be called."""
+        """Return whether it leads from the start, and ``start`` is not to be called."""
         ...
 
     def start(self, begin: Callable[[], None]) -> None:
@@ -31,12 +31,12 @@ class Leadership(Protocol):
         ...
 
     def may_write(self) -> bool:
-        """Whether a request sent now would end while this process leads."""
+        """Return whether a request sent now would end while this process leads."""
         ...
 
     @property
     def lost(self) -> bool:
-        """Whether it led and does no more; the process must end."""
+        """Return whether it led and does no more; the process must end."""
         ...
 
     def stop(self, *, is_drained: bool) -> None:
@@ -124,7 +124,7 @@ class Elected:
         self._thread.start()
 
     def may_write(self) -> bool:
-        """Whether the Lease outlasts a request that is sent now."""
+        """Return whether the Lease outlasts a request that is sent now."""
         return self._clock.monotonic() + self._timeout < self._election.is_leader_until()
 
     def stop(self, *, is_drained: bool) -> None:

@@ -42,7 +42,7 @@ class OptionalWatch:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is known what there is of the kind."""
+        """Return whether it is known what there is of the kind."""
         return self.is_absent or self.reflector.has_synced
 
     def start(self) -> None:

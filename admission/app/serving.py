@@ -241,7 +241,7 @@ class _Tls(SSLProtocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the handshake has ended."""
+        """Return whether the handshake has ended."""
         return self._connection in self._worker.connections
 
     def abort(self) -> None:
@@ -286,7 +286,7 @@ class _Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no types
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is being served on it."""
+        """Return whether no request is being served on it."""
         return bool(self._awaiting_request)
 
     def abort(self) -> None:

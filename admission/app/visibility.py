@@ -12,7 +12,7 @@ import msgspec
 from typing_extensions import override
 
 from admission.app.contexts import ContextCache
-from admission.app.coresource import CoreSource, GpuRequest
+from admission.app.coresource import AskCore, CoreSource
 from admission.app.pages import BoundedServer, QuietHandler
 from admission.base.clock import Clock
 from admission.base.rounds import Rounds
@@ -43,7 +43,7 @@ class FrontProxies:
 
     @property
     def current(self) -> FrontProxy | None:
-        """As last read; None until then, and where it passes no requests on."""
+        """Return what was last read; None before, and where it passes no requests on."""
         return self._current
 
     def authority(self) -> str:
@@ -88,7 +88,7 @@ class FrontProxies:
 class VisibilityServer:
     """The visibility API on one address."""
 
-    def __init__(self, ask: GpuRequest, api: Api, clock: Clock) -> None:
+    def __init__(self, ask: AskCore, api: Api, clock: Clock) -> None:
         """Serves nothing yet.
 
         Args:

@@ -89,7 +89,7 @@ class Watches:
                 watch.stop()
 
     def is_certain(self) -> bool:
-        """Whether nothing that was seen may be of a state that the API server has left.
+        """Return whether nothing that was seen may be of a state that the API server has left.
 
         It may be after a connection broke, until a list tells.
         """
@@ -109,7 +109,7 @@ class Watches:
         return f"not heard of for long: {_named(silent)}" if silent else ""
 
     def stuck(self) -> str:
-        """Which watches hang, so that only a restart helps; empty when none does."""
+        """Return which watches hang, so that only a restart helps; empty when none does."""
         due = self._clock.monotonic() - SILENT_SECONDS
         followed = [o.reflector for o in self._optional if o.reflector.has_synced]
         hanging = [r.resource for r in (*self._needed, *followed) if r.last_sign < due]

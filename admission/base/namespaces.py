@@ -50,7 +50,7 @@ class ManagedNamespaces:
         return tuple(sorted(NEVER_MANAGED | self.excluded))
 
     def leave_out(self, name: str, labels: Labels | None) -> bool:
-        """Whether a namespace is surely not managed.
+        """Return whether a namespace is surely not managed.
 
         Args:
             name: of the namespace.
@@ -61,13 +61,13 @@ class ManagedNamespaces:
         return labels is not None and not all(one.matches(labels) for one in self.requirements)
 
     def include(self, name: str, labels: Labels | None) -> bool:
-        """Whether a namespace is surely managed; arguments as of `leave_out`."""
+        """Return whether a namespace is surely managed; arguments as of `leave_out`."""
         if labels is None and self.requirements:
             return False
         return not self.leave_out(name, labels)
 
     def enforces(self, labels: Labels, *, has_queue: bool = False) -> bool:
-        """Whether what asks for GPUs in a managed namespace is refused without a queue.
+        """Return whether what asks for GPUs in a managed namespace is refused without a queue.
 
         It is refused even where `queue_required` would hold it.
 

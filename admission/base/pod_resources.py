@@ -32,12 +32,12 @@ class Role(Protocol):
 
     @property
     def is_init(self) -> bool:
-        """Whether it is an init container; sidecars are init containers."""
+        """Return whether it is an init container; sidecars are init containers."""
         ...
 
     @property
     def is_sidecar(self) -> bool:
-        """Whether it is an init container with ``restartPolicy: Always``."""
+        """Return whether it is an init container with ``restartPolicy: Always``."""
         ...
 
 

@@ -86,7 +86,7 @@ def to_canonical(resource: str, text: str) -> int:
 
 
 def is_bytes(resource: str) -> bool:
-    """Whether the resource is printed with binary suffixes."""
+    """Return whether the resource is printed with binary suffixes."""
     return resource in _BYTE_RESOURCES or resource.startswith(_HUGEPAGES)
 
 

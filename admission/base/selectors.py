@@ -30,7 +30,7 @@ class Requirement:
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Labels) -> bool:
-        """Whether the labels satisfy this expression."""
+        """Return whether the labels satisfy this expression."""
         return _compile_requirement(self)(labels)
 
     def document(self) -> dict[str, Any]:

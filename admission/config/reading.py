@@ -222,7 +222,7 @@ def path_text(location: Sequence[int | str]) -> str:
 
 
 def _siblings(model: type[ConfigModel], location: Sequence[int | str]) -> str:
-    """What may stand beside an unknown field, the likeliest first."""
+    """Return what may stand beside an unknown field, the likeliest first."""
     for step in location[:-1]:
         if isinstance(step, str) and (field := _fields(model).get(step)) is not None:
             model = field

@@ -39,7 +39,7 @@ from admission.translate import gpu_transformation
 
 Pair = tuple[ClusterQueueName, FlavorResource]
 Amounts = Mapping[Pair, int]
-GpuRequest = Callable[[Callable[[Reader], Counted]], Counted]
+AskCore = Callable[[Callable[[Reader], Counted]], Counted]
 
 _BOUND: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 _LOOKS: Final = 3
@@ -343,7 +343,7 @@ class Auditor:
     def __init__(
         self,
         api: Api,
-        ask: GpuRequest,
+        ask: AskCore,
         repair: Callable[[str], object],
         events: Events,
         catalogue: Catalogue,

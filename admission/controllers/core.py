@@ -212,7 +212,7 @@ class Core:
             owners.brake = self._brake
 
     def _make_mirrors(self) -> dict[Resource, Informer[Any]]:
-        """Who takes what is watched, by resource."""
+        """Return who takes what is watched, by resource."""
         made: dict[Resource, Informer[Any]] = {
             **self._configuration.informers,
             **self._inventory.informers,
@@ -233,7 +233,7 @@ class Core:
 
     @property
     def synced(self) -> bool:
-        """Whether every kind was listed that decisions need; nothing is decided before."""
+        """Return whether every kind was listed that decisions need; nothing is decided before."""
         return not self.is_reverted and all(
             self._mirrors[resource].synced for resource in watched.AWAITED
         )

@@ -76,7 +76,7 @@ class Explainer:
         return entry.wait if entry else None
 
     def next_due(self) -> float | None:
-        """When the next text may be due."""
+        """Return when the next text may be due."""
         return self._heap[0][0] if self._heap else None
 
     def take_due(self, now: float) -> Wait | None:

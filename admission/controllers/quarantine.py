@@ -47,7 +47,7 @@ class Quarantine:
         self._versions: dict[WorkloadKey, str] = {}
 
     def __contains__(self, key: object) -> bool:
-        """Whether the Workload exists and cannot be read."""
+        """Return whether the Workload exists and cannot be read."""
         return key in self._versions
 
     def __iter__(self) -> Iterator[WorkloadKey]:
@@ -87,7 +87,10 @@ class Quarantine:
 
 
 def _held(found: Undecodable) -> Workload | None:
-    """What can be read of a Workload; None if that does not even tell whether it holds quota."""
+    """Return what can be read of a Workload.
+
+    Return None if that does not even tell whether it holds quota.
+    """
     try:
         return decoding.one(found.raw, HeldWorkload).workload()
     except errors.DecodeError:

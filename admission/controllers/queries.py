@@ -37,7 +37,10 @@ class Reader(Protocol):
 
     @property
     def synced(self) -> bool:
-        """Whether every watched kind was listed; before that an unknown name means nothing."""
+        """Return whether every watched kind was listed.
+
+        Before that an unknown name means nothing.
+        """
         ...
 
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:

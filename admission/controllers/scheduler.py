@@ -243,7 +243,7 @@ class Scheduler:
         self.changed()
 
     def is_foreign_reservation(self, view: Workload) -> bool:
-        """Whether somebody else has just reserved quota for the Workload."""
+        """Return whether somebody else has just reserved quota for the Workload."""
         known = self._state.workload(facts.key(view))
         fresh = known is None or known.reservation is None
         if view.metadata.annotation(names.MADE_FOR_RUNNING):
@@ -251,12 +251,12 @@ class Scheduler:
         return fresh and view.status.is_true(conditions.QUOTA_RESERVED)
 
     def asks_for_more(self, key: WorkloadKey) -> bool:
-        """Whether a Workload asks for more now than its reservation was made for."""
+        """Return whether a Workload asks for more now than its reservation was made for."""
         known = self._state.workload(key)
         return known is not None and podsets.exceeds(known)
 
     def cannot_be_counted(self, key: WorkloadKey) -> bool:
-        """Whether it cannot be told what a Workload asks for now."""
+        """Return whether it cannot be told what a Workload asks for now."""
         known = self._state.workload(key)
         return known is not None and bool(known.invalid)
 
@@ -302,7 +302,7 @@ class Scheduler:
 
     @property
     def is_behind(self) -> bool:
-        """Whether as many decisions wait to be written as may."""
+        """Return whether as many decisions wait to be written as may."""
         return len(self._admits) + len(self._evicts) >= self._pace.most_decisions
 
     def _earliest(self) -> float:
@@ -403,7 +403,7 @@ class Scheduler:
 
 
 def _asked(workload: model.Workload) -> tuple[object, ...]:
-    """What an admission was decided for."""
+    """Return what an admission was decided for."""
     return workload.pod_sets, workload.queue, workload.invalid
 
 

@@ -152,7 +152,7 @@ def _line(write: Write) -> tuple[str, str]:
 
 
 def _names(workload: Workload) -> dict[str, Any]:
-    """Who the Workload is: itself, the pod or Job that it is of, and its LocalQueue."""
+    """Return who the Workload is: itself, the pod or Job that it is of, and its LocalQueue."""
     metadata = workload.metadata
     fields = {"namespace": metadata.namespace, "workload": metadata.name}
     owner = metadata.controller()
@@ -197,7 +197,7 @@ def _became_true(old: Workload, new: Workload, kind: str) -> bool:
 
 
 def _waits_otherwise(old: Workload, new: Workload) -> bool:
-    """Whether the Workload waits for another reason than before."""
+    """Return whether the Workload waits for another reason than before."""
     now = new.status.condition(conditions.QUOTA_RESERVED)
     if now is None or not facts.is_pending(new) or now.reason == WaitReason.PENDING_EVALUATION:
         return False

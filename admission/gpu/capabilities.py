@@ -121,12 +121,12 @@ class ResolvedCapabilities:
     problem: str = ""
 
     def covers(self, resource: str) -> bool:
-        """Whether the queue has quota for the name in this flavor."""
+        """Return whether the queue has quota for the name in this flavor."""
         return self.open_names or resource in _declared(self.flavor)
 
     @property
     def fails_above_one(self) -> bool:
-        """Whether a container that asks for two shares would be refused by the node."""
+        """Return whether a container that asks for two shares would be refused by the node."""
         if self.flavor.fail_above_one is not None:
             return self.flavor.fail_above_one
         return self.flavor.sharing == MPS

@@ -129,7 +129,7 @@ class Fragmentation:
 
     @property
     def is_whole(self) -> bool:
-        """Whether one node can give all that is free, and nothing is stranded."""
+        """Return whether one node can give all that is free, and nothing is stranded."""
         return self.free == self.largest and not self.stranded
 
     @property
@@ -140,7 +140,10 @@ class Fragmentation:
 
 
 def worth_of(node: NodeFacts, amounts: Mapping[str, int], catalogue: Catalogue) -> Cost:
-    """What amounts of a node's GPU resources are worth; names of unknown worth count nothing."""
+    """Return what amounts of a node's GPU resources are worth.
+
+    Names of unknown worth count nothing.
+    """
     return _worth(node, nodes.layout(node, catalogue), amounts, catalogue)[0]
 
 
@@ -161,7 +164,7 @@ def stranded_slices(product: Product, cut: Vector) -> int:
 
 
 def _blocked(node: NodeFacts, shape: Layout, policy: HealthPolicy) -> list[str]:
-    """Why nothing of the node counts."""
+    """Return why nothing of the node counts."""
     reasons = []
     if not node.ready:
         reasons.append("not Ready")

@@ -116,7 +116,9 @@ def too_many_shares(menu: ResolvedCapabilities, answers: Iterable[Chosen]) -> Re
 
 
 def why_node_never(menu: ResolvedCapabilities, totals: Iterable[tuple[Offered, int]]) -> str:
-    """Why no node of the flavor can ever hold the pod; empty if one can, or nothing is known.
+    """Return why no node of the flavor can ever hold the pod.
+
+    It is empty if one can, or nothing is known.
 
     Args:
         menu: the flavor.
@@ -168,7 +170,7 @@ def _canonical(menu: ResolvedCapabilities, profile: str) -> str:
 
 
 def _is_meant(menu: ResolvedCapabilities, ask: GpuRequest) -> Callable[[Offered], bool]:
-    """Whether an offer is what the request means, memory aside."""
+    """Return whether an offer is what the request means, memory aside."""
     profile = _wanted_profile(ask)
     name = _canonical(menu, profile)
     if ask.device.shared:

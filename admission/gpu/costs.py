@@ -39,7 +39,7 @@ class DeviceCost:
     assumed: str = ""
 
     def times(self, count: int) -> Cost:
-        """What ``count`` units cost, rounded up."""
+        """Return what ``count`` units cost, rounded up."""
         return self.cost.times(count, self.replicas)
 
 
@@ -83,7 +83,9 @@ class FlavorCosts:
         return price
 
     def lacks(self, resource: str) -> str:
-        """Why the flavor's nodes cannot hand out a GPU name; empty if they can, or it is none.
+        """Return why the flavor's nodes cannot hand out a GPU name.
+
+        It is empty if they can, or it is none.
 
         Raises:
             InvalidValueError: a MIG name that is no usable profile.
@@ -105,7 +107,7 @@ class FlavorCosts:
         return found is not None and found.name == offer.profile and offer.shared == device.shared
 
     def demand(self, amounts: Mapping[str, int]) -> Cost:
-        """What a resource list costs; names that are no GPUs and amounts of 0 cost nothing.
+        """Return what a resource list costs; names that are no GPUs and amounts of 0 cost nothing.
 
         Raises:
             InvalidValueError: as ``price``.
@@ -119,12 +121,15 @@ class FlavorCosts:
         return total
 
     def assumptions(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
-        """Which of the costs are only upper bounds, and why; sorted."""
+        """Return which of the costs are only upper bounds, and why; sorted."""
         prices = (self.price(resource) for resource, count in amounts.items() if count)
         return tuple(sorted({price.assumed for price in prices if price and price.assumed}))
 
     def doubts(self) -> tuple[str, ...]:
-        """What keeps the flavor's devices from being counted exactly, with what to do; sorted."""
+        """Return what keeps the flavor's devices from being counted exactly, with what to do.
+
+        They are sorted.
+        """
         found = {self.menu.problem}
         for offer in self.menu.offers:
             try:
@@ -183,7 +188,7 @@ def virtual(cost: Cost) -> dict[str, int]:
 
 
 def counts_devices(covered: Iterable[str]) -> bool:
-    """Whether a queue covers virtual resources and no device name, so that every name counts."""
+    """Return whether a queue covers virtual resources and no device name: all names count."""
     known = set(covered)
     return bool(known & resources.VIRTUAL) and not any(map(resources.is_device, known))
 
@@ -191,7 +196,7 @@ def counts_devices(covered: Iterable[str]) -> bool:
 def quota_amounts(
     amounts: Mapping[str, int], covered: frozenset[str], prices: FlavorCosts
 ) -> dict[str, int]:
-    """What a pod takes from a queue's quota in one flavor.
+    """Return what a pod takes from a queue's quota in one flavor.
 
     The covered virtual resources are added. Device names stay, unless the queue lists virtual
     resources only, which stand for them.

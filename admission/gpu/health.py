@@ -83,7 +83,7 @@ class HealthPolicy:
     gain_grace_us: int = 0
 
     def judge_xid(self, xid: int) -> XidVerdict:
-        """What one XID means; unknown ones mean sickness, as for the device plugin."""
+        """Return what one XID means; unknown ones mean sickness, as for the device plugin."""
         if xid in self.reported_xids:
             return XidVerdict.REPORT
         return XidVerdict.IGNORE if xid in self.ignored_xids else XidVerdict.SICK
@@ -211,7 +211,7 @@ def settle(before: Settled | None, seen: int, now_us: int, policy: HealthPolicy)
 
 
 def settles_at_us(state: Settled, policy: HealthPolicy) -> int | None:
-    """When the pending change would be believed; None if there is none."""
+    """Return when the pending change would be believed; None if there is none."""
     if state.since_us is None:
         return None
     losing = state.seen < state.amount

@@ -58,7 +58,7 @@ class ProfileName:
 
     @property
     def is_compute_instance(self) -> bool:
-        """Whether only a part of a GPU instance's compute slices is meant (``1c.3g.40gb``)."""
+        """Return whether a part of a GPU instance's compute slices is meant (``1c.3g.40gb``)."""
         return self.compute_slices is not None
 
 
@@ -93,7 +93,7 @@ def parse(text: str) -> ProfileName:
 
 
 def refuse_compute_instance(profile: ProfileName) -> str:
-    """Why a compute-instance split cannot be requested, and what can; empty if it is none.
+    """Return why a compute-instance split cannot be requested, and what can; empty if it is none.
 
     Source: k8s-device-plugin internal/rm/device_map.go registers profiles with c == g only.
     """

@@ -165,7 +165,7 @@ def _product(node: NodeFacts, catalogue: Catalogue) -> Product | None:
 
 
 def _mixed_models(node: NodeFacts) -> str:
-    """Why the product label cannot be trusted: the agent lists GPUs of different kinds."""
+    """Return why the product label cannot be trusted: the agent lists GPUs of different kinds."""
     if node.published is not None:
         kinds = len(node.published.products())
     else:

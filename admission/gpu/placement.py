@@ -58,7 +58,7 @@ class Answer:
 
 
 def fit_gpu(product: Product, want: Mapping[str, int], existing: Iterable[Placed] = ()) -> Answer:
-    """Whether one GPU can hold the instances besides those it has.
+    """Return whether one GPU can hold the instances besides those it has.
 
     Args:
         product: the GPU model.
@@ -85,7 +85,9 @@ def fit_gpu(product: Product, want: Mapping[str, int], existing: Iterable[Placed
 def fit_node(
     product: Product, want: Mapping[str, int], gpus: Sequence[Iterable[Placed]]
 ) -> Answer:
-    """Whether the GPUs of one node can hold the instances of one pod; each on any of the GPUs.
+    """Return whether the GPUs of one node can hold the instances of one pod.
+
+    Each instance may be on any of the GPUs.
 
     Raises:
         ValueError: what a GPU holds is not possible on this product.
@@ -109,7 +111,7 @@ def fit_node(
 
 
 def why_never(product: Product, want: Mapping[str, int]) -> str:
-    """Why no GPU of the product can ever hold the instances; empty if an empty one can."""
+    """Return why no GPU of the product can ever hold the instances; empty if an empty one can."""
     unknown = unknown_profiles(product, want)
     if unknown:
         return unknown
@@ -322,7 +324,7 @@ def _mask(product: Product, held: Occupancy) -> int:
 
 
 def _shortage(product: Product, want: Mapping[str, int]) -> str:
-    """What runs out: compute slices, the axis, media engines, or legal starts."""
+    """Return what runs out: compute slices, the axis, media engines, or legal starts."""
     counts = vector(product, want)
     slices = compute_slices(product, counts)
     if slices > product.compute_slices:

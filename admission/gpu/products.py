@@ -26,7 +26,7 @@ class Cost:
     memory_bytes: int
 
     def times(self, count: int, replicas: int = 1) -> "Cost":
-        """What ``count`` devices cost, or shares of which ``replicas`` make a device.
+        """Return what ``count`` devices cost, or shares of which ``replicas`` make a device.
 
         Exact for devices; for shares the total is rounded up, so it is never too little.
         """
@@ -69,7 +69,7 @@ class Profile:
 
     @property
     def cost(self) -> Cost:
-        """What one instance takes from a budget."""
+        """Return what one instance takes from a budget."""
         return Cost(slices=self.compute_slices, memory_bytes=self.memory_gb * GIB)
 
 
@@ -112,12 +112,12 @@ class Product:
 
     @property
     def whole(self) -> Cost:
-        """What the whole GPU takes from a budget."""
+        """Return what the whole GPU takes from a budget."""
         return Cost(slices=self.compute_slices, memory_bytes=self.memory_gb * GIB)
 
     @property
     def has_mig(self) -> bool:
-        """Whether the GPU can be partitioned."""
+        """Return whether the GPU can be partitioned."""
         return bool(self.profiles)
 
     @cached_property

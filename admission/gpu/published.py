@@ -80,7 +80,7 @@ class Published:
 
     @cached_property
     def _sick_sets(self) -> Mapping[str, str]:
-        """Why nothing may be cut from a GPU, by counter set: the whole of it is sick."""
+        """Return why nothing may be cut from a GPU, by counter set: the whole of it is sick."""
         return {
             counter_set: one.sick
             for one in self.devices
@@ -89,7 +89,7 @@ class Published:
         }
 
     def sickness(self, device: Device) -> str:
-        """Why a device must not be given; empty if it may."""
+        """Return why a device must not be given; empty if it may."""
         sets = sorted({counter_set for (counter_set, _), _ in device.takes})
         return device.sick or next(filter(None, map(self._sick_sets.get, sets)), "")
 
@@ -107,7 +107,7 @@ class Published:
         return total
 
     def most(self, taken: Collection[str] = (), *, with_sick: bool = False) -> dict[str, int]:
-        """How many devices of each resource could be given at most, were no others given.
+        """Return how many devices of each resource could be given at most, were no others given.
 
         Resources that exclude each other are each counted in full. Zero amounts are left out.
 
@@ -141,7 +141,7 @@ class Published:
         return tuple(sorted({one.product for one in self.devices if one.product}))
 
     def worth(self, catalogue: Catalogue) -> tuple[Cost, tuple[str, ...]]:
-        """What the healthy GPUs are worth, and of which that is not known.
+        """Return what the healthy GPUs are worth, and of which that is not known.
 
         A GPU that can be cut is worth the whole of it, whatever is cut from it.
         """
@@ -180,7 +180,7 @@ def product_of(text: str, catalogue: Catalogue) -> Product | None:
 
 
 def _fitting(devices: Iterable[Device], left: Mapping[Counter, int]) -> int:
-    """How many devices of one kind fit together.
+    """Return how many devices of one kind fit together.
 
     They are as large as each other, so taking the one that ends first is never worse.
     """

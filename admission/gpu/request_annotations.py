@@ -31,7 +31,7 @@ class GpuAnnotations:
     own: bool = False
 
     def __bool__(self) -> bool:
-        """Whether anything is wished for."""
+        """Return whether anything is wished for."""
         return bool(self.profile or self.memory_bytes)
 
 

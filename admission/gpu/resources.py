@@ -57,7 +57,7 @@ class Device:
 
 @lru_cache(maxsize=4096)
 def parse(resource: str) -> Device | None:
-    """What a resource name means; None if it names no GPU.
+    """Return what a resource name means; None if it names no GPU.
 
     Raises:
         InvalidValueError: a ``nvidia.com/mig-`` name that is no usable profile. It is never
@@ -86,14 +86,14 @@ def plain_name(resource: str) -> str:
 
 
 def is_device(resource: str) -> bool:
-    """Whether a name is one of the device plugin's GPU or MIG names, well-formed or not."""
+    """Return whether a name is one of the device plugin's GPU or MIG names, well-formed or not."""
     return resource in {names.GPU_RESOURCE, names.GPU_SHARED_RESOURCE} or resource.startswith(
         names.MIG_RESOURCE_PREFIX
     )
 
 
 def is_virtual(resource: str) -> bool:
-    """Whether the resource is counted in quota only (GPU memory, GPU slices)."""
+    """Return whether the resource is counted in quota only (GPU memory, GPU slices)."""
     return resource in VIRTUAL
 
 
@@ -110,7 +110,7 @@ class ManagedResources:
     prefixes: tuple[str, ...]
 
     def matches(self, resource: str) -> bool:
-        """Whether a resource name is managed."""
+        """Return whether a resource name is managed."""
         return resource in self.exact or resource.startswith(self.prefixes)
 
     def amounts(self, resources: Mapping[str, int]) -> dict[str, int]:

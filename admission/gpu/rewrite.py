@@ -150,7 +150,7 @@ def rewrite(
 ) -> Rewrite | Refusal | None:
     """The pod's GPU requests in the names of the flavor that is to hold it.
 
-    None for a pod that asks for no GPU. A pod that no flavor covers, and that wishes for
+    Return None for a pod that asks for no GPU. A pod that no flavor covers, and that wishes for
     nothing, is left alone: quota may come.
     """
     asks, wrong = _asks(request)
@@ -295,7 +295,7 @@ def _above_ceiling(flavor: FlavorCapabilities, amounts: Mapping[str, int]) -> st
 
 
 def _counted(demand: Mapping[str, int], cost: Cost) -> dict[str, int]:
-    """What quota counts of a plan: its devices, and what they are worth."""
+    """Return what quota counts of a plan: its devices, and what they are worth."""
     return {**demand, names.GPU_MEMORY: cost.memory_bytes, names.GPU_SLICES: cost.slices}
 
 
@@ -371,7 +371,7 @@ def _apply(request: PodRequest, plan: _Plan, limited: LimitedNames) -> Rewrite |
 
 
 def _doubts(plan: _Plan, catalogue: Catalogue) -> tuple[str, ...]:
-    """Why quota may count the pod for more than its GPUs are worth, or not at all."""
+    """Return why quota may count the pod for more than its GPUs are worth, or not at all."""
     if not plan.menu.flavor.resources & resources.VIRTUAL:
         return ()
     prices = costs.FlavorCosts(menu=plan.menu, catalogue=catalogue)

@@ -109,7 +109,10 @@ def _cluster_queue(api: Api, namespace: str, queue: str) -> str:
 
 
 def _releasing(api: Api, name: str) -> str:
-    """Which pods hold quota of a ClusterQueue that is about to be free; empty if none is known."""
+    """Return which pods hold quota of a ClusterQueue that is about to be free.
+
+    It is empty if none is known.
+    """
     try:
         found = api.get(resources.CLUSTER_QUEUES, name) if name else {}
     except (errors.NotFoundError, errors.ForbiddenError):

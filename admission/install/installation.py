@@ -274,7 +274,7 @@ def _refuse_kueue(api: Api) -> None:
 
 
 def _processes(settings: Settings, image: str) -> list[Document]:
-    """What runs in the cluster, and what it needs beside accounts and the Secret."""
+    """Return what runs in the cluster, and what it needs beside accounts and the Secret."""
     return [
         manifests.config_map(settings),
         *manifests.webhook(settings, image),

@@ -188,7 +188,7 @@ def roles(settings: Settings) -> list[Document]:
 
 
 def webhook_configurations(client_config: Mapping[str, Any], settings: Settings) -> list[Document]:
-    """Which requests the API server sends for review, and where to.
+    """Return which requests the API server sends for review, and where to.
 
     Args:
         client_config: ``url`` without a path, or `service_reference`; and ``caBundle``.

@@ -20,7 +20,7 @@ from certs.rotation import Lifetimes
 
 
 def lifetimes(settings: Certificates) -> Lifetimes:
-    """How long what is issued is valid."""
+    """Return how long what is issued is valid."""
     return Lifetimes(
         authority=settings.authority_lifetime,
         serving=settings.serving_lifetime,

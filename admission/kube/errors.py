@@ -139,12 +139,15 @@ class ServerError(ApiError):
 
 
 def is_unavailable(error: KubeError) -> bool:
-    """Whether there is nobody yet who could answer: a server starts, or a proxy has none."""
+    """Return whether there is nobody yet who could answer.
+
+    A server starts, or a proxy has none.
+    """
     return isinstance(error, ServerError) and error.status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
 def is_failed_test(error: KubeError | None) -> bool:
-    """Whether a JSON patch was refused because the object is not as it was seen.
+    """Return whether a JSON patch was refused because the object is not as it was seen.
 
     The API server says "the server rejected our request due to an error in our request" then,
     and names no object, as it does of one that breaks a rule of its kind.

@@ -56,7 +56,7 @@ class Connection:
         self._poll.register(connected, _READABLE)
 
     def is_idle(self) -> bool:
-        """Whether the server neither closed it nor said something unasked."""
+        """Return whether the server neither closed it nor said something unasked."""
         return not self._received and not self._poll.poll(0)
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ class Connection:
             yield chunk
 
     def _until(self, mark: bytes) -> bytes:
-        """What comes before the mark; both are taken."""
+        """Return what comes before the mark; both are taken."""
         while (at := self._received.find(mark)) < 0:
             if len(self._received) > _LONGEST_HEAD:
                 raise BrokenAnswerError("the head of the answer is too long")

@@ -123,7 +123,7 @@ class Election:
         self._log = logs.get("lease").bind(identity=identity)
 
     def is_leader(self) -> bool:
-        """Whether this candidate leads at this moment."""
+        """Return whether this candidate leads at this moment."""
         return self._clock.monotonic() < self._leader_until
 
     def is_leader_until(self) -> float:
@@ -192,7 +192,7 @@ class Election:
             self._log.info("leading again")
 
     def _is_lost(self) -> bool:
-        """Whether a leader whose time is over must end."""
+        """Return whether a leader whose time is over must end."""
         if self._is_taken:
             return True
         grace = self._answered_since + self._timing.renew
@@ -278,7 +278,7 @@ class Election:
         return not spec.holder_identity or self._clock.monotonic() >= self._ends_at(spec)
 
     def _ends_at(self, spec: _Spec) -> float:
-        """When a Lease that is not renewed may be taken.
+        """Return when a Lease that is not renewed may be taken.
 
         A leader that could not reach the API server either is given time to renew first.
         """
@@ -345,6 +345,6 @@ class Election:
 
 
 def _is_drained(lease: _Lease) -> bool:
-    """Whether the last leader released the Lease after all its requests were answered."""
+    """Return whether the last leader released the Lease after all its requests were answered."""
     term = (lease.metadata.annotations or {}).get(names.RELEASED_TERM)
     return not lease.spec.holder_identity and term == str(lease.spec.lease_transitions)

@@ -345,7 +345,7 @@ class Reflector(Generic[T]):
             self._trust()
 
     def _is_earlier(self, version: str) -> bool:
-        """Whether a list is of an earlier state than something seen before it was asked for."""
+        """Return whether a list is older than something that was seen before it was asked for."""
         return version.isdecimal() and int(version) < self.newest
 
     def _see_version(self, version: str) -> None:

@@ -271,7 +271,7 @@ class LineStream(Iterator[bytes]):
         self._lines = [line for line in reversed(whole) if line]
 
     def _next_chunk(self) -> bytes:
-        """What came next; empty at the end."""
+        """Return what came next; empty at the end."""
         with self._lock:
             if self._closed:
                 return b""
@@ -286,7 +286,7 @@ class LineStream(Iterator[bytes]):
         return b"" if self._stopped_reading() else chunk
 
     def _stopped_reading(self) -> bool:
-        """Whether the stream was closed meanwhile."""
+        """Return whether the stream was closed meanwhile."""
         with self._lock:
             self._reading = False
             return self._closed

@@ -57,7 +57,7 @@ def merge(
 
 
 def same_but_for_time(left: views.Condition | None, right: views.Condition) -> bool:
-    """Whether setting ``right`` over ``left`` would change nothing."""
+    """Return whether setting ``right`` over ``left`` would change nothing."""
     return left is not None and _at(left, "") == _at(right, "")
 
 

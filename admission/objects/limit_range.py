@@ -133,7 +133,9 @@ def _limit_range(view: views.LimitRange) -> LimitRange:
 
 
 def defaulted(limit: LimitItem) -> LimitItem:
-    """What the API server stores: ``default`` from ``max``, ``defaultRequest`` from the rest.
+    """Return what the API server stores.
+
+    ``default`` from ``max``, ``defaultRequest`` from the rest.
 
     Items of other types than Container are stored as they are. Idempotent.
     """
@@ -213,7 +215,7 @@ def fill(pod: Pod[Quantity], limit_range: LimitRange) -> tuple[Pod[Quantity], st
 
 
 def fill_all(pod: Pod[Quantity], ranges: Iterable[LimitRange]) -> tuple[Pod[Quantity], str]:
-    """As ``fill`` for several LimitRanges in turn; the first that offers a default wins."""
+    """Return what `fill` gives for several LimitRanges; the first that has a default wins."""
     annotation = ""
     for limit_range in ranges:
         pod, text = fill(pod, limit_range)
@@ -240,7 +242,7 @@ def check(pod: Pod[Quantity], limit_range: LimitRange) -> tuple[str, ...]:
 
 
 def check_all(pod: Pod[Quantity], ranges: Iterable[LimitRange]) -> tuple[Violations, ...]:
-    """What each LimitRange has against the pod, by name; allowing ones are left out."""
+    """Return what each LimitRange has against the pod, by name; allowing ones are left out."""
     found = (
         Violations(limit_range=limit_range.name, reasons=check(pod, limit_range))
         for limit_range in sorted(ranges, key=lambda limit_range: limit_range.name)
@@ -477,7 +479,7 @@ def _invalid(place: str, names: list[str], rule: str) -> str:
 
 
 def invalid(limit_range: LimitRange) -> tuple[Finding, ...]:
-    """Why the API server refuses the object, in its words; sorted by field.
+    """Return why the API server refuses the object, in its words; sorted by field.
 
     Items are to be given as written; they are defaulted here as the API server does first.
     """
@@ -495,7 +497,7 @@ def invalid(limit_range: LimitRange) -> tuple[Finding, ...]:
 
 
 def traps(limit_range: LimitRange) -> tuple[Finding, ...]:
-    """What a valid LimitRange does to containers that want no GPU; items as written."""
+    """Return what a valid LimitRange does to containers that want no GPU; items as written."""
     found = []
     for index, raw in enumerate(limit_range.items):
         for resource in _gpu_names(raw):

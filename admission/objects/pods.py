@@ -55,7 +55,7 @@ class PodSpecView(Protocol):
 
     @property
     def overhead(self) -> Amounts | None:
-        """What the pod takes beside its containers."""
+        """Return what the pod takes beside its containers."""
         ...
 
 

@@ -28,7 +28,7 @@ def escaped_quota(
     hard: Mapping[str, int],
     used: Mapping[str, int] | None,
 ) -> tuple[str, str]:
-    """What a rewrite would take out of sight of a ResourceQuota.
+    """Return what a rewrite would take out of sight of a ResourceQuota.
 
     Args:
         before: the pod's device amounts as it asked for them.

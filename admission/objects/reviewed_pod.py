@@ -66,7 +66,7 @@ class Pod(View, frozen=True, kw_only=True):
     status: PodStatus = PodStatus()
 
     def has_gate(self, name: str) -> bool:
-        """Whether the scheduling gate is there."""
+        """Return whether the scheduling gate is there."""
         return any(gate.name == name for gate in self.spec.scheduling_gates or ())
 
     def located_containers(self) -> Iterator[tuple[str, int, Container]]:

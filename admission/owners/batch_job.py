@@ -81,7 +81,7 @@ class AnyJob(Protocol):
 
     @property
     def spec(self) -> batch.JobRun:
-        """How it is to run."""
+        """Return how it is to run."""
         ...
 
 

@@ -128,7 +128,7 @@ def _completions(job: Job) -> list[FieldError]:
 
 
 def _changes(old: Job, new: Job) -> list[FieldError]:
-    """What of partial admission may not change, and when."""
+    """Return what of partial admission may not change, and when."""
     before, after = (job.metadata.annotation(names.JOB_MIN_PARALLELISM) for job in (old, new))
     errors = _least(new) if before != after else []
     partial = names.JOB_MIN_PARALLELISM in (old.metadata.annotations or {})

@@ -322,6 +322,6 @@ def _adopted(owner: Owner, workload: Workload) -> Next:
 
 
 def _with_ended(owner: Owner) -> Next:
-    """Why the Workload has ended is told on it, and was on the owner."""
+    """Return why the Workload has ended is told on it, and was on the owner."""
     step = _without_named(owner)
     return NOTHING if step.step is Step.AWAIT_WORKLOAD else step

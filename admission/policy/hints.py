@@ -151,7 +151,7 @@ def _inactive(name: str, queue: ClusterQueue) -> Iterator[str]:
 
 
 def _wanted(pod: Pod) -> Mapping[str, int]:
-    """What the pod asks for."""
+    """Return what the pod asks for."""
     try:
         return requests.total(pod)
     except InvalidValueError:
@@ -166,7 +166,7 @@ def _is_covered(resource: str, queue: ClusterQueue) -> bool:
 
 
 def _fits_own_quota(asked: Mapping[str, int], group: ResourceGroup, facts: QueueFacts) -> bool:
-    """Whether one flavor holds it without borrowing: then nothing of a cohort matters."""
+    """Return whether one flavor holds it without borrowing: then nothing of a cohort matters."""
     own = (facts.nominal[quotas.name] for quotas in group.flavors)
     return any(all(value <= one.get(r, 0) for r, value in asked.items()) for one in own)
 

@@ -49,7 +49,10 @@ class Knowledge(Protocol):
 
     @property
     def synced(self) -> bool:
-        """Whether every kind was listed at least once; before that, absence proves nothing."""
+        """Return whether every kind was listed at least once.
+
+        Before that, absence proves nothing.
+        """
         ...
 
     def namespace(self, name: str) -> views.Namespace | None:
@@ -69,13 +72,13 @@ class Knowledge(Protocol):
         ...
 
     def queue_facts(self, queue: ClusterQueue) -> QueueFacts:
-        """What follows from the queue and the flavors of this moment."""
+        """Return what follows from the queue and the flavors of this moment."""
         ...
 
     def most(self, queue: str, flavor: str, resource: str) -> int | None:
         """The most that a ClusterQueue could take of a flavor, borrowing included.
 
-        None where it is not known.
+        Return None where it is not known.
         """
         ...
 

@@ -177,7 +177,7 @@ def _first(reviewed: Pod, stated: Mapping[str, Stated], after: _View) -> _First:
 
 
 def _only(ranges: Iterable[LimitRange], names: frozenset[str]) -> tuple[LimitRange, ...]:
-    """What the LimitRanges say about some resources."""
+    """Return what the LimitRanges say about some resources."""
 
     def kept(amounts: quantities.ResourceList) -> quantities.ResourceList:
         return {name: amount for name, amount in amounts.items() if name in names}
@@ -280,7 +280,7 @@ def _escaped(firsts: Iterable[_First], after: _View, quotas: Sequence[NamespaceQ
 
 
 def _counts_all(quota: NamespaceQuota) -> bool:
-    """Whether it counts every pod and has been counted: scopes choose among pods."""
+    """Return whether it counts every pod and has been counted: scopes choose among pods."""
     is_scoped = bool(quota.spec.scopes or quota.spec.scope_selector)
     return quota.status.used is not None and not is_scoped
 

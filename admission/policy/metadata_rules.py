@@ -58,7 +58,7 @@ class Change:
 
 
 def is_suspended(pod: Pod) -> bool:
-    """Whether the pod does not run: terminal, or held by the admission gate."""
+    """Return whether the pod does not run: terminal, or held by the admission gate."""
     return pod.status.phase in _TERMINAL or pod.has_gate(names.ADMISSION_GATE)
 
 

@@ -16,7 +16,7 @@ from admission.translate import queues
 
 
 def describe(queue: ClusterQueue, knowledge: Knowledge) -> QueueFacts:
-    """What follows from a queue and the flavors that exist now."""
+    """Return what follows from a queue and the flavors that exist now."""
     offers, bounds, own, missing = [], {}, {}, []
     for quotas in flavors(queue):
         own[quotas.name] = {
@@ -55,7 +55,7 @@ class FactsCache:
         self._entries: dict[str, _Entry] = {}
 
     def facts(self, queue: ClusterQueue, knowledge: Knowledge) -> QueueFacts:
-        """What ``describe`` says now."""
+        """Return what ``describe`` says now."""
         name = queue.metadata.name
         entry = self._entries.get(name)
         if entry is None or not entry.holds(queue, knowledge):
@@ -75,7 +75,7 @@ class _Entry(NamedTuple):
     facts: QueueFacts
 
     def holds(self, queue: ClusterQueue, knowledge: Knowledge) -> bool:
-        """Whether the entry was made of these very objects."""
+        """Return whether the entry was made of these very objects."""
         return self.queue is queue and all(
             knowledge.resource_flavor(quotas.name) is flavor
             for quotas, flavor in zip(flavors(queue), self.flavors, strict=True)

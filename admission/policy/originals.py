@@ -80,7 +80,7 @@ def devices(stated: Stated) -> dict[str, int]:
 
 
 def _is_credible(container: Container, recorded: Stated) -> bool:
-    """Whether the record may be of a rewrite that gave the container the names it has now."""
+    """Return whether the record may be of a rewrite that gave the container its present names."""
     lists = (recorded.requests or {}, recorded.limits or {})
     if not all(resources.is_device(name) for amounts in lists for name in amounts):
         return False

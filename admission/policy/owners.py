@@ -156,7 +156,7 @@ def _place(
     rules: Rules,
     knowledge: Knowledge,
 ) -> Placement:
-    """Where an owner that is being created belongs."""
+    """Return where an owner that is being created belongs."""
     queue = owner.metadata.label(names.QUEUE_LABEL)
     if queueing.is_left_out(context.namespace, rules, knowledge):
         queue = ""
@@ -200,7 +200,7 @@ def _without_queue(
 
 
 def _leaves_it_to_us(templates: Iterable[Template], wants: tuple[str, ...]) -> bool:
-    """Whether the pods ask for devices by name and name no queue of their own.
+    """Return whether the pods ask for devices by name and name no queue of their own.
 
     Pods that ask by claim alone are looked at one by one: only then it is known for what.
     """

@@ -49,7 +49,7 @@ class Placement:
 
     @property
     def is_held(self) -> bool:
-        """Whether the pod needs the admission gate."""
+        """Return whether the pod needs the admission gate."""
         return self.standing in _HELD
 
 
@@ -70,7 +70,7 @@ def place(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Pla
 def _place(
     pod: Pod, wants: tuple[str, ...], context: Context, rules: Rules, knowledge: Knowledge
 ) -> Placement:
-    """Where a pod that stands for itself belongs."""
+    """Return where a pod that stands for itself belongs."""
     if pod.spec.node_name:  # the API server refuses a gate beside a node name
         return _outside(wants, context, rules, knowledge)
     if names.POD_SUSPENDING_PARENT in (pod.metadata.annotations or {}):
@@ -97,7 +97,7 @@ def _may_want_devices(pod: Pod, wants: tuple[str, ...]) -> bool:
 
 
 def _is_kept(wants: tuple[str, ...], context: Context, rules: Rules, knowledge: Knowledge) -> bool:
-    """Whether a pod without a queue that may want devices is held until more is known of it."""
+    """Return whether a pod without a queue is held until it is known if it wants devices."""
     if _may_lag(context, knowledge):
         return True
     enforced = is_enforced(context.namespace, rules, knowledge)
@@ -108,7 +108,7 @@ def _is_kept(wants: tuple[str, ...], context: Context, rules: Rules, knowledge: 
 
 
 def is_of_admitted_owner(pod: Pod, context: Context) -> bool:
-    """Whether the pod was made from a template of an owner that has quota for its pods.
+    """Return whether the pod was made from a template of an owner that has quota for its pods.
 
     The mark in its annotations was put into that template together with the permission to run.
     Anybody can write it on a pod, and name an owner: so who made the pod decides.
@@ -120,12 +120,12 @@ def is_of_admitted_owner(pod: Pod, context: Context) -> bool:
 
 
 def has_default_queue(namespace: str, knowledge: Knowledge) -> bool:
-    """Whether the namespace has a LocalQueue named ``default``, stopped or not."""
+    """Return whether the namespace has a LocalQueue named ``default``, stopped or not."""
     return knowledge.local_queue(namespace, names.DEFAULT_LOCAL_QUEUE) is not None
 
 
 def is_enforced(namespace: str, rules: Rules, knowledge: Knowledge) -> bool:
-    """Whether GPU pods without a queue are refused in the namespace."""
+    """Return whether GPU pods without a queue are refused in the namespace."""
     found = knowledge.namespace(namespace)
     if found is None:
         return False
@@ -149,7 +149,7 @@ def advice(context: Context, knowledge: Knowledge) -> str:
 
 
 def is_left_out(namespace: str, rules: Rules, knowledge: Knowledge) -> bool:
-    """Whether the namespace is not managed, as far as its labels are known here.
+    """Return whether the namespace is not managed, as far as its labels are known here.
 
     The API server asks about managed namespaces only, if it was told which they are.
     """
@@ -168,7 +168,7 @@ def _outside(
 
 
 def _may_lag(context: Context, knowledge: Knowledge) -> bool:
-    """Whether the namespace may have a default queue that was not seen yet."""
+    """Return whether the namespace may have a default queue that was not seen yet."""
     found = knowledge.namespace(context.namespace)
     if not knowledge.synced or found is None:
         return True

@@ -259,7 +259,7 @@ def _result(
     warnings: tuple[str, ...] = (),
     errors: tuple[FieldError, ...] = (),
 ) -> Rewritten:
-    """What became of the reviewed pod."""
+    """Return what became of the reviewed pod."""
     after = {(member, index): c for member, index, c in final.located_containers()}
     changed = tuple(
         (member, index, before)

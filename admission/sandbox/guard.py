@@ -70,7 +70,7 @@ def _choice(labels: Mapping[str, str], modes: Modes) -> str:
 
 
 def _is_refused(found: Bypass, choice: str) -> bool:
-    """Whether a namespace that makes this choice does more than notice it."""
+    """Return whether a namespace that makes this choice does more than notice it."""
     if found.severity is Severity.SUSPICIOUS:
         return choice == DENY_STRICT and found.rule in bypass.STRICT
     return found.severity is Severity.BYPASS

@@ -125,7 +125,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Requests are not news."""
 
     def _writable(self, options: Mapping[str, Any] | None = None) -> Api:
-        """Where the request writes; options in the body of a deletion stand for its query."""
+        """Return where the request writes.
+
+        Options in the body of a deletion stand for its query.
+        """
         query = parse_qs(urlsplit(self.path).query, keep_blank_values=True)
         asked = (options or query).get("dryRun") or ()
         if any(one != "All" for one in asked):

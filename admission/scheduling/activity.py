@@ -42,7 +42,7 @@ class Dependencies:
         self.topologies: set[str] = set()
 
     def blockers(self, queue: ClusterQueue) -> InactiveReasons:
-        """Why a ClusterQueue admits nothing, the first one first; none if it does."""
+        """Return why a ClusterQueue admits nothing, the first one first; none if it does."""
         return tuple(self._blockers(queue))
 
     def _blockers(self, queue: ClusterQueue) -> Iterator[Text]:
@@ -99,7 +99,7 @@ def _flavors(queue: ClusterQueue) -> Iterable[FlavorName]:
 
 
 def _is_per_flavor(name: str, queue: ClusterQueue) -> bool:
-    """Whether the check leaves out a flavor of the queue."""
+    """Return whether the check leaves out a flavor of the queue."""
     rules: Iterable[AdmissionCheckRule] = queue.admission_checks
     flavors = set(_flavors(queue))
     return any(r.name == name and r.on_flavors and not flavors <= r.on_flavors for r in rules)

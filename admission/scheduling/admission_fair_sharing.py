@@ -43,7 +43,7 @@ class FairUsage:
         self._wakes = False
 
     def consumption(self, key: LocalQueueKey) -> Consumption | None:
-        """What a LocalQueue's status shows; None without admission fair sharing.
+        """Return what a LocalQueue's status shows; None without admission fair sharing.
 
         Before the first sample it is of the time 0. With what was charged for admissions that
         are being written: a successor finds these admitted and cannot know what they cost.
@@ -81,7 +81,7 @@ class FairUsage:
         self._known.pop(key, None)
 
     def rank(self, key: LocalQueueKey, weight: int) -> Rank:
-        """Where a LocalQueue stands among those of its ClusterQueue; lower goes first."""
+        """Return where a LocalQueue stands among those of its ClusterQueue; lower goes first."""
         assert self._config is not None
         consumed = self._known.get(key, Consumption()).consumed
         for pending in self._charges.get(key, {}).values():
@@ -111,7 +111,7 @@ class FairUsage:
             self._wakes = self._wakes or self._is_in_use(key)
 
     def next_us(self) -> int | None:
-        """When the next sample is due; None while nothing was used lately."""
+        """Return when the next sample is due; None while nothing was used lately."""
         return self._due_us if self._wakes else None
 
     def reserved(

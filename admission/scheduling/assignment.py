@@ -103,7 +103,7 @@ class ScanMemory:
 
     @property
     def unfinished(self) -> bool:
-        """Whether some flavors were not looked at yet."""
+        """Return whether some flavors were not looked at yet."""
         return any(index != -1 for index in self.tried.values())
 
 
@@ -133,7 +133,7 @@ class Assignment:
 
     @property
     def reason(self) -> WaitReason:
-        """Why a NO_FIT does not fit; a resource that no flavor offers matches no flavor."""
+        """Return why a NO_FIT does not fit; a resource that no flavor offers matches no flavor."""
         return self.refusal or WaitReason.NO_MATCHING_FLAVOR
 
     def note_reason(self, reason: WaitReason | None) -> None:
@@ -173,7 +173,7 @@ class Assignment:
         return wanted
 
     def message(self) -> str:
-        """Why it does not fit, all pod sets together; empty when it fits."""
+        """Return why it does not fit, all pod sets together; empty when it fits."""
         refused = [one for one in self.pod_sets if one.messages]
         return conditions.no_flavors((one.demand.pod_set.name, one.messages) for one in refused)
 

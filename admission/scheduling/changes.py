@@ -33,13 +33,13 @@ class Changes:
         self._locals.add(key)
 
     def tree(self, node: Node | None) -> None:
-        """What a node holds changed, and with it the sums of everything above."""
+        """Note that what a node holds has changed, and so the sums of everything above."""
         self._node(node)
         for cohort in node.ancestors() if node is not None else ():
             self._cohorts.add(cohort.name)
 
     def edited(self, node: Node | None) -> None:
-        """What a node promises, or its place, changes: tell before the edit and after it."""
+        """Note that what a node promises, or its place, changes; call it before and after."""
         self.tree(node)
         if node is not None:
             for one in (node, node.root()):

@@ -39,7 +39,7 @@ class Consumption:
 
     @property
     def has_usage(self) -> bool:
-        """Whether any usage is left."""
+        """Return whether any usage is left."""
         return any(self.consumed.values())
 
 
@@ -72,7 +72,7 @@ def sampled(
 
 
 def penalty(requests: Nanos, config: AdmissionFairSharing) -> dict[ResourceName, int]:
-    """What a LocalQueue is charged at once for a reservation."""
+    """Return what a LocalQueue is charged at once for a reservation."""
     alpha = _alpha(config.sampling_us, config.half_life_us)
     return {r: _floor(value * alpha) for r, value in requests.items()}
 
@@ -83,7 +83,7 @@ def added(left: Nanos, right: Nanos) -> dict[ResourceName, int]:
 
 
 def rank(consumed: Nanos, weight: int, config: AdmissionFairSharing) -> Rank:
-    """Where a LocalQueue of that weight (in units of 1e-9) stands; lower goes first."""
+    """Return where a LocalQueue of that weight (in units of 1e-9) stands; lower goes first."""
     if weight <= 0:
         return True, Fraction(0)
     total = sum(value * config.weights.get(r, DEFAULT_WEIGHT) for r, value in consumed.items())

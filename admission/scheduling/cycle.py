@@ -95,7 +95,7 @@ class _Cycle:
         return any(target.workload.key in self.claimed for target in nominee.targets)
 
     def _fits(self, nominee: Nominee) -> bool:
-        """Whether it fits once all claimed victims and its own are gone."""
+        """Return whether it fits once all claimed victims and its own are gone."""
         gone = [target.workload for target in (*self.claimed.values(), *nominee.targets)]
         with self.snapshot.without(gone):
             return all(
@@ -255,7 +255,7 @@ def _wait(
 
 
 def _memory(snapshot: Snapshot, nominee: Nominee) -> ScanMemory | None:
-    """Where the scans stopped; nothing when none came to a flavor."""
+    """Return where the scans stopped; nothing when none came to a flavor."""
     if not nominee.assignment.tried:
         return None
     return ScanMemory(nominee.assignment.tried, snapshot.cycle, nominee.queue.generation)

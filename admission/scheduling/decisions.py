@@ -122,7 +122,7 @@ class Shortage:
 
     @property
     def missing(self) -> int:
-        """How much more is needed."""
+        """Return how much more is needed."""
         return max(0, self.requested - self.available)
 
 

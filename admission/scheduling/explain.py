@@ -22,7 +22,7 @@ def requests(head: Head) -> tuple[tuple[PodSetName, Mapping[ResourceName, int]],
 
 
 def shortages(snapshot: Snapshot, nominee: Nominee) -> tuple[Shortage, ...]:
-    """What was missing, with who holds it."""
+    """Return what was missing, with who holds it."""
     return tuple(
         replace(one, holders=_holders(snapshot, nominee.queue, one))
         for one in nominee.assignment.shortages

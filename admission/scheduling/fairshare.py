@@ -50,7 +50,7 @@ class Share:
 
     @property
     def order(self) -> Order:
-        """What sorts this share among others."""
+        """Return what sorts this share among others."""
         if self.weight == 0 and self.ratio > 0:
             return math.inf, self.ratio
         return (self.ratio / self.weight, 0.0) if self.ratio else (0.0, 0.0)

@@ -142,7 +142,7 @@ class Assigner:
         return _Scan(messages=[conditions.resource_unavailable(resource)])
 
     def _is_free(self, resource: ResourceName, group: tuple[Demand, ...]) -> bool:
-        """Whether a resource is not listed by the queue, and may be used without quota."""
+        """Return whether a resource is not listed by the queue, and may be used without quota."""
         if resource in self._queue.group_of:
             return False
         if self._snapshot.config.ignore_undeclared:
@@ -210,7 +210,10 @@ class Assigner:
     def _refusal(
         self, flavor: FlavorName, resource: ResourceName, group: tuple[Demand, ...]
     ) -> str:
-        """Why the pod sets cannot run in a flavor whatever the quota; empty when they can."""
+        """Return why the pod sets cannot run in a flavor whatever the quota.
+
+        It is empty when they can.
+        """
         for one in group:
             if self._pins is not None and self._pins.get((one.pod_set.name, resource)) != flavor:
                 return conditions.flavor_not_nominated(flavor, resource)
@@ -229,7 +232,7 @@ class Assigner:
         group: tuple[Demand, ...],
         assumed: Mapping[FlavorResource, int],
     ) -> _Fit:
-        """How one resource of a group of pod sets fits one flavor."""
+        """Return how one resource of a group of pod sets fits one flavor."""
         queue = self._queue
         fr = FlavorResource(flavor, resource)
         before = assumed.get(fr, 0)
@@ -316,7 +319,7 @@ def _collect(found: _Scan, fits: Iterable[_Fit], policy: FlavorFungibility) -> G
 
 
 def is_preferred(left: Grade, right: Grade, policy: FlavorFungibility) -> bool:
-    """Whether a flavor of the left grade is better than one of the right grade."""
+    """Return whether a flavor of the left grade is better than one of the right grade."""
     for chance in (Chance.NO_FIT, Chance.NO_CANDIDATES):
         if chance in (left.chance, right.chance):
             if left.chance != right.chance:
@@ -328,7 +331,7 @@ def is_preferred(left: Grade, right: Grade, policy: FlavorFungibility) -> bool:
 
 
 def try_next(grade: Grade, policy: FlavorFungibility) -> bool:
-    """Whether a scan goes on after a flavor of this grade."""
+    """Return whether a scan goes on after a flavor of this grade."""
     if grade.chance <= Chance.NO_CANDIDATES:
         return True
     if grade.chance < Chance.FIT and policy.when_can_preempt == SearchPolicy.TRY_NEXT:

@@ -338,6 +338,6 @@ def members(top: Node) -> list[Node]:
 
 
 def over_nominal(node: Node, pairs: Iterable[FlavorResource]) -> bool:
-    """Whether a node uses more than its subtree's quota in any of the pairs."""
+    """Return whether a node uses more than its subtree's quota in any of the pairs."""
     usage, subtree = node.usage, node.subtree
     return any(usage.get(fr, 0) > subtree.get(fr, 0) for fr in pairs)

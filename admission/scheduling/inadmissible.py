@@ -39,7 +39,7 @@ class InadmissibleRequeues:
         self._cohorts.setdefault(name, now_us + self._batch_us)
 
     def next_us(self) -> int | None:
-        """When the next one is due; None when there is none."""
+        """Return when the next one is due; None when there is none."""
         due = (*self._queues.values(), *self._trees.values(), *self._cohorts.values())
         return min(due, default=None)
 

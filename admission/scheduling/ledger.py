@@ -54,7 +54,7 @@ class Ledger:
         self._queues: dict[ClusterQueueName, Tally] = {}
 
     def holds(self, key: WorkloadKey) -> bool:
-        """Whether a workload holds quota."""
+        """Return whether a workload holds quota."""
         return key in self._workloads
 
     def workloads(self) -> dict[WorkloadKey, ReservingWorkload]:

@@ -106,7 +106,7 @@ class Selector:
     requirements: tuple[Requirement, ...] = ()
 
     def __call__(self, labels: Labels) -> bool:
-        """Whether the labels match."""
+        """Return whether the labels match."""
         return compile_requirements(self.requirements)(labels)
 
 
@@ -413,12 +413,15 @@ class Workload:
 
     @property
     def counts(self) -> bool:
-        """Whether its reservation is usage: it holds one, and neither ended nor was stopped."""
+        """Return whether its reservation is usage.
+
+        It holds one, and neither ended nor was stopped.
+        """
         return self.reservation is not None and self.active and not self.finished
 
     @property
     def wants_quota(self) -> bool:
-        """Whether it may stand in a queue."""
+        """Return whether it may stand in a queue."""
         return self.reservation is None and self.active and not (self.finished or self.held)
 
 

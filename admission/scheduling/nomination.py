@@ -169,7 +169,7 @@ def _valid_memory(snapshot: Snapshot, queue: QueueNode, head: Head) -> ScanMemor
 
 
 def _refuse(queue: QueueNode, head: Head) -> Verdict | None:
-    """Why a head is not nominated, first reason first."""
+    """Return why a head is not nominated, first reason first."""
     if head.workload.failed_checks:
         return _refusal(head, conditions.FAILED_CHECKS)
     if not queue.active:

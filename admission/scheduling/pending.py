@@ -73,7 +73,7 @@ class Pending:
         self.order = (-self.workload.priority, self.queue_us, self.workload.uid)
 
     def ready_at_us(self) -> int | None:
-        """When its backoff ends; None when nothing but an event ends it."""
+        """Return when its backoff ends; None when nothing but an event ends it."""
         if not self.workload.requeued:
             return None
         return self.workload.requeue_at_us or 0
@@ -87,7 +87,7 @@ class Pending:
         spared: frozenset[WorkloadKey],
         preempted_for: WorkloadKey | None,
     ) -> Head:
-        """What a cycle decides about.
+        """Return what a cycle decides about.
 
         Args:
             cluster_queue: in which it waits.
@@ -171,7 +171,7 @@ class PendingSnapshot:
     ranks: Mapping[LocalQueueKey, Rank] | None = None
 
     def sort_key(self) -> Callable[[Pending], Any]:
-        """What sorts the members as they are tried."""
+        """Return what sorts the members as they are tried."""
         return _ORDER if self.ranks is None and self.first is None else self._place
 
     def _place(self, item: Pending) -> tuple[Rank, bool, OrderKey]:
@@ -206,7 +206,7 @@ class PendingQueue:
 
     @property
     def parked_count(self) -> int:
-        """How many of them are not tried until something changes."""
+        """Return how many of them are not tried until something changes."""
         grouped = sum(len(self._classes[key].members) for key in self._parked_classes)
         return grouped + sum(
             self._items[key].equivalence not in self._parked_classes for key in self._parked_items
@@ -321,7 +321,7 @@ class PendingQueue:
         return found
 
     def _stays(self, item: Pending, requeue: Requeue) -> bool:
-        """Whether it may be tried again without an event."""
+        """Return whether it may be tried again without an event."""
         if requeue == Requeue.NAMESPACE_MISMATCH:
             return False
         if self.strategy == QueueingStrategy.STRICT_FIFO or requeue in _IMMEDIATE:

@@ -46,12 +46,12 @@ class PendingQueues:
         return None if name is None else self.queues[name].get(key)
 
     def pending_of(self, name: ClusterQueueName, local: LocalQueueKey) -> int:
-        """How many workloads of a LocalQueue wait in a ClusterQueue."""
+        """Return how many workloads of a LocalQueue wait in a ClusterQueue."""
         queue = self.queues.get(name)
         return 0 if queue is None else queue.by_local[local]
 
     def bypassed(self, key: WorkloadKey) -> Wait | None:
-        """Why a workload is parked because an equal one did not fit; None if it is not."""
+        """Return why a workload is parked because an equal one did not fit; None if it is not."""
         name = self._where.get(key)
         return None if name is None else self.queues[name].bypassed(key)
 
@@ -98,11 +98,11 @@ class PendingQueues:
                 self._busy[name] = None
 
     def next_backoff_us(self) -> int | None:
-        """When the next backoff ends."""
+        """Return when the next backoff ends."""
         return self._backoffs[0][0] if self._backoffs else None
 
     def any_head(self) -> bool:
-        """Whether some queue has a head."""
+        """Return whether some queue has a head."""
         return any(self._head(name) is not None for name in list(self._busy))
 
     def heads(self, most: int | None) -> list[tuple[ClusterQueueName, Pending]]:

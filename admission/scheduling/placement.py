@@ -15,7 +15,7 @@ _BLOCKING: Final = ("NoSchedule", "NoExecute")
 
 
 def misfit(pod_set: PodSet, flavor: ResourceFlavor) -> str:
-    """Why pods of the pod set cannot run in the flavor; empty when they can."""
+    """Return why pods of the pod set cannot run in the flavor; empty when they can."""
     if flavor.name in pod_set.unsuited:
         return pod_set.unsuited[flavor.name]
     taint = _untolerated(flavor.node_taints, (*pod_set.tolerations, *flavor.tolerations))
@@ -34,7 +34,7 @@ def _untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether a toleration covers a taint; Lt and Gt compare integers."""
+    """Return whether a toleration covers a taint; Lt and Gt compare integers."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -51,7 +51,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def _compares(toleration: Toleration, taint: Taint) -> bool:
-    """Whether the taint's value is below (Lt) or above (Gt) the toleration's."""
+    """Return whether the taint's value is below (Lt) or above (Gt) the toleration's."""
     try:
         bound, value = int(toleration.value), int(taint.value)
     except ValueError:

@@ -86,7 +86,7 @@ def _total(requests: Mapping[ResourceName, int], count: int) -> dict[ResourceNam
 
 
 def exceeds(workload: Workload) -> bool:
-    """Whether a workload asks for more now than the quota that it holds was reserved for.
+    """Return whether a workload asks for more now than the quota that it holds was reserved for.
 
     One that holds none does not. What is not covered by its queue counts where all pods share it.
     """
@@ -118,7 +118,7 @@ def reduced(demanded: Sequence[Demand], step: int) -> tuple[Demand, ...]:
 
 
 def partial_steps(demanded: Sequence[Demand]) -> int:
-    """How many pods may be left out at most."""
+    """Return how many pods may be left out at most."""
     return sum(_reducible(one) for one in demanded)
 
 

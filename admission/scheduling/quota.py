@@ -22,13 +22,13 @@ def nominal(node: Node, fr: FlavorResource) -> int:
 
 
 def withheld(node: Node, fr: FlavorResource) -> int:
-    """What the node is promised beyond its nominal quota and does not exist."""
+    """Return what the node is promised beyond its nominal quota and does not exist."""
     own = node.quotas.get(fr)
     return 0 if own is None else own.withheld
 
 
 def local_available(node: Node, fr: FlavorResource) -> int:
-    """What is left of the part of its quota that the node never lends; never negative."""
+    """Return what is left of the part of its quota that the node never lends; never negative."""
     kept = node.guaranteed.get(fr, 0)
     if kept == UNLIMITED:
         return UNLIMITED
@@ -79,7 +79,7 @@ def release(queue: QueueNode, key: WorkloadKey) -> None:
 
 
 def available(node: Node, fr: FlavorResource) -> int:
-    """What the node could still take, borrowing included; negative after over-admission."""
+    """Return what the node could still take, borrowing included; negative after over-admission."""
     used = node.usage.get(fr, 0)
     parent = node.parent
     if parent is None:
@@ -96,7 +96,7 @@ def available(node: Node, fr: FlavorResource) -> int:
 
 
 def _borrowable(node: Node, fr: FlavorResource, limit: int) -> int:
-    """What the node may still take from its parent under its borrowing limit."""
+    """Return what the node may still take from its parent under its borrowing limit."""
     kept = node.guaranteed.get(fr, 0)
     lent = amount.subtract(node.subtree.get(fr, 0), kept)
     taken = max(0, node.usage.get(fr, 0) - kept)

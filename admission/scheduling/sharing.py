@@ -23,7 +23,7 @@ _Value = TypeVar("_Value")
 
 
 def keys(workload: Workload) -> frozenset[str]:
-    """What a workload shares with whoever names the same."""
+    """Return what a workload shares with whoever names the same."""
     return frozenset(one.key for pod_set in workload.pod_sets for one in pod_set.together)
 
 
@@ -162,7 +162,7 @@ class Sharing:
         return found
 
     def waived(self, key: WorkloadKey) -> Mapping[str, FlavorName | None]:
-        """What a workload is not charged for, and the flavor in which it is held."""
+        """Return what a workload is not charged for, and the flavor in which it is held."""
         found = {}
         for one in self._keys.get(key, ()):
             charged = self._charged(one)

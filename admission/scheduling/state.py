@@ -392,19 +392,19 @@ class State:
         )
 
     def _rank(self, key: LocalQueueKey) -> Rank:
-        """Where a LocalQueue stands by its past usage."""
+        """Return where a LocalQueue stands by its past usage."""
         local = self._local_queues.get(key)
         return self._fair_usage.rank(key, DEFAULT_WEIGHT if local is None else local.fair_weight)
 
     # -------------------------------------------------------------------------------- scheduling
 
     def has_work(self, now_us: int) -> bool:
-        """Whether a cycle now would have heads."""
+        """Return whether a cycle now would have heads."""
         self._settle(now_us)
         return not (self.config.paused or self._blocked_by_pods()) and self._queues.any_head()
 
     def _blocked_by_pods(self) -> bool:
-        """Whether nothing may be admitted until somebody's pods are ready."""
+        """Return whether nothing may be admitted until somebody's pods are ready."""
         return self.config.one_at_a_time and self._ledger.unready > 0
 
     def next_wakeup_us(self) -> int | None:
@@ -506,7 +506,7 @@ class State:
     # ----------------------------------------------------------------------------------- readers
 
     def blocker(self, key: WorkloadKey, now_us: int) -> Wait | None:
-        """Why a pending workload is not even tried; None when it competes."""
+        """Return why a pending workload is not even tried; None when it competes."""
         workload = self._workloads.get(key)
         if workload is None or workload.reservation is not None or key in self._assumed:
             return None
@@ -538,7 +538,7 @@ class State:
         )
 
     def reserving(self, name: ClusterQueueName) -> int:
-        """How many workloads hold quota in a ClusterQueue, whether it exists or not."""
+        """Return how many workloads hold quota in a ClusterQueue, whether it exists or not."""
         return self._ledger.tally_of_queue(name).reserving
 
     def local_queue_status(self, key: LocalQueueKey) -> LocalQueueStatus:

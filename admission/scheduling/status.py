@@ -136,7 +136,10 @@ def _of_local(*, stopped: bool, missing: bool, blocked: bool) -> Text:
 
 
 def _requested(node: QueueNode, line: PendingQueue) -> Mapping[ResourceName, int]:
-    """What those that wait ask for: each covered resource, and others that somebody asks for."""
+    """Return what those that wait ask for.
+
+    Each covered resource, and others that somebody asks for.
+    """
     covered = (r for group in node.spec.resource_groups for r in group.covered_resources)
     asked = {resource: value for resource, value in line.requested.items() if value}
     return dict.fromkeys(covered, 0) | asked

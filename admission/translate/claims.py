@@ -82,7 +82,7 @@ def device_class(view: devices.DeviceClass) -> DeviceClass | None:
 
 
 def concerned(spec: views.PodSpec) -> bool:
-    """Whether what pods take depends on claims or on DeviceClasses."""
+    """Return whether what pods take depends on claims or on DeviceClasses."""
     return bool(spec.resource_claims) or any(
         _is_implicit(name)
         for one in (*spec.containers, *(spec.init_containers or ()))
@@ -120,7 +120,7 @@ class Sought:
 
 
 def sought(spec: views.PodSpec, namespace: str, known: Devices) -> Sought:
-    """Whether pods ask by claim for anything that is counted.
+    """Return whether pods ask by claim for anything that is counted.
 
     Whoever only watches devices asks for them, too: that costs nothing, and is a right that not
     everybody has.

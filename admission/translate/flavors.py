@@ -33,7 +33,7 @@ def offer(
 
 
 def is_count(text: str) -> bool:
-    """Whether a text is a whole number from 1."""
+    """Return whether a text is a whole number from 1."""
     return text.isascii() and text.isdigit() and int(text) > 0
 
 

@@ -86,12 +86,15 @@ class GpuTransformation:
         return self._bills.get(tuple(amounts.items()), lambda: self._billed(amounts))
 
     def quote(self, devices: Mapping[str, int]) -> CostByFlavor:
-        """What devices by name cost; amounts of 0 are left out by the caller."""
+        """Return what devices by name cost; amounts of 0 are left out by the caller."""
         return self._quotes.get(tuple(devices.items()), lambda: self._computed(devices))
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What keeps GPUs from being counted exactly, each with its flavor; empty = nothing."""
+        """Return what keeps GPUs from being counted exactly, each with its flavor.
+
+        It is empty if nothing does.
+        """
         return tuple(
             f"flavor {flavor}: {text}"
             for flavor, tariff in self.tariffs.items()
@@ -99,7 +102,7 @@ class GpuTransformation:
         )
 
     def cost(self, flavor: FlavorName, devices: Mapping[str, int]) -> Amounts:
-        """What devices of one pod cost in a flavor; nothing where that is unknown."""
+        """Return what devices of one pod cost in a flavor; nothing where that is unknown."""
         try:
             cost = costs.virtual(self.tariffs[flavor].demand(devices))
         except InvalidValueError:
@@ -121,7 +124,7 @@ class GpuTransformation:
         return TransformedRequests(requests={**kept, **quote.most}, quote=quote)
 
     def _absent(self, flavor: FlavorName, devices: Mapping[str, int]) -> str:
-        """Why the nodes that there are cannot serve a request; empty if they can."""
+        """Return why the nodes that there are cannot serve a request; empty if they can."""
         present = self.present.get(flavor)
         missing = sorted(set(devices) - present) if present is not None else []
         if not missing or not present:  # of a flavor without any GPU its quota tells
@@ -166,7 +169,7 @@ def pricing(
     catalogue: Catalogue,
     present: Mapping[str, frozenset[str]] | None = None,
 ) -> GpuTransformation | None:
-    """How a ClusterQueue counts GPUs; None where it lists no virtual resource.
+    """Return how a ClusterQueue counts GPUs; None where it lists no virtual resource.
 
     Args:
         queue: the ClusterQueue.
@@ -236,7 +239,10 @@ def _held(assigned: model.PodSetAssignment, prices: GpuTransformation) -> model.
 def _cost_of_held(
     assigned: model.PodSetAssignment, flavor: FlavorName, prices: GpuTransformation
 ) -> dict[ResourceName, int]:
-    """What the devices cost that a pod set holds in a flavor: pod by pod, and what remains."""
+    """Return what the devices cost that a pod set holds in a flavor.
+
+    Pod by pod, and what remains.
+    """
     held = {
         name: assigned.usage.get(name, 0)
         for name, given in assigned.flavors.items()

@@ -23,7 +23,7 @@ _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 def has_gpus(facts: NodeFacts) -> bool:
-    """Whether a node offers GPUs, or has some that nobody can use now."""
+    """Return whether a node offers GPUs, or has some that nobody can use now."""
     found = facts.published
     return bool(facts.allocatable or facts.capacity or (found is not None and found.devices))
 
@@ -92,7 +92,7 @@ def claims_of(pod: views.Pod) -> frozenset[ObjectKey]:
 
 
 def has_ended(pod: views.Pod) -> bool:
-    """Whether all containers of a pod have stopped for good."""
+    """Return whether all containers of a pod have stopped for good."""
     return pod.status.phase in _ENDED
 
 

@@ -9,7 +9,7 @@ _MOST_HOLDERS: Final = 3
 
 
 def waiting(wait: decisions.Wait) -> str:
-    """Why a pod waits: the message of the decision, then the numbers behind it."""
+    """Return why a pod waits: the message of the decision, then the numbers behind it."""
     shortages = [_shortage(shortage) for shortage in wait.shortages]
     return conditions.pod_waiting(wait.message, wait.cluster_queue, shortages)
 

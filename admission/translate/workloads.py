@@ -105,7 +105,7 @@ def workload(
 def holder(view: Workload, *, stays: bool) -> model.Workload | None:
     """A Workload reduced to what it holds, where it cannot be told what it asks for.
 
-    None if it holds nothing. What its reclaimable pods gave back is not taken off.
+    Return None if it holds nothing. What its reclaimable pods gave back is not taken off.
 
     Args:
         view: the Workload, or as much of it as can be read.
@@ -159,7 +159,10 @@ def _said(known: model.Workload) -> _Asked:
 
 
 def _is_newer(meta: views.ObjectMeta, known: model.Workload) -> bool:
-    """Whether the spec may be another one; where nobody counts generations it always may."""
+    """Return whether the spec may be another one.
+
+    Where nobody counts generations it always may.
+    """
     return not meta.generation or (meta.uid, meta.generation) != (known.uid, known.generation)
 
 
@@ -180,7 +183,7 @@ def _path(index: int) -> str:
 
 
 def _adjusted(spec: views.PodSpec, around: Surroundings, path: str) -> Pod[int]:
-    """What a pod requests, with overhead and defaults that others decide."""
+    """Return what a pod requests, with overhead and defaults that others decide."""
     pod = pods.read(spec, path, pods.nanos)
     if spec.runtime_class_name and not pod.overhead:
         pod = replace(pod, overhead=around.overheads.get(spec.runtime_class_name, {}))
@@ -188,7 +191,10 @@ def _adjusted(spec: views.PodSpec, around: Surroundings, path: str) -> Pod[int]:
 
 
 def _taken(view: Workload, adjusted: Iterable[Pod[int]], around: Surroundings) -> list[Claimed]:
-    """What the pods of each pod set take; a ResourceClaim counts in the first that names it."""
+    """Return what the pods of each pod set take.
+
+    A ResourceClaim counts in the first that names it.
+    """
     found: list[Claimed] = []
     counted: set[str] = set()
     for index, (one, pod) in enumerate(zip(view.spec.pod_sets or (), adjusted, strict=True)):
@@ -232,7 +238,7 @@ def _groups(pod_sets: Sequence[PodSet]) -> list[str]:
 
 
 def _invalid(adjusted: list[Pod[int]], bounds: Summary) -> str:
-    """Why the workload may not be admitted whatever the quota; empty when it may."""
+    """Return why the workload may not be admitted whatever the quota; empty when it may."""
     above = [
         text
         for i, pod in enumerate(adjusted)
@@ -255,7 +261,7 @@ def _joined(found: list[str]) -> str:
 
 
 def _is_held(view: Workload) -> bool:
-    """Whether something keeps it out of the queue.
+    """Return whether something keeps it out of the queue.
 
     Gates, its owner, missing replacement pods, or an admission without reservation: that would
     contradict the next one.

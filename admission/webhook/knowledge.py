@@ -126,7 +126,7 @@ class ClusterKnowledge:
 
     @property
     def synced(self) -> bool:
-        """Whether every kind was listed, and is served."""
+        """Return whether every kind was listed, and is served."""
         return not self._missing
 
     def unsynced(self) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ class ClusterKnowledge:
         return tuple(sorted(kind.qualified for kind in self._missing))
 
     def count(self, kind: Resource) -> int:
-        """How many objects of a kind are known."""
+        """Return how many objects of a kind are known."""
         return sum(len(objects) for objects in self._kinds[kind].values())
 
     def version(self, kind: Resource) -> str:

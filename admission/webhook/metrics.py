@@ -21,7 +21,7 @@ class WebhookMetrics:
 
     @property
     def registry(self) -> CollectorRegistry:
-        """What ``/metrics`` shows; the application may add to it."""
+        """Return what ``/metrics`` shows; the application may add to it."""
         return self._metrics.registry
 
     def reviewed(self, path: str, outcome: str, seconds: float) -> None:

@@ -33,7 +33,7 @@ class Certificate(Protocol):
     """The certificate that the webhook serves."""
 
     def unready(self) -> str:
-        """Why the API server refuses it, and what to do; empty if it does not."""
+        """Return why the API server refuses it, and what to do; empty if it does not."""
         ...
 
     def expiries(self) -> Mapping[str, float]:

@@ -225,7 +225,7 @@ class Capacities:
                 self._note(flavor)
 
     def has_node(self, name: str) -> bool:
-        """Whether the node has, or had, GPUs."""
+        """Return whether the node has, or had, GPUs."""
         return name in self._nodes
 
     def set_pod(self, uid: str, node: str, amounts: Amounts, *, outside: bool = False) -> None:
@@ -250,7 +250,7 @@ class Capacities:
             self._restock(name)
 
     def has_pod(self, uid: str, node: str, *, outside: bool = False) -> bool:
-        """Whether a watched pod is known to hold GPUs on that node; see `set_pod`."""
+        """Return whether a watched pod is known to hold GPUs on that node; see `set_pod`."""
         known = self._pods.get(uid)
         return known is not None and (known[0], known[2]) == (node, outside)
 
@@ -273,7 +273,7 @@ class Capacities:
             self.set_node(self._nodes[name].reported, now_us)
 
     def settles_at_us(self) -> int | None:
-        """When `settle` has something to do; None when nothing waits for belief."""
+        """Return when `settle` has something to do; None when nothing waits for belief."""
         moments = [
             health.settles_at_us(self._nodes[name].settled, self._policy)
             for name in self._unsettled
@@ -284,7 +284,7 @@ class Capacities:
 
     @property
     def any_nodes(self) -> bool:
-        """Whether any node with GPUs is known."""
+        """Return whether any node with GPUs is known."""
         return bool(self._nodes)
 
     def take_changed(self) -> frozenset[str]:
@@ -322,7 +322,7 @@ class Capacities:
         }
 
     def reasons(self, flavor: str) -> Iterable[str]:
-        """Why GPUs of the flavor do not count or are in doubt, by node, sorted."""
+        """Return why GPUs of the flavor do not count or are in doubt, by node, sorted."""
         found = self._sums.get(flavor)
         for name in sorted(found.nodes if found else ()):
             for reason in self._nodes[name].part.reasons:
@@ -463,5 +463,8 @@ def _sick_ids(
 
 
 def is_gpu(resource: str) -> bool:
-    """Whether nodes decide how much of a resource exists: device names, GPU memory and slices."""
+    """Return whether nodes decide how much of a resource exists.
+
+    It is so for device names, GPU memory and slices.
+    """
     return resources.is_device(resource) or resources.is_virtual(resource)

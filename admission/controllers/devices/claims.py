@@ -121,11 +121,11 @@ class Claims:
                 del self._users[name]
 
     def concern(self, key: WorkloadKey) -> bool:
-        """Whether a Workload names claims or templates."""
+        """Return whether a Workload names claims or templates."""
         return bool(self._names.get(key))
 
     def changed_since(self, key: WorkloadKey, moment: datetime) -> bool:
-        """Whether a claim or template that a Workload names is gone, or may be another one.
+        """Return whether a claim or template that a Workload names is gone, or may be another one.
 
         Times of objects are whole seconds: one of the same second may be.
         """
@@ -133,7 +133,7 @@ class Claims:
         return any(one is None or one >= moment for one in made)
 
     def has_outgrown(self, view: Workload) -> bool:
-        """Whether a claim that was made for the pod of a Workload asks for more than its template.
+        """Return whether a claim made for the pod of a Workload asks for more than its template.
 
         A user may delete such a claim and make another one in its place.
         """
@@ -141,11 +141,11 @@ class Claims:
         return any(translate_claims.outgrown(view, spec, self._known) for spec in specs)
 
     def sought(self, pod: views.Pod) -> Sought:
-        """Whether a pod asks by claim for anything that is counted."""
+        """Return whether a pod asks by claim for anything that is counted."""
         return translate_claims.sought(pod.spec, pod.metadata.namespace, self._known)
 
     def take_changed(self) -> bool:
-        """Whether anything is other than at the last call."""
+        """Return whether anything is other than at the last call."""
         changed, self._changed = self._changed, False
         return changed
 

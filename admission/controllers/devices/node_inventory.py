@@ -149,7 +149,10 @@ class NodeInventory:
         return min(moments, default=None)
 
     def condition(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
-        """Whether a ClusterQueue promises no more GPUs than exist; None where it is unknown."""
+        """Return whether a ClusterQueue promises no more GPUs than exist.
+
+        Return None where it is unknown.
+        """
         found = self._guard.shortages(queue.metadata.name)
         if found is None:
             return None

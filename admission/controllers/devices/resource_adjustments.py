@@ -47,7 +47,7 @@ class ResourceAdjustments:
         }
 
     def around(self, namespace: str) -> Surroundings:
-        """What decides about Workloads of a namespace now."""
+        """Return what decides about Workloads of a namespace now."""
         self._asked.add(namespace)
         return Surroundings(
             rules=self._rules,

@@ -27,12 +27,12 @@ _GRACE: Final = timedelta(seconds=1)
 
 
 def is_in_doubt(pod: views.Pod) -> bool:
-    """Whether the webhook gated the pod without knowing its queue."""
+    """Return whether the webhook gated the pod without knowing its queue."""
     return not pod.metadata.label(names.QUEUE_LABEL)
 
 
 def decided_at(pod: views.Pod, now: datetime) -> datetime:
-    """When it is settled what becomes of a pod in doubt.
+    """Return when it is settled what becomes of a pod in doubt.
 
     A queue that is created in the same breath as the pod is seen by then.
     """
@@ -71,7 +71,7 @@ def settle(
 def hint_for(
     pod: views.Pod, configuration: Configuration, sought: Sought = NOTHING_SOUGHT
 ) -> Text | None:
-    """Why no Workload can be made for a gated pod; None when one can."""
+    """Return why no Workload can be made for a gated pod; None when one can."""
     if is_in_doubt(pod) and sought.problem:
         return conditions.claim_unknown(sought.problem)
     if pod_owner.group_name(pod):
@@ -88,6 +88,6 @@ def hint_for(
 
 
 def hint_for_named(pod: views.Pod, found: Workload | None) -> Text | None:
-    """Why the Workload that a gated pod names is not its own; None where it names none."""
+    """Return why the Workload that a gated pod names is not its own; None where it names none."""
     named = pod_owner.KIND.prebuilt_key(pod)
     return None if named is None else prebuilt.missing(named, found)

@@ -22,7 +22,7 @@ def around(
     *,
     pods_ready: bool | None,
 ) -> Surroundings:
-    """What decides about a Workload besides itself."""
+    """Return what decides about a Workload besides itself."""
     local = configuration.local_queues.get(_local_queue(workload))
     return Surroundings(
         local_queue=local,
@@ -37,7 +37,7 @@ def around(
 def test(
     resource: Resource, changed: views.Object, configuration: Configuration
 ) -> Callable[[Workload], bool]:
-    """Whether a Workload has to be looked at again after a change of an object."""
+    """Return whether a Workload has to be looked at again after a change of an object."""
     name, namespace = changed.metadata.name, changed.metadata.namespace
     if resource is resources.LOCAL_QUEUES:
         return lambda workload: _local_queue(workload) == (namespace, name)
@@ -58,7 +58,10 @@ def _local_queue(workload: Workload) -> LocalQueueKey:
 
 
 def _cluster_queue(workload: Workload, local: LocalQueue | None) -> str:
-    """Where the Workload holds quota, else where its LocalQueue points; empty for nowhere."""
+    """Return where the Workload holds quota, else where its LocalQueue points.
+
+    It is empty for nowhere.
+    """
     admission = workload.status.admission
     if admission is not None:
         return admission.cluster_queue

@@ -114,11 +114,14 @@ class Configuration:
         return self._by_kind[kind].get(name)
 
     def manages(self, namespace: str) -> bool:
-        """Whether a namespace is managed; not before it was seen, if that depends on labels."""
+        """Return whether a namespace is managed.
+
+        It is not before it was seen, if that depends on labels.
+        """
         return self.managed.include(namespace, self.namespaces.get(namespace))
 
     def leaves_out(self, namespace: str) -> bool:
-        """Whether a namespace is surely not managed."""
+        """Return whether a namespace is surely not managed."""
         return self.managed.leave_out(namespace, self.namespaces.get(namespace))
 
     def cluster_queue_of(self, queue: LocalQueueKey, named: str) -> str:
@@ -135,7 +138,7 @@ class Configuration:
         return ""
 
     def enforces(self, namespace: str) -> bool:
-        """Whether GPU pods need a queue in a namespace, by its label or by its mode."""
+        """Return whether GPU pods need a queue in a namespace, by its label or by its mode."""
         has_queue = any(key.namespace == namespace for key in self.local_queues)
         return self.managed.enforces(self.namespaces.get(namespace, {}), has_queue=has_queue)
 
@@ -149,7 +152,9 @@ class Configuration:
         self._behind.setdefault(new, {})[key] = None
 
     def take_touched(self) -> tuple[tuple[Resource, str, str], ...]:
-        """Whose status or finalizers may be wrong since the last call; kind, namespace, name.
+        """Return whose status or finalizers may be wrong since the last call.
+
+        Each is a kind, a namespace and a name.
 
         Those that were seen or lost, and what was in use by one that names it no more.
         """
@@ -351,7 +356,7 @@ def _flavors(queue: ClusterQueue | None) -> set[str]:
 
 
 def _is_same(known: views.Object, view: views.Object) -> bool:
-    """Whether an object was neither made anew, nor annotated, nor is on its way out since."""
+    """Return whether an object was not made anew or annotated since, and does not go."""
     old, new = known.metadata, view.metadata
     return (old.uid, old.deletion_timestamp, old.annotations or {}) == (
         new.uid,

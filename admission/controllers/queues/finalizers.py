@@ -53,13 +53,13 @@ def wanted(metadata: views.ObjectMeta, *, is_in_use: bool) -> tuple[str, ...] | 
 
 
 def lists(queue: ClusterQueue, flavor: str) -> bool:
-    """Whether the ClusterQueue has quota in the flavor."""
+    """Return whether the ClusterQueue has quota in the flavor."""
     groups = queue.spec.resource_groups or ()
     return any(one.name == flavor for group in groups for one in group.flavors)
 
 
 def asks_for(queue: ClusterQueue, check: str) -> bool:
-    """Whether the ClusterQueue lists the admission check."""
+    """Return whether the ClusterQueue lists the admission check."""
     strategy = queue.spec.admission_checks_strategy
     return any(
         one.name == check for one in (strategy.admission_checks if strategy else None) or ()

@@ -37,7 +37,10 @@ class GpuTransformations:
         return gpu_transformation.priced(workload, self._by_queue.get(self._queue_of(workload)))
 
     def condition(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
-        """Whether GPUs are counted exactly; None for a queue without GPU memory and slices."""
+        """Return whether GPUs are counted exactly.
+
+        Return None for a queue without GPU memory and slices.
+        """
         found = self._by_queue.get(queue.metadata.name)
         if found is None:
             return None

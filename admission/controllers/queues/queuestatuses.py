@@ -230,6 +230,6 @@ class QueueStatuses:
 
 
 def _is_newer(found: views.Object, known: views.Object) -> bool:
-    """Whether one is a later version of the other object."""
+    """Return whether one is a later version of the other object."""
     same = found.metadata.uid == known.metadata.uid
     return same and object_cache.version(found) > object_cache.version(known)

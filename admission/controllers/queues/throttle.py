@@ -82,7 +82,7 @@ class Throttle:
             self._add(key, marked.at, now)
 
     def next_due(self, room_at: float) -> float | None:
-        """When there may be something due; None when nothing is marked."""
+        """Return when there may be something due; None when nothing is marked."""
         moments = [end for end, _ in self._resting[:1]]
         if self._waiting:
             first = self._waiting[0]
@@ -108,5 +108,5 @@ class Throttle:
 
 
 def _waits_until(mark: _Mark) -> float:
-    """When it waits for room no longer."""
+    """Return when it waits for room no longer."""
     return mark.at + _PATIENCE_SECONDS

@@ -128,7 +128,7 @@ class Informer(Generic[Value]):
             self.on_left_out(value, "it was not understood; the controller's log says more")
 
     def _is_reverted(self, listed: Value, version: str) -> bool:
-        """Whether a list that is not older than what is known shows an older state.
+        """Return whether a list that is not older than what is known shows an older state.
 
         Only an etcd that was restored does so, also one whose versions go on from a later number.
         """
@@ -172,6 +172,6 @@ def _as_of(gone: views.Object, version: str) -> views.Object:
 
 
 def _is_newer(value: views.Object, version: str) -> bool:
-    """Whether an object was seen in a state later than a version of its kind."""
+    """Return whether an object was seen in a state later than a version of its kind."""
     known = value.metadata.resource_version
     return known.isdecimal() and version.isdecimal() and int(known) > int(version)

@@ -61,7 +61,7 @@ def synced(workload: Workload, names: Iterable[str], now: datetime) -> list[dict
 
 
 def all_ready(workload: Workload, names: Iterable[str]) -> bool:
-    """Whether every one of the checks is Ready."""
+    """Return whether every one of the checks is Ready."""
     ready = {c.name for c in workload.status.admission_checks or () if c.state == State.READY}
     return ready.issuperset(names)
 
@@ -78,7 +78,7 @@ def summary(found: Iterable[AdmissionCheckState], state: State) -> str:
 
 
 def retry_at(found: Iterable[AdmissionCheckState]) -> datetime | None:
-    """When the last of the retrying checks may be tried again; None for at once."""
+    """Return when the last of the retrying checks may be tried again; None for at once."""
     moments = [
         clock.from_wire(check.last_transition_time)
         + timedelta(seconds=check.requeue_after_seconds)

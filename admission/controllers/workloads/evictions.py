@@ -64,7 +64,7 @@ def told(
 
 
 def tells(workload: Workload, evicted: decisions.Evict) -> bool:
-    """Whether `preempt` was written for this decision."""
+    """Return whether `preempt` was written for this decision."""
     found = workload.status.condition(conditions.PREEMPTED)
     told = found is not None and (found.status, found.message) == ("True", evicted.message)
     return told and workload.status.is_true(conditions.EVICTED)

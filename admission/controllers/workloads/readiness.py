@@ -62,7 +62,7 @@ def limit(workload: Workload, around: Surroundings) -> Change | None:
 
 
 def due(workload: Workload, settings: WaitForPodsReady | None) -> datetime | None:
-    """When the pods must be ready; None where they are, or need not be."""
+    """Return when the pods must be ready; None where they are, or need not be."""
     if settings is None or not rules.is_settled(workload):
         return None
     admitted = workload.status.condition(conditions.ADMITTED)

@@ -53,7 +53,7 @@ def delete_owner(workload: Workload, around: Surroundings) -> Change | None:
 
 
 def due(workload: Workload, settings: WorkloadRetention) -> datetime | None:
-    """When the Workload or its owner is to be deleted; None for never."""
+    """Return when the Workload or its owner is to be deleted; None for never."""
     return _finished_end(workload, settings) or _owner_end(workload, settings)
 
 

@@ -60,12 +60,12 @@ Rule = Callable[[Workload, Surroundings], Change | None]
 
 
 def is_active(workload: Workload) -> bool:
-    """Whether nobody has deactivated it."""
+    """Return whether nobody has deactivated it."""
     return workload.spec.active is not False
 
 
 def is_settled(workload: Workload) -> bool:
-    """Whether it holds quota and nobody has told it to leave."""
+    """Return whether it holds quota and nobody has told it to leave."""
     return (
         workload.status.is_true(conditions.QUOTA_RESERVED)
         and is_active(workload)

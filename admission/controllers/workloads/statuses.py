@@ -59,7 +59,7 @@ def finish(workload: Workload, reason: str, message: str, now: datetime) -> dict
 
 
 def explain(workload: Workload, wait: decisions.Wait, now: datetime) -> dict[str, Any] | None:
-    """Why the Workload has no quota; None where its conditions say so already."""
+    """Return why the Workload has no quota; None where its conditions say so already."""
     generation = workload.metadata.generation
     reserved = condition_list.not_reserved(Text(wait.reason, wait.message), now, generation)
     if condition_list.same_but_for_time(

@@ -43,7 +43,7 @@ def next_change(workload: Workload, around: Surroundings) -> Change | None:
 
 
 def next_due(workload: Workload, around: Surroundings) -> datetime | None:
-    """When a rule will apply by the mere passing of time; None for never."""
+    """Return when a rule will apply by the mere passing of time; None for never."""
     settings = around.settings
     kept = retention.due(workload, settings.object_retention_policies.workloads)
     if workload.metadata.deletion_timestamp or workload.status.is_true(conditions.FINISHED):
@@ -126,7 +126,7 @@ def _end_backoff(workload: Workload, around: Surroundings) -> Change | None:
 
 
 def _restart(workload: Workload, around: Surroundings) -> Change | None:
-    """What a stopped queue had evicted may be tried again once the queue is restarted."""
+    """Return what a stopped queue had evicted may be tried again once the queue is restarted."""
     held = _held_back(workload)
     if held is None or not is_active(workload):
         return None
@@ -327,7 +327,10 @@ def _backoff_end(workload: Workload) -> datetime | None:
 
 
 def _execution_end(workload: Workload, now: datetime) -> datetime | None:
-    """When the maximum execution time ends; None without a limit or while it does not run."""
+    """Return when the maximum execution time ends.
+
+    Return None without a limit or while it does not run.
+    """
     limit = workload.spec.maximum_execution_time_seconds
     if limit is None or not workload.status.is_true(conditions.ADMITTED):
         return None

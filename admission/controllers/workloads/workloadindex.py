@@ -43,7 +43,7 @@ class WorkloadIndex:
         return self._seen.remove(key, uid)
 
     def ask_absence(self, key: WorkloadKey, name: str = "") -> Write | None:
-        """What to read before something that runs is stopped for want of its Workload.
+        """Return what to read before something that runs is stopped for want of its Workload.
 
         None when it is certain that the Workload is gone though its kind is there. ``name`` is
         that of a Workload of another name than the key's, which the owner names.

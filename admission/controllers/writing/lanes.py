@@ -60,7 +60,7 @@ class Lanes:
         return tuple(self._busy)
 
     def is_busy(self, lane: Lane) -> bool:
-        """Whether a write of the lane is open or the lane rests after a refusal."""
+        """Return whether a write of the lane is open or the lane rests after a refusal."""
         return lane in self._busy or lane in self._resting
 
     def submit(self, write: Write) -> None:

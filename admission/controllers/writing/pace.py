@@ -62,7 +62,7 @@ class Pace:
 
     @property
     def slowness(self) -> float:
-        """How many times less room the API server leaves than one that answers soon."""
+        """Return how many times less room the API server leaves than one that answers soon."""
         return self._writers / self._room
 
     @property
@@ -92,18 +92,18 @@ class Pace:
         self._recent += _WEIGHT * (outcome.seconds - self._recent)
 
     def may_decide(self) -> bool:
-        """Whether the write of a decision may go out."""
+        """Return whether the write of a decision may go out."""
         return self.may_send() and self._lanes.reserving < self.most_decisions
 
     def may_send(self) -> bool:
-        """Whether a write may go out that does more than tell."""
+        """Return whether a write may go out that does more than tell."""
         return self._lanes.sending < math.ceil(self._writers * _HANDED_OVER_PERCENT / 100)
 
     def may_tell(self) -> bool:
-        """Whether a write that only tells may go out."""
+        """Return whether a write that only tells may go out."""
         return self._lanes.telling < max(1, self._writers * _TELLING_PERCENT // 100)
 
     def is_calm(self) -> bool:
-        """Whether for a while nothing was written but texts and statuses."""
+        """Return whether for a while nothing was written but texts and statuses."""
         since = self._clock.monotonic() - self._lanes.acted_at
         return self._lanes.in_flight == self._lanes.telling and since >= _CALM_SECONDS

@@ -359,7 +359,7 @@ def _exactly(metadata: views.ObjectMeta) -> dict[str, Any]:
 
 
 def _is_given_anew(member: str, changes: Mapping[str, Any]) -> bool:
-    """Whether a merge patch leaves nothing of a member; of an object it may leave some."""
+    """Return whether a merge patch leaves nothing of a member; of an object it may leave some."""
     return member in changes and not isinstance(changes[member], Mapping)
 
 

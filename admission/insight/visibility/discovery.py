@@ -64,7 +64,7 @@ def aggregated() -> dict[str, Any]:
 
 
 def accepts_aggregated(accept: str) -> bool:
-    """Whether a header ``Accept`` names the aggregated form in its version v2."""
+    """Return whether a header ``Accept`` names the aggregated form in its version v2."""
     wanted = set(AGGREGATED.split(";"))
     return any(
         wanted <= {part.strip() for part in media.split(";")} for media in accept.split(",")

@@ -151,7 +151,7 @@ class _Gate:
 
 
 def _target(request: flask.Request) -> Target:
-    """What is asked for: a list, or for everything else just the path."""
+    """Return what is asked for: a list, or for everything else just the path."""
     arguments = request.view_args or {}
     if request.endpoint not in {_CLUSTER_QUEUES, _LOCAL_QUEUES}:
         return Target(verb=request.method.lower(), path=request.path)

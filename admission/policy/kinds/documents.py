@@ -141,7 +141,7 @@ class WorkloadStatus(View, frozen=True, kw_only=True):
     nominated_cluster_names: tuple[str, ...] | None = None
 
     def is_true(self, kind: str) -> bool:
-        """Whether the condition of that type is True."""
+        """Return whether the condition of that type is True."""
         return any(c.type == kind and c.status == "True" for c in self.conditions or ())
 
 

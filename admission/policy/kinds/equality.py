@@ -13,7 +13,7 @@ _QUANTITIES: Final = frozenset({"requests", "limits", "overhead", "resourceUsage
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether the two documents are equal."""
+    """Return whether the two documents are equal."""
     return left == right or _same(left, right)
 
 

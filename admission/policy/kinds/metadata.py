@@ -49,7 +49,10 @@ def labels(path: FieldPath, found: Mapping[str, str] | None) -> Iterator[FieldEr
 
 
 def _is_label(key: str, value: str = "") -> bool:
-    """Whether both are valid: labels repeat from object to object, and their check is costly."""
+    """Return whether both are valid.
+
+    Labels repeat from object to object, and their check is costly.
+    """
     is_short = len(key) <= _KEY_MAX and len(value) <= LABEL_VALUE_MAX
     return is_short and _is_known_label(key, value)
 
@@ -137,7 +140,7 @@ def conditions(path: FieldPath, found: Iterable[Condition]) -> Iterator[FieldErr
 
 
 def _is_condition(found: Condition) -> bool:
-    """Whether `_condition` would find nothing; makes no paths."""
+    """Return whether `_condition` would find nothing; makes no paths."""
     return (
         found.status in _STATUSES
         and found.observed_generation >= 0

@@ -37,7 +37,7 @@ def nano(value: Quantity | None) -> int:
 
 
 def is_negative(value: Quantity | None) -> bool:
-    """Whether the value is below zero."""
+    """Return whether the value is below zero."""
     return nano(value) < 0
 
 

@@ -54,7 +54,7 @@ class Review:
         return (self.admission.pod_set_assignments if self.admission else None) or ()
 
     def is_shrinking(self, name: str) -> bool:
-        """Whether a pod set of an elastic Workload has fewer pods than quota was given for."""
+        """Return whether a pod set of an elastic Workload has fewer pods than its quota is for."""
         if not self.is_elastic:
             return False
         found = self.pod_set(name)
@@ -63,7 +63,7 @@ class Review:
 
 
 def has_admission(workload: Workload) -> bool:
-    """Whether ``status.admission`` is set."""
+    """Return whether ``status.admission`` is set."""
     return bytes(workload.status.admission) != b"null"
 
 

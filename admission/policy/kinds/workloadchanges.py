@@ -60,7 +60,7 @@ def _reclaimed(workload: Workload) -> dict[str, ReclaimablePod]:
 
 
 def _held(review: Review) -> Mapping[str, ReclaimablePod]:
-    """What was reclaimed before and must stay, because quota is held all along."""
+    """Return what was reclaimed before and must stay, because quota is held all along."""
     if review.old is None or not (review.was_reserved and review.is_reserved):
         return {}
     before = _reclaimed(review.old)

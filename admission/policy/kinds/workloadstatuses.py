@@ -81,7 +81,7 @@ def _too_many_reclaimable(review: Review) -> Iterable[Finding]:
 
 
 def _kept(review: Review) -> frozenset[tuple[str, int]]:
-    """What an elastic Workload had reclaimed before it was made smaller may stay."""
+    """Return what an elastic Workload had reclaimed before it was made smaller may stay."""
     if review.old is None or not review.is_elastic:
         return frozenset()
     return frozenset((one.name, one.count) for one in review.old.status.reclaimable_pods or ())

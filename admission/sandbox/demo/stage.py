@@ -89,7 +89,7 @@ def _happen(store: Store, event: DemoEvent) -> str:
 
 
 def _is_over(sights: tuple[Sight, ...]) -> bool:
-    """Whether all have ended but the one that never fits, and that one knows why."""
+    """Return whether all have ended but the one that never fits, and that one knows why."""
     return all(
         one.why if one.pod.endswith(f"/{scenario.NEVER_FITS}") else one.state is State.DONE
         for one in sights

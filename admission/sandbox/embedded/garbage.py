@@ -39,7 +39,7 @@ def orphan(journal: Journal, owner_uid: str) -> None:
 
 
 def has_owner(journal: Journal, stored: Stored) -> bool:
-    """Whether at least one of its owners exists."""
+    """Return whether at least one of its owners exists."""
     return any(journal.owner(uid) is not None for uid in stored.owners)
 
 
@@ -66,7 +66,7 @@ def empty_namespace(journal: Journal, delete: Delete, namespace: str) -> bool:
 
 
 def is_empty(journal: Journal, namespace: str) -> bool:
-    """Whether nothing lives in a namespace."""
+    """Return whether nothing lives in a namespace."""
     return not any(
         journal.snapshot(resource, namespace)[0]
         for resource in journal.resources()
@@ -75,6 +75,6 @@ def is_empty(journal: Journal, namespace: str) -> bool:
 
 
 def is_terminating(journal: Journal, namespace: str) -> bool:
-    """Whether a namespace exists and is being deleted."""
+    """Return whether a namespace exists and is being deleted."""
     stored = journal.get(resources.NAMESPACES, Key("", namespace))
     return stored is not None and "deletionTimestamp" in stored.document()["metadata"]

@@ -138,7 +138,7 @@ class Journal:
             return gone
 
     def owner(self, uid: str) -> tuple[Resource, Key] | None:
-        """Where the object of that uid is; None if there is none."""
+        """Return where the object of that uid is; None if there is none."""
         with self.lock:
             return self._uids.get(uid)
 

@@ -84,7 +84,7 @@ _WITH_GENERATION: Final = frozenset({resources.MUTATING_WEBHOOKS, resources.VALI
 
 
 def built_in() -> dict[Resource, Kind]:
-    """What every API server serves."""
+    """Return what every API server serves."""
     return {resource: _built_in(resource) for resource in resources.BUILT_IN}
 
 
@@ -99,7 +99,7 @@ def _built_in(resource: Resource) -> Kind:
 
 
 def custom(documents: Iterable[Mapping[str, Any]]) -> dict[Resource, Kind]:
-    """What CustomResourceDefinitions add: the storage version of each."""
+    """Return what CustomResourceDefinitions add: the storage version of each."""
     kinds = (_custom(document["spec"]) for document in documents)
     return {kind.resource: kind for kind in kinds}
 

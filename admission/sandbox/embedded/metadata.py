@@ -141,7 +141,7 @@ def update_rules(new: Document, old: Document) -> Iterator[FieldError]:
 
 
 def is_deleting(document: Document) -> bool:
-    """Whether the object only waits for its finalizers."""
+    """Return whether the object only waits for its finalizers."""
     return "deletionTimestamp" in document["metadata"]
 
 

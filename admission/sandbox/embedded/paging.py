@@ -38,7 +38,7 @@ class Pages:
         return items[:limit], token
 
     def rest(self, token: str) -> tuple[tuple[Stored, ...], int]:
-        """What a token stands for.
+        """Return what a token stands for.
 
         Raises:
             GoneError: too old.

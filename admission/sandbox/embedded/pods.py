@@ -73,7 +73,7 @@ def defaults(document: Document) -> None:
 
 
 def gated_condition(now: str) -> dict[str, Any]:
-    """What the API server puts on a pod that is created with a gate."""
+    """Return what the API server puts on a pod that is created with a gate."""
     return {
         "type": "PodScheduled",
         "status": "False",
@@ -185,7 +185,7 @@ def _amount(name: str, value: object, path: str) -> Iterator[FieldError]:
 
 
 def _is_extended(name: str) -> bool:
-    """Whether the resource is not the kubelet's own; devices are not overcommitted."""
+    """Return whether the resource is not the kubelet's own; devices are not overcommitted."""
     return "/" in name and "kubernetes.io/" not in name
 
 
@@ -237,7 +237,10 @@ def _selector(spec: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Field
 
 
 def _fixed_part(spec: Mapping[str, Any], *, gated: bool) -> dict[str, Any]:
-    """What an update must leave as it is; node affinity of a gated pod is not checked here."""
+    """Return what an update must leave as it is.
+
+    Node affinity of a gated pod is not checked here.
+    """
     fixed = {key: value for key, value in spec.items() if key not in _MAY_BE_ADDED}
     for key in _CONTAINER_LISTS:
         if key in fixed:

@@ -63,7 +63,7 @@ class Need:
 
 
 def allowed(policy: PreemptionPolicy, preemptor: Preemptor, workload: ReservingWorkload) -> bool:
-    """Whether a policy lets the preemptor take this victim."""
+    """Return whether a policy lets the preemptor take this victim."""
     match policy:
         case PreemptionPolicy.NEVER:
             return False
@@ -155,7 +155,7 @@ def _by_usage(
 
 
 def fits(queue: QueueNode, requests: Mapping[FlavorResource, int], *, borrowing: bool) -> bool:
-    """Whether a queue has room for the requests, within its nominal quota or by borrowing."""
+    """Return whether a queue has room for the requests, if need be by borrowing."""
     for fr, value in requests.items():
         if not borrowing and queue.usage.get(fr, 0) + value > quota.nominal(queue, fr):
             return False

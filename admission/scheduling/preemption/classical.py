@@ -61,7 +61,7 @@ def targets(snapshot: Snapshot, preemptor: Preemptor, need: Need) -> tuple[Targe
 
 
 def _attempts(preemptor: Preemptor, need: Need, classes: _Classes) -> tuple[bool, ...]:
-    """Whether victims are sought with the preemptor borrowing afterwards, in this order."""
+    """Return whether victims are sought with the preemptor borrowing afterwards, in this order."""
     queue = preemptor.queue
     may_borrow = queue.spec.preemption.borrow_within_cohort != PreemptionPolicy.NEVER
     if not (classes.hierarchy or classes.priority):
@@ -99,7 +99,7 @@ def _search(
 
 
 def _still_borrows(snapshot: Snapshot, candidate: _Candidate, need: Need) -> bool:
-    """Whether everything below the common cohort is still over its quota."""
+    """Return whether everything below the common cohort is still over its quota."""
     node: Node | None = snapshot.queue(candidate.workload.cluster_queue)
     while node is not None and node is not candidate.common:
         if not hierarchy.over_nominal(node, need.short):
@@ -176,7 +176,7 @@ def _borrowing_queues(cohort: CohortNode, walked: Node, need: Need) -> Iterator[
 def _fits_quota(
     node: Node, requests: Mapping[FlavorResource, int]
 ) -> tuple[bool, dict[FlavorResource, int]]:
-    """Whether a subtree holds the requests within its quota, and what it passes on upwards."""
+    """Return whether a subtree holds the requests in its quota, and what it passes upwards."""
     within = all(
         node.usage.get(fr, 0) + value <= node.subtree.get(fr, 0) for fr, value in requests.items()
     )

@@ -188,7 +188,7 @@ class _Ordering:
             self._register(snapshot.queue(name))
 
     def has(self, queue: QueueNode) -> bool:
-        """Whether a queue has candidates left."""
+        """Return whether a queue has candidates left."""
         return bool(self._left.get(queue.name))
 
     def pop(self, queue: QueueNode) -> ReservingWorkload:
