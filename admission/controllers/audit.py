@@ -26,7 +26,7 @@ from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
 from admission.kube.api import Api, every
 from admission.kube.errors import KubeError
-from admission.objects import pods, views
+from admission.objects import gpu_transformation, pods, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import ResourceGroup
@@ -35,7 +35,6 @@ from admission.obs import logs
 from admission.owners import integrations
 from admission.scheduling import transformation
 from admission.scheduling.transformation import Rules
-from admission.translate import gpu_transformation
 
 Pair = tuple[ClusterQueueName, FlavorResource]
 Amounts = Mapping[Pair, int]

@@ -59,7 +59,7 @@ from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
 from admission.kube import errors, resources
 from admission.kube.resources import Resource
-from admission.objects import facts, views
+from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import Workload
 from admission.obs import logs
@@ -342,13 +342,13 @@ class Core:
             return
         looked_at = keys if is_stale is None else self._workloads
         known = filter(None, map(self._workloads.get, looked_at))
-        stale = [w for w in known if facts.key(w) in keys or (is_stale and is_stale(w))]
+        stale = [w for w in known if w.key() in keys or (is_stale and is_stale(w))]
         self._scheduling.translate_again(stale)
         for workload in stale:
-            if facts.is_pending(workload):
-                self._pending_conditions.note(facts.key(workload))
-            elif facts.key(workload) in keys:
-                self._backlog.add(facts.key(workload))
+            if workload.is_pending():
+                self._pending_conditions.note(workload.key())
+            elif workload.key() in keys:
+                self._backlog.add(workload.key())
 
     def _weigh(self) -> None:
         """Holds quota against the GPUs that exist."""
@@ -384,7 +384,7 @@ class Core:
     # ------------------------------------------------------------------------------- seeing
 
     def _see_workload(self, view: Workload) -> None:
-        known = self._workloads.get(facts.key(view))
+        known = self._workloads.get(view.key())
         key = self._workloads.see(view)
         if key is None:
             return
@@ -400,7 +400,7 @@ class Core:
         self._claims.see_workload(view)
         self._scheduling.see(view)
         self._running.recount(key)
-        if facts.is_pending(view):
+        if view.is_pending():
             self._pending_conditions.note(key)
 
     def _tell_left_out(self, resource: Resource, view: views.Object, problem: str) -> None:

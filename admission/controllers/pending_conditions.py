@@ -14,7 +14,6 @@ from admission.controllers.writing import writes
 from admission.controllers.writing.lanes import Lanes
 from admission.controllers.writing.pace import Pace
 from admission.controllers.writing.writes import Purpose, Write
-from admission.objects import facts
 from admission.scheduling.decisions import Wait
 from admission.scheduling.state import State
 
@@ -108,7 +107,7 @@ class PendingConditions:
     def _explain(self, key: WorkloadKey, wait: Wait) -> Write | None:
         """Return the next write that tells why a Workload waits: on itself, then on its pod."""
         workload = self._workloads.get(key)
-        if workload is None or not facts.is_pending(workload):
+        if workload is None or not workload.is_pending():
             return None
         status = statuses.explain(workload, wait, self._clock.now())
         if status is not None:

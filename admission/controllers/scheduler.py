@@ -17,13 +17,12 @@ from admission.controllers.workloads import evictions, statuses
 from admission.controllers.writing import writes
 from admission.controllers.writing.pace import Pace
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
-from admission.objects import facts
+from admission.objects import workload as workload_objects
 from admission.objects.workload import Workload
 from admission.obs import logs
 from admission.owners import integrations
 from admission.scheduling import decisions, model, overcommitment, podsets
 from admission.scheduling.state import State
-from admission.translate import workloads as translate_workloads
 
 _FIRST_REST_SECONDS: Final = 0.001
 _LONGEST_REST_SECONDS: Final = 1.0
@@ -94,7 +93,7 @@ class Scheduler:
 
     def see(self, view: Workload) -> None:
         """Takes a Workload as it is now."""
-        key = facts.key(view)
+        key = view.key()
         before = self._unpriced.get(key)
         self._take(view, before)
         after = self._unpriced.get(key)
@@ -118,9 +117,9 @@ class Scheduler:
             view: the Workload, or as much of it as can be read.
             stays: whether nothing can be written about it.
         """
-        key = facts.key(view)
+        key = view.key()
         try:
-            held = translate_workloads.holder(view, stays=stays)
+            held = workload_objects.scheduling_value_of_held(view, stays=stays)
         except ValueError as error:
             self._log_unreadable("what a workload holds cannot be read", key, error)
             held = None
@@ -133,7 +132,7 @@ class Scheduler:
         self, view: Workload, queue: str, node_labels: dict[str, str], *, ends: bool
     ) -> None:
         """Charge a ClusterQueue for pods on their own; see `running_pods.Ledger`."""
-        key, now_us = facts.key(view), self._now_us()
+        key, now_us = view.key(), self._now_us()
         charged = self._running(view, queue, node_labels)
         if charged is None:
             self.lose(key)
@@ -171,10 +170,10 @@ class Scheduler:
         self, view: Workload, queue: str, node_labels: dict[str, str]
     ) -> model.Workload | None:
         """Return a Workload as a ClusterQueue is charged for its pods, which run."""
-        key = facts.key(view)
+        key = view.key()
         try:
             around = self._charges.around(key.namespace)
-            asked = translate_workloads.workload(view, around)
+            asked = workload_objects.scheduling_value(view, around)
         except ValueError as error:
             self._log_unreadable("what running pods hold cannot be read", key, error)
             return None
@@ -196,14 +195,14 @@ class Scheduler:
 
     def _take(self, view: Workload, known: model.Workload | None) -> None:
         """Takes a Workload; one that breaks a rule keeps what it holds, and is told the rule."""
-        key = facts.key(view)
+        key = view.key()
         around = self._charges.around(key.namespace)
         try:
-            workload = translate_workloads.workload(view, around, known)
+            workload = workload_objects.scheduling_value(view, around, known)
         except ValueError as error:
             self._log_unreadable("workload cannot be read", key, error)
             self.hold(view, stays=False)
-            if facts.is_pending(view):
+            if view.is_pending():
                 self._explainer.tell(_misconfigured(key, str(error)), self._clock.monotonic())
             return
         self._put(key, _charged(workload, view))
@@ -244,7 +243,7 @@ class Scheduler:
 
     def is_foreign_reservation(self, view: Workload) -> bool:
         """Return whether somebody else has just reserved quota for the Workload."""
-        known = self._state.workload(facts.key(view))
+        known = self._state.workload(view.key())
         fresh = known is None or known.reservation is None
         if view.metadata.annotation(names.MADE_FOR_RUNNING):
             return False  # its pods run: nothing is taken back
@@ -329,8 +328,8 @@ class Scheduler:
 
     def write_for(self, workload: Workload) -> Write | None:
         """The write of an open decision about a Workload."""
-        key, now = facts.key(workload), self._clock.now()
-        if key in self._take_backs and not facts.is_pending(workload):
+        key, now = workload.key(), self._clock.now()
+        if key in self._take_backs and not workload.is_pending():
             status = evictions.withdraw(workload, conditions.RESERVED_TWICE, now)
             return writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
         evict = self._open_eviction(key, workload)
@@ -348,7 +347,7 @@ class Scheduler:
 
         Ours is told already where only the answer got lost.
         """
-        is_over = workload.status.is_true(conditions.EVICTED) or facts.is_pending(workload)
+        is_over = workload.status.is_true(conditions.EVICTED) or workload.is_pending()
         if is_over:
             self._evicts.pop(key, None)
         return self._evicts.get(key)
@@ -368,7 +367,7 @@ class Scheduler:
             self._settle_eviction(key, outcome)
         if purpose is not Purpose.RESERVE_QUOTA or key not in self._admits:
             return
-        if result is Result.CONFLICT and facts.is_pending(outcome.object):
+        if result is Result.CONFLICT and outcome.object.is_pending():
             return
         del self._admits[key]
         if result is not Result.DONE:

@@ -13,7 +13,7 @@ from admission.base.errors import InvalidValueError
 from admission.base.names import WorkloadKey
 from admission.controllers.writing.writes import Outcome, Purpose, Write
 from admission.kube import resources
-from admission.objects import facts, views
+from admission.objects import views
 from admission.objects.workload import Admission, Workload
 from admission.obs import logs
 from admission.owners import pod as pod_owner
@@ -199,7 +199,7 @@ def _became_true(old: Workload, new: Workload, kind: str) -> bool:
 def _waits_otherwise(old: Workload, new: Workload) -> bool:
     """Return whether the Workload waits for another reason than before."""
     now = new.status.condition(conditions.QUOTA_RESERVED)
-    if now is None or not facts.is_pending(new) or now.reason == WaitReason.PENDING_EVALUATION:
+    if now is None or not new.is_pending() or now.reason == WaitReason.PENDING_EVALUATION:
         return False
     before = old.status.condition(conditions.QUOTA_RESERVED)
     return before is None or before.reason != now.reason

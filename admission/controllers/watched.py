@@ -7,7 +7,7 @@ from admission.controllers.devices import claims
 from admission.controllers.owners import child_jobs, running_pods
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import batch, devices, koordinator, views
+from admission.objects import batch, koordinator, resource_slice, views
 from admission.objects.admission_check import AdmissionCheck
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
@@ -50,7 +50,7 @@ OPTIONAL: Final[Mapping[Resource, type[views.Object]]] = {
     resources.DEVICES: koordinator.Device,
     resources.RUNTIME_CLASSES: views.RuntimeClass,
     **claims.WATCHED,
-    resources.RESOURCE_SLICES: devices.ResourceSlice,
+    resources.RESOURCE_SLICES: resource_slice.ResourceSlice,
 }
 """What it wants to be told about where that is served."""
 

@@ -2,7 +2,8 @@
 
 from typing import Annotated, Any, ClassVar
 
-from admission.objects import markers, views
+from admission.base.names import ClusterQueueName, CohortName, FlavorName
+from admission.objects import markers, resource_group, values, views
 from admission.objects.fields import (
     REQUIRED,
     SUBDOMAIN,
@@ -18,6 +19,7 @@ from admission.objects.markers import Rule
 from admission.objects.queue_status import FairSharingStatus, QueueStatus
 from admission.objects.resource_group import FairSharing, ResourceGroups
 from admission.objects.viewbase import Object, View
+from admission.scheduling import model
 
 CHECK_NAME = text(at_least=1, at_most=316)
 """The name of an AdmissionCheck, without a pattern."""
@@ -245,3 +247,73 @@ class ClusterQueue(Object, frozen=True, kw_only=True):
 
     status: ClusterQueueStatus = ClusterQueueStatus()
     """What the queue holds and whether it admits."""
+
+
+def scheduling_value(view: ClusterQueue) -> model.ClusterQueue:
+    """Return a ClusterQueue as a value of scheduling.
+
+    Raises:
+        InvalidValueError: a quantity, policy or selector cannot be read.
+    """
+    spec = view.spec
+    scope = spec.admission_scope
+    return model.ClusterQueue(
+        name=ClusterQueueName(view.metadata.name),
+        cohort=CohortName(spec.cohort_name) if spec.cohort_name else None,
+        resource_groups=resource_group.scheduling_groups(spec.resource_groups or ()),
+        queueing_strategy=values.choice(
+            model.QueueingStrategy, spec.queueing_strategy, "spec.queueingStrategy"
+        ),
+        fungibility=_fungibility(spec.flavor_fungibility or FlavorFungibility()),
+        preemption=_preemption(spec.preemption or Preemption()),
+        fair_weight=resource_group.scheduling_weight(spec.fair_sharing),
+        stop_policy=values.stop_policy(spec.stop_policy),
+        namespace_selector=values.selector(spec.namespace_selector),
+        admission_checks=_checks(spec.admission_checks_strategy),
+        usage_based=scope is not None and scope.admission_mode == "UsageBasedAdmissionFairSharing",
+        terminating=view.metadata.deletion_timestamp is not None,
+    )
+
+
+def _fungibility(view: FlavorFungibility) -> model.FlavorFungibility:
+    path = "spec.flavorFungibility"
+    preference = view.preference or model.Preference.BORROWING_OVER_PREEMPTION
+    return model.FlavorFungibility(
+        when_can_borrow=values.choice(
+            model.SearchPolicy, view.when_can_borrow, f"{path}.whenCanBorrow"
+        ),
+        when_can_preempt=values.choice(
+            model.SearchPolicy, view.when_can_preempt, f"{path}.whenCanPreempt"
+        ),
+        preference=values.choice(model.Preference, preference, f"{path}.preference"),
+    )
+
+
+def _preemption(view: Preemption) -> model.Preemption:
+    path = "spec.preemption"
+    borrow = view.borrow_within_cohort or BorrowWithinCohort()
+    policy = model.PreemptionPolicy
+    return model.Preemption(
+        within_cluster_queue=values.choice(
+            policy, view.within_cluster_queue, f"{path}.withinClusterQueue"
+        ),
+        reclaim_within_cohort=values.choice(
+            policy, view.reclaim_within_cohort, f"{path}.reclaimWithinCohort"
+        ),
+        borrow_within_cohort=values.choice(
+            policy, borrow.policy, f"{path}.borrowWithinCohort.policy"
+        ),
+        max_priority_threshold=borrow.max_priority_threshold,
+    )
+
+
+def _checks(
+    view: AdmissionChecksStrategy | None,
+) -> tuple[model.AdmissionCheckRule, ...]:
+    found = () if view is None else view.admission_checks or ()
+    return tuple(
+        model.AdmissionCheckRule(
+            name=one.name, on_flavors=frozenset(FlavorName(name) for name in one.on_flavors or ())
+        )
+        for one in found
+    )

@@ -2,10 +2,13 @@
 
 from typing import Annotated
 
+from admission.base.names import CohortName
+from admission.objects import resource_group
 from admission.objects.fields import SUBDOMAIN
 from admission.objects.queue_status import FairSharingStatus
 from admission.objects.resource_group import FairSharing, ResourceGroups
 from admission.objects.viewbase import Object, View
+from admission.scheduling import model
 
 
 class CohortSpec(View, frozen=True, kw_only=True):
@@ -36,3 +39,17 @@ class Cohort(Object, frozen=True, kw_only=True):
 
     status: CohortStatus = CohortStatus()
     """Current share."""
+
+
+def scheduling_value(view: Cohort) -> model.Cohort:
+    """Return a Cohort as a value of scheduling.
+
+    Raises:
+        InvalidValueError: a quantity cannot be read.
+    """
+    return model.Cohort(
+        name=CohortName(view.metadata.name),
+        parent=CohortName(view.spec.parent_name) if view.spec.parent_name else None,
+        resource_groups=resource_group.scheduling_groups(view.spec.resource_groups or ()),
+        fair_weight=resource_group.scheduling_weight(view.spec.fair_sharing),
+    )

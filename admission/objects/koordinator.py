@@ -1,9 +1,18 @@
-"""What is read of Koordinator's Device objects.
+"""Device of Koordinator: what a node agent says of the GPUs of its node.
 
 Source: koordinator apis/scheduling/v1alpha1 device_types.go.
 """
 
+from collections.abc import Iterable
+from typing import Final
+
+from admission.base import names
+from admission.gpu.health import DeviceReading
+from admission.objects import values
 from admission.objects.views import Condition, Object, View
+
+_GPU: Final = "gpu"
+_HEALTHY: Final = "Healthy"
 
 
 class DeviceInfo(View, frozen=True, kw_only=True):
@@ -28,3 +37,29 @@ class Device(Object, frozen=True, kw_only=True):
     """scheduling.koordinator.sh/v1alpha1 Device, named as its node."""
 
     spec: DeviceSpec = DeviceSpec()
+
+
+def readings(view: Device) -> tuple[DeviceReading, ...]:
+    """The GPUs that a node agent lists."""
+    model = view.metadata.label(names.KOORDINATOR_MODEL_LABEL)
+    return tuple(
+        DeviceReading(
+            id=one.id,
+            minor=one.minor or 0,
+            healthy=one.health,
+            reason=_reason(one.conditions or ()),
+            memory_bytes=values.amount_or_zero(
+                names.KOORDINATOR_MEMORY, (one.resources or {}).get(names.KOORDINATOR_MEMORY, 0)
+            ),
+            model=(one.labels or {}).get(names.KOORDINATOR_MODEL_LABEL, model),
+        )
+        for one in view.spec.devices or ()
+        if one.type == _GPU
+    )
+
+
+def _reason(conditions: Iterable[Condition]) -> str:
+    for one in conditions:
+        if one.type == _HEALTHY and one.status != "True":
+            return one.reason
+    return ""

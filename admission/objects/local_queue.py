@@ -2,11 +2,13 @@
 
 from typing import Annotated, Any
 
-from admission.objects import markers
+from admission.base.names import ClusterQueueName, LocalQueueKey
+from admission.objects import markers, resource_group, values
 from admission.objects.fields import REQUIRED, SUBDOMAIN, Quantity, Shape, StopPolicy, Timestamp
 from admission.objects.queue_status import FairSharingStatus, QueueStatus
 from admission.objects.resource_group import FairSharing
 from admission.objects.viewbase import Object, View
+from admission.scheduling import model
 
 
 class LocalQueueSpec(View, frozen=True, kw_only=True):
@@ -87,3 +89,18 @@ class LocalQueue(Object, frozen=True, kw_only=True):
 
     status: LocalQueueStatus = LocalQueueStatus()
     """What the queue's workloads hold and whether it admits."""
+
+
+def scheduling_value(view: LocalQueue) -> model.LocalQueue:
+    """Return a LocalQueue as a value of scheduling.
+
+    Raises:
+        InvalidValueError: the weight or stop policy cannot be read.
+    """
+    return model.LocalQueue(
+        key=LocalQueueKey(view.metadata.namespace, view.metadata.name),
+        cluster_queue=ClusterQueueName(view.spec.cluster_queue),
+        stop_policy=values.stop_policy(view.spec.stop_policy),
+        fair_weight=resource_group.scheduling_weight(view.spec.fair_sharing),
+        terminating=view.metadata.deletion_timestamp is not None,
+    )

@@ -1,12 +1,18 @@
-"""Pods as stored or under review, read for ``base.pod_resources``."""
+"""Pods as stored or under review: what they ask for, and which GPUs they occupy."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from admission.base import pod_resources, quantity
 from admission.base.errors import InvalidValueError
 from admission.base.pod_resources import A, Container, Pod
+from admission.gpu import resources
 from admission.objects import views
+from admission.objects.resource_claim import ObjectKey
+from admission.scheduling import transformation
+
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 Amounts = Mapping[str, str | int]
 Nanos = Mapping[str, int]
@@ -135,3 +141,51 @@ def overhead(found: views.RuntimeClass) -> dict[str, int]:
     """
     fixed = None if found.overhead is None else found.overhead.pod_fixed
     return nanos(fixed, "overhead.podFixed")
+
+
+def held_gpus(pod: views.Pod) -> dict[str, int]:
+    """GPU resources that a pod occupies on its node; empty where it is not bound or has ended.
+
+    Raises:
+        InvalidValueError: a quantity cannot be read.
+    """
+    if not pod.spec.node_name or has_ended(pod):
+        return {}
+    return gpus_of(pod.spec)
+
+
+def claims_of(pod: views.Pod) -> frozenset[ObjectKey]:
+    """ResourceClaims of a pod: those it names, and those that were made for it."""
+    made = (*(pod.status.resource_claim_statuses or ()), pod.status.extended_resource_claim_status)
+    found = {one.resource_claim_name for one in (*(pod.spec.resource_claims or ()), *made) if one}
+    return frozenset((pod.metadata.namespace, name) for name in found if name)
+
+
+def has_ended(pod: views.Pod) -> bool:
+    """Return whether all containers of a pod have stopped for good."""
+    return pod.status.phase in _ENDED
+
+
+def gpus_of(spec: views.PodSpec) -> dict[str, int]:
+    """GPU resources that the pods of a spec occupy, each.
+
+    Raises:
+        InvalidValueError: a quantity cannot be read.
+    """
+    containers = (*spec.containers, *(spec.init_containers or ()))
+    if not any(_names_gpu(one.resources) for one in containers):
+        return {}
+    pod = pod_resources.with_default_requests(read(spec, "spec", nanos))
+    return {
+        sys.intern(str(name)): amount
+        for name, amount in transformation.counted(pod_resources.requests(pod)).items()
+        if amount and resources.is_device(name)
+    }
+
+
+def _names_gpu(found: views.ResourceRequirements) -> bool:
+    return any(
+        resources.is_device(name)
+        for listed in (found.requests, found.limits)
+        for name in listed or ()
+    )

@@ -1,11 +1,16 @@
 """ResourceFlavor: one kind of hardware, told apart by the labels of its nodes."""
 
+from collections.abc import Iterable, Mapping
 from typing import Annotated, ClassVar
 
-from admission.objects import markers, views
+from admission.base import names
+from admission.base.names import FlavorName
+from admission.gpu.capabilities import FlavorCapabilities
+from admission.objects import markers, values, views
 from admission.objects.fields import SUBDOMAIN, Timestamp
 from admission.objects.markers import Rule
 from admission.objects.viewbase import Object, View
+from admission.scheduling import model
 
 _EFFECTS = "['NoSchedule', 'PreferNoSchedule', 'NoExecute']"
 _EFFECT_MESSAGE = "supported taint effect values: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'"
@@ -84,3 +89,56 @@ class ResourceFlavor(Object, frozen=True, kw_only=True):
 
     spec: ResourceFlavorSpec = ResourceFlavorSpec()
     """Which nodes belong to the flavor."""
+
+
+def scheduling_value(view: ResourceFlavor) -> model.ResourceFlavor:
+    """Return a ResourceFlavor as a value of scheduling."""
+    spec = view.spec
+    return model.ResourceFlavor(
+        name=FlavorName(view.metadata.name),
+        node_labels=dict(spec.node_labels or {}),
+        node_taints=tuple(
+            model.Taint(key=one.key, value=one.value, effect=one.effect)
+            for one in spec.node_taints or ()
+        ),
+        tolerations=values.tolerations(spec.tolerations or ()),
+        topology=spec.topology_name,
+    )
+
+
+def capabilities(
+    flavor: ResourceFlavor, resources: Iterable[str], ceilings: Mapping[str, int]
+) -> FlavorCapabilities:
+    """Return what a flavor can do in one queue.
+
+    Args:
+        flavor: the flavor.
+        resources: what the queue covers with it.
+        ceilings: the most that one Workload may ever get, by resource; missing = no limit.
+    """
+    metadata, labels = flavor.metadata, flavor.spec.node_labels or {}
+    product = metadata.annotation(names.FLAVOR_PRODUCT) or labels.get(names.GPU_PRODUCT_LABEL, "")
+    return FlavorCapabilities(
+        name=metadata.name,
+        product=product,
+        resources=frozenset(resources),
+        profile=metadata.annotation(names.MIG_PROFILE),
+        sharing=metadata.annotation(names.FLAVOR_SHARING),
+        replicas=_count(metadata.annotation(names.FLAVOR_REPLICAS), 1),
+        fail_above_one=_flag(metadata.annotations or {}, names.FAIL_ABOVE_ONE),
+        gpus_per_node=_count(labels.get(names.GPU_COUNT_LABEL, ""), 0),
+        ceilings=ceilings,
+    )
+
+
+def is_count(text: str) -> bool:
+    """Return whether a text is a whole number from 1."""
+    return text.isascii() and text.isdigit() and int(text) > 0
+
+
+def _count(text: str, otherwise: int) -> int:
+    return int(text) if is_count(text) else otherwise
+
+
+def _flag(annotations: Mapping[str, str], key: str) -> bool | None:
+    return annotations[key] == "true" if key in annotations else None

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from admission.base import conditions, names, patches, structs, syntax
 from admission.base.conditions import Text
-from admission.objects import batch, facts, views
+from admission.objects import batch, views
 from admission.objects.workload import PodSet, Workload, WorkloadSpec
 from admission.owners import injection, prebuilt
 from admission.owners.framework import (
@@ -524,7 +524,7 @@ def waits_otherwise(job: batch.Job, workload: Workload) -> bool:
         names_other_class(job, workload)
         or limit != max_execution_seconds(job.metadata)
         or has_other_gates(job, workload)
-        or facts.waits_to_be_charged(workload)
+        or workload.waits_to_be_charged()
     )
 
 

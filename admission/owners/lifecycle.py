@@ -15,7 +15,6 @@ from typing import Final
 
 from admission.base import conditions, names
 from admission.base.conditions import Text
-from admission.objects import facts
 from admission.objects.workload import Workload
 from admission.owners import prebuilt
 from admission.owners.framework import Kind, Owner, Reclaims, Resizes, Restores
@@ -186,7 +185,7 @@ def _of_running(owner: Owner, workload: Workload) -> Next:
     if stop is not None:
         return stop
     if not workload.status.is_true(conditions.ADMITTED):
-        is_charged_next = facts.waits_to_be_charged(workload) and owner.was_admitted()
+        is_charged_next = workload.waits_to_be_charged() and owner.was_admitted()
         return Next(Step.CHARGE) if is_charged_next else _NOT_ADMITTED
     resizes, reclaims = owner.resizes(), owner.reclaims()
     if resizes is None:
@@ -224,7 +223,7 @@ def _of_held(owner: Owner, workload: Workload) -> Next:
 
 def _of_changed(owner: Resizes, workload: Workload) -> Next | None:
     """Return the next step if a Workload does not ask for what its owner asks for now."""
-    if not facts.is_pending(workload):
+    if not workload.is_pending():
         return Next(Step.DELETE_WORKLOAD) if owner.asks_otherwise(workload) else None
     is_other = owner.asks_otherwise(workload) or owner.waits_otherwise(workload)
     return _FOLLOW if is_other else None
@@ -236,13 +235,13 @@ def _of_matching(owner: Owner, workload: Workload) -> Next:
     Fewer of its pods may be reclaimable than before, while it holds no quota.
     """
     status = workload.status
-    if status.is_true(conditions.ADMITTED) and not facts.is_pending(workload):
+    if status.is_true(conditions.ADMITTED) and not workload.is_pending():
         restores = owner.restores()
         is_reset_first = restores is not None and restores.has_start_time()
         return Next(Step.RESET if is_reset_first else Step.START)
     if owner.resizes() is None and differs(owner.view, workload):
         return _FOLLOW
-    if not facts.is_pending(workload):
+    if not workload.is_pending():
         return NOTHING
     reclaims = owner.reclaims()
     if reclaims is not None and _reclaimable(reclaims, workload) != _reclaimed(workload):

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from admission.base import conditions, events, names
 from admission.base.events import Event
-from admission.objects import facts, views
+from admission.objects import views
 from admission.objects.workload import Workload
 
 _MAX_NAME: Final = 253
@@ -166,7 +166,7 @@ def _without_repeats(container: Mapping[str, Any]) -> dict[str, Any]:
 def differs(owner: views.Object, workload: Workload) -> bool:
     """Return whether a Workload is to take over a queue, class or gates from its owner."""
     return may_change_class(owner, workload) or (
-        facts.is_pending(workload)
+        workload.is_pending()
         and (names_other_queue(owner, workload) or has_other_gates(owner, workload))
     )
 
@@ -202,8 +202,8 @@ def may_change_class(owner: views.Object, workload: Workload) -> bool:
     if not label or workload.metadata.deletion_timestamp or status.is_true(conditions.FINISHED):
         return False
     if reference is None:
-        return facts.is_pending(workload)
-    is_leaving = status.is_true(conditions.EVICTED) and not facts.is_pending(workload)
+        return workload.is_pending()
+    is_leaving = status.is_true(conditions.EVICTED) and not workload.is_pending()
     ours = reference.group == names.KUEUE_GROUP
     return ours and reference.name != label and not is_leaving
 
@@ -225,11 +225,11 @@ def changes_for(
     if may_change_class(owner, workload) and label in classes:
         spec = _of_workload_class(label, classes[label])
         told.append(class_changed(workload))
-    if facts.is_pending(workload) and names_other_queue(owner, workload):
+    if workload.is_pending() and names_other_queue(owner, workload):
         spec["queueName"] = owner.metadata.label(names.QUEUE_LABEL)
     if spec:
         changes["spec"] = spec
-    if facts.is_pending(workload) and has_other_gates(owner, workload):
+    if workload.is_pending() and has_other_gates(owner, workload):
         gates = {names.ADMISSION_GATED_BY: gates_of(owner) or None}
         changes["metadata"] = {"annotations": gates}
         told.append(gates_changed(owner))
@@ -238,7 +238,7 @@ def changes_for(
 
 def class_changed(workload: Workload) -> Event:
     """Return the event: the Workload takes over another WorkloadPriorityClass."""
-    return events.updated_priority_class(facts.key(workload).text())
+    return events.updated_priority_class(workload.key().text())
 
 
 def gates_changed(owner: views.Object) -> Event:

@@ -7,12 +7,11 @@ from admission.base import amount, quantity, selectors
 from admission.base.errors import InvalidValueError
 from admission.base.selectors import Predicate
 from admission.gpu.capabilities import QueueOffer
+from admission.objects import resource_flavor, values
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotas
 from admission.policy.knowledge import Knowledge, QueueFacts
-from admission.translate import flavors as flavor_offers
-from admission.translate import queues
 
 
 def describe(queue: ClusterQueue, knowledge: Knowledge) -> QueueFacts:
@@ -28,7 +27,7 @@ def describe(queue: ClusterQueue, knowledge: Knowledge) -> QueueFacts:
             missing.append(quotas.name)
         else:
             covered = (quota.name for quota in quotas.resources)
-            offers.append(flavor_offers.offer(flavor, covered, bounds[quotas.name]))
+            offers.append(resource_flavor.capabilities(flavor, covered, bounds[quotas.name]))
     offer = QueueOffer(name=queue.metadata.name, flavors=tuple(offers))
     return QueueFacts(
         offer=offer,
@@ -101,7 +100,7 @@ def ceilings(quotas: FlavorQuotas, *, has_cohort: bool) -> dict[str, int]:
 def _serves(queue: ClusterQueue) -> Predicate:
     """A queue without a namespace selector serves no namespace; an unreadable one neither."""
     try:
-        selector = queues.selector(queue.spec.namespace_selector)
+        selector = values.selector(queue.spec.namespace_selector)
         if selector is not None:
             return selectors.compile_requirements(selector.requirements)
     except InvalidValueError:

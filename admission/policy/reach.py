@@ -14,11 +14,11 @@ from admission.base.names import (
     FlavorResource,
     ResourceName,
 )
+from admission.objects import cluster_queue, cohort
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.scheduling import quota
 from admission.scheduling.hierarchy import Forest
-from admission.translate import queues
 
 
 class Reach:
@@ -34,7 +34,7 @@ class Reach:
     def set_queue(self, view: ClusterQueue) -> None:
         """Takes a ClusterQueue as it is now; nothing is known of one that cannot be read."""
         try:
-            spec = queues.cluster_queue(view)
+            spec = cluster_queue.scheduling_value(view)
         except InvalidValueError:
             self.drop_queue(view.metadata.name)
             return
@@ -52,7 +52,7 @@ class Reach:
     def set_cohort(self, view: Cohort) -> None:
         """Takes a Cohort as it is now; one that cannot be read counts as without an object."""
         try:
-            spec = queues.cohort(view)
+            spec = cohort.scheduling_value(view)
         except InvalidValueError:
             self.drop_cohort(view.metadata.name)
             return

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from admission.base import amount, conditions, quantity
 from admission.base.names import FlavorResource, PodSetName, ResourceName
-from admission.scheduling.decisions import Shortage
+from admission.scheduling.decisions import Shortage, Wait
 from admission.scheduling.heads import Head
 from admission.scheduling.hierarchy import CohortNode, QueueNode
 from admission.scheduling.nomination import Nominee
@@ -14,6 +15,9 @@ from admission.scheduling.snapshot import Holders, Snapshot
 
 MAX_HOLDERS: Final = 5
 """Most ClusterQueues that a shortage names."""
+
+_HOLDERS_IN_TEXT: Final = 3
+"""Most of them that a text names."""
 
 
 def requests(head: Head) -> tuple[tuple[PodSetName, Mapping[ResourceName, int]], ...]:
@@ -47,3 +51,35 @@ def _holders(snapshot: Snapshot, queue: QueueNode, one: Shortage) -> Holders:
         largest = heapq.nsmallest(MAX_HOLDERS, using, key=lambda pair: (-pair[1], pair[0]))
         known = snapshot.holders[id(root), fr] = tuple(largest)
     return known
+
+
+def waiting(wait: Wait) -> str:
+    """Return why a pod waits: the message of the decision, then the numbers behind it."""
+    shortages = [_in_words(shortage) for shortage in wait.shortages]
+    return conditions.pod_waiting(wait.message, wait.cluster_queue, shortages)
+
+
+def _in_words(shortage: Shortage) -> str:
+    resource = shortage.resource
+    withheld = shortage.withheld
+    return conditions.pod_shortage(
+        resource,
+        shortage.flavor,
+        asked=quantity.in_words(resource, shortage.requested),
+        free=_show(resource, shortage.available),
+        limit=_show(resource, shortage.limit),
+        withheld=_show(resource, withheld) if withheld else "",
+        holders=[
+            (queue, _show(resource, used))
+            for queue, used in shortage.holders[:_HOLDERS_IN_TEXT]
+            if used > 0
+        ],
+    )
+
+
+def _show(resource: str, value: int) -> str:
+    return (
+        conditions.ANY_AMOUNT
+        if value == amount.UNLIMITED
+        else quantity.from_canonical(resource, value)
+    )

@@ -35,13 +35,12 @@ from admission.gpu.placement import Occupancy, Placed
 from admission.gpu.products import Product
 from admission.kube import resources
 from admission.kube.reflector import Replaced, Upserted
-from admission.objects import views
+from admission.objects import gpu_transformation, views
 from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotas, ResourceGroup
 from admission.scheduling import model
 from admission.scheduling.state import State
-from admission.translate import gpu_transformation
 from tests.bench import engine
 from tests.controlplane.nodes import make_gpu_node
 

@@ -14,7 +14,8 @@ from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import errors, resources
 from admission.kube.reflector import Deleted, Upserted
 from admission.kube.resources import Resource
-from admission.objects import batch, devices, views
+from admission.objects import batch, views
+from admission.objects.resource_slice import ResourceSlice
 from admission.objects.workload import Workload
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
@@ -299,7 +300,7 @@ def test_nothing_is_left_of_queues_whose_workloads_are_gone() -> None:
 def test_nothing_is_left_of_the_pools_of_nodes_that_are_gone() -> None:
     slice_inventory = SliceInventory()
     document = resource_slice()
-    view = msgspec.convert(document, devices.ResourceSlice)
+    view = msgspec.convert(document, ResourceSlice)
     slice_inventory.put(view)
     assert slice_inventory._node_of_pool
     slice_inventory.drop(view.metadata.name)

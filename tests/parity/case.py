@@ -7,6 +7,7 @@ what was expected is compared elsewhere.
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from admission.base.names import (
     FlavorResource,
     WorkloadKey,
 )
+from admission.objects import cluster_queue, cohort, local_queue, resource_flavor, values, workload
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
@@ -26,9 +28,9 @@ from admission.scheduling import fairshare, model, quota
 from admission.scheduling.decisions import Admit, CycleResult, Evict, PodSetAssignment
 from admission.scheduling.hierarchy import Node
 from admission.scheduling.state import State
-from admission.translate import queues, times, workloads
 
 Document = dict[str, Any]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND_US = 1_000_000
 DEFAULT_STRATEGIES = (
     model.FairStrategy.LESS_THAN_OR_EQUAL_TO_FINAL_SHARE,
@@ -61,7 +63,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.state = State(config_of(self.case))
-        self._start_us = times.to_us(clock.from_wire(self.case["start"]))
+        self._start_us = values.microseconds(self.case["start"], "start") or 0
         self.state.set_namespace("default", {})
         for document in self.case["objects"]:
             self._load(document)
@@ -76,15 +78,15 @@ class Run:
         match document["kind"]:
             case "ResourceFlavor":
                 flavor = msgspec.convert(document, ResourceFlavor)
-                self.state.set_resource_flavor(queues.resource_flavor(flavor))
+                self.state.set_resource_flavor(resource_flavor.scheduling_value(flavor))
             case "Cohort":
-                self.state.set_cohort(queues.cohort(msgspec.convert(document, Cohort)))
+                self.state.set_cohort(cohort.scheduling_value(msgspec.convert(document, Cohort)))
             case "ClusterQueue":
                 queue = msgspec.convert(document, ClusterQueue)
-                self.state.set_cluster_queue(queues.cluster_queue(queue))
+                self.state.set_cluster_queue(cluster_queue.scheduling_value(queue))
             case "LocalQueue":
                 local = msgspec.convert(document, LocalQueue)
-                self.state.set_local_queue(queues.local_queue(local))
+                self.state.set_local_queue(local_queue.scheduling_value(local))
             case _:
                 self._load_workload(document)
 
@@ -93,7 +95,7 @@ class Run:
         evicted = view.status.condition("Evicted")
         if evicted is not None:
             self._evicted_why[view.metadata.name] = evicted.message
-        self.state.set_workload(workloads.workload(view))
+        self.state.set_workload(workload.scheduling_value(view))
 
     def _step(self, step: Document, now_us: int) -> Document:
         match step["op"]:
@@ -108,7 +110,7 @@ class Run:
         return self._queues(now_us)
 
     def _create(self, document: Document, now_us: int) -> None:
-        created = clock.to_wire(times.from_us(now_us))
+        created = clock.to_wire(_EPOCH + timedelta(microseconds=now_us))
         self._load(document | {"metadata": document["metadata"] | {"creationTimestamp": created}})
 
     def _release(self, name: str, now_us: int) -> None:

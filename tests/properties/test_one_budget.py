@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 from admission.base import names
 from admission.base.names import LocalQueueKey, PodSetName, ResourceName, Uid, WorkloadKey
 from admission.gpu import catalogue
-from admission.objects import views
+from admission.objects import cluster_queue, gpu_transformation, resource_flavor, views
 from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotas, ResourceGroup, ResourceQuota
 from admission.scheduling import model
 from admission.scheduling.state import State
-from admission.translate import gpu_transformation, queues
 
 CATALOGUE: Final = catalogue.load()
 GIB: Final = 2**30
@@ -103,9 +102,9 @@ def test_no_mix_of_gpus_slices_and_shares_exceeds_the_budget_of_a_cohort(budgets
     state, known = State(), flavors()
     state.set_namespace("ml", {})
     for view in known.values():
-        state.set_resource_flavor(queues.resource_flavor(view))
+        state.set_resource_flavor(resource_flavor.scheduling_value(view))
     for name, budget in zip("ab", budgets, strict=True):
-        value = queues.cluster_queue(queue(name, budget, "all"))
+        value = cluster_queue.scheduling_value(queue(name, budget, "all"))
         state.set_cluster_queue(value)
         key = LocalQueueKey("ml", name)
         state.set_local_queue(model.LocalQueue(key=key, cluster_queue=value.name))

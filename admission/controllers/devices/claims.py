@@ -15,29 +15,28 @@ from admission.gpu import claims
 from admission.gpu.claims import DeviceClass
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import devices, facts, views
+from admission.objects import resource_claim, views
+from admission.objects.resource_claim import Devices, Generated, ObjectKey, Sought
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
-from admission.translate import claims as translate_claims
-from admission.translate.claims import Devices, Generated, ObjectKey, Sought
 
 WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
-    resources.DEVICE_CLASSES: devices.DeviceClass,
-    resources.RESOURCE_CLAIMS: devices.ResourceClaim,
-    resources.RESOURCE_CLAIM_TEMPLATES: devices.ResourceClaimTemplate,
+    resources.DEVICE_CLASSES: resource_claim.DeviceClass,
+    resources.RESOURCE_CLAIMS: resource_claim.ResourceClaim,
+    resources.RESOURCE_CLAIM_TEMPLATES: resource_claim.ResourceClaimTemplate,
 }
 """What is watched where it is served, and as what."""
 
 _MOST_KEPT: Final = 1024
 """Different specs that are kept for the sake of equal ones; those of one template are alike."""
 
-Specs = dict[ObjectKey, devices.ClaimSpec]
+Specs = dict[ObjectKey, resource_claim.ClaimSpec]
 
 
 class Allocations(Protocol):
     """Whoever counts what claims were given."""
 
-    def see_claim(self, claim: devices.ResourceClaim) -> None:
+    def see_claim(self, claim: resource_claim.ResourceClaim) -> None:
         """Takes a ResourceClaim as it is now."""
         ...
 
@@ -64,7 +63,7 @@ class Claims:
         self._mappings = mappings
         self._claims: Specs = {}
         self._templates: Specs = {}
-        self._kept: dict[devices.ClaimSpec, devices.ClaimSpec] = {}
+        self._kept: dict[resource_claim.ClaimSpec, resource_claim.ClaimSpec] = {}
         self._classes: dict[str, DeviceClass] = {}
         self._others: dict[str, None] = {}
         self._generated: dict[str, dict[ObjectKey, Generated]] = {}
@@ -99,12 +98,12 @@ class Claims:
     def see_workload(self, view: Workload) -> None:
         """Notes on what a Workload depends."""
         specs = [one.template.spec for one in view.spec.pod_sets or ()]
-        key = facts.key(view)
-        if not any(map(translate_claims.concerned, specs)):
+        key = view.key()
+        if not any(map(resource_claim.concerned, specs)):
             self.lose_workload(key)
             return
         names = frozenset(
-            (key.namespace, name) for one in specs for name in translate_claims.names_in(one)
+            (key.namespace, name) for one in specs for name in resource_claim.names_in(one)
         )
         if self._names.get(key) != names:
             self.lose_workload(key)
@@ -138,11 +137,11 @@ class Claims:
         A user may delete such a claim and make another one in its place.
         """
         specs = (one.template.spec for one in view.spec.pod_sets or ())
-        return any(translate_claims.outgrown(view, spec, self._known) for spec in specs)
+        return any(resource_claim.outgrown(view.metadata, spec, self._known) for spec in specs)
 
     def sought(self, pod: views.Pod) -> Sought:
         """Return whether a pod asks by claim for anything that is counted."""
-        return translate_claims.sought(pod.spec, pod.metadata.namespace, self._known)
+        return resource_claim.sought(pod.spec, pod.metadata.namespace, self._known)
 
     def take_changed(self) -> bool:
         """Return whether anything is other than at the last call."""
@@ -154,13 +153,13 @@ class Claims:
         stale, self._stale = self._stale, {}
         return stale
 
-    def _see_claim(self, view: devices.ResourceClaim) -> None:
+    def _see_claim(self, view: resource_claim.ResourceClaim) -> None:
         self._allocations.see_claim(view)
         self._note_made(view)
         self._put(self._claims, view, view.spec)
         self._see_generated(view)
 
-    def _see_template(self, view: devices.ResourceClaimTemplate) -> None:
+    def _see_template(self, view: resource_claim.ResourceClaimTemplate) -> None:
         self._note_made(view)
         self._put(self._templates, view, view.spec.spec)
 
@@ -170,7 +169,7 @@ class Claims:
             made = clocks.from_wire(text)
             self._made[key] = max(made, self._made.get(key, made))
 
-    def _see_generated(self, view: devices.ResourceClaim) -> None:
+    def _see_generated(self, view: resource_claim.ResourceClaim) -> None:
         """Notes a claim that was made, or pretends to have been made, for a claim of a pod."""
         name = view.metadata.annotation(POD_CLAIM_NAME)
         for owner in view.metadata.owner_references or ():
@@ -192,8 +191,8 @@ class Claims:
             if not self._generated[uid]:
                 del self._generated[uid]
 
-    def _see_class(self, view: devices.DeviceClass) -> None:
-        name, found = view.metadata.name, translate_claims.device_class(view)
+    def _see_class(self, view: resource_claim.DeviceClass) -> None:
+        name, found = view.metadata.name, resource_claim.device_class(view)
         if found is None and name not in self._others:
             self._others[name] = None
             self._changed = True
@@ -223,7 +222,7 @@ class Claims:
             generated=self._generated,
         )
 
-    def _put(self, into: Specs, view: views.Object, spec: devices.ClaimSpec) -> None:
+    def _put(self, into: Specs, view: views.Object, spec: resource_claim.ClaimSpec) -> None:
         key = informers.key_of(view)
         if into.get(key) != spec:
             if len(self._kept) >= _MOST_KEPT:

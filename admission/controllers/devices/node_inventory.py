@@ -20,10 +20,17 @@ from admission.gpu.health import DeviceReading
 from admission.gpu.nodes import NodeFacts
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import condition_list, devices, koordinator, views
+from admission.objects import (
+    condition_list,
+    koordinator,
+    nodes,
+    pods,
+    resource_claim,
+    resource_slice,
+    views,
+)
 from admission.objects.cluster_queue import ClusterQueue
-from admission.translate import nodes, slices
-from admission.translate.claims import ObjectKey
+from admission.objects.resource_claim import ObjectKey
 
 _PUBLISH_SECONDS: Final = 5.0
 _REASONS: Final = 3
@@ -96,8 +103,8 @@ class NodeInventory:
             InvalidValueError: a quantity cannot be read.
         """
         uid, node = pod.metadata.uid, pod.spec.node_name
-        if nodes.has_ended(pod) or not self._capacities.has_pod(uid, node, outside=outside):
-            self._capacities.set_pod(uid, node, nodes.held_gpus(pod), outside=outside)
+        if pods.has_ended(pod) or not self._capacities.has_pod(uid, node, outside=outside):
+            self._capacities.set_pod(uid, node, pods.held_gpus(pod), outside=outside)
 
     def node_labels(self, name: str) -> dict[str, str]:
         """Return the labels of a node with GPUs; of any other node none."""
@@ -113,9 +120,11 @@ class NodeInventory:
         for node in self._slice_inventory.set_outside(found.claims):
             self._set_allocated(node)
 
-    def see_claim(self, claim: devices.ResourceClaim) -> None:
+    def see_claim(self, claim: resource_claim.ResourceClaim) -> None:
         """Takes a ResourceClaim, which may have been given GPUs."""
-        for node in self._slice_inventory.set_claim(informers.key_of(claim), slices.given(claim)):
+        for node in self._slice_inventory.set_claim(
+            informers.key_of(claim), resource_claim.given(claim)
+        ):
             self._set_allocated(node)
 
     def lose_claim(self, claim: views.Object) -> None:
@@ -226,7 +235,7 @@ class NodeInventory:
         self._bare.pop(view.metadata.name, None)
         self._capacities.drop_node(view.metadata.name)
 
-    def _see_slice(self, view: devices.ResourceSlice) -> None:
+    def _see_slice(self, view: resource_slice.ResourceSlice) -> None:
         self._set_published(self._slice_inventory.put(view))
 
     def _lose_slice(self, view: views.Object) -> None:
@@ -248,7 +257,7 @@ class NodeInventory:
 
     def _see_device(self, view: koordinator.Device) -> None:
         name = view.metadata.name
-        self._devices[name] = nodes.readings(view)
+        self._devices[name] = koordinator.readings(view)
         self._capacities.set_devices(name, self._devices[name], self._now_us())
 
     def _lose_device(self, view: views.Object) -> None:

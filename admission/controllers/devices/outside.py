@@ -16,10 +16,9 @@ from admission.controllers.devices.node_inventory import Listed
 from admission.kube import resources
 from admission.kube.api import PAGE, Api, every
 from admission.kube.errors import KubeError
-from admission.objects import views
+from admission.objects import pods, views
+from admission.objects.resource_claim import ObjectKey
 from admission.obs import logs
-from admission.translate import nodes
-from admission.translate.claims import ObjectKey
 
 _RETRY_SECONDS: Final = 5.0
 _LABELS: Final = f"{names.MANAGED_LABEL}!={names.MANAGED_VALUE},!{names.PODSET_LABEL}"
@@ -35,7 +34,7 @@ def look(api: Api, page_size: int = PAGE) -> Listed:
     """
     claims: set[ObjectKey] = set()
     outside: dict[str, dict[str, int]] = {}
-    pods = every(
+    listed = every(
         api,
         resources.PODS,
         label_selector=_LABELS,
@@ -43,15 +42,15 @@ def look(api: Api, page_size: int = PAGE) -> Listed:
         page_size=page_size,
         into=views.Pod,
     )
-    for pod in pods:
+    for pod in listed:
         _add(outside, pod)
-        claims.update(nodes.claims_of(pod))
+        claims.update(pods.claims_of(pod))
     return Listed(outside, frozenset(claims))
 
 
 def _add(held: dict[str, dict[str, int]], pod: views.Pod) -> None:
     try:
-        amounts: Amounts = nodes.held_gpus(pod)
+        amounts: Amounts = pods.held_gpus(pod)
     except InvalidValueError:
         return  # no API server stores such a pod
     for name, amount in amounts.items():

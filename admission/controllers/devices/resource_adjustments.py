@@ -14,9 +14,8 @@ from admission.kube.resources import Resource
 from admission.objects import limit_range, pods, views
 from admission.objects.limit_range import NO_LIMITS, Summary
 from admission.objects.pods import Nanos
-from admission.objects.workload import Workload
+from admission.objects.workload import Surroundings, Workload
 from admission.scheduling.transformation import Rules
-from admission.translate.workloads import Surroundings
 
 
 class ResourceAdjustments:

@@ -5,10 +5,9 @@ from dataclasses import replace
 from typing import Final
 
 from admission.gpu.published import Published
-from admission.objects import devices
-from admission.translate import slices
-from admission.translate.claims import ObjectKey
-from admission.translate.slices import Part
+from admission.objects import resource_slice
+from admission.objects.resource_claim import ObjectKey
+from admission.objects.resource_slice import Part
 
 _MOST_KEPT: Final = 4096
 """Different contents that are kept for the sake of equal ones: most nodes are alike."""
@@ -27,9 +26,9 @@ class SliceInventory:
         self._takers: dict[str, dict[ObjectKey, None]] = {}
         self._outside: frozenset[ObjectKey] = frozenset()
 
-    def put(self, view: devices.ResourceSlice) -> tuple[str, ...]:
+    def put(self, view: resource_slice.ResourceSlice) -> tuple[str, ...]:
         """Takes a slice; nodes that have other devices than before."""
-        name, part = view.metadata.name, slices.part(view)
+        name, part = view.metadata.name, resource_slice.part(view)
         node = (view.spec.node_name or "") if part is not None else ""
         left = self.drop(name) if self._node_of_slice.get(name, node) != node else ()
         if part is None or not node:
@@ -92,7 +91,7 @@ class SliceInventory:
         """Reads a node's slices; a part of them alone says nothing."""
         found = tuple(self._parts.get(node, {}).values())
         self._node_of_pool |= {part.pool: node for part in found}
-        published = slices.published(found)
+        published = resource_slice.published(found)
         if published is None or published == self._published.get(node, Published()):
             return ()
         if found:

@@ -15,7 +15,7 @@ from admission.controllers.workloads.checks import State
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Write
 from admission.kube.resources import Resource
-from admission.objects import facts, views
+from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners.framework import Owner
 from admission.owners.workload import (
@@ -98,7 +98,7 @@ def followed(owner: Owner, workload: Workload) -> Iterator[Event]:
     """
     resizes = owner.resizes()
     if resizes is not None and resizes.has_other_pods(workload):
-        yield events.updated_pod_sets(facts.key(workload).text())
+        yield events.updated_pod_sets(workload.key().text())
     if names_other_class(owner.view, workload):
         yield class_changed(workload)
     if has_other_gates(owner.view, workload):

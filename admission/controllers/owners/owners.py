@@ -28,7 +28,7 @@ from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Verb, Write
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import facts, views
+from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners import injection, lifecycle, prebuilt
 from admission.owners.framework import Document, Integration, Owner, View
@@ -174,7 +174,7 @@ class Owners(Generic[View, Document]):
             write = decide(key, workload)
             is_resized = owner is not None and owner.resizes() is not None
             # without quota it follows its owner in everything
-            if write is None and owner and is_resized and not facts.is_pending(workload):
+            if write is None and owner and is_resized and not workload.is_pending():
                 write = self._follow_labels(key, owner.view, workload)
             if write is not None:
                 return write
@@ -215,10 +215,10 @@ class Owners(Generic[View, Document]):
 
     def _delete(self, workload: Workload, *, is_told: bool) -> Write | None:
         """Delete a Workload once; it stays until its finalizer is off."""
-        if self._deleted.get(facts.key(workload)) == workload.metadata.uid:
+        if self._deleted.get(workload.key()) == workload.metadata.uid:
             return None
         is_told = is_told and not self._kind.has_condition
-        told = (events.deleted_workload(facts.key(workload).text()),) if is_told else ()
+        told = (events.deleted_workload(workload.key().text()),) if is_told else ()
         return writes.delete_workload(workload, told)
 
     # ------------------------------------------------------- owners that have no Workload yet
@@ -345,7 +345,7 @@ class Owners(Generic[View, Document]):
     def _finish(self, workload: Workload, text: Text) -> Write:
         status = statuses.finish(workload, *text, self._clock.now())
         is_told = not self._kind.has_condition
-        told = (events.finished_workload(facts.key(workload).text()),) if is_told else ()
+        told = (events.finished_workload(workload.key().text()),) if is_told else ()
         return writes.set_workload_status(workload, Purpose.FINISH_WORKLOAD, status, told)
 
     def _about_owner(

@@ -32,8 +32,8 @@ from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner
 from admission.owners.lifecycle import Next
 from admission.owners.pod import PodOwner
+from admission.scheduling import explain
 from admission.scheduling.decisions import Wait
-from admission.translate import words
 
 
 class Pods(Owners[views.Pod, views.PodDocument]):
@@ -202,7 +202,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         pod = None if owner is None else self.index.get(self._own_key(owner))
         if pod is None or not pod_owner.is_gated(pod):
             return None
-        return self._tell(key, pod, Text(wait.reason, words.waiting(wait)), admitted=False)
+        return self._tell(key, pod, Text(wait.reason, explain.waiting(wait)), admitted=False)
 
     def _acknowledge(self, subject: Subject) -> Write | None:
         """Turn the condition True once the pod is released; only where there was one."""

@@ -15,12 +15,12 @@ from admission.base.names import LocalQueueKey
 from admission.base.patches import Patch
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.writing.writes import Purpose
+from admission.objects import pods as pod_objects
 from admission.objects import views
+from admission.objects.resource_claim import Sought
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
 from admission.owners import prebuilt
-from admission.translate import nodes
-from admission.translate.claims import Sought
 
 NOTHING_SOUGHT: Final = Sought(counted=False)
 _GRACE: Final = timedelta(seconds=1)
@@ -52,7 +52,7 @@ def settle(
         due: whether a queue that is not there now is not waited for.
     """
     namespace = pod.metadata.namespace
-    by_claim_only = pod.spec.resource_claims and not nodes.gpus_of(pod.spec)
+    by_claim_only = pod.spec.resource_claims and not pod_objects.gpus_of(pod.spec)
     if by_claim_only and sought.problem:
         return None
     if by_claim_only and not sought.counted:

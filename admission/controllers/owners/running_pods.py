@@ -26,7 +26,7 @@ from admission.controllers.writing.timers import Timers
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import condition_list, facts, views
+from admission.objects import condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import PodSet, PodTemplate, Workload, WorkloadSpec
 from admission.owners import pod as pod_owner
@@ -347,7 +347,7 @@ class RunningPods:
 
     def admit(self, workload: Workload) -> Admit | None:
         """Return what a Workload is charged whose pods run; None without its ClusterQueue."""
-        key, asked = facts.key(workload), self._owners.get(facts.key(workload))
+        key, asked = workload.key(), self._owners.get(workload.key())
         pods = [self._pods[uid] for uids in self._of.get(key, {}).values() for uid in uids]
         marks = views.ObjectMeta()
         node = ""

@@ -13,7 +13,7 @@ from admission.controllers.seeing import informers
 from admission.controllers.seeing.informers import Informer
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import views
+from admission.objects import cluster_queue, cohort, local_queue, resource_flavor, views
 from admission.objects.admission_check import AdmissionCheck
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
@@ -22,7 +22,6 @@ from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.topology import Topology
 from admission.scheduling.state import State
-from admission.translate import queues
 
 _SAME: Final = True
 """What a handler returns where nothing changed that matters."""
@@ -215,7 +214,7 @@ class Configuration:
                 if name in _flavors(found):
                     self._touch(resources.CLUSTER_QUEUES, queue)
         self._guard.set_flavor(name, view.spec.node_labels or {})
-        self._state.set_resource_flavor(queues.resource_flavor(view))
+        self._state.set_resource_flavor(resource_flavor.scheduling_value(view))
         return known is not None and _is_same(known, view) and known.spec == view.spec
 
     def _lose_flavor(self, view: views.Object) -> None:
@@ -231,7 +230,7 @@ class Configuration:
         self._touch_seen(resources.COHORTS, known, view)
         if known is not None and _is_same(known, view) and known.spec == view.spec:
             return _SAME
-        self._guard.set_cohort(queues.cohort(view))
+        self._guard.set_cohort(cohort.scheduling_value(view))
         return not _SAME
 
     def _lose_cohort(self, view: views.Object) -> None:
@@ -248,7 +247,7 @@ class Configuration:
             return _SAME
         self._touch_used(known, view)
         with self._noting(resources.CLUSTER_QUEUES, name, lambda: self._guard.hold_queue(name)):
-            self._guard.set_queue(view, queues.cluster_queue(view))
+            self._guard.set_queue(view, cluster_queue.scheduling_value(view))
         return not _SAME
 
     def _lose_cluster_queue(self, view: views.Object) -> None:
@@ -279,7 +278,7 @@ class Configuration:
             lambda: self._state.drop_local_queue(key),
             namespace=key.namespace,
         ):
-            self._state.set_local_queue(queues.local_queue(view))
+            self._state.set_local_queue(local_queue.scheduling_value(view))
         return known is not None and _is_same(known, view) and known.spec == view.spec
 
     def _lose_local_queue(self, view: views.Object) -> None:

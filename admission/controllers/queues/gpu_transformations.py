@@ -11,12 +11,11 @@ from admission.controllers.seeing import informers
 from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import condition_list, views
+from admission.objects import condition_list, gpu_transformation, views
 from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.gpu_transformation import GpuTransformation
 from admission.obs import logs
 from admission.scheduling import model
-from admission.translate import gpu_transformation
-from admission.translate.gpu_transformation import GpuTransformation
 
 
 class GpuTransformations:

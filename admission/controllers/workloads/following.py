@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 
 from admission.base import names
 from admission.base.names import WorkloadKey
-from admission.objects import facts
 from admission.objects.workload import Workload
 
 
@@ -34,7 +33,7 @@ class Following:
             workload: as it is.
             classes: values of the WorkloadPriorityClasses by name.
         """
-        key = facts.key(workload)
+        key = workload.key()
         if key not in self._due:
             return None
         reference = workload.spec.priority_class_ref

@@ -12,7 +12,7 @@ from admission.base.conditions import PodsReadyReason
 from admission.config.kueue import RequeuingStrategy, WaitForPodsReady
 from admission.controllers.workloads import evictions, rules
 from admission.controllers.workloads.rules import Change, Surroundings
-from admission.objects import condition_list, facts
+from admission.objects import condition_list
 from admission.objects.workload import Workload
 
 _MOST_DOUBLINGS: Final = 31
@@ -50,7 +50,7 @@ def limit(workload: Workload, around: Surroundings) -> Change | None:
     most = settings.requeuing_strategy.backoff_limit_count
     if most is not None and count > most:
         return rules.target(workload, conditions.REQUEUING_LIMIT_EXCEEDED, around.now)
-    text = conditions.pods_ready_timeout(facts.key(workload).text())
+    text = conditions.pods_ready_timeout(workload.key().text())
     known = workload.status.condition(conditions.PODS_READY)
     cause = known.reason if known is not None else PodsReadyReason.WAIT_FOR_START
     moments = [around.now + timedelta(seconds=_wait(settings.requeuing_strategy, count))]

@@ -12,9 +12,8 @@ from admission.base import conditions, quantity
 from admission.base.conditions import Text
 from admission.controllers.workloads import checks, evictions
 from admission.objects import condition_list, views
-from admission.objects.workload import Workload
+from admission.objects.workload import Workload, admission_document
 from admission.scheduling import decisions
-from admission.translate import admission
 
 
 def reserve(workload: Workload, admit: decisions.Admit, now: datetime) -> dict[str, Any]:
@@ -36,7 +35,7 @@ def reserve(workload: Workload, admit: decisions.Admit, now: datetime) -> dict[s
         generation=generation,
     )
     return {
-        "admission": admission.to_wire(admit),
+        "admission": admission_document(admit),
         "resourceRequests": None,
         "conditions": condition_list.merged(workload, reserved, admitted, *_over(workload, now)),
     }

@@ -6,7 +6,6 @@ from admission.base.names import WorkloadKey
 from admission.controllers.seeing.object_cache import Observed
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Write
-from admission.objects import facts
 from admission.objects.workload import Workload
 
 
@@ -32,7 +31,7 @@ class WorkloadIndex:
 
     def see(self, workload: Workload) -> WorkloadKey | None:
         """Takes a sight of a Workload; None if it was an old one."""
-        key = facts.key(workload)
+        key = workload.key()
         if not self._seen.put(key, workload):
             return None
         self.doubt_absence(key)

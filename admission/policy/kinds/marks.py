@@ -11,8 +11,7 @@ from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.gpu import capabilities
 from admission.gpu import names as profile_names
-from admission.objects import views
-from admission.translate import flavors
+from admission.objects import resource_flavor, views
 
 _METADATA: Final = FieldPath.of("metadata")
 _ON_A_CLUSTER_QUEUE: Final = "is read on ClusterQueues only: it holds for their whole cohort tree"
@@ -35,7 +34,7 @@ def _elsewhere(path: FieldPath, value: str) -> Iterator[FieldError]:
 
 
 def _count(path: FieldPath, value: str) -> Iterator[FieldError]:
-    if not flavors.is_count(value):
+    if not resource_flavor.is_count(value):
         yield fielderrors.invalid(path, value, "must be a whole number from 1")
 
 

@@ -1,22 +1,125 @@
-"""Claims on devices to what quota counts.
+"""ResourceClaim, its template and DeviceClass: what is read of them, and what quota counts.
 
 Templates are counted for each pod. A ResourceClaim by name is counted once for all pods of a
 Workload that name it; how often over several Workloads is decided where those are known.
 
-Source: kubernetes resource.k8s.io (ResourceClaim); kueue keps/2941-DRA.
+Source: kubernetes resource.k8s.io v1 and v1beta2, and v1beta1, which has the fields of
+``exactly`` in the request itself; kueue keps/2941-DRA.
 """
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from admission.base import names
 from admission.base.errors import InvalidValueError
 from admission.base.names import ResourceName
 from admission.gpu import claims, resources
-from admission.gpu.claims import BUILT_IN, DeviceClass, DeviceRequest
-from admission.objects import devices, views
-from admission.objects.workload import Workload
+from admission.objects import views
+from admission.objects.views import Object, ObjectMeta, View
 from admission.scheduling.model import Together
+
+
+class Expression(View, frozen=True, kw_only=True):
+    """A condition on devices, in CEL."""
+
+    expression: str = ""
+
+
+class DeviceSelector(View, frozen=True, kw_only=True):
+    """A condition on devices."""
+
+    cel: Expression = Expression()
+
+
+class Demanded(View, frozen=True, kw_only=True):
+    """How many devices of which class."""
+
+    device_class_name: str = ""
+    selectors: tuple[DeviceSelector, ...] | None = None
+    allocation_mode: str = "ExactCount"
+    count: int = 1
+    admin_access: bool | None = None
+
+
+class DeviceRequest(Demanded, frozen=True, kw_only=True):
+    """One request of a claim; in v1beta1 its own fields stand for ``exactly``."""
+
+    name: str = ""
+    exactly: Demanded | None = None
+    first_available: tuple[Demanded, ...] | None = None
+
+
+class ClaimDevices(View, frozen=True, kw_only=True):
+    """Requests of a claim."""
+
+    requests: tuple[DeviceRequest, ...] | None = None
+
+
+class ClaimSpec(View, frozen=True, kw_only=True):
+    """What a claim asks for; it never changes."""
+
+    devices: ClaimDevices = ClaimDevices()
+
+
+class AllocatedDevice(View, frozen=True, kw_only=True):
+    """One device that a claim was given."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin_access: bool | None = None
+
+
+class AllocatedDevices(View, frozen=True, kw_only=True):
+    """All devices that a claim was given."""
+
+    results: tuple[AllocatedDevice, ...] | None = None
+
+
+class Allocation(View, frozen=True, kw_only=True):
+    """What a claim was given."""
+
+    devices: AllocatedDevices = AllocatedDevices()
+
+
+class ClaimStatus(View, frozen=True, kw_only=True):
+    """Whether a claim was given anything."""
+
+    allocation: Allocation | None = None
+
+
+class ResourceClaim(Object, frozen=True, kw_only=True):
+    """resource.k8s.io ResourceClaim."""
+
+    spec: ClaimSpec = ClaimSpec()
+    status: ClaimStatus = ClaimStatus()
+
+
+class TemplateSpec(View, frozen=True, kw_only=True):
+    """The claim that is made for each pod."""
+
+    spec: ClaimSpec = ClaimSpec()
+
+
+class ResourceClaimTemplate(Object, frozen=True, kw_only=True):
+    """resource.k8s.io ResourceClaimTemplate."""
+
+    spec: TemplateSpec = TemplateSpec()
+
+
+class DeviceClassSpec(View, frozen=True, kw_only=True):
+    """Which devices belong to a class."""
+
+    selectors: tuple[DeviceSelector, ...] | None = None
+    extended_resource_name: str | None = None
+
+
+class DeviceClass(Object, frozen=True, kw_only=True):
+    """resource.k8s.io DeviceClass."""
+
+    spec: DeviceClassSpec = DeviceClassSpec()
+
 
 Amounts = Mapping[ResourceName, int]
 ObjectKey = tuple[str, str]
@@ -34,7 +137,7 @@ class Generated(NamedTuple):
     """
 
     name: str
-    spec: devices.ClaimSpec
+    spec: ClaimSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +152,10 @@ class Devices:
         generated: claims that were made from templates, by the uid of the pod.
     """
 
-    classes: Mapping[str, DeviceClass] = field(default_factory=lambda: BUILT_IN)
+    classes: Mapping[str, claims.DeviceClass] = field(default_factory=lambda: claims.BUILT_IN)
     others: Container[str] = ()
-    claims: Mapping[ObjectKey, devices.ClaimSpec] = field(default_factory=dict)
-    templates: Mapping[ObjectKey, devices.ClaimSpec] = field(default_factory=dict)
+    claims: Mapping[ObjectKey, ClaimSpec] = field(default_factory=dict)
+    templates: Mapping[ObjectKey, ClaimSpec] = field(default_factory=dict)
     generated: Mapping[str, Mapping[ObjectKey, Generated]] = field(default_factory=dict)
 
 
@@ -74,8 +177,8 @@ class Claimed:
     problem: str = ""
 
 
-def device_class(view: devices.DeviceClass) -> DeviceClass | None:
-    """A DeviceClass; None if it says nothing of GPUs."""
+def device_class(view: DeviceClass) -> claims.DeviceClass | None:
+    """Return what a DeviceClass stands for; None if it says nothing of GPUs."""
     expressions = (one.cel.expression for one in view.spec.selectors or ())
     answers = view.spec.extended_resource_name or ""
     return claims.device_class(view.metadata.name, expressions, answers)
@@ -135,9 +238,7 @@ def sought(spec: views.PodSpec, namespace: str, known: Devices) -> Sought:
     return Sought(found, "" if found else problem)
 
 
-def _spec_of(
-    one: views.PodResourceClaim, namespace: str, known: Devices
-) -> devices.ClaimSpec | None:
+def _spec_of(one: views.PodResourceClaim, namespace: str, known: Devices) -> ClaimSpec | None:
     if one.resource_claim_template_name is not None:
         template = one.resource_claim_template_name
         return _find(known.templates, namespace, "ResourceClaimTemplate", template)
@@ -146,7 +247,7 @@ def _spec_of(
     return None
 
 
-def _classes_in(spec: devices.ClaimSpec | None) -> tuple[str, ...]:
+def _classes_in(spec: ClaimSpec | None) -> tuple[str, ...]:
     return tuple(
         each.device_class_name
         for one in (spec.devices.requests or () if spec is not None else ())
@@ -192,21 +293,21 @@ def claimed(
     return Claimed(requests=total, shared=tuple(shared.values()))
 
 
-def outgrown(view: Workload, spec: views.PodSpec, known: Devices) -> str:
+def outgrown(workload: ObjectMeta, spec: views.PodSpec, known: Devices) -> str:
     """Return which claim that was made for the pod of a Workload costs more than its template.
 
     Args:
-        view: the Workload, which the pod owns.
+        workload: which the pod owns.
         spec: of the pod.
         known: claims and classes.
 
     Returns:
         The name of the claim in the pod's spec; empty for none, and while a template is unknown.
     """
-    for owner in view.metadata.owner_references or ():
+    for owner in workload.owner_references or ():
         generated = known.generated.get(owner.uid, {})
         for one in spec.resource_claims or () if generated else ():
-            key = view.metadata.namespace, one.resource_claim_template_name or ""
+            key = workload.namespace, one.resource_claim_template_name or ""
             offered = known.templates.get(key)
             if offered is None:
                 continue
@@ -216,7 +317,7 @@ def outgrown(view: Workload, spec: views.PodSpec, known: Devices) -> str:
     return ""
 
 
-def _costs_more(claim: devices.ClaimSpec, template: devices.ClaimSpec, known: Devices) -> bool:
+def _costs_more(claim: ClaimSpec, template: ClaimSpec, known: Devices) -> bool:
     if claim == template:
         return False
     try:
@@ -226,7 +327,7 @@ def _costs_more(claim: devices.ClaimSpec, template: devices.ClaimSpec, known: De
     return any(count > offered.get(name, 0) for name, count in asked.items())
 
 
-def amounts(spec: devices.ClaimSpec, classes: Mapping[str, DeviceClass]) -> dict[str, int]:
+def amounts(spec: ClaimSpec, classes: Mapping[str, claims.DeviceClass]) -> dict[str, int]:
     """Return what a claim takes, by resource.
 
     Raises:
@@ -240,7 +341,7 @@ def amounts(spec: devices.ClaimSpec, classes: Mapping[str, DeviceClass]) -> dict
     return total
 
 
-def _request(one: devices.DeviceRequest, classes: Mapping[str, DeviceClass]) -> dict[str, int]:
+def _request(one: DeviceRequest, classes: Mapping[str, claims.DeviceClass]) -> dict[str, int]:
     if not one.first_available:
         return claims.amounts((_exact(one.exactly or one, one.name),), classes)
     alternatives = [
@@ -252,11 +353,11 @@ def _request(one: devices.DeviceRequest, classes: Mapping[str, DeviceClass]) -> 
     return alternatives[0]
 
 
-def _exact(one: devices.Demanded, name: str) -> DeviceRequest:
+def _exact(one: Demanded, name: str) -> claims.DeviceRequest:
     if one.allocation_mode != _EXACT and not one.admin_access:
         rule = f"asks for allocationMode {one.allocation_mode}; only {_EXACT} can be counted"
         raise InvalidValueError(f"request {name}", rule)
-    return DeviceRequest(
+    return claims.DeviceRequest(
         device_class=one.device_class_name,
         count=one.count,
         selectors=tuple(each.cel.expression for each in one.selectors or ()),
@@ -264,9 +365,7 @@ def _exact(one: devices.Demanded, name: str) -> DeviceRequest:
     )
 
 
-def _find(
-    known: Mapping[ObjectKey, devices.ClaimSpec], namespace: str, kind: str, name: str
-) -> devices.ClaimSpec:
+def _find(known: Mapping[ObjectKey, ClaimSpec], namespace: str, kind: str, name: str) -> ClaimSpec:
     found = known.get((namespace, name))
     if found is None:
         raise InvalidValueError(f"{kind} {name}", f"not found in namespace {namespace}")
@@ -285,3 +384,14 @@ def _add(total: dict[ResourceName, int], more: Mapping[str, int]) -> None:
 
 def _is_implicit(name: str) -> bool:
     return name.startswith(resources.IMPLICIT_CLASS_PREFIX)
+
+
+def given(claim: ResourceClaim) -> tuple[tuple[str, str], ...]:
+    """Pool and name of each GPU that a claim holds; who only watches holds nothing."""
+    allocation = claim.status.allocation
+    results = () if allocation is None else allocation.devices.results or ()
+    return tuple(
+        (one.pool, one.device)
+        for one in results
+        if one.driver == names.DRA_DRIVER and not one.admin_access
+    )

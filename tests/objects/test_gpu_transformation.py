@@ -7,13 +7,12 @@ import pytest
 
 from admission.base import names
 from admission.gpu import catalogue
-from admission.objects import views
+from admission.objects import gpu_transformation, views
 from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
+from admission.objects.gpu_transformation import GpuTransformation
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotas, ResourceGroup
 from admission.scheduling import model, podsets
-from admission.translate import gpu_transformation
-from admission.translate.gpu_transformation import GpuTransformation
 
 CATALOGUE = catalogue.load()
 GPU, MEMORY, SLICES = names.GPU_RESOURCE, names.GPU_MEMORY, names.GPU_SLICES

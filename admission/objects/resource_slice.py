@@ -1,6 +1,7 @@
-"""ResourceSlices to the GPUs of a node, and ResourceClaims to what they were given.
+"""ResourceSlice: what is read of it, and the GPUs of a node that follow from it.
 
-Source: kubernetes resource.k8s.io (ResourceSlice); NVIDIA k8s-dra-driver-gpu (attribute names).
+Source: kubernetes resource.k8s.io v1 and v1beta2, and v1beta1, which has the fields of ``basic``
+below the device; NVIDIA k8s-dra-driver-gpu (attribute names).
 """
 
 import sys
@@ -8,11 +9,87 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from admission.base import names, quantity
+from admission.base import names
 from admission.base.errors import InvalidValueError
 from admission.gpu import names as profiles
 from admission.gpu.published import Counters, Device, Published
-from admission.objects import devices
+from admission.objects import values
+from admission.objects.views import Object, View
+
+
+class Attribute(View, frozen=True, kw_only=True):
+    """Value of a device's attribute; text is all that is read."""
+
+    string: str | None = None
+
+
+class Amount(View, frozen=True, kw_only=True):
+    """A quantity as text."""
+
+    value: str | int = 0
+
+
+class CounterConsumption(View, frozen=True, kw_only=True):
+    """What a device takes of the counters of a set."""
+
+    counter_set: str = ""
+    counters: dict[str, Amount] | None = None
+
+
+class DeviceTaint(View, frozen=True, kw_only=True):
+    """Why a device is not to be used; the effect None only informs."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class DeviceFacts(View, frozen=True, kw_only=True):
+    """What a driver says of a device."""
+
+    attributes: dict[str, Attribute] | None = None
+    capacity: dict[str, Amount] | None = None
+    consumes_counters: tuple[CounterConsumption, ...] | None = None
+    taints: tuple[DeviceTaint, ...] | None = None
+
+
+class SliceDevice(DeviceFacts, frozen=True, kw_only=True):
+    """A device; in v1beta1 its facts stand below ``basic``."""
+
+    name: str = ""
+    basic: DeviceFacts | None = None
+
+
+class CounterSet(View, frozen=True, kw_only=True):
+    """What devices share that cannot all be used at once."""
+
+    name: str = ""
+    counters: dict[str, Amount] | None = None
+
+
+class Pool(View, frozen=True, kw_only=True):
+    """Which slices belong together; only those of the highest generation hold."""
+
+    name: str = ""
+    generation: int = 0
+    resource_slice_count: int = 0
+
+
+class ResourceSliceSpec(View, frozen=True, kw_only=True):
+    """Devices of a node, or a part of them."""
+
+    driver: str = ""
+    node_name: str | None = None
+    pool: Pool = Pool()
+    devices: tuple[SliceDevice, ...] | None = None
+    shared_counters: tuple[CounterSet, ...] | None = None
+
+
+class ResourceSlice(Object, frozen=True, kw_only=True):
+    """resource.k8s.io ResourceSlice."""
+
+    spec: ResourceSliceSpec = ResourceSliceSpec()
+
 
 _WHOLE, _SLICE = "gpu", "mig"
 _FORBIDDING: Final = ("NoSchedule", "NoExecute")
@@ -36,7 +113,7 @@ class Part:
     content: Published
 
 
-def part(view: devices.ResourceSlice) -> Part | None:
+def part(view: ResourceSlice) -> Part | None:
     """Return what a slice says of GPUs, or None if another driver wrote it."""
     spec = view.spec
     if spec.driver != names.DRA_DRIVER:
@@ -75,18 +152,7 @@ def published(found: Iterable[Part]) -> Published | None:
     )
 
 
-def given(claim: devices.ResourceClaim) -> tuple[tuple[str, str], ...]:
-    """Pool and name of each GPU that a claim holds; who only watches holds nothing."""
-    allocation = claim.status.allocation
-    results = () if allocation is None else allocation.devices.results or ()
-    return tuple(
-        (one.pool, one.device)
-        for one in results
-        if one.driver == names.DRA_DRIVER and not one.admin_access
-    )
-
-
-def _device(view: devices.SliceDevice) -> Device | None:
+def _device(view: SliceDevice) -> Device | None:
     """A GPU or a slice of one; None for other devices, such as the same GPU for passthrough."""
     facts = view.basic or view
     attributes = {
@@ -103,29 +169,24 @@ def _device(view: devices.SliceDevice) -> Device | None:
         name=view.name,
         profile=profile if kind == _SLICE else "",
         product=attributes.get("productName", ""),
-        memory_bytes=_whole(capacity[_MEMORY]) if _MEMORY in capacity else 0,
+        memory_bytes=values.amount_or_zero("", capacity[_MEMORY].value)
+        if _MEMORY in capacity
+        else 0,
         takes=_counters((one.counter_set, one.counters) for one in facts.consumes_counters or ()),
         sick=taints[0] if taints else "",
     )
 
 
-def _counters(sets: Iterable[tuple[str, Mapping[str, devices.Amount] | None]]) -> Counters:
+def _counters(sets: Iterable[tuple[str, Mapping[str, Amount] | None]]) -> Counters:
     """Amounts above 0, sorted; texts are shared, as all GPUs have the same counters."""
     return tuple(
         sorted(
             ((sys.intern(name), sys.intern(counter)), amount)
             for name, counters in sets
             for counter, text in (counters or {}).items()
-            if (amount := _whole(text))
+            if (amount := values.amount_or_zero("", text.value))
         )
     )
-
-
-def _whole(amount: devices.Amount) -> int:
-    try:
-        return quantity.to_canonical("", str(amount.value))
-    except InvalidValueError:
-        return 0
 
 
 def _is_profile(text: str) -> bool:

@@ -11,10 +11,9 @@ import pytest
 from admission.base.errors import InvalidValueError
 from admission.base.selectors import Requirement
 from admission.objects import limit_range, views
-from admission.objects.workload import Workload
+from admission.objects import workload as workloads
+from admission.objects.workload import Surroundings, Workload
 from admission.scheduling import model, transformation
-from admission.translate import workloads
-from admission.translate.workloads import Surroundings
 from tests.builders.workloads import make_workload
 
 NOON = "2026-01-01T12:00:00Z"
@@ -45,7 +44,7 @@ def container(limits: dict[str, str] | None = None, **asked: str) -> dict[str, A
 
 def translated(around: Surroundings = workloads.PLAIN, **changes: Any) -> model.Workload:
     view = msgspec.convert(document(**changes), Workload)
-    return workloads.workload(view, around)
+    return workloads.scheduling_value(view, around)
 
 
 def with_pod(around: Surroundings = workloads.PLAIN, **spec: Any) -> model.Workload:

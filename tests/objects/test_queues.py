@@ -1,4 +1,4 @@
-"""Queues as the API server sends them become engine values."""
+"""Queues as the API server sends them become values of scheduling."""
 
 # Plain text stands for typed names here.
 # mypy: disable-error-code="arg-type,dict-item,index"
@@ -10,18 +10,20 @@ import pytest
 
 from admission.base.amount import UNLIMITED
 from admission.base.errors import InvalidValueError
+from admission.objects import cluster_queue as cluster_queues
+from admission.objects import cohort, local_queue, resource_flavor, values
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.workload import admission_document
 from admission.scheduling import model
 from admission.scheduling.decisions import Admit, PodSetAssignment
-from admission.translate import admission, queues, times
 
 
 def cluster_queue(**spec: Any) -> model.ClusterQueue:
     document = {"metadata": {"name": "cq"}, "spec": spec}
-    return queues.cluster_queue(msgspec.convert(document, ClusterQueue))
+    return cluster_queues.scheduling_value(msgspec.convert(document, ClusterQueue))
 
 
 def group(**quota: Any) -> list[dict[str, Any]]:
@@ -126,7 +128,7 @@ def test_a_cohort():
         "spec": {"parentName": "p", "resourceGroups": group(), "fairSharing": {"weight": 2}},
     }
 
-    found = queues.cohort(msgspec.convert(document, Cohort))
+    found = cohort.scheduling_value(msgspec.convert(document, Cohort))
 
     assert (found.name, found.parent, found.fair_weight) == ("c", "p", 2 * 10**9)
     assert found.resource_groups[0].flavors[0].resources["cpu"].nominal == 2000
@@ -138,7 +140,7 @@ def test_a_local_queue():
         "spec": {"clusterQueue": "cq", "stopPolicy": "Hold"},
     }
 
-    assert queues.local_queue(msgspec.convert(document, LocalQueue)) == model.LocalQueue(
+    assert local_queue.scheduling_value(msgspec.convert(document, LocalQueue)) == model.LocalQueue(
         key=("ml", "q"), cluster_queue="cq", stop_policy=model.StopPolicy.HOLD, terminating=True
     )
 
@@ -154,7 +156,7 @@ def test_a_resource_flavor():
         },
     }
 
-    assert queues.resource_flavor(
+    assert resource_flavor.scheduling_value(
         msgspec.convert(document, ResourceFlavor)
     ) == model.ResourceFlavor(
         name="f",
@@ -170,7 +172,7 @@ def test_an_admission_goes_back_as_the_status_keeps_it():
     bare = PodSetAssignment(name="bare", count=1)
     admit = Admit(workload=("ml", "w"), cluster_queue="cq", pod_sets=(assigned, bare))
 
-    assert admission.to_wire(admit) == {
+    assert admission_document(admit) == {
         "clusterQueue": "cq",
         "podSetAssignments": [
             {
@@ -184,9 +186,8 @@ def test_an_admission_goes_back_as_the_status_keeps_it():
     }
 
 
-def test_times_go_there_and_back():
-    moment_us = times.parse("2026-01-01T12:00:00.25Z", "field")
+def test_times_are_microseconds():
+    found = values.microseconds("2026-01-01T12:00:00.25Z", "field")
 
-    assert moment_us is not None
-    assert times.to_us(times.from_us(moment_us)) == moment_us == 1_767_268_800_250_000
-    assert times.parse(None, "field") is None
+    assert found == 1_767_268_800_250_000
+    assert values.microseconds(None, "field") is None

@@ -19,10 +19,10 @@ from admission.base.values import changed
 from admission.gpu import costs, resources
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.costs import FlavorCosts
+from admission.objects import resource_flavor
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.scheduling import model
-from admission.translate import flavors as flavor_offers
 
 Amounts = Mapping[ResourceName, int]
 
@@ -187,7 +187,7 @@ def pricing(
             flavor = flavors.get(quotas.name)
             if flavor is None:
                 continue
-            offer = flavor_offers.offer(flavor, group.covered_resources, {})
+            offer = resource_flavor.capabilities(flavor, group.covered_resources, {})
             tariffs[FlavorName(quotas.name)] = costs.tariff(offer, catalogue)
             counted[FlavorName(quotas.name)] = virtual
     if not tariffs:

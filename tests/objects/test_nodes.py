@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from admission.gpu.health import DeviceReading
-from admission.objects import koordinator, views
-from admission.translate import nodes
+from admission.objects import koordinator, nodes, pods, views
 from tests.builders.pods import pod_view
 
 GPU, MIG, SHARED = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "nvidia.com/gpu.shared"
@@ -54,7 +53,7 @@ def test_req_11_devices_of_a_node_agent():
             ]
         },
     }
-    assert nodes.readings(msgspec.convert(document, koordinator.Device)) == (
+    assert koordinator.readings(msgspec.convert(document, koordinator.Device)) == (
         DeviceReading(id="GPU-1", minor=1, memory_bytes=80 * 2**30, model="A100"),
         DeviceReading(id="GPU-2", healthy=False, reason="Xid79", model="A100"),
     )
@@ -72,7 +71,7 @@ def test_req_11_devices_of_a_node_agent():
     ],
 )
 def test_a_bound_pod_holds_its_gpus_until_it_has_ended(changes, held):
-    assert nodes.held_gpus(pod_view(gpus=2, gated=False, **changes)) == held
+    assert pods.held_gpus(pod_view(gpus=2, gated=False, **changes)) == held
 
 
 def test_req_15_init_containers_and_sidecars_count_as_the_scheduler_counts_them():
@@ -83,4 +82,4 @@ def test_req_15_init_containers_and_sidecars_count_as_the_scheduler_counts_them(
         "containers": [container("main", 1)],
         "initContainers": [container("side", 1, restartPolicy="Always"), container("init", 3)],
     }
-    assert nodes.gpus_of(msgspec.convert(spec, views.PodSpec)) == {GPU: 4}
+    assert pods.gpus_of(msgspec.convert(spec, views.PodSpec)) == {GPU: 4}

@@ -1,0 +1,53 @@
+"""Node: what it says of its GPUs.
+
+Source: kubernetes core/v1 Node.
+"""
+
+import sys
+from collections.abc import Mapping
+
+from admission.gpu import resources
+from admission.gpu.health import DeviceReading
+from admission.gpu.nodes import NodeFacts
+from admission.gpu.published import Published
+from admission.objects import values, views
+
+
+def has_gpus(facts: NodeFacts) -> bool:
+    """Return whether a node offers GPUs, or has some that nobody can use now."""
+    found = facts.published
+    return bool(facts.allocatable or facts.capacity or (found is not None and found.devices))
+
+
+def node_facts(
+    view: views.Node,
+    devices: tuple[DeviceReading, ...] | None = None,
+    published: Published | None = None,
+) -> NodeFacts:
+    """Return what a Node says about its GPUs.
+
+    Texts are shared between nodes: thousands of them say the same.
+    """
+    conditions = tuple(
+        (sys.intern(one.type), sys.intern(one.status)) for one in view.status.conditions or ()
+    )
+    labels = view.metadata.labels or {}
+    return NodeFacts(
+        name=view.metadata.name,
+        labels={sys.intern(key): sys.intern(value) for key, value in labels.items()},
+        allocatable=_gpus(view.status.allocatable),
+        capacity=_gpus(view.status.capacity),
+        ready=("Ready", "True") in conditions,
+        unschedulable=view.spec.unschedulable,
+        conditions=conditions,
+        devices=devices,
+        published=published,
+    )
+
+
+def _gpus(amounts: Mapping[str, str | int] | None) -> dict[str, int]:
+    return {
+        sys.intern(name): values.amount_or_zero(name, value)
+        for name, value in (amounts or {}).items()
+        if resources.is_device(name)
+    }

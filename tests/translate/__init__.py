@@ -1,1 +1,0 @@
-"""Tests of translations between objects and engine values."""
