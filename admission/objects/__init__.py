@@ -1,4 +1,4 @@
-"""Kinds of objects: how each is read, its schema, and its value of `scheduling` or `gpu`.
+"""Kinds of objects: how each is read, its schema, its validation, its value of `scheduling`.
 
 One module per kind. A field of one of Kueue's kinds is declared once (ADR 0129); `kinds` lists
 them, and `crds` writes their definitions. `views` has what is read of Kubernetes' own kinds. What

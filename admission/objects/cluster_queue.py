@@ -1,9 +1,13 @@
 """ClusterQueue: quota, and the rules by which it is given out."""
 
-from typing import Annotated, Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final
 
+from admission.base import names
+from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.base.names import ClusterQueueName, CohortName, FlavorName
-from admission.objects import markers, resource_group, values, views
+from admission.objects import markers, resource_group, validation, values, views
 from admission.objects.fields import (
     REQUIRED,
     SUBDOMAIN,
@@ -17,7 +21,8 @@ from admission.objects.fields import (
 )
 from admission.objects.markers import Rule
 from admission.objects.queue_status import FairSharingStatus, QueueStatus
-from admission.objects.resource_group import FairSharing, ResourceGroups
+from admission.objects.resource_group import FairSharing, ResourceGroup, ResourceGroups
+from admission.objects.validation import Finding, Row, Syntax
 from admission.objects.viewbase import Object, View
 from admission.scheduling import model
 
@@ -317,3 +322,181 @@ def _checks(
         )
         for one in found
     )
+
+
+# ------------------------------------------------------------------------------- validation
+# The rules stand in the order in which their errors are told. Left out is what only a feature
+# gate that is off would check: the shape of concurrentAdmissionPolicy, and onFlavors of checks
+# that an update does not touch. Source: kueue pkg/webhooks/clusterqueue_webhook.go.
+
+_ANNOTATIONS: Final[Mapping[str, validation.Check]] = {
+    names.CAPACITY_GUARD: validation.word(names.CAPACITY_GUARD_ENFORCE, names.CAPACITY_GUARD_OFF),
+}
+"""Annotations of a ClusterQueue, each with its rule."""
+
+FLAVORS_MAX: Final = 256
+RESOURCES_MAX: Final = 256
+PAIRS_MAX: Final = 512
+
+_SPEC: Final = FieldPath.of("spec")
+_POLICY: Final = _SPEC.child("concurrentAdmissionPolicy")
+_CHECKS: Final = _SPEC.child("admissionChecksStrategy").child("admissionChecks")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Review:
+    """A ClusterQueue as it would be, and as it is; None on creation."""
+
+    new: ClusterQueue
+    old: ClusterQueue | None = None
+
+
+def _resource_groups(review: _Review) -> tuple[ResourceGroup, ...]:
+    return review.new.spec.resource_groups or ()
+
+
+def _quota_rules(review: _Review) -> Iterator[FieldError]:
+    spec = review.new.spec
+    return resource_group.errors(
+        spec.resource_groups,
+        resource_group.CLUSTER_QUEUE_QUOTAS,
+        has_parent=bool(spec.cohort_name),
+    )
+
+
+def _selector_rule(review: _Review) -> Iterator[FieldError]:
+    path = _SPEC.child("namespaceSelector")
+    return validation.selector(path, review.new.spec.namespace_selector)
+
+
+def _preemption_rule(review: _Review) -> Iterable[Finding]:
+    found = review.new.spec.preemption
+    if found is None or found.reclaim_within_cohort != "Never":
+        return
+    borrow = found.borrow_within_cohort
+    if borrow is not None and borrow.policy != "Never":
+        yield Finding(_SPEC.child("preemption"), _shown(found, borrow))
+
+
+def _shown(found: Preemption, borrow: BorrowWithinCohort) -> dict[str, Any]:
+    threshold = borrow.max_priority_threshold
+    bound = {} if threshold is None else {"maxPriorityThreshold": threshold}
+    return {
+        "reclaimWithinCohort": found.reclaim_within_cohort,
+        "borrowWithinCohort": {"policy": borrow.policy, **bound},
+        "withinClusterQueue": found.within_cluster_queue,
+    }
+
+
+def _preference_rule(review: _Review) -> Iterable[Finding]:
+    found = review.new.spec.flavor_fungibility
+    if found is None or found.preference is None:
+        return
+    if {found.when_can_borrow, found.when_can_preempt} != {"TryNextFlavor"}:
+        path = _SPEC.child("flavorFungibility").child("preference")
+        yield Finding(path, found.preference, {"preference": found.preference})
+
+
+def _weight_rule(review: _Review) -> Iterable[FieldError]:
+    return validation.errors(resource_group.WEIGHTS, review.new.spec.fair_sharing)
+
+
+def _too_many_flavors(review: _Review) -> Iterable[Finding]:
+    total = sum(len(group.flavors) for group in _resource_groups(review))
+    if total > FLAVORS_MAX:
+        yield Finding(resource_group.GROUPS, total, {"total": total})
+
+
+def _too_many_resources(review: _Review) -> Iterable[Finding]:
+    total = sum(len(group.covered_resources) for group in _resource_groups(review))
+    if total > RESOURCES_MAX:
+        yield Finding(resource_group.GROUPS, total, {"total": total})
+
+
+def _too_many_pairs(review: _Review) -> Iterable[Finding]:
+    for index, group in enumerate(_resource_groups(review)):
+        total = sum(len(flavor.resources) for flavor in group.flavors)
+        if total > PAIRS_MAX:
+            yield Finding(resource_group.GROUPS.index(index), total, {"total": total})
+
+
+def _unknown_flavors(review: _Review) -> Iterable[Finding]:
+    known = _flavor_names(review.new)
+    supported = {"supported": ", ".join(f'"{name}"' for name in known)}
+    untouched = _untouched(review)
+    for index, check in enumerate(_check_rules(review.new)):
+        wanted = check.on_flavors or ()
+        if untouched.get(check.name) == frozenset(wanted):
+            continue
+        path = _CHECKS.index(index).child("onFlavors")
+        for place, flavor in enumerate(wanted):
+            if flavor not in known:
+                yield Finding(path.index(place), flavor, supported)
+
+
+def _untouched(review: _Review) -> Mapping[str, frozenset[str]]:
+    """The stored onFlavors by check, which an update may keep; none once flavors change."""
+    if review.old is None or _flavor_names(review.old).keys() != _flavor_names(review.new).keys():
+        return {}
+    return {check.name: frozenset(check.on_flavors or ()) for check in _check_rules(review.old)}
+
+
+def _flavor_names(queue: ClusterQueue) -> dict[str, None]:
+    groups = queue.spec.resource_groups or ()
+    return dict.fromkeys(flavor.name for group in groups for flavor in group.flavors)
+
+
+def _check_rules(queue: ClusterQueue) -> tuple[AdmissionCheckRule, ...]:
+    strategy = queue.spec.admission_checks_strategy
+    return (strategy.admission_checks if strategy else None) or ()
+
+
+def _changed_policy(review: _Review) -> Iterable[Finding]:
+    if review.old is None:
+        return
+    before = review.old.spec.concurrent_admission_policy
+    after = review.new.spec.concurrent_admission_policy
+    if not validation.same(before, after):
+        yield Finding(_POLICY, after)
+
+
+RULES: Final[tuple[Row[_Review], ...]] = (
+    Syntax("ClusterQueue 1-7", _quota_rules),  # the rows of `resource_group`
+    Syntax("ClusterQueue 8", _selector_rule),
+    validation.Rule(
+        "ClusterQueue 9", ErrorType.INVALID,
+        "reclaimWithinCohort=Never and borrowWithinCohort.Policy!=Never", _preemption_rule,
+    ),
+    validation.Rule(
+        "ClusterQueue 10", ErrorType.INVALID,
+        'preference "{preference}" requires both whenCanBorrow and whenCanPreempt to be'
+        " TryNextFlavor", _preference_rule,
+    ),
+    Syntax("ClusterQueue 11", _weight_rule),  # the rows of `resource_group.WEIGHTS`
+    validation.Rule(
+        "ClusterQueue 12", ErrorType.INVALID,
+        "total number of flavors across all resourceGroups must be ≤ 256, got {total}",
+        _too_many_flavors,
+    ),
+    validation.Rule(
+        "ClusterQueue 13", ErrorType.INVALID,
+        "total number of covered resources across all resourceGroups must be ≤ 256, got {total}",
+        _too_many_resources,
+    ),
+    validation.Rule(
+        "ClusterQueue 14", ErrorType.INVALID,
+        "number of flavor-resource combinations in a resourceGroup must be ≤ 512, got {total}",
+        _too_many_pairs,
+    ),
+    validation.Rule(
+        "ClusterQueue 16", ErrorType.NOT_SUPPORTED, "supported values: {supported}",
+        _unknown_flavors,
+    ),
+    validation.Rule("ClusterQueue 17", ErrorType.INVALID, "field is immutable", _changed_policy),
+)  # fmt: skip
+
+
+def errors(old: ClusterQueue | None, new: ClusterQueue) -> list[FieldError]:
+    """Errors of a ClusterQueue; ``old`` is None on creation."""
+    found = validation.errors(RULES, _Review(new=new, old=old))
+    return found + validation.annotation_errors(_ANNOTATIONS, old, new)

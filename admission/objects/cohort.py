@@ -1,12 +1,16 @@
 """Cohort: a group of ClusterQueues, and of other Cohorts, that lend quota to each other."""
 
-from typing import Annotated
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Final
 
+from admission.base import fielderrors, names
+from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.names import CohortName
-from admission.objects import resource_group
+from admission.objects import resource_group, validation
 from admission.objects.fields import SUBDOMAIN
 from admission.objects.queue_status import FairSharingStatus
 from admission.objects.resource_group import FairSharing, ResourceGroups
+from admission.objects.validation import Row, Syntax
 from admission.objects.viewbase import Object, View
 from admission.scheduling import model
 
@@ -53,3 +57,39 @@ def scheduling_value(view: Cohort) -> model.Cohort:
         resource_groups=resource_group.scheduling_groups(view.spec.resource_groups or ()),
         fair_weight=resource_group.scheduling_weight(view.spec.fair_sharing),
     )
+
+
+# ------------------------------------------------------------------------------- validation
+# Source: kueue pkg/webhooks/cohort_webhook.go.
+
+
+def _elsewhere(path: FieldPath, value: str) -> Iterator[FieldError]:
+    del value
+    rule = "is read on ClusterQueues only: it holds for their whole cohort tree"
+    yield fielderrors.forbidden(path, rule)
+
+
+_ANNOTATIONS: Final[Mapping[str, validation.Check]] = {names.CAPACITY_GUARD: _elsewhere}
+"""Annotations of a Cohort, each with its rule."""
+
+
+def _weight(cohort: Cohort) -> Iterable[FieldError]:
+    return validation.errors(resource_group.WEIGHTS, cohort.spec.fair_sharing)
+
+
+def _quotas(cohort: Cohort) -> Iterator[FieldError]:
+    spec = cohort.spec
+    return resource_group.errors(
+        spec.resource_groups, resource_group.COHORT_QUOTAS, has_parent=bool(spec.parent_name)
+    )
+
+
+RULES: Final[tuple[Row[Cohort], ...]] = (
+    Syntax("Cohort 11", _weight),  # the rows of `resource_group.WEIGHTS`
+    Syntax("Cohort 1-7", _quotas),  # the rows of `resource_group`
+)
+
+
+def errors(old: Cohort | None, new: Cohort) -> list[FieldError]:
+    """Errors of a Cohort; ``old`` is None on creation."""
+    return validation.errors(RULES, new) + validation.annotation_errors(_ANNOTATIONS, old, new)

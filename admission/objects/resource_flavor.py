@@ -1,14 +1,19 @@
 """ResourceFlavor: one kind of hardware, told apart by the labels of its nodes."""
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Final
 
-from admission.base import names
+from admission.base import fielderrors, names, syntax
+from admission.base.errors import InvalidValueError
+from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.base.names import FlavorName
+from admission.gpu import capabilities as capabilities_of_gpus
+from admission.gpu import names as profile_names
 from admission.gpu.capabilities import FlavorCapabilities
-from admission.objects import markers, values, views
+from admission.objects import markers, validation, values, views
 from admission.objects.fields import SUBDOMAIN, Timestamp
 from admission.objects.markers import Rule
+from admission.objects.validation import Finding, Row, Syntax
 from admission.objects.viewbase import Object, View
 from admission.scheduling import model
 
@@ -142,3 +147,98 @@ def _count(text: str, otherwise: int) -> int:
 
 def _flag(annotations: Mapping[str, str], key: str) -> bool | None:
     return annotations[key] == "true" if key in annotations else None
+
+
+# ------------------------------------------------------------------------------- validation
+# Source: kueue pkg/webhooks/resourceflavor_webhook.go.
+
+
+def _whole_number(path: FieldPath, value: str) -> Iterator[FieldError]:
+    if not is_count(value):
+        yield fielderrors.invalid(path, value, "must be a whole number from 1")
+
+
+def _profile(path: FieldPath, value: str) -> Iterator[FieldError]:
+    try:
+        problem = profile_names.refuse_compute_instance(profile_names.parse(value))
+    except InvalidValueError as error:
+        problem = error.rule
+    if problem:
+        yield fielderrors.invalid(path, value, problem)
+
+
+_ANNOTATIONS: Final[Mapping[str, validation.Check]] = {
+    names.MIG_PROFILE: _profile,
+    names.FLAVOR_SHARING: validation.word(*capabilities_of_gpus.SHARING_NAMES),
+    names.FLAVOR_REPLICAS: _whole_number,
+    names.FAIL_ABOVE_ONE: validation.word("true", "false"),
+}
+"""Annotations of a ResourceFlavor, each with its rule."""
+
+_SPEC: Final = FieldPath.of("spec")
+_TAINTS: Final = _SPEC.child("nodeTaints")
+
+CheckedTaint = tuple[FieldPath, views.Taint, bool]
+"""Path, the taint, and whether its key and effect stood before."""
+
+
+def _taint_key(taint: CheckedTaint) -> Iterable[FieldError]:
+    path, found, _ = taint
+    return syntax.label_key(path.child("key"), found.key)
+
+
+def _taint_value(taint: CheckedTaint) -> Iterable[Finding]:
+    path, found, _ = taint
+    errors = validation.label_value_errors(found.value)
+    if errors:
+        yield Finding(path.child("value"), found.value, {"errors": ";".join(errors)})
+
+
+def _repeated_taint(taint: CheckedTaint) -> Iterable[Finding]:
+    path, found, is_repeated = taint
+    if is_repeated:
+        yield Finding(path, _shown(found))
+
+
+def _shown(taint: views.Taint) -> dict[str, Any]:
+    members = {"key": taint.key, "value": taint.value, "effect": taint.effect}
+    return {name: text for name, text in members.items() if text or name != "value"}
+
+
+TAINTS: Final[tuple[Row[CheckedTaint], ...]] = (
+    Syntax("ResourceFlavor 2", _taint_key),
+    validation.Rule("ResourceFlavor 3", ErrorType.INVALID, "{errors}", _taint_value),
+    validation.Rule(
+        "ResourceFlavor 4", ErrorType.DUPLICATE, "taints must be unique by key and effect pair",
+        _repeated_taint,
+    ),
+)  # fmt: skip
+"""Each taint."""
+
+
+def _label_rules(flavor: ResourceFlavor) -> Iterator[FieldError]:
+    return validation.labels(_SPEC.child("nodeLabels"), flavor.spec.node_labels)
+
+
+def _taint_rules(flavor: ResourceFlavor) -> Iterator[FieldError]:
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(flavor.spec.node_taints or ()):
+        identity = (taint.key, taint.effect)
+        yield from validation.errors(TAINTS, (_TAINTS.index(index), taint, identity in seen))
+        seen.add(identity)
+
+
+def _toleration_rules(flavor: ResourceFlavor) -> Iterator[FieldError]:
+    return validation.toleration_keys(_SPEC.child("tolerations"), flavor.spec.tolerations)
+
+
+RULES: Final[tuple[Row[ResourceFlavor], ...]] = (
+    Syntax("ResourceFlavor 1", _label_rules),
+    Syntax("ResourceFlavor 2-4", _taint_rules),  # the rows of TAINTS
+    Syntax("ResourceFlavor 5", _toleration_rules),
+)
+
+
+def errors(old: ResourceFlavor | None, new: ResourceFlavor) -> list[FieldError]:
+    """Errors of a ResourceFlavor; ``old`` is None on creation."""
+    return validation.errors(RULES, new) + validation.annotation_errors(_ANNOTATIONS, old, new)

@@ -10,10 +10,10 @@ from typing import Final
 
 from admission.base import fielderrors, names, syntax
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
+from admission.objects import admission_gates, validation
 from admission.objects.reviewed_pod import Pod
-from admission.policy import admission_gates, topology
-from admission.policy.kinds import rules
-from admission.policy.kinds.rules import Finding, Row, Rule, Syntax
+from admission.objects.validation import Finding, Row, Rule, Syntax
+from admission.policy import topology
 
 LABELS: Final = FieldPath.of("metadata", "labels")
 ANNOTATIONS: Final = FieldPath.of("metadata", "annotations")
@@ -312,7 +312,7 @@ CHANGED: Final[tuple[Row[Change], ...]] = (
 
 def create_errors(pod: Pod) -> list[FieldError]:
     """Broken rules of a new pod."""
-    return [*rules.errors(CREATED, pod), *rules.errors(ALWAYS, pod)]
+    return [*validation.errors(CREATED, pod), *validation.errors(ALWAYS, pod)]
 
 
 def update_errors(old: Pod, new: Pod, *, has_default_queue: bool) -> list[FieldError]:
@@ -324,4 +324,4 @@ def update_errors(old: Pod, new: Pod, *, has_default_queue: bool) -> list[FieldE
         has_default_queue: whether the namespace has a LocalQueue named ``default``.
     """
     change = Change(old=old, new=new, has_default_queue=has_default_queue)
-    return [*rules.errors(CHANGED, change), *rules.errors(ALWAYS, new)]
+    return [*validation.errors(CHANGED, change), *validation.errors(ALWAYS, new)]

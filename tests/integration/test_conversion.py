@@ -14,7 +14,7 @@ from tests.controlplane.rest import Json, RestError
 from tests.gpu import seeds
 from tests.integration.installed import run_command
 from tests.integration.reviewed import KINDS, Reviewed, collection, reviewed
-from tests.policy.kinds.case import Document, condition, group, identified, pod_set, template
+from tests.objects.case import Document, condition, group, identified, pod_set, template
 
 pytestmark = pytest.mark.controlplane
 

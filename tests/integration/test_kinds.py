@@ -17,8 +17,8 @@ from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
 from tests.integration.installed import Installed
 from tests.integration.reviewed import KINDS, Reviewed, collection, reviewed, unreviewed
-from tests.policy.kinds import mark_cases, queue_cases, workload_cases
-from tests.policy.kinds.case import Case, Document, identified, pod_set, workload
+from tests.objects import mark_cases, queue_cases, workload_cases
+from tests.objects.case import Case, Document, identified, pod_set, workload
 
 pytestmark = pytest.mark.controlplane
 

@@ -18,7 +18,7 @@ from tests.gpu import seeds
 from tests.integration.reviewed import KINDS, Reviewed, reviewed, wait_documented
 from tests.integration.test_schemas import store
 from tests.objects import schemas, whole
-from tests.policy.kinds.case import Document
+from tests.objects.case import Document
 
 pytestmark = pytest.mark.controlplane
 

@@ -16,8 +16,8 @@ from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
 from tests.integration.installed import KUEUE
 from tests.integration.reviewed import Reviewed, collection, reviewed
+from tests.objects.case import Case, Document, identified
 from tests.policy import pod_cases
-from tests.policy.kinds.case import Case, Document, identified
 
 pytestmark = pytest.mark.controlplane
 

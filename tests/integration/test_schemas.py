@@ -24,8 +24,8 @@ from tests.integration.reviewed import (
     wait_documented,
 )
 from tests.objects import limits, schemas, whole
+from tests.objects.case import Document, identified
 from tests.objects.limits import Broken
-from tests.policy.kinds.case import Document, identified
 
 pytestmark = pytest.mark.controlplane
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.builders.pods import make_pod
-from tests.policy.kinds.case import NAME_RULE, SUBDOMAIN_RULE, Case, Document
+from tests.objects.case import NAME_RULE, SUBDOMAIN_RULE, Case, Document
 
 K = "kueue.x-k8s.io"
 GATES = [{"name": f"{K}/admission"}]

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
-from admission.policy import admission_gates, metadata_rules, topology
+from admission.objects import admission_gates
+from admission.policy import metadata_rules, topology
 from tests.builders.pods import make_pod
-from tests.policy import pod_cases, rows
+from tests.objects import rows
+from tests.objects.case import Case
+from tests.policy import pod_cases
 from tests.policy.builders import make_cluster, validate
-from tests.policy.kinds.case import Case
 from tests.policy.pod_cases import GATES, LABELS, K, labelled, running
 from tests.repo import rules as listed
 

@@ -15,7 +15,7 @@ from admission.webhook import convert, kinds, server
 from admission.webhook.knowledge import ClusterKnowledge
 from admission.webhook.metrics import WebhookMetrics
 from tests.clocks import FakeClock
-from tests.policy.kinds.case import Document, identified, queue
+from tests.objects.case import Document, identified, queue
 
 CREATE = kinds.named("ClusterQueue").mutate_path()
 JUDGE = kinds.named("ClusterQueue").validate_path()

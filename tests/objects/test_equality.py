@@ -2,7 +2,7 @@
 
 import pytest
 
-from admission.policy.kinds import equality, quantities
+from admission.objects import validation
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from admission.policy.kinds import equality, quantities
     ],
 )  # fmt: skip
 def test_the_canonical_text(written: str | int, shown: str) -> None:
-    assert quantities.text(written) == shown
+    assert validation.quantity_text(written) == shown
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ def test_the_canonical_text(written: str | int, shown: str) -> None:
     ],
 )  # fmt: skip
 def test_equal_in_meaning(left: object, right: object) -> None:
-    assert equality.same(left, right)
-    assert equality.same(right, left)
+    assert validation.same(left, right)
+    assert validation.same(right, left)
 
 
 @pytest.mark.parametrize(
@@ -41,5 +41,5 @@ def test_equal_in_meaning(left: object, right: object) -> None:
     ],
 )  # fmt: skip
 def test_different_in_meaning(left: object, right: object) -> None:
-    assert not equality.same(left, right)
-    assert not equality.same(right, left)
+    assert not validation.same(left, right)
+    assert not validation.same(right, left)

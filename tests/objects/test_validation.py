@@ -8,19 +8,18 @@ import pytest
 
 from admission.base import fielderrors
 from admission.base.fielderrors import FieldPath
-from admission.policy import admission_gates
-from admission.policy.kinds import (
-    clusterqueues,
-    cohorts,
-    flavors,
-    quotas,
-    rules,
-    workloads,
+from admission.objects import (
+    admission_gates,
+    cluster_queue,
+    cohort,
+    resource_flavor,
+    resource_group,
+    validation,
+    workload_validation,
 )
 from admission.webhook import kinds
-from tests.policy import rows
-from tests.policy.kinds import mark_cases, queue_cases, workload_cases
-from tests.policy.kinds.case import Case, Document, identified, pod_set, workload
+from tests.objects import mark_cases, queue_cases, rows, workload_cases
+from tests.objects.case import Case, Document, identified, pod_set, workload
 from tests.repo import rules as listed
 
 CASES = queue_cases.CASES + workload_cases.CASES
@@ -35,7 +34,7 @@ def judge(kind: str, old: Document | None, new: Document) -> str:
         )
 
     errors = found.errors(None if old is None else read(old), read(new))
-    return rules.text(errors) if errors else ""
+    return validation.text(errors) if errors else ""
 
 
 @pytest.mark.parametrize("case", [*CASES, *mark_cases.MARKS], ids=str)
@@ -43,12 +42,16 @@ def test_a_rule_says(case: Case) -> None:
     assert judge(case.kind, case.old, case.new) == case.message
 
 
-GROUP_ROWS: tuple[Any, ...] = (quotas.RESOURCES, quotas.FLAVORS, quotas.WEIGHTS)
+GROUP_ROWS: tuple[Any, ...] = (
+    resource_group.RESOURCES,
+    resource_group.FLAVORS,
+    resource_group.WEIGHTS,
+)
 TABLES: dict[str, tuple[Any, ...]] = {
-    "ClusterQueue": (clusterqueues.RULES, quotas.CLUSTER_QUEUE_QUOTAS, *GROUP_ROWS),
-    "Cohort": (cohorts.RULES, quotas.COHORT_QUOTAS, *GROUP_ROWS),
-    "ResourceFlavor": (flavors.RULES, flavors.TAINTS),
-    "Workload": (workloads.RULES, admission_gates.GATES, admission_gates.CHANGES),
+    "ClusterQueue": (cluster_queue.RULES, resource_group.CLUSTER_QUEUE_QUOTAS, *GROUP_ROWS),
+    "Cohort": (cohort.RULES, resource_group.COHORT_QUOTAS, *GROUP_ROWS),
+    "ResourceFlavor": (resource_flavor.RULES, resource_flavor.TAINTS),
+    "Workload": (workload_validation.RULES, admission_gates.GATES, admission_gates.CHANGES),
 }
 
 
@@ -74,8 +77,11 @@ def test_every_kind_that_is_judged_is_in_the_tables() -> None:
 
 def test_the_rows_of_a_table_have_names_of_their_own() -> None:
     for table in (
-        clusterqueues.RULES, workloads.RULES, quotas.CLUSTER_QUEUE_QUOTAS, quotas.COHORT_QUOTAS,
-    ):  # fmt: skip
+        cluster_queue.RULES,
+        workload_validation.RULES,
+        resource_group.CLUSTER_QUEUE_QUOTAS,
+        resource_group.COHORT_QUOTAS,
+    ):
         ids = [row.id for row in table]
         assert len(set(ids)) == len(ids)
 
@@ -99,4 +105,4 @@ def test_values_that_a_newer_version_may_have_are_no_errors() -> None:
 
 def test_an_error_is_told_once() -> None:
     error = fielderrors.required(FieldPath.of("spec"), "must be set")
-    assert rules.text([error, error]) == "spec: Required value: must be set"
+    assert validation.text([error, error]) == "spec: Required value: must be set"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.policy.kinds.case import (
+from tests.objects.case import (
     NAME_RULE,
     SUBDOMAIN_RULE,
     VALUE_RULE,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from admission.base import names
-from tests.policy.kinds.case import Case, Document, queue
+from tests.objects.case import Case, Document, queue
 
 GUARD = names.CAPACITY_GUARD
 SHARING = '"time-slicing", "time-sharing", "mps", "none"'

@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 
-from admission.policy.kinds import rules
+from admission.objects import validation
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, judge: Callable[[], object]) -> set[str]:
     """The ids of the rows that find an error while ``judge`` runs, in whatever table."""
     found: set[str] = set()
-    errors = rules.errors
+    errors = validation.errors
 
     def recording(table: Any, subject: Any) -> Any:
         found.update(row.id for row in table if row.errors(subject))
         return errors(table, subject)
 
     with monkeypatch.context() as patched:
-        patched.setattr(rules, "errors", recording)
+        patched.setattr(validation, "errors", recording)
         judge()
     return found
