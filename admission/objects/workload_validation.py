@@ -331,7 +331,7 @@ SPEC_RULES: Final[tuple[Row[Review], ...]] = (
         "Workload 9", _INVALID, "partial admission and elastic job cannot be used together",
         _variable_and_elastic,
     ),
-    Syntax("Workload 19", _gate_names),  # the rules of `admission.policy.admission_gate_names`
+    Syntax("Workload 19", _gate_names),  # the rules of `admission_gates`
 )  # fmt: skip
 """Kueue's rule for the priority boost is not here: its feature gate is off."""
 
@@ -605,7 +605,7 @@ UPDATE_RULES: Final[tuple[Row[Review], ...]] = (
         "when setting clusterName it must be one of the nominatedClusterNames",
         _unnominated_cluster,
     ),
-    Syntax("Workload 28", _gate_changes),  # the rules of `admission.policy.admission_gate_changes`
+    Syntax("Workload 28", _gate_changes),  # the rules of `admission_gates`
 )  # fmt: skip
 
 

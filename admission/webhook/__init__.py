@@ -1,4 +1,6 @@
-"""The admission edge: bytes to AdmissionReview or ConversionReview, policy, bytes back.
+"""Reviews: what is asked over HTTP, what is decided, and the answer.
 
-HTTP, the cache that reviews look up, and metrics of reviews. What a review decides is in `policy`.
+`pod_review` and `owner_review` decide about pods and owners, `kinds` about Kueue's kinds with the
+rules of `objects`, `convert` converts between versions; they are pure. `server` and `asgi` are
+HTTP, `knowledge` is the cache that reviews look up.
 """

@@ -5,23 +5,34 @@ without a lock and sees each kind as it was at one moment.
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
-from admission.base.errors import InternalError
+from admission.base import amount, quantity, selectors
+from admission.base.errors import InternalError, InvalidValueError
+from admission.base.names import (
+    ClusterQueueName,
+    CohortName,
+    FlavorName,
+    FlavorResource,
+    ResourceName,
+)
+from admission.base.selectors import Predicate
+from admission.gpu.capabilities import QueueOffer
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import views
+from admission.objects import cluster_queue, cohort, resource_flavor, values, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
 from admission.objects.namespacequotas import NamespaceQuota
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
-from admission.policy.knowledge import QueueFacts
-from admission.policy.offering import FactsCache
-from admission.policy.reach import Reach
+from admission.objects.resource_group import FlavorQuotas
+from admission.scheduling import quota
+from admission.scheduling.hierarchy import Forest
+from admission.webhook.review_context import Knowledge, QueueFacts
 
 WATCHED: Final[Mapping[Resource, type[views.Object]]] = MappingProxyType(
     {
@@ -42,7 +53,7 @@ _EMPTY: Final[_Objects] = MappingProxyType({})
 
 
 class ClusterKnowledge:
-    """Implements ``policy.knowledge.Knowledge``; fed by one reflector per kind."""
+    """Implements `review_context.Knowledge`; fed by one reflector per kind."""
 
     def __init__(self) -> None:
         self._write = threading.Lock()
@@ -198,3 +209,171 @@ def _content(item: views.Object) -> tuple[Any, ...]:
         metadata.uid, metadata.labels or {}, metadata.annotations or {},
         metadata.deletion_timestamp, *fields,
     )  # fmt: skip
+
+
+# ------------------------------------------------------------------------- facts about queues
+
+
+def describe(queue: ClusterQueue, knowledge: Knowledge) -> QueueFacts:
+    """Return what follows from a queue and the flavors that exist now."""
+    offers, bounds, own, missing = [], {}, {}, []
+    for quotas in flavors(queue):
+        own[quotas.name] = {
+            each.name: _canonical(each.name, each.nominal_quota) for each in quotas.resources
+        }
+        bounds[quotas.name] = ceilings(quotas, has_cohort=bool(queue.spec.cohort_name))
+        flavor = knowledge.resource_flavor(quotas.name)
+        if flavor is None:
+            missing.append(quotas.name)
+        else:
+            covered = (each.name for each in quotas.resources)
+            offers.append(resource_flavor.capabilities(flavor, covered, bounds[quotas.name]))
+    offer = QueueOffer(name=queue.metadata.name, flavors=tuple(offers))
+    return QueueFacts(
+        offer=offer,
+        ceilings=bounds,
+        nominal=own,
+        missing=tuple(missing),
+        serves=_serves(queue),
+    )
+
+
+def flavors(queue: ClusterQueue) -> Iterator[FlavorQuotas]:
+    """All flavors of the queue, group by group, in the order in which each group tries them."""
+    for group in queue.spec.resource_groups or ():
+        yield from group.flavors
+
+
+class FactsCache:
+    """Facts about queues, computed again when the queue or one of its flavors is another object.
+
+    Safe to use from several threads: an entry is replaced as a whole.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[str, _Entry] = {}
+
+    def facts(self, queue: ClusterQueue, knowledge: Knowledge) -> QueueFacts:
+        """Return what ``describe`` says now."""
+        name = queue.metadata.name
+        entry = self._entries.get(name)
+        if entry is None or not entry.holds(queue, knowledge):
+            seen = tuple(knowledge.resource_flavor(quotas.name) for quotas in flavors(queue))
+            entry = _Entry(queue, seen, describe(queue, knowledge))
+            self._entries[name] = entry
+        return entry.facts
+
+    def forget(self, name: str) -> None:
+        """Drops what is kept of a queue that is gone."""
+        self._entries.pop(name, None)
+
+
+class _Entry(NamedTuple):
+    queue: ClusterQueue
+    flavors: tuple[ResourceFlavor | None, ...]
+    facts: QueueFacts
+
+    def holds(self, queue: ClusterQueue, knowledge: Knowledge) -> bool:
+        """Return whether the entry was made of these very objects."""
+        return self.queue is queue and all(
+            knowledge.resource_flavor(quotas.name) is flavor
+            for quotas, flavor in zip(flavors(queue), self.flavors, strict=True)
+        )
+
+
+def ceilings(quotas: FlavorQuotas, *, has_cohort: bool) -> dict[str, int]:
+    """The most that one Workload may ever get in a flavor, by resource; missing = not bounded.
+
+    Without a cohort that is the nominal quota; in a cohort the borrowing limit comes on top, and
+    without one only the cohort bounds it, which the webhook does not know.
+    """
+    bounds = {}
+    for each in quotas.resources:
+        nominal = _canonical(each.name, each.nominal_quota)
+        if not has_cohort:
+            bounds[each.name] = nominal
+        elif each.borrowing_limit is not None:
+            bounds[each.name] = amount.add(nominal, _canonical(each.name, each.borrowing_limit))
+    return {name: bound for name, bound in bounds.items() if bound != amount.UNLIMITED}
+
+
+def _serves(queue: ClusterQueue) -> Predicate:
+    """A queue without a namespace selector serves no namespace; an unreadable one neither."""
+    try:
+        selector = values.selector(queue.spec.namespace_selector)
+        if selector is not None:
+            return selectors.compile_requirements(selector.requirements)
+    except InvalidValueError:
+        pass  # the API server stores no such operator
+    return lambda _labels: False
+
+
+def _canonical(resource: str, value: str | int) -> int:
+    try:
+        return quantity.to_canonical(resource, str(value))
+    except InvalidValueError:
+        return amount.UNLIMITED  # never stored by an API server; then nothing is known of it
+
+
+class Reach:
+    """The most that a ClusterQueue could take of a flavor, with all that its cohort could lend it.
+
+    It keeps ClusterQueues and Cohorts by name, without anything that is in use. The trees are kept
+    edit by edit; an edit costs nothing until somebody asks, and then only the tree that it touched
+    is computed again. Only requests above a queue's own quota ask. Safe to use from several
+    threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._forest = Forest()
+
+    def set_queue(self, view: ClusterQueue) -> None:
+        """Takes a ClusterQueue as it is now; nothing is known of one that cannot be read."""
+        try:
+            spec = cluster_queue.scheduling_value(view)
+        except InvalidValueError:
+            self.drop_queue(view.metadata.name)
+            return
+        with self._lock:
+            known = self._forest.queues.get(spec.name)
+            if known is None or known.spec != spec:
+                self._forest.set_queue(spec)
+
+    def drop_queue(self, name: str) -> None:
+        """Takes the deletion of a ClusterQueue."""
+        with self._lock:
+            if name in self._forest.queues:
+                self._forest.drop_queue(ClusterQueueName(name))
+
+    def set_cohort(self, view: Cohort) -> None:
+        """Takes a Cohort as it is now; one that cannot be read counts as without an object."""
+        try:
+            spec = cohort.scheduling_value(view)
+        except InvalidValueError:
+            self.drop_cohort(view.metadata.name)
+            return
+        with self._lock:
+            known = self._forest.cohorts.get(spec.name)
+            if known is None or known.spec != spec:
+                self._forest.set_cohort(spec)
+
+    def drop_cohort(self, name: str) -> None:
+        """Takes the deletion of a Cohort."""
+        with self._lock:
+            known = self._forest.cohorts.get(CohortName(name))
+            if known is not None and known.spec is not None:
+                self._forest.drop_cohort(CohortName(name))
+
+    def most(self, queue: str, flavor: str, resource: str) -> int | None:
+        """The most that the queue could take were nothing in use; None for an unknown queue.
+
+        A queue on a cycle of cohorts admits nothing; what it could take is not known either.
+        """
+        with self._lock:
+            self._forest.refresh()
+            node = self._forest.queues.get(ClusterQueueName(queue))
+            if node is None or node.name in self._forest.cyclic:
+                return None
+            pair = FlavorResource(FlavorName(flavor), ResourceName(resource))
+            return quota.potential(node, pair)

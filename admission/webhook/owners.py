@@ -4,10 +4,10 @@ from typing_extensions import override
 
 from admission.base import structs
 from admission.owners.review import HeldKind, Reviewed
-from admission.policy import owners
-from admission.policy.pods import Outcome
-from admission.policy.queueing import Standing
+from admission.webhook import owner_review
 from admission.webhook.decoding import GroupVersionKind, Questions, Request, Review
+from admission.webhook.pod_review import Outcome
+from admission.webhook.queueing import Standing
 from admission.webhook.reviewing import Reviewer
 
 
@@ -33,7 +33,7 @@ class OwnerReviewer(Reviewer[Reviewed]):
         context = self.context(request)
         if path == self.validate_path:
             old = request.old_object if operation == "UPDATE" else None
-            return owners.validate(old, owner, context, self.knowledge)
+            return owner_review.validate(old, owner, context, self.knowledge)
         if operation != "CREATE":
             return Outcome(standing=Standing.FREE)
-        return owners.mutate(owner, context, self.rules, self.knowledge)
+        return owner_review.mutate(owner, context, self.rules, self.knowledge)

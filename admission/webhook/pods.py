@@ -6,10 +6,10 @@ from typing_extensions import override
 
 from admission.base import structs
 from admission.objects.reviewed_pod import Pod
-from admission.policy import pods
-from admission.policy.pods import Outcome
-from admission.policy.queueing import Standing
+from admission.webhook import pod_review
 from admission.webhook.decoding import GroupVersionKind, Questions, Request, Review
+from admission.webhook.pod_review import Outcome
+from admission.webhook.queueing import Standing
 from admission.webhook.reviewing import Reviewer
 
 KIND: Final = GroupVersionKind("", "v1", "Pod")
@@ -29,11 +29,11 @@ class PodReviewer(Reviewer[Pod]):
     def _mutate(self, request: Request[Pod]) -> Outcome:
         if request.operation != "CREATE" or request.sub_resource or request.object is None:
             return Outcome(standing=Standing.FREE)
-        return pods.mutate(request.object, self.context(request), self.rules, self.knowledge)
+        return pod_review.mutate(request.object, self.context(request), self.rules, self.knowledge)
 
     def _validate(self, request: Request[Pod]) -> Outcome:
         if request.sub_resource or request.object is None:
             return Outcome(standing=Standing.FREE)
         old = request.old_object if request.operation == "UPDATE" else None
         context = self.context(request)
-        return pods.validate(old, request.object, context, self.rules, self.knowledge)
+        return pod_review.validate(old, request.object, context, self.rules, self.knowledge)

@@ -9,11 +9,11 @@ from typing import Final, Generic
 from admission.base import fielderrors
 from admission.base.clock import Clock
 from admission.obs import logs
-from admission.policy.knowledge import Context, Knowledge, Rules
-from admission.policy.pods import Outcome
 from admission.webhook import decoding, responses
 from admission.webhook.decoding import MalformedError, Object, Questions, Request
 from admission.webhook.metrics import WebhookMetrics
+from admission.webhook.pod_review import Outcome
+from admission.webhook.review_context import Context, Knowledge, Rules
 
 INTERNAL_ERROR: Final = 500
 _log = logs.get("webhook")

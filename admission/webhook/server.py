@@ -10,7 +10,6 @@ from admission.base.clock import Clock, SystemClock
 from admission.config.settings import Settings
 from admission.gpu import resources
 from admission.owners import integrations
-from admission.policy.knowledge import Rules
 from admission.webhook import asgi, convert, decoding, kinds, metrics, owners, pods
 from admission.webhook.convert import Converter
 from admission.webhook.decoding import Questions
@@ -19,6 +18,7 @@ from admission.webhook.knowledge import WATCHED, ClusterKnowledge
 from admission.webhook.metrics import WebhookMetrics
 from admission.webhook.owners import OwnerReviewer
 from admission.webhook.pods import PodReviewer
+from admission.webhook.review_context import Rules
 from admission.webhook.reviewing import Reviewer
 
 MAX_DISCARDED_BYTES: Final = 64 * 1024 * 1024

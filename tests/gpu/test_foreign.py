@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from admission.gpu import foreign, resources
-from admission.policy import pods
-from admission.policy.knowledge import Context
-from admission.policy.queueing import Standing
+from admission.webhook import pod_review
+from admission.webhook.queueing import Standing
+from admission.webhook.review_context import Context
 from tests.builders.pods import make_pod
-from tests.policy.builders import NOW_US, RULES, make_cluster, read
+from tests.webhook.builders import NOW_US, RULES, make_cluster, read
 
 GUIDE = Path(__file__).parents[2] / "docs" / "limits-of-support.md"
 EXAMPLES = [name for row in foreign.TABLE for name in row.examples]
@@ -38,6 +38,6 @@ def test_a_name_that_is_managed_is_held_like_a_gpu() -> None:
     pod = read(make_pod(limits={"amd.com/gpu": "2"}, requests={"amd.com/gpu": "2"}))
     context = Context(namespace="team-a", now_us=NOW_US)
     cluster = make_cluster("default")
-    assert pods.mutate(pod, context, RULES, cluster).operations == ()
-    outcome = pods.mutate(pod, context, replace(RULES, managed=managed), cluster)
+    assert pod_review.mutate(pod, context, RULES, cluster).operations == ()
+    outcome = pod_review.mutate(pod, context, replace(RULES, managed=managed), cluster)
     assert outcome.standing is Standing.QUEUED

@@ -13,7 +13,7 @@ from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
 from tests.integration.limit_cases import GPU, SLICE, Cases
-from tests.policy.builders import apply, make_cluster, mutate
+from tests.webhook.builders import apply, make_cluster, mutate
 
 pytestmark = pytest.mark.controlplane
 

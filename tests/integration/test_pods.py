@@ -17,7 +17,7 @@ from tests.controlplane.rest import Json, RestError
 from tests.integration.installed import KUEUE
 from tests.integration.reviewed import Reviewed, collection, reviewed
 from tests.objects.case import Case, Document, identified
-from tests.policy import pod_cases
+from tests.webhook import pod_cases
 
 pytestmark = pytest.mark.controlplane
 

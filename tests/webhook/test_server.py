@@ -6,7 +6,7 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from admission.policy import pods
+from admission.webhook import pod_review
 from admission.webhook.metrics import WebhookMetrics
 from tests.builders.pods import make_pod
 from tests.webhook import reviews
@@ -194,7 +194,7 @@ def test_a_bug_is_answered_with_500_in_the_review_and_counted(monkeypatch):
 
     metrics = WebhookMetrics()
     client = make_app(metrics=metrics).test_client()
-    monkeypatch.setattr(pods, "mutate", fail)
+    monkeypatch.setattr(pod_review, "mutate", fail)
     answer = post(client, MUTATE, make_review(make_pod()))
     message = "internal error of gpu-admission: ZeroDivisionError: by hand"
     assert answer == refused(500, "InternalError", message, UID)

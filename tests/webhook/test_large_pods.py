@@ -10,12 +10,12 @@ import pytest
 
 from admission.objects import reviewed_pod
 from admission.owners.batch_job_review import Job
-from admission.policy import owners, pods, requests
-from admission.policy.knowledge import Context
+from admission.webhook import owner_review, pod_review, requests
+from admission.webhook.review_context import Context
 from tests.builders.queues import cluster_queue_view, flavor_view
-from tests.policy import builders
-from tests.policy.builders import Cluster
-from tests.policy.test_limiting import make_range
+from tests.webhook import builders
+from tests.webhook.builders import Cluster
+from tests.webhook.test_limiting import make_range
 
 SMALL: Final = 40
 LARGE: Final = 8 * SMALL
@@ -182,8 +182,8 @@ def reviews(document: dict[str, Any], cluster: Cluster) -> Callable[[], object]:
     pod = reviewed_pod.from_dict(document)
 
     def work() -> None:
-        pods.mutate(pod, CONTEXT, builders.RULES, cluster)
-        pods.validate(None, pod, CONTEXT, builders.RULES, cluster)
+        pod_review.mutate(pod, CONTEXT, builders.RULES, cluster)
+        pod_review.validate(None, pod, CONTEXT, builders.RULES, cluster)
 
     return work
 
@@ -202,12 +202,12 @@ def test_the_work_of_a_review_is_linear_in_the_pod(
 def test_more_containers_than_the_most_are_refused(member: str):
     pod = containers(1)
     pod["spec"][member] = several(requests.MAX_CONTAINERS + 1, GPU)
-    outcome = pods.mutate(reviewed_pod.from_dict(pod), CONTEXT, builders.RULES, plain())
+    outcome = pod_review.mutate(reviewed_pod.from_dict(pod), CONTEXT, builders.RULES, plain())
     text = f"spec.{member}: Too many: 4097: must have at most 4096 items"
     assert [error.text() for error in outcome.errors] == [text]
     template = {"spec": {"template": pod}}
     job = msgspec.convert(template, Job)
-    outcome = owners.mutate(job, CONTEXT, builders.RULES, plain())
+    outcome = owner_review.mutate(job, CONTEXT, builders.RULES, plain())
     assert [error.text() for error in outcome.errors] == [
         text.replace("spec", "spec.template.spec")
     ]

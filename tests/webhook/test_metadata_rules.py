@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from admission.objects import admission_gates
-from admission.policy import metadata_rules, topology
+from admission.webhook import metadata_rules, topology
 from tests.builders.pods import make_pod
 from tests.objects import rows
 from tests.objects.case import Case
-from tests.policy import pod_cases
-from tests.policy.builders import make_cluster, validate
-from tests.policy.pod_cases import GATES, LABELS, K, labelled, running
 from tests.repo import rules as listed
+from tests.webhook import pod_cases
+from tests.webhook.builders import make_cluster, validate
+from tests.webhook.pod_cases import GATES, LABELS, K, labelled, running
 
 
 @pytest.mark.parametrize("case", pod_cases.CASES, ids=str)

@@ -26,8 +26,8 @@ from admission.objects import limit_range, reviewed_pod, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.limit_range import LimitRange
 from admission.objects.reviewed_pod import Container, Pod, Quantities
-from admission.policy import metadata_rules, originals
-from admission.policy.knowledge import Context, Knowledge, Rules
+from admission.webhook import metadata_rules, originals
+from admission.webhook.review_context import Context, Knowledge, Rules
 
 _ANNOTATIONS: Final = FieldPath.of("metadata", "annotations")
 _WISHES: Final = (names.MIG_PROFILE, names.GPU_MEMORY)

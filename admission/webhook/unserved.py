@@ -11,7 +11,7 @@ from typing import Final
 from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError
 from admission.objects.reviewed_pod import Pod
-from admission.policy import metadata_rules, topology
+from admission.webhook import metadata_rules, topology
 
 REFUSED_TOPOLOGY: Final = (
     names.REQUIRED_TOPOLOGY, names.SLICE_REQUIRED_TOPOLOGY, names.PODSET_SLICE_CONSTRAINTS,

@@ -11,7 +11,7 @@ from admission.objects import views
 from admission.objects.resource_flavor import ResourceFlavor
 from tests.builders.pods import make_pod
 from tests.builders.queues import cluster_queue_view, flavor_view
-from tests.policy.builders import Cluster, apply, make_cluster, mutate
+from tests.webhook.builders import Cluster, apply, make_cluster, mutate
 
 GPU, SLICE = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
 ORIGINAL = "gpu-admission.dev/original-resources"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from admission.policy import role_hash
+from admission.webhook import role_hash
 from tests.builders.pods import make_pod
-from tests.policy import builders
+from tests.webhook import builders
 
 DEFAULT_TOLERATIONS = [
     {

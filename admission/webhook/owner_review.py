@@ -23,20 +23,20 @@ from admission.objects.limit_range import LimitRange
 from admission.objects.reviewed_pod import Pod, PodSpec
 from admission.owners import integrations
 from admission.owners.review import Reviewed, Template
-from admission.policy import (
+from admission.webhook import (
     hints,
     limiting,
     metadata_rules,
-    pods,
+    pod_review,
     queueing,
     requests,
     rewriting,
     topology,
     unserved,
 )
-from admission.policy.knowledge import Context, Knowledge, Rules
-from admission.policy.pods import Outcome
-from admission.policy.queueing import Placement, Standing
+from admission.webhook.pod_review import Outcome
+from admission.webhook.queueing import Placement, Standing
+from admission.webhook.review_context import Context, Knowledge, Rules
 
 _ADMITTED_PATH: Final = FieldPath.of("metadata", "annotations").key(names.WORKLOAD_ANNOTATION)
 _OF_ADMISSION: Final = frozenset(
@@ -210,9 +210,9 @@ def _leaves_it_to_us(templates: Iterable[Template], wants: tuple[str, ...]) -> b
 
 def _labels(owner: Reviewed, placement: Placement, knowledge: Knowledge) -> dict[str, str]:
     labels = {names.QUEUE_LABEL: placement.queue}
-    is_default = knowledge.workload_priority_class(pods.DEFAULT_PRIORITY_CLASS) is not None
+    is_default = knowledge.workload_priority_class(pod_review.DEFAULT_PRIORITY_CLASS) is not None
     if is_default and not owner.metadata.label(names.PRIORITY_CLASS_LABEL):
-        labels[names.PRIORITY_CLASS_LABEL] = pods.DEFAULT_PRIORITY_CLASS
+        labels[names.PRIORITY_CLASS_LABEL] = pod_review.DEFAULT_PRIORITY_CLASS
     return labels
 
 
@@ -265,8 +265,8 @@ def _prepare(
     patch = PatchBuilder()
     metadata, spec = pod.metadata, pod.spec
     patch.merge("/metadata/annotations", metadata.annotations, rewritten.annotations)
-    tolerations = pods.missing_tolerations(spec, wants, rules)
-    wire = [pods.toleration_to_wire(item) for item in tolerations]
+    tolerations = pod_review.missing_tolerations(spec, wants, rules)
+    wire = [pod_review.toleration_to_wire(item) for item in tolerations]
     patch.append("/spec/tolerations", spec.tolerations, wire)
     rewriting.add_operations(patch, rewritten)
     return _Prepared(

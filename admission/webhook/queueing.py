@@ -12,8 +12,8 @@ from typing import Final
 from admission.base import clock, names
 from admission.objects.reviewed_pod import Pod
 from admission.owners import integrations
-from admission.policy import requests
-from admission.policy.knowledge import Context, Knowledge, Rules
+from admission.webhook import requests
+from admission.webhook.review_context import Context, Knowledge, Rules
 
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 

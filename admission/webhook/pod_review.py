@@ -11,7 +11,7 @@ from admission.base.patches import Operation, PatchBuilder
 from admission.objects import limit_range, views
 from admission.objects.reviewed_pod import Pod, PodSpec
 from admission.owners import integrations
-from admission.policy import (
+from admission.webhook import (
     hints,
     limiting,
     metadata_rules,
@@ -21,9 +21,9 @@ from admission.policy import (
     role_hash,
     unserved,
 )
-from admission.policy.knowledge import Context, Knowledge, Rules
-from admission.policy.queueing import Placement, Standing
-from admission.policy.rewriting import Rewritten
+from admission.webhook.queueing import Placement, Standing
+from admission.webhook.review_context import Context, Knowledge, Rules
+from admission.webhook.rewriting import Rewritten
 
 DEFAULT_PRIORITY_CLASS: Final = "default"
 

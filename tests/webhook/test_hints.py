@@ -8,13 +8,13 @@ from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort, CohortSpec
 from admission.objects.resource_group import FlavorQuotas, ResourceGroup, ResourceQuota
-from admission.policy import pods
-from admission.policy.knowledge import Context
+from admission.webhook import pod_review
+from admission.webhook.review_context import Context
 from tests.builders.cluster import namespace_view
 from tests.builders.metadata import make_condition
 from tests.builders.pods import make_pod
 from tests.builders.queues import cluster_queue_view, flavor_view, local_queue_view
-from tests.policy.builders import NOW_US, RULES, Cluster, make_cluster, mutate, read
+from tests.webhook.builders import NOW_US, RULES, Cluster, make_cluster, mutate, read
 
 GPU = "nvidia.com/gpu"
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -227,7 +227,9 @@ def judged(owner: dict[str, Any], *, update: bool = False, **metadata: Any) -> t
     document["metadata"]["ownerReferences"] = [owner]
     pod = read(document)
     context = Context(namespace="team-a", now_us=NOW_US)
-    return pods.validate(pod if update else None, pod, context, RULES, make_cluster()).warnings
+    return pod_review.validate(
+        pod if update else None, pod, context, RULES, make_cluster()
+    ).warnings
 
 
 def test_a_pod_of_a_job_that_is_marked_as_managed_is_warned_about():

@@ -10,7 +10,7 @@ from admission.objects import views
 from admission.objects.namespacequotas import NamespaceQuota
 from tests.builders.pods import make_pod
 from tests.builders.queues import cluster_queue_view, flavor_view
-from tests.policy.builders import Cluster, apply, make_cluster, mutate
+from tests.webhook.builders import Cluster, apply, make_cluster, mutate
 
 GPU, SLICE = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
 PROFILE, ORIGINAL = "gpu-admission.dev/mig-profile", "gpu-admission.dev/original-resources"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from admission.policy import topology
-from tests.policy.pod_cases import LAYERS
+from admission.webhook import topology
+from tests.webhook.pod_cases import LAYERS
 
 
 @pytest.mark.parametrize("text", ["{", '{"topology":"a","size":1}', '["a"]', "[1]"])

@@ -10,15 +10,15 @@ import pytest
 from admission.base import names
 from admission.objects import views
 from admission.owners.batch_job_review import Job
-from admission.policy import owners, pods
-from admission.policy.knowledge import Context, Rules
-from admission.policy.pods import Outcome
-from admission.policy.queueing import Standing
+from admission.webhook import owner_review, pod_review
+from admission.webhook.pod_review import Outcome
+from admission.webhook.queueing import Standing
+from admission.webhook.review_context import Context, Rules
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
 from tests.builders.queues import cluster_queue_view, flavor_view
-from tests.policy import builders
-from tests.policy.builders import NOW_US, RULES, Cluster, make_cluster
+from tests.webhook import builders
+from tests.webhook.builders import NOW_US, RULES, Cluster, make_cluster
 
 ANNOTATION = names.WORKLOAD_ANNOTATION
 CONTEXT = Context(namespace="team-a", now_us=NOW_US)
@@ -38,7 +38,7 @@ def mutate(
     context: Context = CONTEXT,
     rules: Rules = RULES,
 ) -> Outcome:
-    return owners.mutate(msgspec.convert(document, Job), context, rules, cluster)
+    return owner_review.mutate(msgspec.convert(document, Job), context, rules, cluster)
 
 
 def mutated(document: dict[str, Any], cluster: Cluster) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def validate(
 ) -> list[str]:
     before = None if old is None else msgspec.convert(old, Job)
     after = msgspec.convert(new, Job)
-    found = owners.validate(before, after, CONTEXT, cluster or make_cluster())
+    found = owner_review.validate(before, after, CONTEXT, cluster or make_cluster())
     return [error.text() for error in found.errors]
 
 
@@ -382,10 +382,10 @@ def pod_of_job(mark: str = "job-train-12345", kind: str = "Job") -> dict[str, An
 def test_a_pod_of_an_admitted_job_is_not_held_again(pod: dict[str, Any], user: str, passes: bool):
     cluster = make_cluster("default", enforce=True)
     context = Context(namespace="team-a", now_us=NOW_US, user=user)
-    outcome = pods.mutate(builders.read(pod), context, RULES, cluster)
+    outcome = pod_review.mutate(builders.read(pod), context, RULES, cluster)
     assert (outcome.standing is Standing.OF_JOB) is passes
     assert (outcome.operations == ()) is passes
-    judged = pods.validate(None, builders.read(pod), context, RULES, cluster)
+    judged = pod_review.validate(None, builders.read(pod), context, RULES, cluster)
     assert (judged.errors == ()) is passes
 
 
@@ -394,6 +394,6 @@ def test_a_pod_of_an_admitted_job_may_still_break_a_limit():
     pod = pod_of_job()
     amounts = {"nvidia.com/mig-1g.10gb": "1", "cpu": "500m"}
     pod["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
-    outcome = pods.mutate(builders.read(pod), context, RULES, limited())
+    outcome = pod_review.mutate(builders.read(pod), context, RULES, limited())
     assert outcome.standing is Standing.OF_JOB
     assert ["minimum cpu usage" in error.text() for error in outcome.errors] == [True]

@@ -9,15 +9,15 @@ import msgspec
 import pytest
 
 from admission.base import names
-from admission.policy import owners
-from admission.policy.knowledge import Context
-from admission.policy.pods import Outcome
-from admission.policy.queueing import Standing
+from admission.webhook import owner_review
+from admission.webhook.pod_review import Outcome
+from admission.webhook.queueing import Standing
+from admission.webhook.review_context import Context
 from tests.builders.pods import make_pod
 from tests.builders.queues import cluster_queue_view, flavor_view
 from tests.owners.jobsets import JobSet
-from tests.policy import builders
-from tests.policy.builders import NOW_US, RULES, Cluster, make_cluster
+from tests.webhook import builders
+from tests.webhook.builders import NOW_US, RULES, Cluster, make_cluster
 
 CONTEXT = Context(namespace="team-a", now_us=NOW_US)
 MIG = "nvidia.com/mig-1g.10gb"
@@ -74,7 +74,7 @@ def annotated(**annotations: str) -> dict[str, Any]:
 
 
 def mutate(document: Mapping[str, Any], cluster: Cluster) -> Outcome:
-    return owners.mutate(msgspec.convert(document, JobSet), CONTEXT, RULES, cluster)
+    return owner_review.mutate(msgspec.convert(document, JobSet), CONTEXT, RULES, cluster)
 
 
 def mutated(document: dict[str, Any], cluster: Cluster) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def mutated(document: dict[str, Any], cluster: Cluster) -> dict[str, Any]:
 
 def validate(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> Outcome:
     before = None if old is None else msgspec.convert(old, JobSet)
-    return owners.validate(before, msgspec.convert(new, JobSet), CONTEXT, make_cluster())
+    return owner_review.validate(before, msgspec.convert(new, JobSet), CONTEXT, make_cluster())
 
 
 def paths(outcome: Outcome) -> list[str]:
@@ -176,7 +176,7 @@ def test_what_can_never_fit_is_said_of_its_pod_set_and_what_the_queue_lacks_once
 def test_the_kind_is_named_where_a_queue_is_required():
     rules = builders.QUEUE_REQUIRED
     owner = msgspec.convert(make_set(), JobSet)
-    outcome = owners.mutate(owner, CONTEXT, rules, make_cluster("a"))
+    outcome = owner_review.mutate(owner, CONTEXT, rules, make_cluster("a"))
     assert outcome.standing is Standing.IN_DOUBT
     assert outcome.operations == ({"op": "add", "path": "/spec/suspend", "value": True},)
     assert "the JobSet stays suspended until its label" in outcome.warnings[0]

@@ -21,9 +21,9 @@ from admission.objects import limit_range, pods, resource_quota
 from admission.objects.limit_range import LimitItem, LimitRange, VirtualLimits
 from admission.objects.namespacequotas import NamespaceQuota
 from admission.objects.reviewed_pod import Pod
-from admission.policy import originals
-from admission.policy.originals import Stated
-from admission.policy.rewriting import Rewritten
+from admission.webhook import originals
+from admission.webhook.originals import Stated
+from admission.webhook.rewriting import Rewritten
 
 _SPEC: Final = FieldPath.of("spec")
 _REQUESTS: Final = "requests."

@@ -13,9 +13,9 @@ from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_group import ResourceGroup
 from admission.objects.reviewed_pod import Pod
 from admission.owners import integrations
-from admission.policy import requests
-from admission.policy.knowledge import Context, Knowledge, QueueFacts
-from admission.policy.queueing import Placement, Standing
+from admission.webhook import requests
+from admission.webhook.queueing import Placement, Standing
+from admission.webhook.review_context import Context, Knowledge, QueueFacts
 
 _ACTIVE: Final = "Active"
 _NAMES_SHOWN: Final = 5

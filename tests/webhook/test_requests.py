@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from admission.policy import requests
+from admission.webhook import requests
 from tests.builders.pods import make_pod
-from tests.policy import builders
-from tests.policy.builders import RULES, make_cluster, mutate
+from tests.webhook import builders
+from tests.webhook.builders import RULES, make_cluster, mutate
 
 GPU = "nvidia.com/gpu"
 RESOURCES = "spec.containers[0].resources"

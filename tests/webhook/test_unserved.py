@@ -7,10 +7,10 @@ import pytest
 
 from admission.base import names
 from admission.owners.batch_job_review import Job
-from admission.policy import owners, pods, topology, unserved
-from admission.policy.knowledge import Context
+from admission.webhook import owner_review, pod_review, topology, unserved
+from admission.webhook.review_context import Context
 from tests.builders.pods import make_pod
-from tests.policy.builders import NOW_US, RULES, apply, make_cluster, mutate, read
+from tests.webhook.builders import NOW_US, RULES, apply, make_cluster, mutate, read
 
 K = names.KUEUE_GROUP
 GATES = [{"name": names.ADMISSION_GATE}]
@@ -20,16 +20,16 @@ GROUP = {f"{K}/pod-group-name": "g"}
 TOTAL = {f"{K}/pod-group-total-count": "2"}
 
 
-def judged(pod: dict[str, Any], old: dict[str, Any] | None = None) -> pods.Outcome:
+def judged(pod: dict[str, Any], old: dict[str, Any] | None = None) -> pod_review.Outcome:
     before = None if old is None else read(old)
-    return pods.validate(before, read(pod), CONTEXT, RULES, make_cluster("default"))
+    return pod_review.validate(before, read(pod), CONTEXT, RULES, make_cluster("default"))
 
 
-def judged_job(template: dict[str, Any], **labels: str) -> pods.Outcome:
+def judged_job(template: dict[str, Any], **labels: str) -> pod_review.Outcome:
     metadata = {"name": "j", "namespace": "team-a", "labels": labels}
     spec = {"template": template, "suspend": True}
     job = msgspec.convert({"metadata": metadata, "spec": spec}, Job)
-    return owners.validate(None, job, CONTEXT, make_cluster("default"))
+    return owner_review.validate(None, job, CONTEXT, make_cluster("default"))
 
 
 @pytest.mark.parametrize("where", ["labels", "annotations"])

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from admission.policy import pods
-from admission.policy.knowledge import Context
+from admission.webhook import pod_review
+from admission.webhook.review_context import Context
 from tests.builders.pods import make_pod
-from tests.policy.builders import NOW_US, RULES, apply, make_cluster, read
+from tests.webhook.builders import NOW_US, RULES, apply, make_cluster, read
 
 
 def tolerations(key: str, **pod: Any) -> list[dict[str, Any]]:
@@ -16,7 +16,7 @@ def tolerations(key: str, **pod: Any) -> list[dict[str, Any]]:
     rules = dataclasses.replace(RULES, toleration_key=key)
     document = make_pod(**pod)
     context = Context(namespace="team-a", now_us=NOW_US)
-    outcome = pods.mutate(read(document), context, rules, make_cluster("default", "train"))
+    outcome = pod_review.mutate(read(document), context, rules, make_cluster("default", "train"))
     assert outcome.errors == ()
     found: list[dict[str, Any]] = apply(outcome, document)["spec"].get("tolerations", [])
     return found

@@ -13,7 +13,7 @@ from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.objects import admission_gates, validation
 from admission.objects.reviewed_pod import Pod
 from admission.objects.validation import Finding, Row, Rule, Syntax
-from admission.policy import topology
+from admission.webhook import topology
 
 LABELS: Final = FieldPath.of("metadata", "labels")
 ANNOTATIONS: Final = FieldPath.of("metadata", "annotations")

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from admission.base import fielderrors, names
 from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Requirement
-from admission.policy import role_hash
-from admission.policy.queueing import Standing
+from admission.webhook import role_hash
+from admission.webhook.queueing import Standing
 from tests.builders.cluster import namespace_view
 from tests.builders.pods import make_pod
-from tests.policy import builders
-from tests.policy.builders import apply, make_cluster, mutate
+from tests.webhook import builders
+from tests.webhook.builders import apply, make_cluster, mutate
 
 GATE = {"name": "kueue.x-k8s.io/admission"}
 QUEUE = "kueue.x-k8s.io/queue-name"

@@ -16,10 +16,10 @@ from admission.objects.namespacequotas import NamespaceQuota
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.reviewed_pod import Pod
-from admission.policy import offering, pods
-from admission.policy.knowledge import Context, QueueFacts, Rules
-from admission.policy.pods import Outcome
-from admission.policy.reach import Reach
+from admission.webhook import knowledge, pod_review
+from admission.webhook.knowledge import Reach
+from admission.webhook.pod_review import Outcome
+from admission.webhook.review_context import Context, QueueFacts, Rules
 from tests.builders.cluster import namespace_view
 from tests.builders.queues import local_queue_view
 
@@ -64,7 +64,7 @@ class Cluster:
         return self.cluster_queues.get(name)
 
     def queue_facts(self, queue: ClusterQueue) -> QueueFacts:
-        return offering.describe(queue, self)
+        return knowledge.describe(queue, self)
 
     def most(self, queue: str, flavor: str, resource: str) -> int | None:
         found = Reach()
@@ -111,7 +111,7 @@ def mutate(
     rules: Rules = RULES,
 ) -> Outcome:
     context = Context(namespace=namespace, now_us=NOW_US)
-    return pods.mutate(read(document), context, rules, cluster)
+    return pod_review.mutate(read(document), context, rules, cluster)
 
 
 def validate(
@@ -124,7 +124,7 @@ def validate(
     """Texts of the errors that a validating review finds."""
     context = Context(namespace=namespace, now_us=NOW_US)
     before = None if old is None else read(old)
-    outcome = pods.validate(before, read(document), context, RULES, cluster)
+    outcome = pod_review.validate(before, read(document), context, RULES, cluster)
     return [error.text() for error in outcome.errors]
 
 
