@@ -30,7 +30,7 @@ REQUEUED: Final = "Requeued"
 FINISHED: Final = "Finished"
 PODS_READY: Final = "PodsReady"
 DEACTIVATION_TARGET: Final = "DeactivationTarget"
-WAITING_FOR_REPLACEMENT_PODS: Final = "WaitingForReplacementPods"  # written by others
+WAITING_FOR_REPLACEMENT_PODS: Final = "WaitingForReplacementPods"
 
 # of ClusterQueues and LocalQueues
 ACTIVE: Final = "Active"
@@ -753,15 +753,6 @@ def claim_unknown(problem: str) -> Text:
     return Text("ResourceClaimUnknown", problem)
 
 
-def groups_unsupported() -> Text:
-    """Return what a pod of a pod group says."""
-    return Text(
-        "PodGroupsUnsupported",
-        f"pod groups ({names.POD_GROUP_NAME}) are not admitted by this version; "
-        "create the pods without the group, or as a Workload",
-    )
-
-
 def queue_required_in_namespace(namespace: str) -> Text:
     """Return what a pod without a queue says in a namespace that enforces queues."""
     by = f"its label {names.ENFORCE_LABEL}, or the mode of the installation"
@@ -832,3 +823,111 @@ STOPPED_NOT_ADMITTED: Final = Text("NotAdmitted", "Not admitted by cluster queue
 def stopped_by_eviction(reason: str, message: str) -> Text:
     """Return why an owner is stopped whose Workload is evicted for this reason."""
     return Text(f"WorkloadEvictedDueTo{reason}", message)
+
+
+# ------------------------------------------------------------------------------- groups of pods
+
+GROUP_INCOMPLETE: Final = "PodGroupIncomplete"
+GROUP_INVALID: Final = "PodGroupInvalid"
+WORKLOAD_NAME_CONFLICT: Final = "WorkloadNameConflict"
+
+REPLACEMENT_NEEDED: Final = Text("PodsFailed", "Some Failed pods need replacement")
+NO_REPLACEMENT_NEEDED: Final = Text("PodsReady", "No pods need replacement")
+GROUP_LABELS_DIFFER: Final = Text(
+    GROUP_INVALID, "constructing workload: pods have different label values"
+)
+GROUP_ROLES: Final = Text(GROUP_INVALID, "pod group can't include more than 18 roles")
+GROUP_SHORT: Final = Text(
+    "PendingEvaluation", "A pod of the group was deleted before the group started"
+)
+GROUP_RUNS_WITHOUT_WORKLOAD: Final = Text(
+    "PodGroupRunning",
+    "the Workload of the group was deleted while other pods of the group run; the group is "
+    "admitted again once they have ended",
+)
+
+
+def group_finished(succeeded: int, total: int) -> Text:
+    """Return what the Workload of a group says that has ended."""
+    return Text("Succeeded", f"Pods succeeded: {succeeded}/{total}.")
+
+
+def group_incomplete(name: str, there: int, total: int) -> Text:
+    """Return what the first pod of a group says that lacks pods.
+
+    Args:
+        name: of the group.
+        there: how many of its pods are there, and have not failed.
+        total: how many it is to have.
+    """
+    return Text(
+        GROUP_INCOMPLETE,
+        f"{there} of {total} pods of group {name} are there; they are admitted together",
+    )
+
+
+def group_waits_as(first: str) -> Text:
+    """Return what the other pods of a group say that has no Workload yet.
+
+    Args:
+        first: the pod that says what the group waits for.
+    """
+    return Text(GROUP_INCOMPLETE, f"waits for its group; pod {first} says what for")
+
+
+def group_queues_differ(one: str, other: str, queue: str, others: str) -> Text:
+    """Return what two pods of a group say that name different queues."""
+    return Text(
+        GROUP_INVALID,
+        f"pods '{one}' and '{other}' has different queue names: {queue}!={others}",
+    )
+
+
+def group_counts_differ(one: str, other: str, count: str, others: str) -> Text:
+    """Return what two pods of a group say that differ in how many pods it has."""
+    return Text(
+        GROUP_INVALID,
+        f"pods '{one}' and '{other}' has different '{names.POD_GROUP_TOTAL_COUNT}' values: "
+        f"{count}!={others}",
+    )
+
+
+def group_requests_differ(one: str, other: str, role: str) -> Text:
+    """Return what two pods of a group say that have one role and ask for different amounts."""
+    return Text(
+        GROUP_INVALID,
+        f"pods '{one}' and '{other}' have the same role {role} and different requests: leave the "
+        f"annotation {names.ROLE_HASH} out, or give them different ones",
+    )
+
+
+def group_index(pod: str, index: str, total: int) -> Text:
+    """Return what a group says one of whose pods has an index that cannot be."""
+    return Text(
+        GROUP_INVALID,
+        f"pod '{pod}' has the label {names.POD_GROUP_POD_INDEX_LABEL}={index}, which must be a "
+        f"whole number from 0 to {total - 1}",
+    )
+
+
+def group_name_taken(name: str) -> Text:
+    """Return what a group says whose name is that of another Workload."""
+    return Text(
+        WORKLOAD_NAME_CONFLICT,
+        f'A Workload named "{name}" already exists but is not a pod group workload; this pod '
+        "group cannot be admitted",
+    )
+
+
+def group_is_over(name: str) -> Text:
+    """Return what a pod says that came to a group that has ended."""
+    return Text("PodGroupFinished", f"group {name} has ended; use another name for a new one")
+
+
+def group_has_other_roles(role: str) -> Text:
+    """Return what a pod says that can take no place in its group."""
+    return Text(
+        GROUP_INVALID,
+        f"the group was admitted with no pods like this one: none of role {role}, or with smaller "
+        "requests; delete this pod",
+    )

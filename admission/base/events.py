@@ -9,6 +9,8 @@ pkg/scheduler/preemption/preemption.go.
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
+from admission.base.conditions import WORKLOAD_NAME_CONFLICT, Text
+
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
 
@@ -128,6 +130,21 @@ def ledger_drift(amount: str, *, is_more: bool, mends: bool) -> Event:
 def stopped(message: str) -> Event:
     """Return the event on the owner that was deleted or suspended."""
     return Event(NORMAL, "Stopped", message)
+
+
+def excess_pod_deleted() -> Event:
+    """Return the event on a pod of a group that has enough pods without it."""
+    return Event(NORMAL, "ExcessPodDeleted", "Excess pod deleted")
+
+
+WORKLOAD_NOT_MADE: Final = "ErrWorkloadCompose"
+
+
+def workload_not_made(why: Text) -> Event:
+    """Return the event on the first pod of a group that has no Workload."""
+    if why.reason == WORKLOAD_NAME_CONFLICT:
+        return Event(WARNING, *why)
+    return Event(WARNING, WORKLOAD_NOT_MADE, why.message)
 
 
 STOP_HELD_BACK: Final = "StopHeldBack"

@@ -30,6 +30,8 @@ from admission.controllers.owners.brake import Brake
 from admission.controllers.owners.index import Subject
 from admission.controllers.owners.jobs import Jobs
 from admission.controllers.owners.owners import Owners
+from admission.controllers.owners.pod_endings import PodEndings
+from admission.controllers.owners.pod_groups import PodGroups
 from admission.controllers.owners.pods import Pods
 from admission.controllers.owners.running_pods import RunningPods
 from admission.controllers.pending_conditions import PendingConditions
@@ -198,15 +200,20 @@ class Core:
             self._running,
         )  # fmt: skip
         self._jobs = Jobs(*common, self._timers)
+        self._endings = PodEndings(self._inventory, self._clock, self._settings.gpu)
+        groups = PodGroups(
+            *common, endings=self._endings, claims=self._claims, timers=self._timers
+        )
         self._pods = Pods(
-            *common, self._jobs, self._inventory, self._claims, self._timers, self._settings.gpu
+            *common, self._jobs, self._inventory, self._claims, self._timers, self._endings, groups
         )
         special: dict[Kind, Owners[Any, Any]] = {
             batch_job.KIND: self._jobs,
             pod_owner.KIND: self._pods,
         }
-        self._owners = tuple(
-            special.get(one.kind) or Owners(one, *common) for one in integrations.INTEGRATIONS
+        self._owners = (
+            *(special.get(one.kind) or Owners(one, *common) for one in integrations.INTEGRATIONS),
+            groups,
         )
         for owners in self._owners:
             owners.brake = self._brake
@@ -294,7 +301,7 @@ class Core:
         self._weigh()
         for node in sorted(self._inventory.lost_nodes.take_changed()):
             self._running.node_changed(node)
-            self._backlog.add_all(self._pods.on_node(node))
+            self._backlog.add_all(self._endings.on_node(node))
         self._scheduling.reprice()
         if self._taking_over or self._foreign.is_late:
             self._take_back()

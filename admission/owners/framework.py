@@ -190,6 +190,10 @@ class Owner(Protocol):
         """Return it as an owner whose pod sets may change while it is held, or None."""
         return None
 
+    def gathers(self) -> "Gathers | None":
+        """Return it as an owner that consists of pods that come one by one, or None."""
+        return None
+
 
 class Terminates(Protocol):
     """An owner that is deleted to stop it, and says why before."""
@@ -248,6 +252,59 @@ class Resizes(Protocol):
 
     def waits_otherwise(self, of: Workload) -> bool:
         """Return whether class, time limit or admission gates differ from the Workload's."""
+        ...
+
+
+class Gathers(Protocol):
+    """An owner that consists of pods: they come one by one, and each is started and stopped.
+
+    Its Workload stands for all of them.
+    """
+
+    def refusal(self, of: Workload) -> Text | None:
+        """Return why a Workload is not its own though it has the name, or None if it is."""
+        ...
+
+    def missing(self) -> Text | None:
+        """Return why its Workload cannot be made of the pods that are there, or None if it can."""
+        ...
+
+    def asks_otherwise(self, of: Workload) -> bool:
+        """Return whether the pods, which are complete, ask for something else."""
+        ...
+
+    def excess(self, of: Workload | None) -> views.Pod | None:
+        """Return a pod that waits and is one too many, or None."""
+        ...
+
+    def unrecorded(self, of: Workload) -> Mapping[str, Any] | None:
+        """Return the metadata of the Workload that are to change for its pods, or None.
+
+        They say which pods there are, and remember those that may be gone.
+        """
+        ...
+
+    def waiting(self, of: Workload) -> tuple[Text, bool] | None:
+        """Return what the Workload is to say about pods that it lacks, and whether it lacks any.
+
+        None where it says so already, or has nothing to say.
+        """
+        ...
+
+    def is_short(self, of: Workload) -> bool:
+        """Return whether it lacks pods before its first one was started."""
+        ...
+
+    def may_start(self, of: Workload) -> bool:
+        """Return whether a pod waits for which the admitted Workload has room."""
+        ...
+
+    def to_start(self, of: Workload) -> views.Pod:
+        """Return the first of them; `Owner.start` is its patch."""
+        ...
+
+    def to_stop(self) -> Iterable[views.Pod]:
+        """Return the pods that were started, and neither ended nor are being deleted."""
         ...
 
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from admission.objects import views
 from admission.objects.workload import Workload
-from admission.owners import batch_job, batch_job_review, pod
+from admission.owners import batch_job, batch_job_review, pod, pod_group
 from admission.owners.framework import Integration
 from admission.owners.review import HeldKind
 
@@ -17,7 +17,7 @@ HELD: Final[tuple[HeldKind, ...]] = (batch_job_review.HELD,)
 
 def owns(workload: Workload) -> bool:
     """Return whether a Workload was made for an owner of a kind that is served, or adopted."""
-    return any(one.kind.owns(workload) for one in INTEGRATIONS)
+    return pod_group.KIND.owns(workload) or any(one.kind.owns(workload) for one in INTEGRATIONS)
 
 
 def of_controller(metadata: views.ObjectMeta) -> HeldKind | None:

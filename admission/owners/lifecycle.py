@@ -17,7 +17,7 @@ from admission.base import conditions, names
 from admission.base.conditions import Text
 from admission.objects.workload import Workload
 from admission.owners import prebuilt
-from admission.owners.framework import Kind, Owner, Reclaims, Resizes, Restores
+from admission.owners.framework import Gathers, Kind, Owner, Reclaims, Resizes, Restores
 from admission.owners.workload import differs
 
 
@@ -48,6 +48,16 @@ class Step(Enum):
     """Forget when the owner started: only then its template may change."""
     RESTORE = auto()
     """Take out of the template what an admission put in."""
+    AWAIT_PODS = auto()
+    """Nothing to do but to say why there is no Workload for the pods of an owner."""
+    REMOVE_EXCESS = auto()
+    """Delete a pod that waits and is one too many."""
+    RECORD_PODS = auto()
+    """Have the Workload name its pods, and remember those that have ended."""
+    AWAIT_REPLACEMENTS = auto()
+    """Have the Workload say whether it lacks pods; while it does it is not admitted."""
+    WITHDRAW = auto()
+    """Give back quota that was reserved for pods that are gone before any has started."""
 
 
 ENDS: Final = frozenset(
@@ -88,6 +98,9 @@ def next_step(owner: Owner, workload: Workload | None, named: Workload | None = 
         workload: what there is of that key.
         named: what there is under the name of a Workload that the owner gives.
     """
+    gathers = owner.gathers()
+    if gathers is not None:
+        return _of_pods(owner, gathers, workload)
     if owner.kind.prebuilt_key(owner.view) is None:
         return _next_step(owner, workload)
     if workload is None:
@@ -194,10 +207,13 @@ def _of_running(owner: Owner, workload: Workload) -> Next:
         return _NO_MATCH
     if reclaims is None:
         return NOTHING
+    return Next(Step.RECLAIM) if _has_more_reclaimable(reclaims, workload) else NOTHING
+
+
+def _has_more_reclaimable(reclaims: Reclaims, workload: Workload) -> bool:
     known = _reclaimed(workload)
     counts = reclaims.reclaimable(workload).items()
-    more = any(count > known.get(name, 0) for name, count in counts)
-    return Next(Step.RECLAIM) if more else NOTHING
+    return any(count > known.get(name, 0) for name, count in counts)
 
 
 def _stop_of_evicted(workload: Workload) -> Next | None:
@@ -272,6 +288,68 @@ def _reclaimable(owner: Reclaims, workload: Workload) -> dict[str, int]:
 def _reclaimed(workload: Workload) -> dict[str, int]:
     """Return how many pods of each pod set the Workload says are reclaimable, by its name."""
     return {one.name: one.count for one in workload.status.reclaimable_pods or () if one.count}
+
+
+# ------------------------------------------------------------------ owners that consist of pods
+
+
+def _of_pods(owner: Owner, pods: Gathers, workload: Workload | None) -> Next:
+    """Return the next step of an owner that consists of pods."""
+    if workload is None:
+        return _of_pods_alone(owner, pods)
+    refused = pods.refusal(workload)
+    if refused is not None:
+        return Next(Step.AWAIT_PODS, refused.reason, refused.message)
+    if workload.status.is_true(conditions.FINISHED) or workload.metadata.deletion_timestamp:
+        return remove_finalizer(workload)
+    end = owner.finished()
+    if end is not None:
+        return Next(Step.FINISH, end.reason, end.message)
+    if pods.excess(workload) is not None:
+        return Next(Step.REMOVE_EXCESS)
+    if pods.unrecorded(workload) is not None:
+        return Next(Step.RECORD_PODS)
+    if pods.waiting(workload) is not None:
+        return Next(Step.AWAIT_REPLACEMENTS)
+    return _of_gathered(owner, pods, workload)
+
+
+def _of_pods_alone(owner: Owner, pods: Gathers) -> Next:
+    """Return the next step of an owner that consists of pods and has no Workload."""
+    if owner.finished() is not None:
+        return NOTHING
+    if not owner.is_held() and not owner.was_admitted():
+        missing = owner.missing_workload()
+        return Next(Step.STOP, missing.reason, missing.message)
+    why = pods.missing()
+    if why is not None:
+        return Next(Step.AWAIT_PODS, why.reason, why.message)
+    return Next(Step.CREATE_WORKLOAD if pods.excess(None) is None else Step.REMOVE_EXCESS)
+
+
+def _of_gathered(owner: Owner, pods: Gathers, workload: Workload) -> Next:
+    """Return the next step of an owner whose Workload knows which of its pods are there."""
+    stop = _stop_of_evicted(workload)
+    status = workload.status
+    if stop is not None and (not owner.is_held() or owner.is_active()):
+        return stop
+    if owes_reservation(workload):
+        return _CLEAR
+    if status.is_true(conditions.QUOTA_RESERVED) and pods.is_short(workload):
+        return Next(Step.WITHDRAW)
+    if not status.is_true(conditions.ADMITTED) and not owner.is_held():
+        is_charged_next = workload.waits_to_be_charged() and owner.was_admitted()
+        return Next(Step.CHARGE) if is_charged_next else _NOT_ADMITTED
+    if status.is_true(conditions.ADMITTED) and pods.may_start(workload):
+        return Next(Step.START)
+    if workload.is_pending() and pods.asks_otherwise(workload):
+        return Next(Step.DELETE_WORKLOAD)
+    if differs(owner.view, workload):
+        return _FOLLOW
+    reclaims = owner.reclaims()
+    if reclaims is not None and _has_more_reclaimable(reclaims, workload):
+        return Next(Step.RECLAIM)
+    return _WAIT if workload.is_pending() else NOTHING
 
 
 # ------------------------------------------------------------- owners that name their Workload

@@ -116,7 +116,7 @@ class PodOwner(Owner, Terminates):
         return termination(self.view, text, now)
 
 
-def group_name(pod: views.Pod) -> str:
+def group_name(pod: views.Object) -> str:
     """Return the name of the pod group, empty for a single pod.
 
     The annotation wins over the label.

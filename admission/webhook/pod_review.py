@@ -101,7 +101,6 @@ def validate(
     if old is not None:
         has_default = queueing.has_default_queue(context.namespace, knowledge)
         errors = metadata_rules.update_errors(old, new, has_default_queue=has_default)
-        errors += unserved.update_errors(old, new)
         return Outcome(
             standing=Standing.FREE,
             errors=fielderrors.in_order(errors),

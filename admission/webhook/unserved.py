@@ -11,7 +11,7 @@ from typing import Final
 from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError
 from admission.objects.reviewed_pod import Pod
-from admission.webhook import metadata_rules, topology
+from admission.webhook import topology
 
 REFUSED_TOPOLOGY: Final = (
     names.REQUIRED_TOPOLOGY, names.SLICE_REQUIRED_TOPOLOGY, names.PODSET_SLICE_CONSTRAINTS,
@@ -23,10 +23,6 @@ WARNED_TOPOLOGY: Final = tuple(key for key in topology.KEYS if key not in REFUSE
 _REFUSED: Final = frozenset(REFUSED_TOPOLOGY)
 _WARNED: Final = frozenset(WARNED_TOPOLOGY)
 
-_NO_GROUPS: Final = (
-    "pod groups are not supported yet, and the pod would wait for ever: leave the group out and"
-    " each pod is admitted by itself, or make the pods one Job, which is admitted as a whole"
-)
 _NO_TOPOLOGY: Final = (
     "topology-aware scheduling is not supported, so this requirement would not be kept: leave it"
     " out, or state it as spec.affinity.podAffinity"
@@ -35,14 +31,7 @@ _NO_TOPOLOGY: Final = (
 
 def errors(pod: Pod) -> list[FieldError]:
     """Requests of a new pod, or of the template of a new Job, that cannot be kept."""
-    return [*_group(pod), *_required_topology(pod)]
-
-
-def update_errors(old: Pod, new: Pod) -> list[FieldError]:
-    """Requests that an update adds to a pod that still waits."""
-    is_new = metadata_rules.group_name(new)[1] and not metadata_rules.group_name(old)[1]
-    waits = new.has_gate(names.ADMISSION_GATE) and new.metadata.label(names.QUEUE_LABEL)
-    return list(_group(new)) if is_new and waits else []
+    return list(_required_topology(pod))
 
 
 def warnings(pod: Pod) -> tuple[str, ...]:
@@ -61,17 +50,6 @@ def _topologies(annotations: Mapping[str, str]) -> Iterator[str]:
                 f"metadata.annotations[{key}] has no effect: topology-aware scheduling is not"
                 " supported; quota is given without it, and kube-scheduler places the pod"
             )
-
-
-def _group(pod: Pod) -> Iterator[FieldError]:
-    metadata = pod.metadata
-    if names.POD_GROUP_NAME not in (metadata.annotations or {}) and (
-        names.POD_GROUP_NAME not in (metadata.labels or {})
-    ):
-        return
-    path, name = metadata_rules.group_name(pod)
-    if name:
-        yield fielderrors.forbidden(path, _NO_GROUPS)
 
 
 def _required_topology(pod: Pod) -> Iterator[FieldError]:

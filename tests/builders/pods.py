@@ -136,3 +136,22 @@ def pod_view(
     document = queued_pod(name, status={"phase": phase, "conditions": conditions}, **pod)
     store(document, uid=uid, version=version, deleting=deleting)
     return msgspec.convert(document, views.Pod)
+
+
+def group_pod(
+    name: str,
+    group: str = "gang",
+    total: int = 2,
+    *,
+    gpus: int = 1,
+    role: str = "",
+    annotations: Mapping[str, str] | None = None,
+    **pod: Any,
+) -> Document:
+    """Return a pod of a group as the webhook leaves it; `pod` as in `queued_pod`."""
+    ours = {
+        names.POD_GROUP_NAME: group,
+        names.POD_GROUP_TOTAL_COUNT: str(total),
+        names.ROLE_HASH: role or f"gpus{gpus}",
+    }
+    return queued_pod(name, gpus=gpus, annotations={**ours, **(annotations or {})}, **pod)

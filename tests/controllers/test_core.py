@@ -291,16 +291,6 @@ def test_a_workload_made_by_hand_is_admitted() -> None:
     assert found.status.is_true("Admitted")
 
 
-def test_a_pod_group_is_told_that_it_is_not_supported() -> None:
-    world = ready_world()
-    world.add_pod("train", labels={names.POD_GROUP_NAME: "group"})
-    world.settle()
-    condition = world.condition("train")
-
-    assert condition is not None
-    assert condition.reason == "PodGroupsUnsupported"
-
-
 def test_a_pod_that_contradicts_its_flavor_is_not_released() -> None:
     world = ready_world()
     world.add_pod("train")

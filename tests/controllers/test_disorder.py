@@ -274,12 +274,12 @@ def test_nothing_is_left_of_pods_that_are_gone(monkeypatch: pytest.MonkeyPatch) 
     world = ready_world(quota=1)
     refuse(world, Purpose.CREATE_WORKLOAD, monkeypatch)
     world.add_pod("refused")
-    world.add_pod("grouped", labels={names.POD_GROUP_NAME: "group"})
+    world.add_pod("classless", labels={names.PRIORITY_CLASS_LABEL: "none"})
     world.pass_time(5)
     assert world.core._lanes._refusals
     assert world.core._pods._stuck
     world.delete_pod("refused")
-    world.delete_pod("grouped")
+    world.delete_pod("classless")
     world.pass_time(90)
 
     assert not world.core._lanes._refusals

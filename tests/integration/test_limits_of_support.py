@@ -118,16 +118,6 @@ def pods(namespace: str) -> str:
 # ----------------------------------------------------------------------------- refused, or warned
 
 
-def test_a_pod_group_is_refused_at_creation(system: System, team: str) -> None:
-    total = {f"{K}/pod-group-total-count": "2"}
-    labels = QUEUED | {f"{K}/pod-group-name": "g"}
-    answer = system.create(pods(team), make_pod(labels=labels, annotations=total))
-    assert answer.status == 403
-    assert "pod groups are not supported yet, and the pod would wait for ever" in answer.message
-    free = make_pod(labels={f"{K}/pod-group-name": "g"}, annotations=total)
-    assert system.create(pods(team), free).status == 201
-
-
 def test_a_required_topology_is_refused_and_a_preferred_one_warned_about(
     system: System, team: str
 ) -> None:

@@ -16,8 +16,6 @@ K = names.KUEUE_GROUP
 GATES = [{"name": names.ADMISSION_GATE}]
 QUEUED = {names.QUEUE_LABEL: "default"}
 CONTEXT = Context(namespace="team-a", now_us=NOW_US)
-GROUP = {f"{K}/pod-group-name": "g"}
-TOTAL = {f"{K}/pod-group-total-count": "2"}
 
 
 def judged(pod: dict[str, Any], old: dict[str, Any] | None = None) -> pod_review.Outcome:
@@ -30,33 +28,6 @@ def judged_job(template: dict[str, Any], **labels: str) -> pod_review.Outcome:
     spec = {"template": template, "suspend": True}
     job = msgspec.convert({"metadata": metadata, "spec": spec}, Job)
     return owner_review.validate(None, job, CONTEXT, make_cluster("default"))
-
-
-@pytest.mark.parametrize("where", ["labels", "annotations"])
-def test_a_pod_of_a_group_is_refused_with_what_to_do_instead(where: str) -> None:
-    marks: dict[str, Any] = {"labels": dict(QUEUED), "annotations": dict(TOTAL)}
-    marks[where] |= GROUP
-    (error,) = judged(make_pod(schedulingGates=GATES, **marks)).errors
-    assert error.text() == (
-        f"metadata.{where}[{K}/pod-group-name]: Forbidden: pod groups are not supported yet, and"
-        " the pod would wait for ever: leave the group out and each pod is admitted by itself, or"
-        " make the pods one Job, which is admitted as a whole"
-    )
-
-
-def test_a_group_of_pods_without_a_queue_is_none_of_our_business() -> None:
-    assert judged(make_pod(labels=GROUP, annotations=TOTAL)).errors == ()
-
-
-def test_a_pod_that_waits_cannot_join_a_group_later() -> None:
-    old = make_pod(labels=QUEUED, annotations=TOTAL | GROUP, schedulingGates=GATES)
-    plain = make_pod(labels=QUEUED, schedulingGates=GATES)
-    running = make_pod(labels=QUEUED, annotations=TOTAL | GROUP)
-    assert [e.path.text for e in judged(old, plain).errors] == [
-        f"metadata.annotations[{K}/pod-group-name]"
-    ]
-    assert judged(old, old).errors == ()
-    assert judged(running, make_pod(labels=QUEUED)).errors == ()
 
 
 @pytest.mark.parametrize("key", unserved.REFUSED_TOPOLOGY)

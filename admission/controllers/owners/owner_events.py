@@ -29,6 +29,7 @@ _LASTING: Final = (
     conditions.PRIORITY_CLASS_NOT_FOUND,
     conditions.PREBUILT_NOT_FOUND,
     events.ADMISSION_CHECKS,
+    events.WORKLOAD_NOT_MADE,
     events.STOP_HELD_BACK,
 )
 """Reasons of events that are told each time that they read otherwise."""
@@ -64,6 +65,11 @@ class OwnerEvents:
         """Tell that the Workload is not there that an owner names; None when it is."""
         event = None if why is None else events.warning(*why)
         self._tell_change(key, owner, conditions.PREBUILT_NOT_FOUND, event)
+
+    def lacks_pods(self, key: WorkloadKey, owner: views.Object, why: Text) -> None:
+        """Tell why there is no Workload for the pods of an owner."""
+        event = events.workload_not_made(why)
+        self._tell_change(key, owner, events.WORKLOAD_NOT_MADE, event)
 
     def checked(self, key: WorkloadKey, owner: Owner, workload: Workload) -> None:
         """Tell what its checks wait for, where they wait for something."""

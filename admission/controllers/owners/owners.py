@@ -101,10 +101,15 @@ class Owners(Generic[View, Document]):
         self._unmarkable: set[WorkloadKey] = set()
         """Owners on which the server refused to have the reason of their deletion written."""
         self._deleted: dict[WorkloadKey, str] = {}
-        self.index = OwnerIndex(integration, workloads, look_at, self._forget)
+        self.index = self._make_index(look_at)
         self.informers: Mapping[Resource, Informer[Any]] = {
             resource: Informer(resource.kind, self.see, self.lose)
         }
+
+    def _make_index(
+        self, look_at: Callable[[Iterable[WorkloadKey]], None]
+    ) -> OwnerIndex[View, Document]:
+        return OwnerIndex(self.integration, self._workloads, look_at, self._forget)
 
     # ------------------------------------------------------------------------------- seeing
 
@@ -402,7 +407,13 @@ class Owners(Generic[View, Document]):
         except injection.InjectionConflictError as conflict:
             return self._finish(workload, Text(conditions.FAILED_TO_START, str(conflict)))
         told = tuple(owner_events.started(workload))
-        return self._patch(key, owner, Purpose.START_OWNER, changes, told=told)
+        gathers = owner.gathers()
+        if gathers is None:
+            return self._patch(key, owner, Purpose.START_OWNER, changes, told=told)
+        return requests.patch(
+            key, self.resource, gathers.to_start(workload), Purpose.START_OWNER, changes,
+            into=self.integration.answer, events=told,
+        )  # fmt: skip
 
     def _stop_or_wait(
         self, key: WorkloadKey, step: Next, owner: Owner, workload: Workload | None

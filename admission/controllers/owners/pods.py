@@ -5,23 +5,23 @@ Source: kueue pkg/controller/jobs/pod.
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import datetime
+from functools import partial
 
 from typing_extensions import override
 
-from admission.base import clock as clocks
 from admission.base import conditions, events
 from admission.base.clock import Clock
 from admission.base.conditions import Text
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
-from admission.config.gpu import GpuConfiguration
 from admission.controllers.devices.claims import Claims
 from admission.controllers.devices.node_inventory import NodeInventory
 from admission.controllers.owners import pods_without_workload, requests
 from admission.controllers.owners.index import Subject
 from admission.controllers.owners.jobs import Jobs
 from admission.controllers.owners.owners import Decide, Owners
+from admission.controllers.owners.pod_endings import PodEndings
+from admission.controllers.owners.pod_groups import PodGroups
 from admission.controllers.owners.running_pods import RunningPods
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.workloads.workloadindex import WorkloadIndex
@@ -29,6 +29,7 @@ from admission.controllers.writing.timers import Timers
 from admission.controllers.writing.writes import Purpose, Write
 from admission.objects import views
 from admission.owners import pod as pod_owner
+from admission.owners import pod_group
 from admission.owners.framework import Owner
 from admission.owners.lifecycle import Next
 from admission.owners.pod import PodOwner
@@ -37,7 +38,11 @@ from admission.scheduling.decisions import Wait
 
 
 class Pods(Owners[views.Pod, views.PodDocument]):
-    """Single pods."""
+    """Single pods. What is watched of pods comes here, and goes on to their groups.
+
+    Attributes:
+        groups: the pods of groups.
+    """
 
     def __init__(
         self,
@@ -51,7 +56,8 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         inventory: NodeInventory,
         claims: Claims,
         timers: Timers,
-        settings: GpuConfiguration,
+        endings: PodEndings,
+        groups: PodGroups,
     ) -> None:
         """Prepare an empty index.
 
@@ -66,36 +72,53 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             inventory: is told which GPUs the pods hold.
             claims: tells what pods ask for by claim.
             timers: when to look at a Workload again.
-            settings: say when a pod that is being deleted counts as ended.
+            endings: knows whether a pod that is being deleted may still run.
+            groups: is told of the pods of groups.
         """
         integration = replace(pod_owner.INTEGRATION, owner=self._owner)
         super().__init__(integration, workloads, configuration, events, clock, look_at, running)
         self._jobs = jobs
-        self._settings = settings
-        self._ending: dict[str, dict[WorkloadKey, None]] = {}
-        """Pods that are being deleted, by the node that they are bound to."""
+        self._endings = endings
+        self.groups = groups
+        groups.lose_pod = partial(self.lose, for_good=True)
         self._inventory = inventory
         self._claims = claims
         self._timers = timers
 
     @override
     def see(self, found: views.Object) -> None:
-        pod = self.index.see(found)
+        is_ours = self._kind.includes(found.metadata)
+        is_of_group = is_ours and bool(pod_owner.group_name(found))
+        if is_of_group and self.index.get(self._kind.key_of(found)) is not None:
+            self.index.lose(found)  # it has joined a group
+        pod = self.groups.see_pod(found) if is_of_group else self.index.see(found)
         if pod is not None:
-            self._note_ending(pod)
+            kind = pod_group.KIND if is_of_group else self._kind
+            self._endings.see(pod, kind.key_of(pod))
             self._inventory.see_pod(pod)
             self._running.see(pod)
-        elif not self._kind.includes(found.metadata) and self._running.lose(found):
+        elif not is_ours:
+            self._lose_label(found)
+
+    def _lose_label(self, found: views.Object) -> None:
+        if self.groups.members.pod(self._kind.key_of(found)) is not None:
+            self.groups.lost_pod(found, for_good=False)
+        if self._running.lose(found):
             self._inventory.lose_pod(found.metadata.uid)
 
     @override
     def lose(self, gone: views.Object, *, for_good: bool = False) -> None:
         if self._running.lose(gone, for_good=for_good):
             self._inventory.lose_pod(gone.metadata.uid)
-        known = self.index.get(self._kind.key_of(gone))
-        super().lose(gone, for_good=for_good)
+        own = self._kind.key_of(gone)
+        known = self.index.get(own)
         if known is not None:
-            self._note_ending(known)
+            super().lose(gone, for_good=for_good)
+        else:
+            known = self.groups.members.pod(own)
+            self.groups.lost_pod(gone, for_good=for_good)
+        if known is not None and known.metadata.uid == gone.metadata.uid:
+            self._endings.lose(known)
 
     @override
     def _is_left_alone(self, subject: Subject) -> bool:
@@ -108,33 +131,8 @@ class Pods(Owners[views.Pod, views.PodDocument]):
 
     # ------------------------------------------------------------------- pods being deleted
 
-    def on_node(self, name: str) -> tuple[WorkloadKey, ...]:
-        """Return the keys of the pods that are being deleted on a node."""
-        return tuple(self._ending.get(name, ()))
-
-    def _note_ending(self, pod: views.Pod) -> None:
-        """Record whether a pod that is there, or is gone, is being deleted on its node."""
-        node, key = pod.spec.node_name, self._kind.key_of(pod)
-        if self.index.get(key) is not None and pod_owner.may_run_on(pod):
-            self._ending.setdefault(node, {})[key] = None
-        elif node in self._ending:
-            self._ending[node].pop(key, None)
-            if not self._ending[node]:
-                del self._ending[node]
-
     def _owner(self, pod: views.Pod) -> PodOwner:
-        if not pod.metadata.deletion_timestamp:
-            return PodOwner(pod)
-        free_at = self._free_at(pod)
-        return PodOwner(pod, ending=free_at is None or self._clock.now() < free_at)
-
-    def _free_at(self, pod: views.Pod) -> datetime | None:
-        """Return from when on a pod that is being deleted holds no quota; None until it ends."""
-        ends = clocks.from_wire(pod.metadata.deletion_timestamp or "")
-        if self._settings.releases_on_deletion or not pod_owner.may_run_on(pod):
-            return datetime.min.replace(tzinfo=ends.tzinfo)
-        after = self._settings.lost_node_after
-        return self._inventory.lost_nodes.frees_at(pod.spec.node_name, ends, after)
+        return PodOwner(pod, ending=self._endings.is_ending(pod))
 
     @override
     def next_write(self, subject: Subject, decide: Decide) -> Write | None:
@@ -142,8 +140,8 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         pod = None if subject.owner is None else self.index.get(self._own_key(subject.owner))
         if pod is None:
             return write
-        is_held_back = pod_owner.may_run_on(pod) and not self._settings.releases_on_deletion
-        if write is None and is_held_back and (due := self._free_at(pod)) is not None:
+        is_held_back = self._endings.is_awaited(pod)
+        if write is None and is_held_back and (due := self._endings.free_at(pod)) is not None:
             self._timers.set(subject.key, due, self._clock.now())
         if write is not None and is_held_back and write.purpose is Purpose.FINISH_WORKLOAD:
             return replace(write, events=(events.freed_from_lost_node(pod.spec.node_name),))
@@ -198,8 +196,9 @@ class Pods(Owners[views.Pod, views.PodDocument]):
     def explain(self, key: WorkloadKey, wait: Wait) -> Write | None:
         """Return the write that says on the pod of a Workload why it waits, or None for none."""
         subject = self.index.subject(key)
-        owner = None if subject is None else subject.owner
-        pod = None if owner is None else self.index.get(self._own_key(owner))
+        if subject is None:
+            return self.groups.explain(key, wait)
+        pod = None if subject.owner is None else self.index.get(self._own_key(subject.owner))
         if pod is None or not pod_owner.is_gated(pod):
             return None
         return self._tell(key, pod, Text(wait.reason, explain.waiting(wait)), admitted=False)

@@ -74,8 +74,6 @@ def hint_for(
     """Return why no Workload can be made for a gated pod; None when one can."""
     if is_in_doubt(pod) and sought.problem:
         return conditions.claim_unknown(sought.problem)
-    if pod_owner.group_name(pod):
-        return conditions.groups_unsupported()
     namespace = pod.metadata.namespace
     if is_in_doubt(pod) and configuration.enforces(namespace):
         return conditions.queue_required_in_namespace(namespace)

@@ -1,0 +1,707 @@
+"""Groups of pods as owners: all pods with one group name share a Workload, and start together.
+
+The pods come one by one, in any order, and so do those that take the place of pods that failed.
+Source: kueue pkg/controller/jobs/pod/pod_controller.go. Differs: pods have no finalizer, so the
+Workload remembers those that have succeeded and are gone (ADR 0130); a pod that would be one too
+many only because another still ends waits for it; a pod starts in a role only if it asks for no
+more than the role was admitted with.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+from typing_extensions import override
+
+from admission.base import conditions, names, patches, pod_resources, structs
+from admission.base.conditions import Text
+from admission.base.errors import InvalidValueError
+from admission.base.names import WorkloadKey
+from admission.objects import pods, views
+from admission.objects.workload import PodSet, Workload
+from admission.owners import pod as single
+from admission.owners import workload as workloads
+from admission.owners.framework import Gathers, Kind, Owner, Reclaims
+from admission.owners.injection import Injection
+from admission.owners.workload import PriorityClasses, max_execution_seconds
+
+MOST_ROLES: Final = 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupKind(Kind):
+    """The kind of a group: its Workload has the name of the group, and no controller."""
+
+    @override
+    def key_of(self, owner: views.Object) -> WorkloadKey:
+        return WorkloadKey(owner.metadata.namespace, single.group_name(owner))
+
+    @override
+    def prebuilt_key(self, owner: views.Object) -> WorkloadKey | None:
+        """Return None: a Workload that a group names has the name of the group."""
+        return None
+
+    @override
+    def owner_key(self, of: Workload) -> WorkloadKey | None:
+        return None
+
+    @override
+    def owns(self, found: Workload) -> bool:
+        is_remembering = bool(found.metadata.annotation(names.GROUP_MEMBERS))
+        return is_of_group(found) and (is_remembering or bool(_owner_uids(found)))
+
+
+KIND: Final = GroupKind(
+    api_version=single.KIND.api_version,
+    name=single.KIND.name,
+    label=single.KIND.label,
+    label_value=single.KIND.label_value,
+    is_deleted_to_stop=True,
+    has_condition=True,
+)
+
+
+class PodGroup(views.Object, frozen=True, kw_only=True):
+    """The pods of one group that are there.
+
+    Its metadata are those of its first pod, but for the uid.
+    """
+
+    members: tuple[views.Pod, ...] = ()
+    """First those that were released, then the oldest."""
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What a Workload remembers of pods of its group, which may be gone."""
+
+    succeeded: dict[str, tuple[str, ...]] = {}
+    """UIDs of those that have succeeded, by role; at most as many as the role has pods."""
+
+    not_retriable: bool = False
+    """One of those that ended said that the group is not to be retried."""
+
+
+_MEMORY: Final = structs.decoder(Memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Departed:
+    """A pod of a group that has ended and is gone.
+
+    Attributes:
+        role: its role.
+        has_succeeded: how it ended.
+        is_retriable: whether the group may be retried, as it says.
+    """
+
+    role: str
+    has_succeeded: bool
+    is_retriable: bool
+
+
+@dataclass(slots=True)
+class _Role:
+    """The pods of a group that have one role."""
+
+    gated: list[views.Pod] = field(default_factory=list)
+    running: list[views.Pod] = field(default_factory=list)
+    """Released, and neither ended nor being deleted."""
+    ending: list[views.Pod] = field(default_factory=list)
+    """Released and being deleted; its containers may run."""
+    succeeded: set[str] = field(default_factory=set)
+    """UIDs, also of those that are gone."""
+    present: list[views.Pod] = field(default_factory=list)
+    """Succeeded, and there."""
+
+    @property
+    def living(self) -> list[views.Pod]:
+        """Return the pods that count when a Workload is made."""
+        return [*self.present, *self.running, *self.gated]
+
+
+class PodGroupOwner(Owner, Reclaims, Gathers):
+    """A group of pods, as last seen."""
+
+    def __init__(
+        self,
+        view: PodGroup,
+        workload: Workload | None,
+        *,
+        departed: Mapping[str, Departed] | None = None,
+        is_ending: Callable[[views.Pod], bool] = single.may_run_on,
+        copied: Iterable[str] = (),
+    ) -> None:
+        """Sort the pods by role and state.
+
+        Args:
+            view: the pods.
+            workload: what there is under the name of the group.
+            departed: pods that have ended and are gone, by uid, besides those that the Workload
+                remembers.
+            is_ending: whether the containers of a pod that is being deleted may run.
+            copied: keys of labels that the Workload takes over.
+        """
+        self._view = view
+        self._copied = tuple(copied)
+        self._workload = workload if workload is not None and is_of_group(workload) else None
+        self._roles: dict[str, _Role] = {}
+        self._are_all_over = True
+        """No pod may still run."""
+        known = Memory() if self._workload is None else memory(self._workload)
+        self._not_retriable = known.not_retriable
+        for role, uids in known.succeeded.items():
+            self._role(role).succeeded.update(uids)
+        for uid, one in (departed or {}).items():
+            if one.has_succeeded:
+                self._role(one.role).succeeded.add(uid)
+            self._not_retriable |= not one.is_retriable
+        for pod in view.members:
+            self._sort(pod, is_ending)
+
+    def _role(self, name: str) -> _Role:
+        return self._roles.setdefault(name, _Role())
+
+    def _sort(self, pod: views.Pod, is_ending: Callable[[views.Pod], bool]) -> None:
+        one, metadata = self._role(role_of(pod)), pod.metadata
+        if single.is_terminal(pod):
+            self._not_retriable |= not is_retriable(pod)
+            if pod.status.phase == "Succeeded":
+                one.succeeded.add(metadata.uid)
+                one.present.append(pod)
+        elif metadata.deletion_timestamp:
+            if is_ending(pod):
+                one.ending.append(pod)
+                self._are_all_over = False
+        elif single.is_gated(pod):
+            one.gated.append(pod)
+            self._are_all_over = False
+        else:
+            one.running.append(pod)
+            self._are_all_over = False
+
+    # ----------------------------------------------------------------------------- as any owner
+
+    @property
+    @override
+    def kind(self) -> Kind:
+        return KIND
+
+    @property
+    @override
+    def view(self) -> PodGroup:
+        return self._view
+
+    @property
+    @override
+    def pod_sets(self) -> tuple[str, ...]:
+        return tuple(sorted(name for name, one in self._roles.items() if one.gated))
+
+    @override
+    def is_held(self) -> bool:
+        return not any(one.running for one in self._roles.values())
+
+    @override
+    def is_active(self) -> bool:
+        return any(one.ending for one in self._roles.values())
+
+    @override
+    def is_ready(self) -> bool:
+        ready = sum(map(single.is_ready, self._running()))
+        return ready + self._succeeded() >= self._total()
+
+    @override
+    def finished(self) -> Text | None:
+        if self._is(names.POD_GROUP_SERVING) or not self._view.members:
+            return None
+        succeeded, total = self._succeeded(), self._total()
+        is_given_up = self._are_all_over and self._not_retriable
+        if succeeded < total and not is_given_up:
+            return None
+        return conditions.group_finished(succeeded, total)
+
+    @override
+    def was_admitted(self) -> bool:
+        name = KIND.key_of(self._view).name
+        running = list(self._running())
+        return bool(running) and all(
+            one.metadata.annotation(names.WORKLOAD_ANNOTATION) == name for one in running
+        )
+
+    @override
+    def missing_workload(self) -> Text:
+        return conditions.WORKLOAD_MISSING
+
+    @override
+    def stands_for(self, of: Workload) -> bool:
+        return True  # what a pod may start in is asked pod by pod
+
+    @override
+    def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
+        """Return the patch that releases the pod that is next.
+
+        Before the first one, the others are tried: a group that cannot start whole does not start.
+        """
+        waiting = self._startable(of)
+        released = [
+            single.release(pod, given[role_of(pod)])
+            for pod in (waiting if self.is_held() else waiting[:1])
+        ]
+        return released[0]
+
+    @override
+    def reclaims(self) -> Reclaims | None:
+        return None if self._is(names.POD_GROUP_SERVING) else self
+
+    @override
+    def reclaimable(self, of: Workload) -> Mapping[str, int]:
+        return {
+            one.name: min(one.count, len(self._roles[one.name].succeeded))
+            for one in of.spec.pod_sets or ()
+            if one.name in self._roles and self._roles[one.name].succeeded
+        }
+
+    @override
+    def gathers(self) -> Gathers | None:
+        return self
+
+    # -------------------------------------------------------------------------------- as a group
+
+    @override
+    def refusal(self, of: Workload) -> Text | None:
+        if is_of_group(of):
+            return None
+        return conditions.group_name_taken(KIND.key_of(self._view).name)
+
+    @override
+    def missing(self) -> Text | None:
+        if self._names_workload():
+            return conditions.prebuilt_not_found(KIND.key_of(self._view).text())
+        if not self.is_held() and any(one.gated for one in self._roles.values()):
+            return conditions.GROUP_RUNS_WITHOUT_WORKLOAD
+        return self._contradiction() or self._incomplete()
+
+    def _names_workload(self) -> bool:
+        metadata, key = self._view.metadata, names.PREBUILT_WORKLOAD
+        return bool(metadata.annotation(key) or metadata.label(key))
+
+    def _contradiction(self) -> Text | None:
+        """Return in what the pods contradict each other, or None."""
+        living = self._living()
+        for pod in living[1:]:
+            found = _difference(living[0], pod, self._copied)
+            if found is not None:
+                return found
+        for pod in living:
+            index = pod.metadata.label(names.POD_GROUP_POD_INDEX_LABEL)
+            if index and not (index.isdecimal() and int(index) < total_count(pod)):
+                return conditions.group_index(pod.metadata.name, index, total_count(pod))
+        for name, one in sorted(self._roles.items()):
+            for pod in one.living[1:]:
+                first = one.living[0]
+                if not (_fits(pod.spec, first.spec) and _fits(first.spec, pod.spec)):
+                    pair = first.metadata.name, pod.metadata.name
+                    return conditions.group_requests_differ(*pair, name)
+        if sum(bool(one.living) for one in self._roles.values()) > MOST_ROLES:
+            return conditions.GROUP_ROLES
+        return None
+
+    def _incomplete(self) -> Text | None:
+        """Return how many pods are missing before the Workload can be made, or None."""
+        there, total = len(self._living()), self._announced()
+        if there >= (1 if self._is(names.POD_GROUP_FAST_ADMISSION) else total):
+            return None
+        name = KIND.key_of(self._view).name
+        return conditions.group_incomplete(name, there, total)
+
+    @override
+    def excess(self, of: Workload | None) -> views.Pod | None:
+        if of is None:
+            living = sorted(self._living(), key=order)
+            more = living[self._announced() :]
+            return next((pod for pod in reversed(more) if single.is_gated(pod)), None)
+        counts = _counts(of)
+        for name in sorted(counts.keys() & self._roles.keys()):
+            one = self._roles[name]
+            kept = max(0, counts[name] - len(one.succeeded) - len(one.running))
+            if len(one.gated) > kept:
+                return one.gated[-1]
+        return None
+
+    @override
+    def unrecorded(self, of: Workload) -> dict[str, Any] | None:
+        changes: dict[str, Any] = {}
+        told = self._memory(of)
+        if told != memory(of) or not of.metadata.annotation(names.GROUP_MEMBERS):
+            changes["annotations"] = {names.GROUP_MEMBERS: _encode(told)}
+        references = of.metadata.owner_references or ()
+        there = {pod.metadata.uid for pod in self._view.members}
+        if of.status.is_true(conditions.EVICTED):
+            kept = [one for one in references if not _is_of_pod(one)]
+            missing = []
+        else:
+            known, counts = {one.uid for one in references}, _counts(of)
+            kept = list(references)
+            missing = [
+                pod
+                for name, one in sorted(self._roles.items())
+                for pod in (*one.living, *one.ending)
+                if name in counts and pod.metadata.uid not in known
+            ]
+        if missing or len(kept) < len(references):
+            kept = [one for one in kept if one.uid in there or not _is_of_pod(one)]
+            changes["ownerReferences"] = [
+                *(_rewritten(one) for one in kept),
+                *(_reference(pod) for pod in missing),
+            ]
+        return changes or None
+
+    def _memory(self, of: Workload) -> Memory:
+        """Return what the Workload is to remember."""
+        counts = _counts(of)
+        succeeded = {
+            name: tuple(sorted(one.succeeded)[: counts.get(name, 0)])
+            for name, one in sorted(self._roles.items())
+            if one.succeeded and name in counts
+        }
+        return Memory(succeeded=succeeded, not_retriable=self._not_retriable)
+
+    @override
+    def waiting(self, of: Workload) -> tuple[Text, bool] | None:
+        known = of.status.condition(conditions.WAITING_FOR_REPLACEMENT_PODS)
+        if not self._lacks(of):
+            if known is None or known.status == "False":
+                return None
+            return conditions.NO_REPLACEMENT_NEEDED, False
+        text = conditions.REPLACEMENT_NEEDED
+        evicted = of.status.condition(conditions.EVICTED)
+        if evicted is not None and evicted.status == "True":
+            text = Text(evicted.reason, evicted.message)
+        told = None if known is None else (known.status, known.reason, known.message)
+        return None if told == ("True", *text) else (text, True)
+
+    def _lacks(self, of: Workload) -> int:
+        """Return how many pods are not there that the Workload stands for."""
+        active = {name: self._active(name, of) for name in _counts(of)}
+        if self._is(names.POD_GROUP_FAST_ADMISSION):
+            return 0 if any(active.values()) else 1
+        return sum(max(0, count - active[name]) for name, count in _counts(of).items())
+
+    def _active(self, role: str, of: Workload) -> int:
+        one = self._roles.get(role)
+        if one is None:
+            return 0
+        gated = sum(self._suits(pod, of) for pod in one.gated)
+        return len(one.succeeded) + len(one.running) + len(one.ending) + gated
+
+    def _suits(self, pod: views.Pod, of: Workload) -> bool:
+        """Return whether a pod asks for no more than its role was given."""
+        pod_set = _pod_set(of, role_of(pod))
+        return pod_set is not None and _fits(pod.spec, pod_set.template.spec)
+
+    @override
+    def is_short(self, of: Workload) -> bool:
+        is_early = self._is(names.POD_GROUP_FAST_ADMISSION) or self._is(names.POD_GROUP_SERVING)
+        has_begun = any(
+            one.running or one.ending or one.succeeded for one in self._roles.values()
+        ) or any(map(single.is_terminal, self._view.members))
+        return not is_early and not has_begun and self._lacks(of) > 0
+
+    @override
+    def may_start(self, of: Workload) -> bool:
+        return bool(self._startable(of))
+
+    @override
+    def to_start(self, of: Workload) -> views.Pod:
+        return self._startable(of)[0]
+
+    def _startable(self, of: Workload) -> list[views.Pod]:
+        """Return the gated pods for which there is room in their roles, in order."""
+        found: list[views.Pod] = []
+        for name, count in sorted(_counts(of).items()):
+            one = self._roles.get(name)
+            if one is None:
+                continue
+            room = count - len(one.succeeded) - len(one.running) - len(one.ending)
+            suiting = [pod for pod in one.gated if self._suits(pod, of)]
+            found += suiting[: max(0, room)]
+        return found
+
+    @override
+    def to_stop(self) -> Iterator[views.Pod]:
+        return self._running()
+
+    @override
+    def asks_otherwise(self, of: Workload) -> bool:
+        living = self._living()
+        if self._names_workload() or not living or self.missing() is not None:
+            return False
+        limit = max_execution_seconds(self._view.metadata)
+        if limit != of.spec.maximum_execution_time_seconds:
+            return True
+        asked = {name: count for name, _, count in self._composition()}
+        return asked != _counts(of) or not all(self._suits(pod, of) for pod in living)
+
+    # ------------------------------------------------------------------------- making a Workload
+
+    def roles(self) -> Mapping[str, views.Pod]:
+        """Return a pod of each role from which the Workload is made, by the name of the role."""
+        return {name: pod for name, pod, _ in self._composition()}
+
+    def build(
+        self, documents: Mapping[str, views.PodDocument], classes: PriorityClasses
+    ) -> dict[str, Any]:
+        """Return the document of the Workload.
+
+        Args:
+            documents: the pods of `roles`, whole.
+            classes: where its priority may come from.
+
+        Raises:
+            MissingPriorityClassError: the group names a class that is not among them.
+        """
+        first, key = self._view.metadata, KIND.key_of(self._view)
+        pod_sets = [
+            {
+                "name": name,
+                "count": count,
+                "template": {"spec": workloads.template_spec(documents[name].spec)},
+            }
+            for name, _, count in self._composition()
+        ]
+        taken_over = {
+            label: pod.metadata.label(label)
+            for label in self._copied
+            for pod in reversed(self._living())
+            if label in (pod.metadata.labels or {})
+        }
+        return {
+            "apiVersion": f"{names.KUEUE_GROUP}/v1beta2",
+            "kind": "Workload",
+            "metadata": {
+                "name": key.name,
+                "namespace": key.namespace,
+                "labels": taken_over,
+                "annotations": {
+                    **workloads.annotations(first),
+                    names.IS_GROUP_WORKLOAD: "true",
+                    names.GROUP_MEMBERS: _encode(Memory()),
+                },
+                "ownerReferences": [_reference(pod) for pod in self._living()],
+            },
+            "spec": {
+                "queueName": first.label(names.QUEUE_LABEL),
+                "podSets": pod_sets,
+                **self._priority(classes),
+                **workloads.time_limit(first),
+            },
+        }
+
+    def _composition(self) -> list[tuple[str, views.Pod, int]]:
+        """Return each role with a pod of it and the number of its pods, by name."""
+        living = self._living()
+        if self._is(names.POD_GROUP_FAST_ADMISSION) and living:
+            return [(role_of(living[0]), living[0], self._announced())]
+        return [
+            (name, one.living[0], len(one.living))
+            for name, one in sorted(self._roles.items())
+            if one.living
+        ]
+
+    def _priority(self, classes: PriorityClasses) -> dict[str, Any]:
+        labelled = workloads.labelled_priority(self._view.metadata, classes.workload)
+        if labelled:
+            return labelled
+        specs = [pod.spec for _, pod, _ in self._composition()]
+        spec = next((one for one in specs if one.priority_class_name), specs[0])
+        value, name = spec.priority or 0, spec.priority_class_name
+        return workloads.pod_priority(name, value) if name else {"priority": value}
+
+    # ----------------------------------------------------------------------------------- helpers
+
+    def gated(self) -> Iterator[views.Pod]:
+        """Yield the pods that our gate holds, in order."""
+        return (pod for one in self._roles.values() for pod in one.gated)
+
+    def suits(self, pod: views.Pod, of: Workload) -> bool:
+        """Return whether a gated pod could start in a role of the Workload, if there was room."""
+        return self._suits(pod, of)
+
+    def ending(self) -> Iterator[views.Pod]:
+        """Yield the pods that are being deleted and may run."""
+        return (pod for one in self._roles.values() for pod in one.ending)
+
+    def _running(self) -> Iterator[views.Pod]:
+        return (pod for one in self._roles.values() for pod in one.running)
+
+    def _living(self) -> list[views.Pod]:
+        """Return the pods that count when a Workload is made, in order."""
+        uids = {pod.metadata.uid for one in self._roles.values() for pod in one.living}
+        return [pod for pod in self._view.members if pod.metadata.uid in uids]
+
+    def _succeeded(self) -> int:
+        return sum(len(one.succeeded) for one in self._roles.values())
+
+    def _announced(self) -> int:
+        """Return how many pods the group is to have, as its first pod says."""
+        living = self._living() or list(self._view.members)
+        return total_count(living[0]) if living else 0
+
+    def _total(self) -> int:
+        """Return of how many pods the group is: as its Workload says, if there is one."""
+        made = self._workload
+        return self._announced() if made is None else sum(_counts(made).values())
+
+    def _is(self, annotation: str) -> bool:
+        return self._view.metadata.annotation(annotation) == "true"
+
+
+def read(members: Iterable[views.Pod]) -> PodGroup:
+    """Return the group of pods; its first pod is the first that has not failed."""
+    listed = tuple(sorted(members, key=order))
+    first = next((pod for pod in listed if pod.status.phase != "Failed"), listed[0]).metadata
+    name = single.group_name(views.Object(metadata=first))
+    return PodGroup(metadata=msgspec.structs.replace(first, uid=f"group {name}"), members=listed)
+
+
+def empty(of: Workload) -> PodGroup:
+    """Return the group of a Workload none of whose pods are there."""
+    metadata = of.metadata
+    return PodGroup(
+        metadata=views.ObjectMeta(
+            name=metadata.name,
+            namespace=metadata.namespace,
+            uid=f"group {metadata.name}",
+            annotations={
+                names.POD_GROUP_NAME: metadata.name,
+                names.ADMISSION_GATED_BY: metadata.annotation(names.ADMISSION_GATED_BY),
+            },
+        )
+    )
+
+
+def order(pod: views.Pod) -> tuple[bool, str, str, str]:
+    """Return what sorts the pods of a group: those that were released first, then the oldest."""
+    metadata = pod.metadata
+    created = metadata.creation_timestamp or ""
+    return single.is_gated(pod), created, metadata.name, metadata.uid
+
+
+def role_of(pod: views.Pod) -> str:
+    """Return the role of a pod: of one that was released, the one in which it was admitted.
+
+    That is a label that only the controller may change (ADR 0114).
+    """
+    metadata = pod.metadata
+    label = "" if single.is_gated(pod) else metadata.label(names.PODSET_LABEL)
+    return label or metadata.annotation(names.ROLE_HASH).lower() or names.DEFAULT_PODSET
+
+
+def total_count(pod: views.Pod) -> int:
+    """Return how many pods the group of a pod is to have; 0 where the review was not asked."""
+    text = pod.metadata.annotation(names.POD_GROUP_TOTAL_COUNT)
+    return int(text) if text.isdecimal() else 0
+
+
+def is_retriable(pod: views.Pod) -> bool:
+    """Return whether another pod may take the place of a pod that failed."""
+    return pod.metadata.annotation(names.RETRIABLE_IN_GROUP) != "false"
+
+
+def departed(pod: views.Pod) -> Departed | None:
+    """Return what is remembered of a pod that is gone, or None for nothing."""
+    if not single.is_terminal(pod):
+        return None
+    has_succeeded = pod.status.phase == "Succeeded"
+    if not has_succeeded and is_retriable(pod):
+        return None
+    return Departed(role_of(pod), has_succeeded=has_succeeded, is_retriable=is_retriable(pod))
+
+
+def is_of_group(workload: Workload) -> bool:
+    """Return whether a Workload is that of a group."""
+    return workload.metadata.annotation(names.IS_GROUP_WORKLOAD) == "true"
+
+
+def memory(of: Workload) -> Memory:
+    """Return what a Workload remembers; nothing where that cannot be read."""
+    text = of.metadata.annotation(names.GROUP_MEMBERS)
+    try:
+        return _MEMORY.decode(text) if text else Memory()
+    except msgspec.DecodeError:
+        return Memory()
+
+
+def _encode(told: Memory) -> str:
+    return msgspec.json.encode(told).decode()
+
+
+def _counts(of: Workload) -> dict[str, int]:
+    """Return the number of pods of each role, by its name."""
+    return {one.name: one.count for one in of.spec.pod_sets or ()}
+
+
+def _pod_set(of: Workload, role: str) -> PodSet | None:
+    return next((one for one in of.spec.pod_sets or () if one.name == role), None)
+
+
+def _fits(spec: views.PodSpec, template: views.PodSpec) -> bool:
+    """Return whether a pod asks for no more than a template."""
+    if spec.resource_claims != template.resource_claims:
+        return False
+    if _asks(spec) == _asks(template):
+        return True  # nearly always
+    try:
+        asked, given = _requests(spec), _requests(template)
+    except InvalidValueError:
+        return False
+    return all(amount <= given.get(resource, 0) for resource, amount in asked.items())
+
+
+def _asks(spec: views.PodSpec) -> tuple[Any, ...]:
+    return spec.containers, spec.init_containers, spec.resources, spec.overhead
+
+
+def _requests(spec: views.PodSpec) -> dict[str, int]:
+    return pod_resources.requests(
+        pod_resources.with_default_requests(pods.read(spec, "spec", pods.nanos))
+    )
+
+
+def _difference(one: views.Pod, other: views.Pod, copied: Iterable[str]) -> Text | None:
+    """Return in what two pods of a group differ that must agree, or None."""
+    pair = one.metadata.name, other.metadata.name
+    queues = [pod.metadata.label(names.QUEUE_LABEL) for pod in (one, other)]
+    if queues[0] != queues[1]:
+        return conditions.group_queues_differ(*pair, *queues)
+    totals = [pod.metadata.annotation(names.POD_GROUP_TOTAL_COUNT) for pod in (one, other)]
+    if totals[0] != totals[1]:
+        return conditions.group_counts_differ(*pair, *totals)
+    labels = (other.metadata.labels or {}).keys() & (one.metadata.labels or {}).keys()
+    if any(one.metadata.label(key) != other.metadata.label(key) for key in labels & {*copied}):
+        return conditions.GROUP_LABELS_DIFFER
+    return None
+
+
+def _owner_uids(workload: Workload) -> set[str]:
+    """Return the UIDs of the pods that a Workload names as its owners."""
+    references = workload.metadata.owner_references or ()
+    return {one.uid for one in references if _is_of_pod(one) and not one.controller}
+
+
+def _is_of_pod(reference: views.OwnerReference) -> bool:
+    return (reference.api_version, reference.kind) == (KIND.api_version, KIND.name)
+
+
+def _rewritten(reference: views.OwnerReference) -> dict[str, Any]:
+    return {key: one for key, one in msgspec.to_builtins(reference).items() if one is not None}
+
+
+def _reference(pod: views.Pod) -> dict[str, str]:
+    metadata = pod.metadata
+    return {
+        "apiVersion": KIND.api_version,
+        "kind": KIND.name,
+        "name": metadata.name,
+        "uid": metadata.uid,
+    }
