@@ -18,7 +18,7 @@ from admission.gpu.catalogue import Catalogue
 from admission.gpu.findings import Finding
 from admission.gpu.products import Product
 from admission.objects import limit_range, resource_quota, views
-from admission.objects.namespacequotas import NamespaceQuota
+from admission.objects.resource_quota import NamespaceQuota
 
 _AS_LIMIT_RANGE: Final = structs.converter(views.LimitRange)
 _AS_QUOTA: Final = structs.converter(NamespaceQuota)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from typing_extensions import override
 
 from admission.app import (
     addresses,
@@ -13,13 +14,34 @@ from admission.app import (
     supervisor,
     webhook_process,
 )
+from admission.base.errors import InvalidValueError
 from admission.cli import options, output
-from admission.cli.addresses import ADDRESS
 from admission.config import reading
 from admission.config.addresses import Address
 from admission.config.gpu import PAUSED
 from admission.config.settings import Settings
 from admission.obs import logs
+
+
+class AddressType(click.ParamType[Address]):
+    """``127.0.0.1:9443``, ``[::1]:9443``, or ``:9443`` for all interfaces; port 0 = a free one."""
+
+    name = "HOST:PORT"
+
+    @override
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Address:
+        if isinstance(value, Address):
+            return value
+        try:
+            return Address.parse(str(value))
+        except InvalidValueError:
+            self.fail(f"{value!r} is no HOST:PORT such as 127.0.0.1:9443", param, ctx)
+
+
+ADDRESS = AddressType()
+
 
 _UNREACHABLE: Final = "check --kubeconfig, and that the API server answers: kubectl version"
 

@@ -19,8 +19,7 @@ from admission.kube import decoding, errors
 from admission.kube.api import Undecodable
 from admission.kube.reflector import Replaced
 from admission.objects import views
-from admission.objects.held import HeldWorkload
-from admission.objects.workload import Workload
+from admission.objects.workload import HeldWorkload, Workload
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from admission.base import names, pod_resources, quantity
 from admission.base.errors import InvalidValueError
-from admission.gpu import capabilities, choosing, core_rules, costs, resources, warnings
-from admission.gpu.capabilities import FlavorCapabilities, QueueOffer, ResolvedCapabilities
+from admission.gpu import capabilities, choosing, costs, resources
+from admission.gpu.capabilities import FlavorCapabilities, Grain, QueueOffer, ResolvedCapabilities
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.choosing import Chosen, Code, GpuRequest, Reason
 from admission.gpu.products import Cost
@@ -185,7 +185,7 @@ def _asks(request: PodRequest) -> tuple[list[GpuRequest], list[Reason]]:
     asks: list[GpuRequest] = []
     wrong: list[Reason] = []
     for container, path in _paths(request):
-        wrong += core_rules.check(path, container.requests, container.limits)
+        wrong += _broken_core_rules(path, container.requests, container.limits)
         amounts = {**container.requests, **container.limits}
         for name in sorted(amounts):
             where = f"{path}.resources.limits[{name}]"
@@ -356,7 +356,7 @@ def _apply(request: PodRequest, plan: _Plan, limited: LimitedNames) -> Rewrite |
         answers = by_container.get(container.name, [])
         if any(answer.resource != answer.ask.device.resource for answer in answers):
             changed.append(_changed(container, answers, limited))
-    notes = warnings.of_rewrite(plan.menu, plan.chosen, is_gang=request.is_gang)
+    notes = _warnings(plan.menu, plan.chosen, is_gang=request.is_gang)
     if resources.is_virtual(plan.above):
         notes = (*notes, _too_big(plan))
     idle = (c.name for c in request.containers if c.wish.own and c.name not in by_container)
@@ -433,3 +433,111 @@ def _annotations(chosen: Iterable[Chosen]) -> dict[str, str]:
 def _line(reason: Reason) -> str:
     flavor = f"flavor {reason.flavor}: " if reason.flavor else ""
     return f"{reason.field}: {flavor}{reason.text}"
+
+
+# ------------------------------------------------------------- the API server's own rules
+# Checked before a rewrite, so that a malformed request is refused under the name the user wrote.
+# Source: kubernetes v1.36 pkg/apis/core/validation/validation.go
+# (ValidateResourceRequirements).
+
+
+def _broken_core_rules(
+    path: str, requests: Mapping[str, int], limits: Mapping[str, int]
+) -> Iterator[Reason]:
+    """What the API server would refuse in a container's GPU requests, sorted by resource.
+
+    Args:
+        path: of the container, such as ``spec.containers[0]``.
+        requests: amounts by resource.
+        limits: alike. A limit without a request is fine: the request becomes the limit.
+    """
+    for name in sorted({*requests, *limits}):
+        if not resources.is_device(name):
+            continue
+        for kind, amounts in (("limits", limits), ("requests", requests)):
+            if amounts.get(name, 0) < 0:
+                text = f'Invalid value: "{amounts[name]}": must be greater than or equal to 0'
+                yield _invalid(f"{path}.resources.{kind}[{name}]", text)
+        if name not in requests:
+            continue
+        if name not in limits:
+            text = "Required value: Limit must be set for non overcommitable resources"
+            yield _invalid(f"{path}.resources.limits", text)
+        elif requests[name] != limits[name]:
+            text = (
+                f'Invalid value: "{requests[name]}": must be equal to {name}'
+                f" limit of {limits[name]}"
+            )
+            yield _invalid(f"{path}.resources.requests", text)
+
+
+def _invalid(field: str, text: str) -> Reason:
+    return Reason(code=Code.INVALID, field=field, text=text)
+
+
+# -------------------------------------------------------------------------------- warnings
+# What a user should know about a request that is nevertheless allowed.
+
+
+def _warnings(
+    menu: ResolvedCapabilities, chosen: Iterable[Chosen], *, is_gang: bool
+) -> tuple[str, ...]:
+    """Warnings about a pod's new requests, in the order of the requests, each once."""
+    found: dict[str, None] = {}
+    for answer in chosen:
+        for text in (
+            _sliced_training(answer, is_gang=is_gang),
+            _several_shares(menu, answer),
+            _renamed_share(menu, answer),
+            _unknown_cut(menu, answer),
+        ):
+            if text:
+                found[text] = None
+    return tuple(found)
+
+
+def _sliced_training(answer: Chosen, *, is_gang: bool) -> str:
+    """Instances cannot talk over NVLink or peer-to-peer. Source: NVIDIA MIG User Guide."""
+    if answer.offer.grain is not Grain.SLICE or (answer.ask.count == 1 and not is_gang):
+        return ""
+    what = "a gang" if answer.ask.count == 1 else f"{answer.ask.count} devices"
+    return (
+        f"container {answer.ask.container}: {what} on MIG instances ({answer.offer.profile})"
+        " cannot use NVLink or peer-to-peer; train on whole GPUs or on one larger slice"
+    )
+
+
+def _several_shares(menu: ResolvedCapabilities, answer: Chosen) -> str:
+    """Source: k8s-device-plugin README, shared access with failRequestsGreaterThanOne false."""
+    if not answer.offer.shared or answer.ask.count == 1:
+        return ""
+    return (
+        f"container {answer.ask.container}: {answer.ask.count} shares of a GPU"
+        f" ({menu.flavor.sharing or 'shared'}) give no more time or memory than 1"
+    )
+
+
+def _renamed_share(menu: ResolvedCapabilities, answer: Chosen) -> str:
+    """A plain request that gets a share under another name would else wait for ever (T1)."""
+    if answer.ask.device.kind is not Kind.GPU or answer.ask.device.shared:
+        return ""
+    if not answer.offer.shared or answer.resource == names.GPU_RESOURCE:
+        return ""
+    part = f"1/{answer.offer.replicas}" if answer.offer.replicas > 1 else "a share"
+    return (
+        f"container {answer.ask.container}: flavor {menu.flavor.name} offers"
+        f" {answer.resource}, not {names.GPU_RESOURCE}; each unit is {part} of a GPU"
+    )
+
+
+def _unknown_cut(menu: ResolvedCapabilities, answer: Chosen) -> str:
+    """A slice that answers a wish for memory, where nobody has said that nodes are cut so."""
+    is_wish = answer.ask.device.kind is Kind.GPU and not answer.ask.wish.profile
+    is_own = answer.offer == menu.offers[0] and menu.answers_plain
+    if not menu.open_names or not is_wish or is_own or answer.offer.grain is not Grain.SLICE:
+        return ""
+    return (
+        f"container {answer.ask.container}: flavor {menu.flavor.name} does not say how its GPUs"
+        f" are cut; {answer.resource} is the smallest slice that would do: if no node has it, the"
+        f" pod stays pending (flavor annotation {names.MIG_PROFILE} or quota for that name says)"
+    )

@@ -4,10 +4,33 @@ Source: kubernetes v1.36 pkg/quota/v1/evaluator/core/pods.go.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from admission.gpu import resources
 from admission.gpu.findings import Finding
+from admission.objects.views import Object, View
+
+
+class QuotaSpec(View, frozen=True, kw_only=True):
+    """Bounds; scopes choose which pods are counted."""
+
+    hard: dict[str, str | int] | None = None
+    scopes: tuple[str, ...] | None = None
+    scope_selector: dict[str, Any] | None = None
+
+
+class QuotaStatus(View, frozen=True, kw_only=True):
+    """What was counted; None before it was counted first."""
+
+    used: dict[str, str | int] | None = None
+
+
+class NamespaceQuota(Object, frozen=True, kw_only=True):
+    """v1 ResourceQuota."""
+
+    spec: QuotaSpec = QuotaSpec()
+    status: QuotaStatus = QuotaStatus()
+
 
 _REQUESTS: Final = "requests."
 _LIMITS: Final = "limits."

@@ -9,11 +9,183 @@ pkg/apiserver/validation.
 
 import copy
 import json
+import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
-from admission.objects import limits, markers
-from admission.objects.limits import Schema
+from admission.objects import markers
+
+Schema = Mapping[str, Any]
+
+_INT64: Final = 2**63
+_RANGES: Final = {"int32": 2**31, "int64": _INT64}
+_NUMBER: Final = frozenset({"integer", "number"})
+# How the server names a value where a format is expected.
+_GO_FORMATS: Final = {"integer": "int64", "number": "float64", "boolean": "", "object": ""}
+_TIME: Final = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
+)
+
+
+def violations(schema: Schema, document: Any, path: str = "") -> Iterator[str]:
+    """Every broken type or limit below ``path``, in the order of the schema."""
+    found = _type_of(document)
+    wrong = tuple(_wrong_type(schema, document, found, path))
+    yield from wrong
+    if found in _NUMBER:
+        yield from _number(schema, document, path)
+    elif found == "string" and not wrong:
+        yield from _text(schema, document, path)
+    elif found == "array" and not wrong:
+        yield from _array(schema, document, path)
+    if "enum" in schema and document not in schema["enum"]:
+        supported = ", ".join(_shown(member) for member in schema["enum"])
+        yield _line(path, "Unsupported value", _shown(document), f"supported values: {supported}")
+    if found == "object" and not wrong:
+        yield from _object(schema, document, path)
+
+
+def _wrong_type(schema: Schema, value: Any, found: str, path: str) -> Iterator[str]:
+    if schema.get(markers.INT_OR_STRING):
+        if found not in {"integer", "string"}:
+            yield _type_line(path, "integer,string", found)
+            yield f'<nil>: Invalid value: "": "{path}" must validate at least one schema (anyOf)'
+            yield _type_line(path, "integer", found)
+        return
+    wanted = schema.get("type", found)
+    if found == wanted or (found == "number" and wanted == "integer" and value.is_integer()):
+        return
+    if found == "integer" and wanted == "number":
+        return
+    if "format" in schema and found in _GO_FORMATS:
+        yield _type_line(path, schema["format"], _GO_FORMATS[found])
+    else:
+        yield _type_line(path, wanted, found)
+
+
+def _type_line(path: str, wanted: str, found: str) -> str:
+    shown = _shown(found)
+    return _line(
+        path, "Invalid value", shown, f"{_in_body(path)}must be of type {wanted}: {shown}"
+    )
+
+
+def _type_of(value: Any) -> str:  # one line per JSON type
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case Mapping():
+            return "object"
+        case _:
+            return "array"
+
+
+def _text(schema: Schema, text: str, path: str) -> Iterator[str]:
+    most, least = schema.get("maxLength"), schema.get("minLength", 0)
+    pattern = schema.get("pattern")
+    shown, where = _shown(text), _in_body(path)
+    if most is not None and len(text) > most:
+        detail = f"may not be more than {most} {'byte' if most == 1 else 'bytes'}"
+        yield f"{path or '<nil>'}: Too long: {detail}"
+    elif len(text) < least:
+        yield _line(path, "Invalid value", shown, f"{where}should be at least {least} chars long")
+    elif pattern is not None and not _compiled(pattern).search(text):
+        yield _line(path, "Invalid value", shown, f"{where}should match '{pattern}'")
+    if schema.get("format") == "date-time" and not _is_time(text):
+        detail = f"{where}must be of type date-time: {shown}"
+        yield _line(path, "Invalid value", shown, detail)
+
+
+def _number(schema: Schema, number: float, path: str) -> Iterator[str]:
+    bound = _RANGES.get(schema.get("format", ""))
+    if bound is not None and not (-bound <= number < bound and number == int(number)):
+        kind = f"{schema['type']} with format {schema['format']}"
+        yield f'<nil>: Invalid value: "": Checked value must be of type {kind} in {path}'
+        if not -_INT64 <= number < _INT64:
+            # The server reads it as a float, which is no integer in its eyes.
+            yield _type_line(path, schema["format"], "float64")
+    shown, where = _shown(number), _in_body(path)
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if most is not None and number > most:
+        detail = f"{where}should be less than or equal to {most}"
+        yield _line(path, "Invalid value", shown, detail)
+    if least is not None and number < least:
+        detail = f"{where}should be greater than or equal to {least}"
+        yield _line(path, "Invalid value", shown, detail)
+
+
+def _array(schema: Schema, items: list[Any], path: str) -> Iterator[str]:
+    for index, item in enumerate(items):
+        yield from violations(schema.get("items", {}), item, f"{path}[{index}]")
+    least = schema.get("minItems", 0)
+    if len(items) < least:
+        detail = f"{_in_body(path)}should have at least {least} items"
+        yield _line(path, "Invalid value", str(len(items)), detail)
+    yield from _too_many(len(items), schema.get("maxItems"), path)
+
+
+def _object(schema: Schema, members: Mapping[str, Any], path: str) -> Iterator[str]:
+    yield from _too_many(len(members), schema.get("maxProperties"), path)
+    known = schema.get("properties", {})
+    open_to = schema.get("additionalProperties")
+    if isinstance(open_to, Mapping):
+        for key in sorted(members.keys() - known.keys()):
+            yield from violations(open_to, members[key], f"{path}.{key}")
+    for key, child in known.items():
+        if key in members:
+            yield from violations(child, members[key], f"{path}.{key}" if path else key)
+    for key in schema.get("required", ()):
+        if key not in members:
+            yield f"{path}.{key}: Required value".removeprefix(".")
+
+
+def _too_many(count: int, most: int | None, path: str) -> Iterator[str]:
+    if most is not None and count > most:
+        detail = f"must have at most {most} {'item' if most == 1 else 'items'}"
+        yield _line(path, "Too many", str(count), detail)
+
+
+def _line(path: str, kind: str, shown: str, detail: str) -> str:
+    return f"{path or '<nil>'}: {kind}: {shown}: {detail}"
+
+
+def _in_body(path: str) -> str:
+    return f"{path} in body "
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+
+
+def _is_time(text: str) -> bool:
+    if not _TIME.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """A Go pattern in Python: flags stand first, and ``$`` is the very end of the text."""
+    flags = re.IGNORECASE if "(?i)" in pattern else re.NOFLAG
+    body = pattern.replace("(?i)", "")
+    if body.endswith("$"):
+        body = f"{body[:-1]}\\Z"
+    return re.compile(body, flags | re.ASCII)
+
 
 _META: Final = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -46,7 +218,7 @@ def errors(schema: Schema, document: Mapping[str, Any]) -> tuple[str, ...]:
     First types and limits in the order of the schema, then items of sets and list-maps that
     stand twice.
     """
-    return (*limits.violations(schema, document), *_repeated(schema, document, ""))
+    return (*violations(schema, document), *_repeated(schema, document, ""))
 
 
 def _child(schema: Schema, key: str) -> Schema | None:

@@ -1,9 +1,11 @@
 """Workload: one request for quota, made of sets of equal pods."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from importlib import resources
 from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
@@ -25,9 +27,7 @@ from admission.objects import (
     limit_range,
     markers,
     pods,
-    podtemplate,
     resource_claim,
-    topology_assignment,
     values,
     views,
     workload_rules,
@@ -57,6 +57,115 @@ from admission.objects.resource_flavor import TOLERATION_RULES
 from admission.objects.viewbase import Condition, Object, ObjectMeta, View
 from admission.objects.views import PodSpec, Toleration
 from admission.scheduling import decisions, model, transformation
+
+_ONE_OF = Rule(
+    "has(self.universal) != has(self.individual)",
+    "exactly one of the fields in [universal individual] must be set",
+)
+_MAX_DOMAINS = 100_000
+
+Value = Annotated[str, text(at_most=63)]
+
+
+class IndividualValues(View, frozen=True, kw_only=True):
+    """Values that differ: ``prefix + roots[i] + suffix``."""
+
+    prefix: Value | None = None
+    """Common beginning; absent means empty."""
+
+    suffix: Value | None = None
+    """Common end; absent means empty."""
+
+    roots: Annotated[tuple[Value, ...], markers.list_atomic(at_least=1, at_most=_MAX_DOMAINS)]
+    """What differs, one per domain."""
+
+
+class LevelValues(View, frozen=True, kw_only=True):
+    """Values of one level for all domains of a slice."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (_ONE_OF,)
+
+    universal: Value | None = None
+    """The value that all domains have."""
+
+    individual: IndividualValues | None = None
+    """Values that differ."""
+
+
+class PodCounts(View, frozen=True, kw_only=True):
+    """Pods per domain of a slice."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (_ONE_OF,)
+
+    universal: Annotated[Int32, POSITIVE] | None = None
+    """The number that all domains have."""
+
+    individual: (
+        Annotated[
+            tuple[Annotated[Int32, POSITIVE], ...],
+            markers.list_atomic(at_least=1, at_most=_MAX_DOMAINS),
+        ]
+        | None
+    ) = None
+    """Numbers, one per domain."""
+
+
+class TopologyAssignmentSlice(View, frozen=True, kw_only=True):
+    """A run of domains."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.podCounts.individual)"
+            " || size(self.podCounts.individual) == self.domainCount",
+            "podCounts.individual must have length equal to domainCount",
+        ),
+        Rule(
+            "self.valuesPerLevel.all(level, !has(level.individual)"
+            " || size(level.individual.roots) == self.domainCount)",
+            "valuesPerLevel.individual, if set, must have roots of length equal to domainCount"
+            " of this TopologyAssignmentSlice",
+        ),
+    )
+
+    domain_count: Annotated[Int32, POSITIVE]
+    """Number of domains in the run."""
+
+    values_per_level: Annotated[
+        tuple[LevelValues, ...], markers.list_atomic(at_least=1, at_most=16)
+    ]
+    """Names of the domains, one entry per level."""
+
+    pod_counts: PodCounts
+    """Pods per domain."""
+
+
+class TopologyAssignment(View, frozen=True, kw_only=True):
+    """Domains on which the pods are placed, and how many on each."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.slices.all(slice, size(slice.valuesPerLevel) == size(self.levels))",
+            "valuesPerLevel must have the same length as the number of levels in this"
+            " TopologyAssignment",
+        ),
+    )
+
+    levels: Annotated[
+        tuple[Annotated[str, text(at_most=317)], ...],
+        markers.list_atomic(at_least=1, at_most=16),
+    ]
+    """Labels of the levels, from the widest to the narrowest."""
+
+    slices: Annotated[tuple[TopologyAssignmentSlice, ...], markers.list_atomic(at_most=1000)]
+    """The domains, in runs."""
+
+
+def pod_template_schema() -> dict[str, Any]:
+    """The structural pod_template_schema, without descriptions; a new value at each call."""
+    text = resources.files("admission.objects").joinpath("podtemplate.json").read_text("utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
 
 _LEVEL: Final = text(at_most=63)
 _INDEX: Final = text(at_most=317)
@@ -131,7 +240,7 @@ class PodSet(View, frozen=True, kw_only=True):
     name: Annotated[str, LABEL, api_default("main")] = "main"
     """Name of the set."""
 
-    template: Annotated[PodTemplate, REQUIRED, Shape(podtemplate.schema)] = PodTemplate()
+    template: Annotated[PodTemplate, REQUIRED, Shape(pod_template_schema)] = PodTemplate()
     """What the pods look like; the source of the requests."""
 
     count: Annotated[Int32, COUNT, api_default(1)] = 1
@@ -226,7 +335,7 @@ class PodSetAssignment(View, frozen=True, kw_only=True):
     count: Annotated[Int32, COUNT] | None = None
     """Pods that were admitted; absent means as many as the spec says."""
 
-    topology_assignment: ClassVar[Annotated[topology_assignment.TopologyAssignment | None, UNREAD]]
+    topology_assignment: ClassVar[Annotated[TopologyAssignment | None, UNREAD]]
     """Domains on which the pods are placed."""
 
     delayed_topology_request: ClassVar[
@@ -839,3 +948,39 @@ def _assignment_document(one: decisions.PodSetAssignment) -> dict[str, Any]:
             for resource, value in one.usage.items()
         }
     return document | {"count": one.count}
+
+
+# ------------------------------------------------- what is read where a Workload cannot be read
+
+
+class HeldSpec(views.View, frozen=True, kw_only=True):
+    """The parts of a Workload's spec that count while it holds quota."""
+
+    queue_name: str = ""
+    priority: int | None = None
+    active: bool | None = None
+
+
+class HeldStatus(views.View, frozen=True, kw_only=True):
+    """The parts of a Workload's status that tell what it holds."""
+
+    conditions: tuple[views.Condition, ...] | None = None
+    admission: Admission | None = None
+
+
+class HeldWorkload(views.Object, frozen=True, kw_only=True):
+    """What a Workload holds, of one that does not fit `Workload` as a whole."""
+
+    spec: HeldSpec = HeldSpec()
+    status: HeldStatus = HeldStatus()
+
+    def workload(self) -> Workload:
+        """A Workload that holds the same and asks for nothing."""
+        spec, status = self.spec, self.status
+        return Workload(
+            metadata=self.metadata,
+            spec=WorkloadSpec(
+                queue_name=spec.queue_name, priority=spec.priority, active=spec.active
+            ),
+            status=WorkloadStatus(conditions=status.conditions, admission=status.admission),
+        )

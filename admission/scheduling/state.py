@@ -36,8 +36,7 @@ from admission.scheduling.model import (
     StopPolicy,
     Workload,
 )
-from admission.scheduling.pending import Pending, PendingSnapshot
-from admission.scheduling.pending_queues import PendingQueues
+from admission.scheduling.pending import Pending, PendingQueues, PendingSnapshot
 from admission.scheduling.preemption.history import PreemptionHistory
 from admission.scheduling.snapshot import Snapshot
 

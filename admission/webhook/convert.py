@@ -12,7 +12,7 @@ import msgspec
 from admission.base import structs
 from admission.base.clock import Clock
 from admission.base.errors import InvalidValueError
-from admission.objects import conversion_review
+from admission.objects import conversion
 from admission.obs import logs
 from admission.webhook import decoding
 from admission.webhook.decoding import MalformedError
@@ -87,7 +87,7 @@ class Converter:
         response = {"uid": error.uid, "convertedObjects": [], "result": result}
         return _ENCODER.encode(
             {
-                "apiVersion": conversion_review.API_VERSION,
+                "apiVersion": conversion.API_VERSION,
                 "kind": "ConversionReview",
                 "response": response,
             }
@@ -115,6 +115,6 @@ def _review_of(review: _Review, objects: list[Any]) -> dict[str, Any]:
         "objects": objects,
     }
     try:
-        return conversion_review.answer({"kind": review.kind, "request": request})
+        return conversion.answer({"kind": review.kind, "request": request})
     except InvalidValueError as error:
         raise MalformedError(decoding.BAD_REQUEST, str(error)) from error

@@ -26,10 +26,10 @@ from admission.objects import cluster_queue, cohort, resource_flavor, values, vi
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
-from admission.objects.namespacequotas import NamespaceQuota
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotas
+from admission.objects.resource_quota import NamespaceQuota
 from admission.scheduling import quota
 from admission.scheduling.hierarchy import Forest
 from admission.webhook.review_context import Knowledge, QueueFacts

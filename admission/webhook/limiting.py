@@ -19,7 +19,7 @@ from admission.gpu.findings import Finding
 from admission.gpu.quantities import Quantity
 from admission.objects import limit_range, pods, resource_quota
 from admission.objects.limit_range import LimitItem, LimitRange, VirtualLimits
-from admission.objects.namespacequotas import NamespaceQuota
+from admission.objects.resource_quota import NamespaceQuota
 from admission.objects.reviewed_pod import Pod
 from admission.webhook import originals
 from admission.webhook.originals import Stated

@@ -17,9 +17,9 @@ from admission.gpu.rewrite import Refusal, Rewrite
 from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
-from admission.objects.namespacequotas import NamespaceQuota
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.resource_quota import NamespaceQuota
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ from admission.base.names import FlavorName, ResourceName
 from admission.controllers.devices.capacity import Capacities
 from admission.controllers.devices.guard import Guard
 from admission.controllers.devices.node_inventory import NodeInventory
-from admission.gpu import catalogue, packing, placement
+from admission.gpu import catalogue, placement
 from admission.gpu.health import HealthPolicy
 from admission.gpu.placement import Occupancy, Placed
 from admission.gpu.products import Product
@@ -51,8 +51,8 @@ SEARCHES: Final = 2_000
 COLD_SEARCHES: Final = 100
 MIG_PRODUCTS: Final = ("A100-80GB", "RTX-PRO-6000-BLACKWELL-96GB")
 CACHES: Final = (
-    placement.addable, placement._checked, placement._example, packing._best_parts,
-    packing._most, packing._capacity,
+    placement.addable, placement._checked, placement._example, placement._best_parts,
+    placement._most, placement._capacity,
 )  # fmt: skip
 PENDING: Final = 20_000
 RUNS: Final = 5

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.gpu import packing, placement
+from admission.gpu import placement
 from admission.gpu.placement import Fit, Placed
 from admission.gpu.products import Product
 from tests.gpu.builders import CATALOGUE
@@ -171,7 +171,7 @@ def test_packing_equals_trying_everything(want, tops):
         frozenset({(0, 0)} | {(a, b) for x, y in top for a in range(x + 1) for b in range(y + 1)})
         for top in tops
     ]
-    parts = packing.pack(want, bins)
+    parts = placement.pack(want, bins)
     possible = any(
         tuple(map(sum, zip(*choice, (0, 0), strict=True))) == want
         for choice in itertools.product(*bins)

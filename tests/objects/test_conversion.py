@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.base.errors import InvalidValueError
-from admission.objects import conversion, conversion_review, structural
+from admission.objects import conversion, structural
 from admission.objects.conversion import NEW, OLD
 from tests.objects import schemas
 
@@ -314,7 +314,7 @@ def test_a_review_is_answered_with_all_objects_in_order() -> None:
         {"apiVersion": NEW, "kind": "ClusterQueue", "spec": {"cohortName": name}}
         for name in ("b", "a")
     ]
-    assert conversion_review.answer(review(*objects))["response"] == {
+    assert conversion.answer(review(*objects))["response"] == {
         "uid": "u",
         "result": {"status": "Success"},
         "convertedObjects": [
@@ -353,11 +353,11 @@ def test_a_review_is_answered_with_all_objects_in_order() -> None:
     ],
 )
 def test_a_failure_names_the_object(document: Any, message: str) -> None:
-    response = conversion_review.answer(review(document))["response"]
+    response = conversion.answer(review(document))["response"]
     assert response == {"uid": "u", "result": {"status": "Failure", "message": message}}
 
 
 @pytest.mark.parametrize("body", [{}, {"kind": "AdmissionReview"}, {"kind": "ConversionReview"}])
 def test_another_body_is_refused(body: dict[str, Any]) -> None:
     with pytest.raises(InvalidValueError, match="must be a ConversionReview with a request"):
-        conversion_review.answer(body)
+        conversion.answer(body)

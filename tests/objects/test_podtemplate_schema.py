@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from admission.base.errors import InternalError
-from admission.objects import podtemplate, podtemplate_schema
+from admission.objects import podtemplate_schema, workload
 
 PREFIX = "#/components/schemas/"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -74,7 +74,7 @@ def test_a_type_that_contains_itself_is_refused() -> None:
 
 
 def test_the_committed_schema_requires_containers_and_defaults_the_protocol() -> None:
-    spec = podtemplate.schema()["properties"]["spec"]
+    spec = workload.pod_template_schema()["properties"]["spec"]
     containers = spec["properties"]["containers"]
     ports = containers["items"]["properties"]["ports"]
     assert spec["required"] == ["containers"]

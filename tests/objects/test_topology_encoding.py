@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.base.errors import InvalidValueError
-from admission.objects import conversion, structural, topology_encoding
+from admission.objects import conversion, structural
 from tests.objects import schemas
 
 
@@ -17,7 +17,7 @@ def domain(*values: str, count: int = 1) -> dict[str, Any]:
 
 def test_common_parts_are_written_once() -> None:
     domains = [domain("rack-1", "host-a-x"), domain("rack-1", "host-b-x", count=2)]
-    assert topology_encoding.pack(2, domains) == [
+    assert conversion.pack_topology(2, domains) == [
         {
             "domainCount": 2,
             "valuesPerLevel": [
@@ -30,30 +30,30 @@ def test_common_parts_are_written_once() -> None:
 
 
 def test_beginning_and_end_do_not_overlap_in_the_shortest_value() -> None:
-    (packed,) = topology_encoding.pack(1, [domain("aa"), domain("aaa")])
+    (packed,) = conversion.pack_topology(1, [domain("aa"), domain("aaa")])
     assert packed["valuesPerLevel"] == [{"individual": {"prefix": "aa", "roots": ["", "a"]}}]
 
 
 def test_parts_that_are_empty_are_left_out() -> None:
-    (packed,) = topology_encoding.pack(1, [domain("a"), domain("b")])
+    (packed,) = conversion.pack_topology(1, [domain("a"), domain("b")])
     assert packed["valuesPerLevel"] == [{"individual": {"roots": ["a", "b"]}}]
     assert packed["podCounts"] == {"universal": 1}
 
 
 def test_no_domains_are_no_slices() -> None:
-    assert topology_encoding.pack(2, []) == []
+    assert conversion.pack_topology(2, []) == []
 
 
 def test_a_long_run_is_cut_at_the_limit() -> None:
-    domains = [domain(str(n)) for n in range(topology_encoding.MAX_DOMAINS + 1)]
-    packed = topology_encoding.pack(1, domains)
-    assert [run["domainCount"] for run in packed] == [topology_encoding.MAX_DOMAINS, 1]
-    assert topology_encoding.unpack(packed) == domains
+    domains = [domain(str(n)) for n in range(conversion.MAX_DOMAINS + 1)]
+    packed = conversion.pack_topology(1, domains)
+    assert [run["domainCount"] for run in packed] == [conversion.MAX_DOMAINS, 1]
+    assert conversion.unpack_topology(packed) == domains
 
 
 def test_every_domain_needs_a_value_per_level() -> None:
     with pytest.raises(InvalidValueError, match="one value for each of the 2 levels"):
-        topology_encoding.pack(2, [domain("a", "b"), domain("a")])
+        conversion.pack_topology(2, [domain("a", "b"), domain("a")])
 
 
 DOMAINS = st.lists(
@@ -69,7 +69,7 @@ DOMAINS = st.lists(
 
 @given(DOMAINS)
 def test_packing_loses_nothing(domains: list[dict[str, Any]]) -> None:
-    assert topology_encoding.unpack(topology_encoding.pack(2, domains)) == domains
+    assert conversion.unpack_topology(conversion.pack_topology(2, domains)) == domains
 
 
 @given(DOMAINS)

@@ -6,7 +6,7 @@ import pytest
 
 from admission.base.names import FlavorName, PodSetName
 from admission.base.selectors import Requirement
-from admission.scheduling import placement
+from admission.scheduling import flavors
 from admission.scheduling.model import PodSet, ResourceFlavor, Taint, Toleration
 
 GPU = Taint(key="gpu", value="yes", effect="NoSchedule")
@@ -44,7 +44,7 @@ def pods(**changes: Any) -> PodSet:
     ],
 )
 def test_what_tolerates_a_taint(toleration, expected):
-    assert placement.tolerates(toleration, GPU) is expected
+    assert flavors.tolerates(toleration, GPU) is expected
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_tolerates_a_taint(toleration, expected):
 def test_tolerations_compare_numbers(operator, bound, expected):
     taint = Taint(key="gpus", value="8", effect="NoSchedule")
 
-    assert placement.tolerates(Toleration(key="gpus", operator=operator, value=bound), taint) is (
+    assert flavors.tolerates(Toleration(key="gpus", operator=operator, value=bound), taint) is (
         expected
     )
 
@@ -73,7 +73,7 @@ def test_tolerations_compare_numbers(operator, bound, expected):
     ids=["blocked", "without value", "only preferred", "tolerated by the flavor itself"],
 )
 def test_taints(found, message):
-    assert placement.misfit(pods(), found) == message
+    assert flavors.misfit(pods(), found) == message
 
 
 MISMATCH = "flavor std doesn't match node affinity"
@@ -112,10 +112,10 @@ ELSEWHERE = Requirement("rack", "In", ("r1",))
     ],
 )
 def test_selectors_and_affinity(asked, message):
-    assert placement.misfit(pods(**asked), flavor()) == message
+    assert flavors.misfit(pods(**asked), flavor()) == message
 
 
 def test_a_flavor_without_labels_takes_everybody():
     asked = pods(node_selector={"zone": "b"}, affinity=((IN_B,),))
 
-    assert placement.misfit(asked, flavor(labels={})) == ""
+    assert flavors.misfit(asked, flavor(labels={})) == ""

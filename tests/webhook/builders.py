@@ -12,9 +12,9 @@ from admission.objects import reviewed_pod, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
-from admission.objects.namespacequotas import NamespaceQuota
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.resource_quota import NamespaceQuota
 from admission.objects.reviewed_pod import Pod
 from admission.webhook import knowledge, pod_review
 from admission.webhook.knowledge import Reach

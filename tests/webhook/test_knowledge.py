@@ -8,10 +8,10 @@ from admission.kube import resources
 from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
 from admission.objects.local_queue import LocalQueue
-from admission.objects.namespacequotas import NamespaceQuota
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotas, ResourceGroup
+from admission.objects.resource_quota import NamespaceQuota
 from admission.webhook import knowledge
 from admission.webhook.knowledge import ClusterKnowledge
 from tests.builders.queues import local_queue_view, make_local_queue

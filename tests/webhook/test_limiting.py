@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from admission.objects import views
-from admission.objects.namespacequotas import NamespaceQuota
+from admission.objects.resource_quota import NamespaceQuota
 from tests.builders.pods import make_pod
 from tests.builders.queues import cluster_queue_view, flavor_view
 from tests.webhook.builders import Cluster, apply, make_cluster, mutate

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission.base.names import LocalQueueKey, PodSetName, Uid, WorkloadKey
-from admission.base.values import changed
+from admission.objects.gpu_transformation import changed
 from admission.scheduling import model
 
 POD_SET = model.PodSet(name=PodSetName("main"), count=3, group="a")
