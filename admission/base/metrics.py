@@ -397,6 +397,11 @@ WRITES_IN_FLIGHT: Final = Gauge(
 PAUSED: Final = Gauge(
     "gpu_admission_paused", "1 while an administrator has paused admission, else 0."
 )
+REQUESTS_IN_FLIGHT_LIMIT: Final = Gauge(
+    "gpu_admission_requests_in_flight_limit",
+    "Requests to the API server that may be in flight at once. The limit rises while answers stay"
+    " as quick as usual, and falls while they are slow or fail to come.",
+)
 DECISIONS_OPEN_LIMIT: Final = Gauge(
     "gpu_admission_decisions_open_limit",
     "Decisions that may wait to be written at once. The limit falls while the API server answers"

@@ -32,7 +32,8 @@ class Controller(ConfigModel):
     """How the controller works.
 
     Attributes:
-        writers: writes to the API server in flight at once.
+        writers: requests to the API server that may be in flight at once, at most; the controller
+            uses more than eight only while that makes it faster.
         request_timeout: bound on one request; the leader sends no write that could still
             be under way when its Lease may be taken, so it stays well below the renew time.
         watch_silence: how long a watch may say nothing before it counts as broken; the API
@@ -47,7 +48,7 @@ class Controller(ConfigModel):
             server allows to read them.
     """
 
-    writers: Annotated[int, Field(ge=1, le=256)] = 8
+    writers: Annotated[int, Field(ge=1, le=256)] = 32
     request_timeout: Positive = timedelta(seconds=5)
     watch_silence: Positive = timedelta(seconds=90)
     waiting_after: NonNegative = timedelta(seconds=1)

@@ -49,11 +49,9 @@ from admission.controllers.workloads import evictions, keeping, upkeep
 from admission.controllers.workloads.authorship import ForeignReservations
 from admission.controllers.workloads.following import Following
 from admission.controllers.workloads.workloadindex import WorkloadIndex
-from admission.controllers.writing import writes
-from admission.controllers.writing.backlog import Backlog
-from admission.controllers.writing.lanes import Lanes
-from admission.controllers.writing.pace import Pace
-from admission.controllers.writing.timers import Timers
+from admission.controllers.writing import flow_control, writes
+from admission.controllers.writing.flow_control import FlowControl
+from admission.controllers.writing.work_queue import WorkQueue
 from admission.controllers.writing.writer import Writer
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Verb
 from admission.gpu import catalogue
@@ -72,23 +70,12 @@ from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.state import State
 from admission.scheduling.transformation import NO_RULES, Rules
 
-_GATHERING_SECONDS: Final = 0.01
-"""From one turn to the next while nothing can be decided: a turn costs much the same for one
-message and for many (ADR 0070)."""
-_ROOM_SECONDS: Final = 1.0
-"""After as much was written as may be, until queue statuses follow each change again."""
 _FROM_CLASS: Final = frozenset({Purpose.CREATE_WORKLOAD, Purpose.FOLLOW_OWNER})
 """Writes that name a WorkloadPriorityClass with its value."""
 _OF_QUEUES: Final = frozenset(
     {resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES, resources.RESOURCE_FLAVORS}
 )
 """What decides where pods are charged that run."""
-_UNINSTALLED_SECONDS: Final = 30.0
-"""Between two looks whether Workloads exist as a kind again."""
-_LEAVING_SECONDS: Final = 1.0
-"""After an owner was deleted, until its Workload is looked at again."""
-_ODD_SECONDS: Final = 60.0
-"""Between two looks at a Workload that cannot be dealt with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +129,12 @@ class Core:
         self._clock = clock
         self._settings, own = settings, settings.gpu.controller
         self._log = logs.get("core")
-        self._lanes = Lanes(writer, clock)
+        self._flow = FlowControl(writer, clock, most=own.writers)
         self._explainer = Explainer(
             after_seconds=own.waiting_after.total_seconds(),
             refresh_seconds=own.waiting_refresh.total_seconds(),
         )
         self._workloads = WorkloadIndex()
-        self._pace = Pace(own.writers, self._lanes, clock)
         products = products or catalogue.load()
         capacities = Capacities(products, health or HealthPolicy(), awaits_list=lists_others)
         guard = Guard(state, capacities)
@@ -161,25 +147,23 @@ class Core:
         self._charges = ResourceAdjustments(rules, self._claims)
         self._scheduling = Scheduler(
             state, clock, self._explainer, accounting, self._prices, self._charges,
-            pace=self._pace, events=events,
+            flow=self._flow, events=events,
         )  # fmt: skip
         self._quarantine = Quarantine(self._scheduling, self._workloads, events)
         self._statuses = QueueStatuses(
-            state, self._configuration, self._lanes, clock, own.status_interval.total_seconds(),
+            state, self._configuration, self._flow, clock, own.status_interval.total_seconds(),
             accounting, (self._inventory.condition, self._prices.condition, self._releasing),
         )  # fmt: skip
         self._leading = self._taking_over = self.is_reverted = False
         self._unserved: set[Resource] = set()
         """Kinds that were listed, and are not served any more, or were not a while ago."""
         self._foreign = ForeignReservations()
-        self._timers = Timers(clock)
         self._accounting = accounting
-        self._room_at = clock.monotonic()
-        self._backlog, self._following = Backlog(), Following()
+        self._queue, self._following = WorkQueue(clock), Following()
         self._brake = Brake(clock, settings.gpu.max_stops_per_minute, system_namespace)
         self._make_owners()
         self._pending_conditions = PendingConditions(
-            state, self._workloads, self._pods, self._explainer, self._lanes, self._pace, clock
+            state, self._workloads, self._pods, self._explainer, self._flow, clock
         )
         self._effects = Effects(self._subject, self._workloads, accounting, events, clock)
         self._mirrors = self._make_mirrors()
@@ -190,22 +174,20 @@ class Core:
 
     def _make_owners(self) -> None:
         """Prepare the owners of each kind that is served."""
-        look_at = self._backlog.add_all
+        look_at = self._queue.add_all
         self._running = RunningPods(
-            self._scheduling, self._configuration, self._inventory, self._clock, self._timers,
+            self._scheduling, self._configuration, self._inventory, self._clock, self._queue,
             self._settings.gpu, look_at,
         )  # fmt: skip
         common = (
             self._workloads, self._configuration, self._events, self._clock, look_at,
             self._running,
         )  # fmt: skip
-        self._jobs = Jobs(*common, self._timers)
+        self._jobs = Jobs(*common, self._queue)
         self._endings = PodEndings(self._inventory, self._clock, self._settings.gpu)
-        groups = PodGroups(
-            *common, endings=self._endings, claims=self._claims, timers=self._timers
-        )
+        groups = PodGroups(*common, endings=self._endings, claims=self._claims, queue=self._queue)
         self._pods = Pods(
-            *common, self._jobs, self._inventory, self._claims, self._timers, self._endings, groups
+            *common, self._jobs, self._inventory, self._claims, self._queue, self._endings, groups
         )
         special: dict[Kind, Owners[Any, Any]] = {
             batch_job.KIND: self._jobs,
@@ -248,7 +230,7 @@ class Core:
     @property
     def gathering_seconds(self) -> float:
         """Least time between the starts of two turns, so that messages gather; mostly 0."""
-        return _GATHERING_SECONDS if self._scheduling.is_behind else 0.0
+        return self._flow.gathering_seconds(self._scheduling.open_decisions)
 
     def _lead(self) -> None:
         """Decides from now on, once every kind was listed anew.
@@ -271,7 +253,7 @@ class Core:
                 if resource is resources.WORKLOADS:
                     for key in self._quarantine.listed(change):
                         self._running.recount(key)
-                        self._backlog.add(key)
+                        self._queue.add(key)
             case Unserved(resource=resource):
                 self._mirrors[resource].forget_sync()
                 self._unserved.add(resource)
@@ -301,26 +283,25 @@ class Core:
         self._weigh()
         for node in sorted(self._inventory.lost_nodes.take_changed()):
             self._running.node_changed(node)
-            self._backlog.add_all(self._endings.on_node(node))
+            self._queue.add_all(self._endings.on_node(node))
         self._scheduling.reprice()
         if self._taking_over or self._foreign.is_late:
             self._take_back()
         elif self._foreign:
             self._ask_writers()
-        for lane in self._lanes.due():
+        for lane in self._flow.due():
             self._look_at(lane)
-        self._backlog.add_all(self._timers.take_due())
-        self._backlog.add_all(self._brake.take_due())
-        self._backlog.decide(self._scheduling.run())
-        while self._pace.may_send() and (key := self._backlog.take(self._pace.may_decide)):
+        self._queue.add_due()
+        self._queue.add_all(self._brake.take_due())
+        self._queue.add_decided(self._scheduling.run())
+        while self._flow.may_send() and (key := self._queue.pop(self._flow.may_decide)):
             self._advance(key)
-        if self._scheduling.is_behind or not self._pace.may_send():
-            self._room_at = self._clock.monotonic() + _ROOM_SECONDS
+        self._flow.end_turn(self._scheduling.open_decisions)
         self._statuses.collect()
-        if self._pace.may_tell():
-            self._statuses.send(self._pace.may_tell, self._room_at)
+        if self._flow.may_report():
+            self._statuses.send(self._flow.room_at)
         self._pending_conditions.send()
-        metrics.WRITES_IN_FLIGHT.set(self._lanes.in_flight)
+        metrics.WRITES_IN_FLIGHT.set(self._flow.in_flight)
         return self._next_due_in()
 
     def _let_kinds_go(self) -> float | None:
@@ -331,19 +312,19 @@ class Core:
         lacking = [one for one in watched.AWAITED if not self._mirrors[one].synced]
         if self.is_reverted or not self._unserved.issuperset(lacking):
             return None
-        for lane in self._lanes.due():
+        for lane in self._flow.due():
             self._look_at(lane)
         self._statuses.collect()
         now = self._clock.monotonic()
-        self._statuses.send(self._pace.may_tell, now)
+        self._statuses.send(now)
         due = self._statuses.next_due(now)
-        moments = [self._lanes.next_due_in(), None if due is None else max(0.0, due - now)]
+        moments = [self._flow.next_due_in(), None if due is None else max(0.0, due - now)]
         return min((one for one in moments if one is not None), default=None)
 
     def _recharge(self) -> None:
         """Counts Workloads anew that are charged for other things than before."""
         if self._claims.take_changed():
-            self._backlog.add_all(self._pods.take_stuck())
+            self._queue.add_all(self._pods.take_stuck())
         is_stale, keys = self._charges.take_stale(), self._claims.take_stale()
         if is_stale is None and not keys:
             return
@@ -355,7 +336,7 @@ class Core:
             if workload.is_pending():
                 self._pending_conditions.note(workload.key())
             elif workload.key() in keys:
-                self._backlog.add(workload.key())
+                self._queue.add(workload.key())
 
     def _weigh(self) -> None:
         """Holds quota against the GPUs that exist."""
@@ -377,7 +358,7 @@ class Core:
     def counted(self) -> Counted:
         """Return what is charged now, and for whom that is about to change."""
         workloads, sums = self._state.charges()
-        unsettled = {lane for lane in self._lanes.busy() if isinstance(lane, WorkloadKey)}
+        unsettled = {lane for lane in self._flow.open() if isinstance(lane, WorkloadKey)}
         return Counted(
             workloads=workloads,
             sums=sums,
@@ -399,9 +380,9 @@ class Core:
         self._accounting.observe(known, view)
         if self._leading:
             self._effects.changed(known, view, self._scheduling.preemption_of(key))
-        self._backlog.add(key)
+        self._queue.add(key)
         for owners in self._owners:
-            self._backlog.add_all(owners.naming(view))
+            self._queue.add_all(owners.naming(view))
         if self._scheduling.is_foreign_reservation(view):
             self._foreign.add(key)
         self._claims.see_workload(view)
@@ -420,16 +401,16 @@ class Core:
         key = WorkloadKey(*informers.key_of(view))
         known = self._workloads.get(key)
         if self._workloads.lose(key, view.metadata.uid):
-            self._timers.forget(key)
+            self._queue.cancel(key)
             self._following.forget(key)
             self._foreign.forget(key)
             self._accounting.lose(key, known, self._clock.now())
             self._scheduling.lose(key)
             self._running.recount(key)
             self._claims.lose_workload(key)
-            self._backlog.add(key)
+            self._queue.add(key)
             for owners in self._owners:
-                self._backlog.add_all(owners.naming(view))
+                self._queue.add_all(owners.naming(view))
 
     def _subject(self, key: WorkloadKey) -> tuple[Owners[Any, Any], Subject] | None:
         """Return whose business a Workload key is and what there is; None for nobody's."""
@@ -442,7 +423,7 @@ class Core:
     def _look_at_stuck(self) -> None:
         """Look again at owners that lacked what may be there now."""
         for owners in self._owners:
-            self._backlog.add_all(owners.take_stuck())
+            self._queue.add_all(owners.take_stuck())
 
     def _configuration_changed(self, resource: Resource, view: views.Object) -> None:
         """Looks again at every Workload that may be concerned, and at why others wait."""
@@ -459,18 +440,18 @@ class Core:
             return
         for key in self._explainer.waits():
             self._pending_conditions.note(key)
-            self._backlog.add(key)
+            self._queue.add(key)
         concerned = concerns.test(resource, view, self._configuration)
         for key in self._workloads:
             workload = self._workloads.get(key)
             if workload is not None and concerned(workload):
-                self._backlog.add(key)
+                self._queue.add(key)
                 if resource is resources.WORKLOAD_PRIORITY_CLASSES:
                     self._following.add([key])
         self._look_at_stuck()
         if resource is resources.NAMESPACES and self._configuration.managed.requirements:
             for owners in self._owners:
-                self._backlog.add_all(owners.of_namespace(view.metadata.name))
+                self._queue.add_all(owners.of_namespace(view.metadata.name))
 
     def _take_back(self) -> None:
         """Takes back what two leaders gave away twice; a new leader looks at every Workload once.
@@ -480,11 +461,11 @@ class Core:
         """
         for key in self._scheduling.take_back(self._is_not_started):
             self._log.warning("reservation taken back", namespace=key.namespace, name=key.name)
-            self._backlog.add(key)
+            self._queue.add(key)
         if self._taking_over:
             self._statuses.restore()
             self._following.add(self._workloads)
-            self._backlog.add_all(self._workloads)
+            self._queue.add_all(self._workloads)
         self._taking_over = False
         self._foreign.clear()
 
@@ -494,7 +475,7 @@ class Core:
         Those of other programs stand, as in Kueue (ADR 0099).
         """
         if self._scheduling.over_quota(self._is_not_started):
-            self._backlog.add_all(self._foreign.ask())
+            self._queue.add_all(self._foreign.ask())
         self._foreign.clear()
 
     def _is_not_started(self, key: WorkloadKey) -> bool:
@@ -508,15 +489,14 @@ class Core:
 
     def _look_at(self, lane: writes.Lane) -> None:
         if isinstance(lane, WorkloadKey):
-            self._backlog.add(lane)
+            self._queue.add(lane)
         else:
             self._statuses.mark(lane)
 
     def _settle(self, outcome: Outcome) -> None:
-        if not self._lanes.settle(outcome):
+        if not self._flow.settle(outcome):
             return
         write, lane = outcome.write, outcome.write.lane
-        self._pace.observe(outcome)
         if outcome.result is Result.REFUSED:
             self._log_refusal(outcome)
             self._take_refusal(write)
@@ -532,16 +512,16 @@ class Core:
         if write.purpose in _FROM_CLASS and outcome.object is not None:
             self._following.add([lane])  # it was made of what its class was worth then
         if write.purpose is Purpose.DELETE_OWNER:
-            self._lanes.rest(lane, _LEAVING_SECONDS)
+            self._flow.rest(lane, flow_control.LEAVING_SECONDS)
         elif outcome.result is not Result.DROPPED:
             self._look_again(lane, write.purpose)
 
     def _look_again(self, key: WorkloadKey, purpose: Purpose) -> None:
         """A Workload that was just given quota is released before others are begun."""
         if purpose is Purpose.RESERVE_QUOTA:
-            self._backlog.hurry(key)
+            self._queue.add_to_release(key)
         else:
-            self._backlog.add(key)
+            self._queue.add(key)
 
     def _log_refusal(self, outcome: Outcome) -> None:
         write, error = outcome.write, outcome.error
@@ -593,22 +573,22 @@ class Core:
             self._workloads.note_kind(key, exists=True)
             return
         self._workloads.note_kind(key, exists=False)
-        self._lanes.rest(key, _UNINSTALLED_SECONDS)
+        self._flow.rest(key, flow_control.UNINSTALLED_SECONDS)
 
     def _advance(self, key: WorkloadKey) -> None:
         """Sends the next write of a Workload, if there is one and its lane is free."""
-        if self._lanes.is_busy(key) or key in self._quarantine:
+        if self._flow.is_busy(key) or key in self._quarantine:
             return
         try:
             write = self._next_write(key)
         except Exception:  # noqa: BLE001  # one odd Workload must not stop all others
             self._log.exception("workload left alone", namespace=key.namespace, name=key.name)
-            self._lanes.rest(key, _ODD_SECONDS)
+            self._flow.rest(key, flow_control.ODD_SECONDS)
             return
         if write is not None:
-            self._lanes.submit(write)
+            self._flow.submit(write)
         elif self._workloads.get(key) is None and self._subject(key) is None:
-            self._lanes.forget(key)
+            self._flow.forget(key)
 
     def _next_write(self, key: WorkloadKey) -> writes.Write | None:
         workload = self._workloads.get(key)
@@ -673,7 +653,7 @@ class Core:
         )
         change = upkeep.next_change(workload, around)
         if change is None:
-            self._timers.set(key, upkeep.next_due(workload, around), now)
+            self._queue.add_at(key, upkeep.next_due(workload, around), now)
             return None
         keeping.report(workload, change, self._events)
         return keeping.write_for(workload, change)
@@ -683,13 +663,13 @@ class Core:
     def _next_due_in(self) -> float | None:
         now = self._clock.monotonic()
         moments = [
-            self._lanes.next_due_in(), self._scheduling.next_due_in(), self._timers.next_due_in(),
+            self._flow.next_due_in(), self._scheduling.next_due_in(), self._queue.next_due_in(),
             self._inventory.next_due_in(), self._brake.next_due_in(),
         ]  # fmt: skip
-        if self._pace.may_tell():
+        if self._flow.may_report():
             absolute = (
                 self._pending_conditions.next_due(),
-                self._statuses.next_due(self._room_at),
+                self._statuses.next_due(self._flow.room_at),
             )
             moments += [max(0.0, moment - now) for moment in absolute if moment is not None]
         return min((moment for moment in moments if moment is not None), default=None)

@@ -15,7 +15,7 @@ from admission.controllers.trace import Trace
 from admission.controllers.workloads import repeats
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
-from admission.controllers.writing.sparing import SparingEvents
+from admission.controllers.writing.flow_control import RepeatedEvents
 from admission.controllers.writing.writes import Outcome, Purpose
 from admission.kube import resources
 from admission.objects import views
@@ -40,7 +40,7 @@ class Effects:
         self._workloads = workloads
         self._trace = Trace()
         self._accounting = accounting
-        self._sparing = SparingEvents(events, clock)
+        self._repeated = RepeatedEvents(events, clock)
         self._clock = clock
 
     def changed(self, old: Workload | None, new: Workload, preemption: Evict | None) -> None:
@@ -77,7 +77,7 @@ class Effects:
         owner = self._owner(key)
         if owner is None or not owner.kind.has_condition:
             for event in told:
-                self._sparing.event(writes.workload_reference(workload), event)
+                self._repeated.event(writes.workload_reference(workload), event)
 
     def _released(self, key: WorkloadKey, pod: views.Pod) -> None:
         workload = self._workloads.get(key)

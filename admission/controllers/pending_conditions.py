@@ -1,7 +1,6 @@
 """Writes down why Workloads wait, whenever there is nothing better to write."""
 
 from dataclasses import replace
-from typing import Final
 
 from admission.base import conditions
 from admission.base.clock import Clock
@@ -11,14 +10,10 @@ from admission.controllers.owners.pods import Pods
 from admission.controllers.workloads import statuses
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
-from admission.controllers.writing.lanes import Lanes
-from admission.controllers.writing.pace import Pace
+from admission.controllers.writing.flow_control import FlowControl
 from admission.controllers.writing.writes import Purpose, Write
 from admission.scheduling.decisions import Wait
 from admission.scheduling.state import State
-
-_PAUSE_SECONDS: Final = 0.2
-"""Between two texts while decisions are being written; longer while answers are slow."""
 
 
 class PendingConditions:
@@ -30,8 +25,7 @@ class PendingConditions:
         workloads: WorkloadIndex,
         pods: Pods,
         explainer: Explainer,
-        lanes: Lanes,
-        pace: Pace,
+        flow: FlowControl,
         clock: Clock,
     ) -> None:
         """Prepares it with nothing to write.
@@ -41,19 +35,16 @@ class PendingConditions:
             workloads: all Workloads.
             pods: have a condition that says why they wait.
             explainer: says which reason is due.
-            lanes: where writes go.
-            pace: says when there is room for texts.
+            flow: sends conditions when there is room for them.
             clock: the present.
         """
         self._state = state
         self._workloads = workloads
         self._pods = pods
         self._explainer = explainer
-        self._lanes = lanes
-        self._pace = pace
+        self._flow = flow
         self._clock = clock
         self._due: dict[WorkloadKey, None] = {}
-        self._not_before = 0.0
         self._is_held_back = False
 
     def note(self, key: WorkloadKey) -> None:
@@ -80,18 +71,17 @@ class PendingConditions:
         said = []
         self._is_held_back = False
         for key in self._due:
-            if not self._pace.may_tell():
+            if not self._flow.may_report():
                 break
-            if now < self._not_before and not self._pace.is_calm():
+            if not self._flow.may_report_condition():
                 self._is_held_back = True
                 break
-            if self._lanes.is_busy(key):
+            if self._flow.is_busy(key):
                 continue
             wait = self._latest(key)
             write = wait and self._explain(key, wait)
             if write:
-                self._lanes.submit(write)
-                self._not_before = now + _PAUSE_SECONDS * self._pace.slowness
+                self._flow.report_condition(write)
             else:
                 said.append(key)
         for key in said:
@@ -102,7 +92,7 @@ class PendingConditions:
         due = self._explainer.next_due()
         if not self._is_held_back:
             return due
-        return self._not_before if due is None else min(due, self._not_before)
+        return self._flow.condition_at if due is None else min(due, self._flow.condition_at)
 
     def _explain(self, key: WorkloadKey, wait: Wait) -> Write | None:
         """Return the next write that tells why a Workload waits: on itself, then on its pod."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Final
 
 from admission.base import conditions, metrics, names
 from admission.base.clock import Clock
@@ -15,7 +14,7 @@ from admission.controllers.queues.accounting import Accounting
 from admission.controllers.queues.gpu_transformations import GpuTransformations
 from admission.controllers.workloads import evictions, statuses
 from admission.controllers.writing import writes
-from admission.controllers.writing.pace import Pace
+from admission.controllers.writing.flow_control import FlowControl
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.objects import workload as workload_objects
 from admission.objects.workload import Workload
@@ -23,13 +22,6 @@ from admission.obs import logs
 from admission.owners import integrations
 from admission.scheduling import decisions, model, overcommitment, podsets
 from admission.scheduling.state import State
-
-_FIRST_REST_SECONDS: Final = 0.001
-_LONGEST_REST_SECONDS: Final = 1.0
-_PAUSE_PER_CYCLE: Final = 3.0
-"""Cycles take at most a quarter of the time: writes and watches need the rest."""
-_LONGEST_HOLD_SECONDS: Final = 1.0
-"""So long at most the next cycle waits for open decisions to be written."""
 
 
 class Scheduler:
@@ -39,7 +31,7 @@ class Scheduler:
     rest that grows from a millisecond to a second: a head may advance over several cycles without
     any change from outside.
 
-    While as many decisions are open as the pace allows, the next cycle waits: what it decided
+    While as many decisions are open as flow control allows, the next cycle waits: what it decided
     would be old by the time of its writing, and it would evict what has ended by then (ADR 0066).
     """
 
@@ -52,7 +44,7 @@ class Scheduler:
         prices: GpuTransformations,
         charges: ResourceAdjustments,
         *,
-        pace: Pace,
+        flow: FlowControl,
         events: Events,
     ) -> None:
         """Prepares the loop.
@@ -64,7 +56,7 @@ class Scheduler:
             accounting: counts preemptions.
             prices: count GPUs in the currency of each queue.
             charges: say what besides itself decides what a Workload is charged for.
-            pace: says how many decisions may wait to be written before the next cycle.
+            flow: says when the next cycle may run.
             events: takes events about victims and preemptors.
         """
         self._log = logs.get("scheduling")
@@ -79,17 +71,12 @@ class Scheduler:
         self._evicts: dict[WorkloadKey, decisions.Evict] = {}
         self._preemptions: dict[WorkloadKey, decisions.Evict] = {}
         self._take_backs: set[WorkloadKey] = set()
-        self._rest = 0.0
-        self._not_before = 0.0
-        self._paused_until = 0.0
-        self._held_until = 0.0
-        self._pace = pace
+        self._flow = flow
         self._events = events
 
     def changed(self) -> None:
         """Something that cycles depend on has changed."""
-        self._rest = 0.0
-        self._not_before = self._paused_until
+        self._flow.hurry_cycle()
 
     def see(self, view: Workload) -> None:
         """Takes a Workload as it is now."""
@@ -277,13 +264,12 @@ class Scheduler:
     def run(self) -> tuple[WorkloadKey, ...]:
         """Runs one cycle if it is time; returns the Workloads it decided something about."""
         now = self._clock.monotonic()
-        if now < self._earliest() or not self._state.has_work(self._now_us()):
+        if now < self._flow.cycle_at(self.open_decisions):
+            return ()
+        if not self._state.has_work(self._now_us()):
             return ()
         result = self._state.run_cycle(self._now_us())
-        ended = self._clock.monotonic()
-        self._count(result, ended - now)
-        self._paused_until = ended + _PAUSE_PER_CYCLE * (ended - now)
-        self._held_until = ended + _LONGEST_HOLD_SECONDS
+        self._count(result, self._clock.monotonic() - now)
         for admit in result.admitted:
             self._admits[admit.workload] = admit
             self._explainer.forget(admit.workload)
@@ -291,30 +277,20 @@ class Scheduler:
             self._evicts[evict.workload] = self._preemptions[evict.workload] = evict
         for wait in (*result.waiting, *result.bypassed):
             self._explainer.tell(wait, now)
-        if result.admitted or result.evicted:
-            self.changed()
-        else:
-            self._rest = min(max(self._rest * 2, _FIRST_REST_SECONDS), _LONGEST_REST_SECONDS)
-            self._not_before = max(self._paused_until, now + self._rest)
+        self._flow.end_cycle(now, decided=bool(result.admitted or result.evicted))
         admitted = tuple(admit.workload for admit in result.admitted)
         return admitted + tuple(evict.workload for evict in result.evicted)
 
     @property
-    def is_behind(self) -> bool:
-        """Return whether as many decisions wait to be written as may."""
-        return len(self._admits) + len(self._evicts) >= self._pace.most_decisions
-
-    def _earliest(self) -> float:
-        """Moment of the monotonic clock before which no cycle runs."""
-        if self.is_behind:
-            return max(self._not_before, self._held_until)
-        return self._not_before
+    def open_decisions(self) -> int:
+        """How many decisions are not written yet."""
+        return len(self._admits) + len(self._evicts)
 
     def next_due_in(self) -> float | None:
         """Seconds until the next cycle may have work; None when only a change brings any."""
         now_us = self._now_us()
         if self._state.has_work(now_us):
-            return max(0.0, self._earliest() - self._clock.monotonic())
+            return max(0.0, self._flow.cycle_at(self.open_decisions) - self._clock.monotonic())
         wakeup = self._state.next_wakeup_us()
         return None if wakeup is None else max(0.0, (wakeup - now_us) / 1e6)
 

@@ -105,6 +105,6 @@ def test_a_leader_is_drained_when_no_request_without_an_answer_can_be_under_way(
         return "admission" in status.get("status", {})
 
     waiting.until(is_admitted, what="the Workload admitted")
-    waiting.until(lambda: controller._view.core._lanes.in_flight == 0, what="all is answered")
+    waiting.until(lambda: controller._view.core._flow.in_flight == 0, what="all is answered")
     controller.stop()
     assert leadership.is_drained is not is_lossy

@@ -276,13 +276,13 @@ def test_nothing_is_left_of_pods_that_are_gone(monkeypatch: pytest.MonkeyPatch) 
     world.add_pod("refused")
     world.add_pod("classless", labels={names.PRIORITY_CLASS_LABEL: "none"})
     world.pass_time(5)
-    assert world.core._lanes._refusals
+    assert world.core._flow._refusals
     assert world.core._pods._stuck
     world.delete_pod("refused")
     world.delete_pod("classless")
     world.pass_time(90)
 
-    assert not world.core._lanes._refusals
+    assert not world.core._flow._refusals
     assert not world.core._pods._stuck
 
 

@@ -107,7 +107,7 @@ def test_nothing_is_left_of_a_workload_whose_end_was_seen_before_the_answer() ->
     world.settle()
     workload = world.workloads()["train"]
     deletion = writes.delete_workload(workload)
-    world.core._lanes.submit(deletion)
+    world.core._flow.submit(deletion)
     world._queue.remove(deletion)
     outcome = world._sender.send(deletion)
     world.core.receive(core.Observed(resources.WORKLOADS, Deleted(workload)))

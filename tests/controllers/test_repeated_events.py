@@ -5,7 +5,7 @@ from typing import Any
 
 from admission.base import metrics, names, patches
 from admission.base.events import Event
-from admission.controllers.writing.sparing import SparingEvents
+from admission.controllers.writing.flow_control import RepeatedEvents
 from admission.kube import resources
 from tests.builders.workloads import make_pod_set, make_workload
 from tests.clocks import FakeClock
@@ -97,11 +97,11 @@ class Kept:
 
 def test_fifty_at_once_and_five_a_second_are_passed_on_and_the_others_counted() -> None:
     clock, kept = FakeClock(), Kept()
-    sparing = SparingEvents(kept, clock)
+    repeated = RepeatedEvents(kept, clock)
 
     def tell(times: int) -> None:
         for _ in range(times):
-            sparing.event({}, Event("Normal", "QuotaReserved", str(len(kept.notes))))
+            repeated.event({}, Event("Normal", "QuotaReserved", str(len(kept.notes))))
 
     left_out = metrics.EVENTS_LEFT_OUT._value.get()
     tell(60)

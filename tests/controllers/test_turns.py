@@ -3,7 +3,7 @@
 from admission.base.names import WorkloadKey
 from admission.config.gpu import Controller
 from admission.controllers.writing import writes
-from admission.controllers.writing.lanes import Lanes
+from admission.controllers.writing.flow_control import FlowControl
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube.api import Document
 from tests.builders.workloads import make_workload
@@ -74,23 +74,24 @@ class _Unsent:
 
 def test_a_write_that_waits_to_be_sent_again_does_not_count_as_handed_over() -> None:
     clock, writer = FakeClock(), _Unsent()
-    lanes = Lanes(writer, clock)
+    flow = FlowControl(writer, clock, most=8)
     write = writes.find_workload(WorkloadKey("ml", "train"))
-    lanes.submit(write)
-    assert lanes.sending == 1
+    flow.submit(write)
+    assert flow.sending == 1
 
-    lanes.settle(Outcome(write=write, result=Result.UNKNOWN))
-    assert (lanes.sending, lanes.in_flight) == (0, 1)
+    flow.settle(Outcome(write=write, result=Result.UNKNOWN))
+    assert (flow.sending, flow.in_flight) == (0, 1)
 
     clock.advance(2)
-    lanes.due()
-    assert (lanes.sending, len(writer.writes)) == (1, 2)
+    flow.due()
+    assert (flow.sending, len(writer.writes)) == (1, 2)
 
-    lanes.settle(Outcome(write=write, result=Result.DONE))
-    assert (lanes.sending, lanes.in_flight) == (0, 0)
+    flow.settle(Outcome(write=write, result=Result.DONE))
+    assert (flow.sending, flow.in_flight) == (0, 0)
 
 
-_WRITERS = Controller().writers
+_WRITERS = 8
+"""Requests that may be in flight while nothing is known of the API server."""
 
 
 def alike() -> list[Document]:

@@ -1,5 +1,6 @@
 """A controller core on an embedded store, turned by hand: no threads, no waiting."""
 
+import random
 import threading
 from collections import deque
 from collections.abc import Mapping
@@ -76,9 +77,10 @@ class World:
         gpu: GpuConfiguration | None = None,
         rules: Rules = NO_RULES,
         namespaces: ManagedNamespaces = MANAGED,
+        rng: random.Random | None = None,
     ) -> None:
         self.clock = clock or FakeClock()
-        self.store = store or Store(crds=_CRDS, clock=self.clock)
+        self.store = store or Store(crds=_CRDS, clock=self.clock, rng=rng)
         if store is None:
             self.serve_workloads()
         self.events = RecordedEvents()

@@ -10,7 +10,6 @@ from tests.repo import tree
 PAGE: Final = tree.ROOT / "docs" / "flow-control.md"
 WHOLE: Final = (
     "admission/controllers/core.py",
-    "admission/controllers/queues/throttle.py",
     "admission/controllers/scheduler.py",
     "admission/controllers/pending_conditions.py",
     *(

@@ -17,7 +17,7 @@ from admission.controllers.owners.running_pods import RunningPods
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.seeing.informers import Informer
 from admission.controllers.workloads.workloadindex import WorkloadIndex
-from admission.controllers.writing.timers import Timers
+from admission.controllers.writing.work_queue import WorkQueue
 from admission.controllers.writing.writes import Outcome, Write
 from admission.kube import resources
 from admission.objects import batch, views
@@ -43,7 +43,7 @@ class Jobs(Owners[batch.Job, batch.JobDocument]):
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
         running: RunningPods,
-        timers: Timers,
+        queue: WorkQueue,
     ) -> None:
         """Prepare an empty index; see `Owners`.
 
@@ -54,11 +54,11 @@ class Jobs(Owners[batch.Job, batch.JobDocument]):
             clock: source of time.
             look_at: is told which Workloads to look at again.
             running: is told of Jobs that run, too.
-            timers: when to look at a Workload again.
+            queue: says when to look at a Workload again.
         """
         integration = replace(batch_job.INTEGRATION, owner=self._owner)
         super().__init__(integration, workloads, configuration, events, clock, look_at, running)
-        self._timers = timers
+        self._queue = queue
         self._stopped_at: dict[str, datetime] = {}
         """When Jobs were first seen stopped whose controller may not have seen it, by UID."""
         self.children = ChildJobs(self.index, workloads, configuration, events, look_at)
@@ -108,7 +108,7 @@ class Jobs(Owners[batch.Job, batch.JobDocument]):
         if write is None and isinstance(owner, JobOwner) and owner.may_start_pods:
             now = self._clock.now()
             since = self._stopped_at.get(owner.view.metadata.uid, now)
-            self._timers.set(subject.key, since + _CONFIRMS, now)
+            self._queue.add_at(subject.key, since + _CONFIRMS, now)
         return write
 
     @override

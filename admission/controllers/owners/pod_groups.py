@@ -23,7 +23,7 @@ from admission.controllers.seeing.object_cache import Observed, version
 from admission.controllers.workloads import evictions
 from admission.controllers.workloads.workloadindex import WorkloadIndex
 from admission.controllers.writing import writes
-from admission.controllers.writing.timers import Timers
+from admission.controllers.writing.work_queue import WorkQueue
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Verb, Write
 from admission.objects import condition_list, views
 from admission.objects.workload import Workload
@@ -201,19 +201,21 @@ class PodGroups(Owners[Any, views.PodDocument]):
     members: GroupIndex
     lose_pod: Callable[[views.Object], None]
 
-    def __init__(self, *common: Any, endings: PodEndings, claims: Claims, timers: Timers) -> None:
+    def __init__(
+        self, *common: Any, endings: PodEndings, claims: Claims, queue: WorkQueue
+    ) -> None:
         """Prepare an empty index.
 
         Args:
             *common: as for `Owners`.
             endings: knows whether a pod that is being deleted may still run.
             claims: tells what pods ask for by claim.
-            timers: when to look at a Workload again.
+            queue: says when to look at a Workload again.
         """
         self._endings = endings
         super().__init__(INTEGRATION, *common)
         self._claims = claims
-        self._timers = timers
+        self._queue = queue
         self._marked: set[str] = set()
         """UIDs of pods on which the server refused to have the reason of their deletion."""
         self._deleting: set[str] = set()
@@ -259,7 +261,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
         for pod in owner.ending():
             due = self._endings.free_at(pod)
             if due is not None:
-                self._timers.set(key, due, self._clock.now())
+                self._queue.add_at(key, due, self._clock.now())
         doubtful = self._settle_doubtful(key, owner)
         if doubtful is not None:
             return doubtful
@@ -278,7 +280,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
             if settled is not None:
                 return self._on_pod(key, pod, *settled)
             if now < due:
-                self._timers.set(key, due, now)
+                self._queue.add_at(key, due, now)
         return None
 
     @override
@@ -289,7 +291,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
         kept_until = _kept_until(workload)
         if kept_until is None or kept_until <= self._clock.now():
             return lifecycle.without_owner(self._kind, workload)
-        self._timers.set(subject.key, kept_until, self._clock.now())
+        self._queue.add_at(subject.key, kept_until, self._clock.now())
         return super()._next_step(subject)
 
     @override
@@ -475,7 +477,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
         last = max(pod.metadata.creation_timestamp or "" for pod in gated)
         due = clocks.from_wire(last) + _GATHERING if last else now
         if now < due:
-            self._timers.set(key, due, now)
+            self._queue.add_at(key, due, now)
             return None
         first = gated[0]
         self._events.lacks_pods(key, first, text)

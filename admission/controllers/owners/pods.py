@@ -25,7 +25,7 @@ from admission.controllers.owners.pod_groups import PodGroups
 from admission.controllers.owners.running_pods import RunningPods
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.workloads.workloadindex import WorkloadIndex
-from admission.controllers.writing.timers import Timers
+from admission.controllers.writing.work_queue import WorkQueue
 from admission.controllers.writing.writes import Purpose, Write
 from admission.objects import views
 from admission.owners import pod as pod_owner
@@ -55,7 +55,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         jobs: Jobs,
         inventory: NodeInventory,
         claims: Claims,
-        timers: Timers,
+        queue: WorkQueue,
         endings: PodEndings,
         groups: PodGroups,
     ) -> None:
@@ -71,7 +71,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             jobs: Jobs that are held as a whole.
             inventory: is told which GPUs the pods hold.
             claims: tells what pods ask for by claim.
-            timers: when to look at a Workload again.
+            queue: says when to look at a Workload again.
             endings: knows whether a pod that is being deleted may still run.
             groups: is told of the pods of groups.
         """
@@ -83,7 +83,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         groups.lose_pod = partial(self.lose, for_good=True)
         self._inventory = inventory
         self._claims = claims
-        self._timers = timers
+        self._queue = queue
 
     @override
     def see(self, found: views.Object) -> None:
@@ -142,7 +142,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             return write
         is_held_back = self._endings.is_awaited(pod)
         if write is None and is_held_back and (due := self._endings.free_at(pod)) is not None:
-            self._timers.set(subject.key, due, self._clock.now())
+            self._queue.add_at(subject.key, due, self._clock.now())
         if write is not None and is_held_back and write.purpose is Purpose.FINISH_WORKLOAD:
             return replace(write, events=(events.freed_from_lost_node(pod.spec.node_name),))
         return write or self._acknowledge(subject)
@@ -182,7 +182,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             if settled is not None:
                 return self._patch(key, owner, *settled)
             if now < due:
-                self._timers.set(key, due, now)
+                self._queue.add_at(key, due, now)
                 return None
         hint = pods_without_workload.hint_for(pod, configuration, sought)
         hint = hint or pods_without_workload.hint_for_named(pod, self.index.named_by(pod))

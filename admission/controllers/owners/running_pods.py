@@ -22,7 +22,7 @@ from admission.controllers.owners import requests
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.seeing.informers import Informer
 from admission.controllers.writing import writes
-from admission.controllers.writing.timers import Timers
+from admission.controllers.writing.work_queue import WorkQueue
 from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import resources
 from admission.kube.resources import Resource
@@ -137,7 +137,7 @@ class RunningPods:
         configuration: Configuration,
         inventory: NodeInventory,
         clock: Clock,
-        timers: Timers,
+        queue: WorkQueue,
         settings: GpuConfiguration,
         look_at: Callable[[Iterable[WorkloadKey]], None],
     ) -> None:
@@ -148,7 +148,7 @@ class RunningPods:
             configuration: queues as last seen.
             inventory: knows the nodes; is told which GPUs the pods of Jobs hold.
             clock: source of time.
-            timers: when to look at a pod again.
+            queue: says when to look at a pod again.
             settings: say when a pod that is being deleted counts as ended.
             look_at: is told which keys have something to be written.
         """
@@ -156,7 +156,7 @@ class RunningPods:
         self._configuration = configuration
         self._inventory = inventory
         self._clock = clock
-        self._timers = timers
+        self._queue = queue
         self._settings = settings
         self._look_at = look_at
         self._pods: dict[str, _Pod] = {}
@@ -404,14 +404,14 @@ class RunningPods:
         self._note_releasing(one)
         due = self._free_at(one.view) if ends else None
         if due is not None:
-            self._timers.set(one.key, due, now)
+            self._queue.add_at(one.key, due, now)
 
     def _stop_charging(self, one: _Pod) -> None:
         uid = one.view.metadata.uid
         if self._alone.get(one.key) == uid and uid not in self._doubts:
             del self._alone[one.key]
             self._ledger.lose(one.key)
-            self._timers.forget(one.key)
+            self._queue.cancel(one.key)
         self._note_releasing(one)
 
     def _is_charged(self, pod: views.Pod) -> bool:
@@ -462,7 +462,7 @@ class RunningPods:
             self.recount(one.of)
             return None
         if doubt.due is not None and now < doubt.due:
-            self._timers.set(key, doubt.due, now)
+            self._queue.add_at(key, doubt.due, now)
             return None
         if doubt.found is None:
             return writes.read(

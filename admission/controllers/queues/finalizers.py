@@ -19,7 +19,7 @@ from admission.base import names
 from admission.base.names import ClusterQueueName
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.writing import writes
-from admission.controllers.writing.lanes import Lanes
+from admission.controllers.writing.flow_control import FlowControl
 from admission.controllers.writing.writes import Purpose, QueueLane
 from admission.kube import resources
 from admission.objects import views
@@ -69,10 +69,10 @@ def asks_for(queue: ClusterQueue, check: str) -> bool:
 class Finalizers:
     """Which objects may have the wrong finalizers, and the writes that mend them."""
 
-    def __init__(self, state: State, configuration: Configuration, lanes: Lanes) -> None:
+    def __init__(self, state: State, configuration: Configuration, flow: FlowControl) -> None:
         self._state = state
         self._configuration = configuration
-        self._lanes = lanes
+        self._flow = flow
         self._marked: dict[QueueLane, None] = {}
 
     def mark(self, lane: QueueLane) -> None:
@@ -83,7 +83,7 @@ class Finalizers:
     def send(self) -> None:
         """Sends the writes that are needed; what is busy stays marked."""
         for lane in tuple(self._marked):
-            if not self._lanes.is_busy(lane):
+            if not self._flow.is_busy(lane):
                 del self._marked[lane]
                 self._mend(lane)
 
@@ -96,7 +96,7 @@ class Finalizers:
             changes = {"metadata": {"finalizers": list(finalizers)}}
             resource = RESOURCES[lane.kind]
             purpose = Purpose.HOLD_OR_RELEASE
-            self._lanes.submit(writes.patch_queue(lane, purpose, resource, view, changes))
+            self._flow.submit(writes.patch_queue(lane, purpose, resource, view, changes))
 
     def _is_in_use(self, lane: QueueLane, view: views.Object) -> bool:
         if view.metadata.deletion_timestamp is None:

@@ -16,10 +16,9 @@ from admission.controllers.queues.accounting import Accounting
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.queues.finalizers import Finalizers
 from admission.controllers.queues.support import Support
-from admission.controllers.queues.throttle import Throttle
 from admission.controllers.seeing import object_cache
 from admission.controllers.writing import writes
-from admission.controllers.writing.lanes import Lanes
+from admission.controllers.writing.flow_control import FlowControl, StatusQueue
 from admission.controllers.writing.writes import Outcome, QueueLane, Result
 from admission.kube import resources
 from admission.kube.resources import Resource
@@ -55,7 +54,7 @@ class QueueStatuses:
         self,
         state: State,
         configuration: Configuration,
-        lanes: Lanes,
+        flow: FlowControl,
         clock: Clock,
         interval_seconds: float,
         accounting: Accounting,
@@ -63,14 +62,14 @@ class QueueStatuses:
     ) -> None:
         self._state = state
         self._configuration = configuration
-        self._lanes = lanes
+        self._flow = flow
         self._clock = clock
         self._accounting = accounting
         self._about = (*about_gpus, Support(configuration).condition)
         accounting.ask_cohorts_of(state.cohorts_of)
         self._log = logs.get("queues")
-        self._throttle = Throttle(interval_seconds)
-        self._finalizers = Finalizers(state, configuration, lanes)
+        self._queue = StatusQueue(interval_seconds)
+        self._finalizers = Finalizers(state, configuration, flow)
 
     def restore(self) -> None:
         """Takes over the past usage that an earlier leader has left in the LocalQueues."""
@@ -109,26 +108,26 @@ class QueueStatuses:
         """Status and finalizers may be stale."""
         self._finalizers.mark(lane)
         if lane.kind in _WITH_STATUS:
-            self._throttle.mark(lane, self._clock.monotonic())
+            self._queue.mark(lane, self._clock.monotonic())
 
     def next_due(self, room_at: float) -> float | None:
         """Moment of the monotonic clock at which `send` has something to do."""
-        return self._throttle.next_due(room_at)
+        return self._queue.next_due(room_at)
 
-    def send(self, may_send: Callable[[], bool], room_at: float) -> None:
+    def send(self, room_at: float) -> None:
         """Sends the writes that are due, as long as there is room for them.
 
         Many may be due at once, so none is taken up that would stand in the way of others.
         """
         self._finalizers.send()
         now = self._clock.monotonic()
-        for lane in self._throttle.due(now, room_at):
-            if not may_send():
+        for lane in self._queue.due(now, room_at):
+            if not self._flow.may_report():
                 break
-            if self._lanes.is_busy(lane):
-                self._throttle.postpone(lane, now)
+            if self._flow.is_busy(lane):
+                self._queue.postpone(lane, now)
             else:
-                self._throttle.take(lane, now)
+                self._queue.take(lane, now)
                 self._send(lane)
 
     def settle(self, lane: QueueLane, outcome: Outcome) -> None:
@@ -149,13 +148,11 @@ class QueueStatuses:
             self._log.exception("status left as it is", **lane._asdict())
             return
         if built is None:
-            self._throttle.forget(lane)
+            self._queue.forget(lane)
             return
         whole = queuestatus.changed(built.status, built.view.status)
         if whole is not None:
-            self._lanes.submit(
-                writes.replace_queue_status(lane, built.resource, built.view, whole)
-            )
+            self._flow.submit(writes.replace_queue_status(lane, built.resource, built.view, whole))
 
     def _build(self, lane: QueueLane) -> _Built | None:
         """The object, its resource and its status; None when the object is gone."""

@@ -157,26 +157,38 @@ class Sender:
 
 
 class WriterPool:
-    """Threads that send writes and report outcomes."""
+    """Threads that send writes and report outcomes; one more is started while all are busy."""
 
     def __init__(self, sender: Sender, report: Callable[[Outcome], None], *, threads: int) -> None:
+        """Prepare a pool of up to so many threads."""
         self._log = logs.get("writer")
         self._sender = sender
         self._report = report
         self._queue: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
-        self._threads = [
-            threading.Thread(target=self._run, name=f"writer-{number}", daemon=True)
-            for number in range(threads)
-        ]
+        self._most = threads
+        self._idle = threading.Semaphore(0)
+        self._threads: list[threading.Thread] = []
+        self._is_started = False
 
     def start(self) -> None:
-        """Starts the threads."""
-        for thread in self._threads:
-            thread.start()
+        """Begin to send what was submitted."""
+        self._is_started = True
+        for _ in range(min(self._queue.qsize(), self._most)):
+            self._start_thread()
+
+    def _start_thread(self) -> None:
+        name = f"writer-{len(self._threads)}"
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def submit(self, write: Write) -> None:
-        """Sends the write as soon as a thread is free."""
+        """Send the write as soon as a thread is free; called by one thread."""
         self._queue.put(write)
+        if self._idle.acquire(blocking=False) or not self._is_started:
+            return
+        if len(self._threads) < self._most:
+            self._start_thread()
 
     def stop(self, timeout_seconds: float) -> bool:
         """Ends the threads after what was submitted; writes not yet sent are dropped.
@@ -191,8 +203,15 @@ class WriterPool:
         return not any(thread.is_alive() for thread in self._threads)
 
     def _run(self) -> None:
-        while (write := self._queue.get()) is not None:
+        while (write := self._next()) is not None:
             self._report(self._sent(write))
+
+    def _next(self) -> Write | None:
+        try:
+            return self._queue.get_nowait()
+        except queue.Empty:
+            self._idle.release()
+            return self._queue.get()
 
     def _sent(self, write: Write) -> Outcome:
         """Sends a write; whatever goes wrong, its lane must not stay taken for ever."""

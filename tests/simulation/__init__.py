@@ -1,0 +1,1 @@
+"""A controller core against a simulated API server, on simulated time."""

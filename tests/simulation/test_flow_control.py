@@ -1,0 +1,120 @@
+"""Flow control against API servers that are fast, slow, distant, erratic, shared or away.
+
+Each row is a server and what the run must come to. Bounds follow from the server: what it could
+do at most (`capacity`), what other clients would have beside eight requests of ours, and how long
+one request takes there.
+"""
+
+import functools
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+
+from tests.simulation.api_server import Server, Simulation
+
+_PODS = 300
+_REQUESTS_OF_A_POD = 5.4
+"""In units of one create: the pod, its Workload, reservation, release, and the pod's end."""
+
+
+def _erratically(rng: Random, _now: float) -> float:
+    """Most answers are quick and some take ten times as long."""
+    return rng.lognormvariate(0.0, 1.0)
+
+
+def _with_pauses(rng: Random, _now: float) -> float:
+    """One request in a thousand takes 400 times as long, as while etcd compacts."""
+    return 400.0 if rng.random() < 0.001 else 1.0
+
+
+def _slower_later(_rng: Random, now: float) -> float:
+    """Five times slower from the third second on."""
+    return 5.0 if now > 3.0 else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A server and what is asked of a run.
+
+    Attributes:
+        server: the server.
+        creators: clients that create pods.
+        share: of the pods a second that the server could do at most, at least so much.
+        wait: seconds that 99 of 100 decisions wait at most until they are written.
+        status_age: seconds that the status of a queue is old at most.
+        in_flight: requests of ours that are in flight at most; 10 is what is handed over for 8.
+    """
+
+    server: Server
+    creators: int = 4
+    share: float
+    wait: float
+    status_age: float = 2.5
+    in_flight: int = 13
+
+
+TABLE = {
+    "fast": Row(server=Server(seconds=0.002), share=0.9, wait=0.03),
+    "slow": Row(server=Server(cpus=1, seconds=0.02), share=0.8, wait=0.5, status_age=3.0),
+    "distant": Row(
+        server=Server(cpus=16, seconds=0.002, network=0.1),
+        creators=40, share=0.03, wait=0.25, in_flight=32,
+    ),
+    "erratic": Row(server=Server(factor=_erratically), share=0.5, wait=0.2),
+    "with pauses": Row(server=Server(factor=_with_pauses), share=0.6, wait=0.3),
+    "slower later": Row(server=Server(factor=_slower_later), share=0.3, wait=0.5, status_age=3.0),
+    "shared": Row(server=Server(others=16), share=0.4, wait=0.15, in_flight=16),
+    "away": Row(server=Server(away=(2.0, 12.0)), share=0.25, wait=0.1, status_age=14.0),
+}  # fmt: skip
+
+
+@functools.cache
+def run(name: str, most: int = 32) -> Simulation:
+    """Let a server of the table be used by a controller with that many writers at most."""
+    row = TABLE[name]
+    simulation = Simulation(row.server, quota=100, queues=4, most=most)
+    simulation.create(_PODS, creators=row.creators, queues=4)
+    simulation.run()
+    return simulation
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_throughput_and_staleness_follow_from_the_server(name: str) -> None:
+    row = TABLE[name]
+    found = run(name).measured
+    capacity = row.server.cpus / (row.server.seconds * _REQUESTS_OF_A_POD)
+    assert found.released == _PODS
+    assert found.stopped == 0
+    assert found.pods_a_second >= row.share * capacity
+    assert found.decision_wait(99) <= row.wait
+    assert max(found.status_ages, default=0.0) <= row.status_age
+    assert max(found.in_flight.values()) <= row.in_flight
+
+
+def test_the_limit_grows_where_that_is_faster() -> None:
+    eight, adaptive = run("distant", 8).measured, run("distant").measured
+    assert adaptive.pods_a_second > 2 * eight.pods_a_second
+
+
+def test_the_limit_does_not_grow_where_requests_only_wait_longer() -> None:
+    for name in ("fast", "slow"):
+        eight, adaptive = run(name, 8).measured, run(name).measured
+        assert adaptive.pods_a_second == pytest.approx(eight.pods_a_second, rel=0.02)
+        assert adaptive.decision_wait(99) <= 1.1 * eight.decision_wait(99)
+
+
+def test_other_clients_keep_the_share_that_they_have_beside_eight_requests() -> None:
+    eight, adaptive = run("shared", 8).measured, run("shared").measured
+    theirs = [one.by_others / one.seconds for one in (eight, adaptive)]
+    assert theirs[1] >= 0.85 * theirs[0]
+
+
+def test_while_the_server_is_away_hardly_anything_is_sent_and_all_is_done_soon_after() -> None:
+    found = run("away").measured
+    assert max(found.in_flight.get(second, 0) for second in range(8, 12)) <= 4
+    assert found.seconds <= 12.0 + 5.0 + 10.0
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    assert run.__wrapped__("fast").measured == run("fast").measured
