@@ -32,6 +32,7 @@ from admission.insight import pages
 from admission.kube.api import Api
 from admission.kube.events import EventRecorder
 from admission.obs import logs
+from admission.owners import integrations
 from admission.scheduling.state import State
 from certs.files import CertificateFiles
 
@@ -148,7 +149,8 @@ class Controller:
             put(message)
 
         marks = QueueMarks(self._api, may_write)
-        watches = Watches(self._api, see, self._clock, lambda: put(_Reverted()))
+        kinds = integrations.kinds_of(settings)
+        watches = Watches(self._api, see, self._clock, lambda: put(_Reverted()), kinds)
         sender = Sender(self._api, self._clock, ending, may_write)
         writers = WriterPool(sender, put, threads=settings.gpu.controller.writers)
         decides = Core(
@@ -178,6 +180,7 @@ class Controller:
             monotonic=self._clock.monotonic,
             interval_seconds=settings.gpu.controller.audit_interval.total_seconds(),
             release_on_deletion=settings.gpu.releases_on_deletion,
+            kinds=kinds,
         )
         return _View(decides, watches, lister, auditor, marks, writers, sender, ending)
 

@@ -13,6 +13,7 @@ from admission.config.addresses import Address
 from admission.config.settings import Settings
 from admission.controllers import watched
 from admission.obs import logs
+from admission.owners import integrations
 from certs.files import CertificateFiles
 
 _CHECK_SECONDS: Final = 1.0
@@ -55,6 +56,7 @@ def run_controller(
             settings.gpu.controller.writers
             + len(watched.WATCHED)
             + len(watched.OPTIONAL)
+            + len(watched.rows(integrations.kinds_of(settings)))
             + _OTHER_CONNECTIONS
         ),
         timeout_seconds=settings.gpu.controller.request_timeout.total_seconds(),

@@ -22,6 +22,8 @@ from admission.kube.api import Api, Undecodable
 from admission.kube.connectivity import Connectivity
 from admission.kube.reflector import Reflector, Replaced
 from admission.kube.resources import Resource
+from admission.owners import integrations
+from admission.owners.integrations import Kinds
 
 WATCH_SECONDS: Final = (60.0, 120.0)
 """Life of one watch: a server that falls silent without closing is noticed after that."""
@@ -38,6 +40,7 @@ class Watches:
         put: Callable[[Message], None],
         clock: Clock,
         reverted: Callable[[], None] = lambda: None,
+        kinds: Kinds = integrations.DEFAULT,
     ) -> None:
         """Prepares the watches.
 
@@ -47,6 +50,7 @@ class Watches:
             clock: measures silence.
             reverted: told, from any thread, that the API server is in an earlier state than what
                 was seen; once, and before anything of that state is put.
+            kinds: of owners that are served.
         """
         self._api = api
         self._put = put
@@ -57,12 +61,15 @@ class Watches:
         self._lock = threading.Lock()
         self._is_stopped = False
         self._needed: list[Reflector[Any]] = []
-        self._optional = [self._optional_watch(*one) for one in watched.OPTIONAL.items()]
+        self._selectors = watched.selectors(kinds)
+        self._rows = watched.rows(kinds)
+        self._owners: list[OptionalWatch] = []
+        self._others = [self._optional_watch(*one) for one in watched.OPTIONAL.items()]
 
     def start(self) -> None:
         """Lists and follows everything."""
         self._follow()
-        for watch in self._optional:
+        for watch in self._others:
             watch.start()
 
     def restart(self, first: Message) -> None:
@@ -76,6 +83,8 @@ class Watches:
                 return
             for reflector in self._needed:
                 reflector.stop()
+            for watch in self._owners:
+                watch.stop()
             self._put(first)
             self._follow()
 
@@ -123,6 +132,18 @@ class Watches:
         ]
         for reflector in self._needed:
             reflector.start()
+        newest = {one.reflector.resource: one.reflector.newest for one in self._owners}
+        self._owners = [
+            self._optional_watch(resource, into, newest=newest.get(resource, 0))
+            for resource, into in self._rows.items()
+        ]
+        for watch in self._owners:
+            watch.start()
+
+    @property
+    def _optional(self) -> list[OptionalWatch]:
+        """What may not be served."""
+        return [*self._owners, *self._others]
 
     def _revert(self) -> None:
         """Takes the news from a reflector, which may hold the lock that `stop` waits for."""
@@ -130,12 +151,14 @@ class Watches:
             self._is_reverted = True
             self._reverted()
 
-    def _optional_watch(self, resource: Resource, into: type[Any]) -> OptionalWatch:
+    def _optional_watch(
+        self, resource: Resource, into: type[Any], newest: int = 0
+    ) -> OptionalWatch:
         def absent() -> None:
             self._put(core.Observed(resource, Replaced(())))
 
         versions = resources.versions(resource)
-        reflectors = [self._reflector(resource, into, one) for one in versions]
+        reflectors = [self._reflector(resource, into, one, newest) for one in versions]
         return OptionalWatch(self._api, reflectors, absent)
 
     def _reflector(
@@ -161,7 +184,7 @@ class Watches:
             into,
             lambda change: self._put(core.Observed(resource, change)),
             clock=self._clock,
-            label_selector=watched.SELECTORS.get(resource, ""),
+            label_selector=self._selectors.get(resource, ""),
             watch_seconds=WATCH_SECONDS,
             on_undecodable=quarantine,
             on_reverted=self._revert,

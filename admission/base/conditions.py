@@ -560,11 +560,11 @@ PODS_ENDING: Final = "PodsEnding"
 """Why quota that nobody is to have any more is not free yet."""
 
 
-def waits_for_job(name: str) -> Text:
-    """Return why a gated pod has no Workload that a Job with a queue made."""
+def waits_for_owner(kind: str, name: str) -> Text:
+    """Return why a gated pod has no Workload that an owner with a queue made."""
     message = (
-        f"Waits for Job {name}, which is admitted as a whole and was started by somebody else. The"
-        " Job is suspended until its Workload is admitted"
+        f"Waits for {kind} {name}, which is admitted as a whole and was started by somebody else."
+        f" The {kind} is suspended until its Workload is admitted"
     )
     return Text("WaitsForJob", message)
 

@@ -216,6 +216,8 @@ class GpuConfiguration(ConfigModel):
             with those that Kueue's document leaves out by name, and those that always are.
         modes: what holds in namespaces whose labels say nothing else; None where nobody has
             chosen, see `effective_modes`.
+        owner_controllers: users under which the controllers of owners run, by the name of the
+            framework as in integrations.frameworks; in place of those that are known.
         toleration_key: taint key that GPU pods tolerate with operator Exists; empty = inject none.
         products: GPUs that replace those of the shipped table or are added, in its form.
         health: which GPUs count.
@@ -233,6 +235,7 @@ class GpuConfiguration(ConfigModel):
     managed_resources: Annotated[list[str], Field(min_length=1)] = list(resources.DEFAULT_MANAGED)
     excluded_namespaces: list[str] = sorted((*ALWAYS_EXCLUDED, names.SYSTEM_NAMESPACE, *EXCLUDED))
     modes: Modes | None = None
+    owner_controllers: Annotated[dict[str, list[str]], SHOWN_IF_SET] = {}
     toleration_key: str = names.GPU_TAINT_KEY
     products: Annotated[list[Product], SHOWN_IF_SET] = []
     health: Annotated[Health, SHOWN_IF_SET] = Health()

@@ -35,7 +35,7 @@ _MANAGED: Final = Unused(
     f"the namespace label {names.ENFORCE_LABEL}"
 )
 _KINDS: Final = Unused(
-    "single pods and batch/v1 Jobs are managed, other kinds through the pods that they make"
+    "other kinds than those of integrations.frameworks are managed through the pods that they make"
 )
 _NO_LIMIT: Final = Unused(
     "writes are bounded by GpuConfiguration.controller.writers, and slow down when told to"
@@ -314,16 +314,21 @@ class MultiKueue(ConfigModel):
     incremental_dispatcher_config: IncrementalDispatcher | None = None
 
 
+ALWAYS_SERVED: Final = ("pod", "batch/job")
+"""Names of frameworks that need not be listed: what is not held would run outside quota."""
+
+
 class Integrations(ConfigModel):
     """Kinds of jobs.
 
     Attributes:
-        frameworks: without effect.
+        frameworks: kinds of owners that are held as a whole; all that are known where none is
+            listed. Single pods and Jobs always are managed.
         external_frameworks: without effect.
         label_keys_to_copy: keys of labels that a Workload takes over from its pod or Job.
     """
 
-    frameworks: Annotated[list[Text] | None, _KINDS] = None
+    frameworks: Annotated[list[Text], SHOWN_IF_SET] = []
     external_frameworks: Annotated[list[Text] | None, _KINDS] = None
     label_keys_to_copy: Annotated[list[Text], SHOWN_IF_SET] = []
 

@@ -20,9 +20,10 @@ from admission.config.gpu import GpuConfiguration
 from admission.config.kueue import Configuration
 from admission.config.model import ConfigModel, Unused
 from admission.config.settings import Settings
+from admission.objects import owner_rows
 from admission.obs import logs
 
-_SERVED: Final = ("pod", "batch/job")
+_SERVED: Final = (*kueue.ALWAYS_SERVED, *(one.framework for one in owner_rows.ROWS))
 """Kinds of jobs that are looked at themselves."""
 _PREFIX: Final = "Value error, "
 _Model = TypeVar("_Model", bound=ConfigModel)

@@ -48,6 +48,14 @@ class Settings(ConfigModel):
             enforced_without_queue=modes.without_queue.enforce,
         )
 
+    def serves_framework(self, name: str) -> bool:
+        """Return whether owners of a kind are held as a whole, by Kueue's name of the framework.
+
+        Pods and Jobs always are. Of the others those that are listed, or all where none is.
+        """
+        listed = self.kueue.integrations.frameworks
+        return name in kueue.ALWAYS_SERVED or not listed or name in listed
+
     def scheduling(self) -> model.Config:
         """Return what changes decisions."""
         waiting = self.kueue.wait_for_pods_ready

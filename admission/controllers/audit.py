@@ -33,6 +33,7 @@ from admission.objects.resource_group import ResourceGroup
 from admission.objects.workload import Workload
 from admission.obs import logs
 from admission.owners import integrations
+from admission.owners.integrations import Kinds
 from admission.scheduling import transformation
 from admission.scheduling.transformation import Rules
 
@@ -82,7 +83,12 @@ class Expected:
 
 
 def expected(
-    listed: Listed, catalogue: Catalogue, rules: Rules, *, release_on_deletion: bool = False
+    listed: Listed,
+    catalogue: Catalogue,
+    rules: Rules,
+    *,
+    release_on_deletion: bool = False,
+    kinds: Kinds = integrations.DEFAULT,
 ) -> Expected:
     """Return what is to be charged for what the API server shows.
 
@@ -91,11 +97,12 @@ def expected(
         catalogue: of GPU products.
         rules: settings that change what is counted.
         release_on_deletion: whether a pod that is being deleted holds no quota.
+        kinds: of owners that are served.
     """
     result = Expected()
     by_owner: dict[str, Workload] = {}
     for workload in listed.workloads:
-        _add_reservation(result, workload)
+        _add_reservation(result, workload, kinds)
         owner = workload.metadata.controller()
         if owner is not None:
             by_owner[owner.uid] = workload
@@ -114,19 +121,19 @@ def expected(
             running.setdefault((key, pod.metadata.label(names.PODSET_LABEL)), []).append(pod)
     for (key, pod_set), held_pods in running.items():
         workload = known.get(key, Workload())
-        more = len(held_pods) - _charged_pods(workload, pod_set)
+        more = len(held_pods) - _charged_pods(workload, pod_set, kinds)
         if more > 0:
             _add_pods(result, key, held_pods, more, listed, catalogue, rules)
     return result
 
 
-def _add_reservation(result: Expected, workload: Workload) -> None:
+def _add_reservation(result: Expected, workload: Workload, kinds: Kinds) -> None:
     key = _key(workload)
     if any(one.template.spec.resource_claims for one in workload.spec.pod_sets or ()):
         result.doubtful.add(key)  # what claims ask for, and who shares them, is not listed here
         return
     admission = workload.status.admission
-    if admission is None or not _is_charged(workload):
+    if admission is None or not _is_charged(workload, kinds):
         return
     queue = ClusterQueueName(admission.cluster_queue)
     left_of = _left(workload)
@@ -144,10 +151,10 @@ def _add_reservation(result: Expected, workload: Workload) -> None:
             _add(result, key, queue, flavor, resource, used)
 
 
-def _is_charged(workload: Workload) -> bool:
+def _is_charged(workload: Workload, kinds: Kinds) -> bool:
     status = workload.status
     holds = status.is_true(conditions.QUOTA_RESERVED) and not status.is_true(conditions.FINISHED)
-    return holds and (workload.spec.active is not False or integrations.owns(workload))
+    return holds and (workload.spec.active is not False or kinds.owns(workload))
 
 
 def _left(workload: Workload) -> dict[str, int]:
@@ -159,10 +166,10 @@ def _left(workload: Workload) -> dict[str, int]:
     }
 
 
-def _charged_pods(workload: Workload, pod_set: str) -> int:
+def _charged_pods(workload: Workload, pod_set: str, kinds: Kinds) -> int:
     """Return for how many pods of a pod set a Workload is charged."""
     admission = workload.status.admission
-    if admission is None or not _is_charged(workload):
+    if admission is None or not _is_charged(workload, kinds):
         return 0
     left = _left(workload)
     return sum(
@@ -353,6 +360,7 @@ class Auditor:
         monotonic: Callable[[], float],
         interval_seconds: float,
         release_on_deletion: bool,
+        kinds: Kinds = integrations.DEFAULT,
     ) -> None:
         """Prepare the thread; `start` begins.
 
@@ -368,6 +376,7 @@ class Auditor:
             monotonic: time that never goes back.
             interval_seconds: between two audits.
             release_on_deletion: see `expected`.
+            kinds: of owners that are served.
         """
         self._api = api
         self._ask = ask
@@ -380,6 +389,7 @@ class Auditor:
         self._monotonic = monotonic
         self._interval = interval_seconds
         self._release_on_deletion = release_on_deletion
+        self._kinds = kinds
         self._repaired_at: float | None = None
         self._log = logs.get("audit")
         self._rounds = Rounds("audit", self._round, self._failed)
@@ -439,7 +449,11 @@ class Auditor:
         if not self._is_current():
             raise TimeoutError("this process does not lead, or its watches are behind")
         should = expected(
-            listed, self._catalogue, self._rules, release_on_deletion=self._release_on_deletion
+            listed,
+            self._catalogue,
+            self._rules,
+            release_on_deletion=self._release_on_deletion,
+            kinds=self._kinds,
         )
         return in_sums(after), differences(should, before, after), listed.queues
 

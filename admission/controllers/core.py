@@ -27,6 +27,7 @@ from admission.controllers.devices.resource_adjustments import ResourceAdjustmen
 from admission.controllers.effects import Effects
 from admission.controllers.explaining import Explainer
 from admission.controllers.owners.brake import Brake
+from admission.controllers.owners.held import HeldOwners
 from admission.controllers.owners.index import Subject
 from admission.controllers.owners.jobs import Jobs
 from admission.controllers.owners.owners import Owners
@@ -128,6 +129,8 @@ class Core:
         self._events = events
         self._clock = clock
         self._settings, own = settings, settings.gpu.controller
+        self._kinds = integrations.kinds_of(settings)
+        self._awaited = watched.awaited(self._kinds)
         self._log = logs.get("core")
         self._flow = FlowControl(writer, clock, most=own.writers)
         self._explainer = Explainer(
@@ -147,7 +150,7 @@ class Core:
         self._charges = ResourceAdjustments(rules, self._claims)
         self._scheduling = Scheduler(
             state, clock, self._explainer, accounting, self._prices, self._charges,
-            flow=self._flow, events=events,
+            flow=self._flow, events=events, kinds=self._kinds,
         )  # fmt: skip
         self._quarantine = Quarantine(self._scheduling, self._workloads, events)
         self._statuses = QueueStatuses(
@@ -184,17 +187,20 @@ class Core:
             self._running,
         )  # fmt: skip
         self._jobs = Jobs(*common, self._queue)
+        special: dict[Kind, HeldOwners[Any, Any]] = {batch_job.KIND: self._jobs}
+        held = {
+            one.kind: special.get(one.kind) or HeldOwners(one, *common, self._queue)
+            for one in self._kinds.integrations
+            if one.kind != pod_owner.KIND
+        }
         self._endings = PodEndings(self._inventory, self._clock, self._settings.gpu)
         groups = PodGroups(*common, endings=self._endings, claims=self._claims, queue=self._queue)
         self._pods = Pods(
-            *common, self._jobs, self._inventory, self._claims, self._queue, self._endings, groups
-        )
-        special: dict[Kind, Owners[Any, Any]] = {
-            batch_job.KIND: self._jobs,
-            pod_owner.KIND: self._pods,
-        }
-        self._owners = (
-            *(special.get(one.kind) or Owners(one, *common) for one in integrations.INTEGRATIONS),
+            *common, tuple(held.values()), self._inventory, self._claims, self._queue,
+            self._endings, groups,
+        )  # fmt: skip
+        self._owners: tuple[Owners[Any, Any], ...] = (
+            *(held.get(one.kind, self._pods) for one in self._kinds.integrations),
             groups,
         )
         for owners in self._owners:
@@ -224,7 +230,7 @@ class Core:
     def synced(self) -> bool:
         """Return whether every kind was listed that decisions need; nothing is decided before."""
         return not self.is_reverted and all(
-            self._mirrors[resource].synced for resource in watched.AWAITED
+            self._mirrors[resource].synced for resource in self._awaited
         )
 
     @property
@@ -238,7 +244,7 @@ class Core:
         What was watched before is kept, but it may lack the last writes of an earlier leader;
         to optional kinds no leader writes.
         """
-        for resource in watched.WATCHED:
+        for resource in (*watched.WATCHED, *watched.rows(self._kinds)):
             self._mirrors[resource].forget_sync()
         self._taking_over = True
         self._leading = True
@@ -309,7 +315,7 @@ class Core:
 
         A CRD that is being deleted waits for them.
         """
-        lacking = [one for one in watched.AWAITED if not self._mirrors[one].synced]
+        lacking = [one for one in self._awaited if not self._mirrors[one].synced]
         if self.is_reverted or not self._unserved.issuperset(lacking):
             return None
         for lane in self._flow.due():

@@ -19,7 +19,7 @@ from admission.controllers.writing.writes import Outcome, Purpose, Result, Write
 from admission.objects import workload as workload_objects
 from admission.objects.workload import Workload
 from admission.obs import logs
-from admission.owners import integrations
+from admission.owners.integrations import Kinds
 from admission.scheduling import decisions, model, overcommitment, podsets
 from admission.scheduling.state import State
 
@@ -46,6 +46,7 @@ class Scheduler:
         *,
         flow: FlowControl,
         events: Events,
+        kinds: Kinds,
     ) -> None:
         """Prepares the loop.
 
@@ -58,6 +59,7 @@ class Scheduler:
             charges: say what besides itself decides what a Workload is charged for.
             flow: says when the next cycle may run.
             events: takes events about victims and preemptors.
+            kinds: of owners that are served.
         """
         self._log = logs.get("scheduling")
         self._state = state
@@ -73,6 +75,7 @@ class Scheduler:
         self._take_backs: set[WorkloadKey] = set()
         self._flow = flow
         self._events = events
+        self._kinds = kinds
 
     def changed(self) -> None:
         """Something that cycles depend on has changed."""
@@ -192,7 +195,18 @@ class Scheduler:
             if view.is_pending():
                 self._explainer.tell(_misconfigured(key, str(error)), self._clock.monotonic())
             return
-        self._put(key, _charged(workload, view))
+        self._put(key, self._charged(workload, view))
+
+    def _charged(self, workload: model.Workload, view: Workload) -> model.Workload:
+        """Return the workload as it is charged: a deactivated one too, while its owner may run.
+
+        Its owner is stopped, and the reservation is cleared then. Nobody clears that of a Workload
+        without an owner (ADR 0116).
+        """
+        holds = workload.reservation is not None and not workload.finished
+        if workload.active or not holds or not self._kinds.owns(view):
+            return workload
+        return replace(workload, active=True)
 
     def _log_unreadable(self, what: str, key: WorkloadKey, error: ValueError) -> None:
         self._log.error(what, namespace=key.namespace, name=key.name, error=str(error))
@@ -380,18 +394,6 @@ class Scheduler:
 def _asked(workload: model.Workload) -> tuple[object, ...]:
     """Return what an admission was decided for."""
     return workload.pod_sets, workload.queue, workload.invalid
-
-
-def _charged(workload: model.Workload, view: Workload) -> model.Workload:
-    """Return the workload as it is charged: a deactivated one too, while its owner may run.
-
-    Its owner is stopped, and the reservation is cleared then. Nobody clears that of a Workload
-    without an owner (ADR 0116).
-    """
-    holds = workload.reservation is not None and not workload.finished
-    if workload.active or not holds or not integrations.owns(view):
-        return workload
-    return replace(workload, active=True)
 
 
 def _misconfigured(key: WorkloadKey, message: str) -> decisions.Wait:

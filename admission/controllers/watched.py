@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from admission.controllers.devices import claims
-from admission.controllers.owners import child_jobs, running_pods
+from admission.controllers.owners import child_jobs, owners, running_pods
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import batch, koordinator, resource_slice, views
@@ -16,16 +16,10 @@ from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.topology import Topology
 from admission.objects.workload import Workload
-from admission.owners.framework import Kind
-from admission.owners.integrations import INTEGRATIONS
+from admission.owners import batch_job, pod
+from admission.owners.integrations import Kinds
 
-
-def _resource(kind: Kind) -> Resource:
-    found = resources.of_kind(kind.api_version, kind.name)
-    if found is None:
-        raise LookupError(f"{kind.api_version} {kind.name} is not in kube.resources")
-    return found
-
+_ALWAYS: Final = (batch_job.INTEGRATION, pod.INTEGRATION)
 
 WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.NAMESPACES: views.Namespace,
@@ -42,7 +36,7 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.PRIORITY_CLASSES: views.PriorityClass,
     resources.CHILD_JOBS: batch.JobDocument,
     resources.RELEASED_PODS: views.Pod,
-    **{_resource(one.kind): one.document for one in INTEGRATIONS},
+    **{owners.resource_of(one.kind): one.document for one in _ALWAYS},
 }
 """What the core must be told about, and as what."""
 
@@ -54,12 +48,26 @@ OPTIONAL: Final[Mapping[Resource, type[views.Object]]] = {
 }
 """What it wants to be told about where that is served."""
 
-AWAITED: Final = (*WATCHED, resources.RUNTIME_CLASSES, *claims.WATCHED)
-"""What must be listed, or said not to be served, before anything is decided."""
 
-SELECTORS: Final[Mapping[Resource, str]] = {
-    resources.CHILD_JOBS: child_jobs.SELECTOR,
-    resources.RELEASED_PODS: running_pods.SELECTOR,
-    **{_resource(one.kind): one.kind.selector for one in INTEGRATIONS},
-}
-"""Label selectors of what is not watched whole."""
+def rows(kinds: Kinds) -> dict[Resource, type[views.Object]]:
+    """Return the kinds of owners that a cluster may not serve; they are listed anew with a leader.
+
+    Args:
+        kinds: all that are served by the installation.
+    """
+    found = {owners.resource_of(one.kind): one.document for one in kinds.integrations}
+    return {resource: into for resource, into in found.items() if resource not in WATCHED}
+
+
+def awaited(kinds: Kinds) -> tuple[Resource, ...]:
+    """Return what must be listed, or said not to be served, before anything is decided."""
+    return (*WATCHED, *rows(kinds), resources.RUNTIME_CLASSES, *claims.WATCHED)
+
+
+def selectors(kinds: Kinds) -> dict[Resource, str]:
+    """Return the label selectors of what is not watched whole."""
+    return {
+        resources.CHILD_JOBS: child_jobs.SELECTOR,
+        resources.RELEASED_PODS: running_pods.SELECTOR,
+        **{owners.resource_of(one.kind): one.kind.selector for one in kinds.integrations},
+    }

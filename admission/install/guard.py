@@ -103,12 +103,12 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
     """
     managed = resources.managed(settings.gpu.managed_resources)
     account = f"system:serviceaccount:{settings.namespace}:{rbac.CONTROLLER_ACCOUNT}"
-    makers = {user for held in integrations.HELD for user in held.pod_makers}
+    makers = integrations.kinds_of(settings).makers
     policies = rendering.documents(
         "guard",
         **admission_policies.choice_of(settings.managed_namespaces),
         trusted=listed(sorted({account, *users})),
-        pod_makers=listed(sorted(makers)),
+        pod_makers=listed(makers),
         managed=webhooks.names_managed("r", managed),
         variables=listed(bypass.VARIABLES),
         all_variables=f"{', '.join(bypass.VARIABLES[:-1])} and {bypass.VARIABLES[-1]}",

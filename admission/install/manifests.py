@@ -31,6 +31,7 @@ from admission.install import (
 )
 from admission.install.rendering import Document
 from admission.objects import crds
+from admission.owners import integrations
 from admission.webhook import convert
 
 DEFAULT_IMAGE: Final = "gpu-admission:0.1.0"
@@ -184,7 +185,9 @@ def _open_ports(*addresses: Address | None) -> list[Document]:
 def roles(settings: Settings) -> list[Document]:
     """Accounts, roles, and the policies that limit what roles cannot."""
     rotates = settings.kueue.internal_cert_management.enable
-    return [*rbac.documents(settings.namespace, rotates=rotates), *scope.documents(settings)]
+    kinds = integrations.kinds_of(settings)
+    roles = rbac.documents(settings.namespace, rotates=rotates, kinds=kinds)
+    return [*roles, *scope.documents(settings)]
 
 
 def webhook_configurations(client_config: Mapping[str, Any], settings: Settings) -> list[Document]:
@@ -200,6 +203,7 @@ def webhook_configurations(client_config: Mapping[str, Any], settings: Settings)
         managed_resources=settings.gpu.managed_resources,
         namespaces=settings.managed_namespaces,
         service_account=account,
+        kinds=integrations.kinds_of(settings),
     )
     mutating["metadata"]["annotations"] = {
         names.MODES: modes.to_text(settings.gpu.effective_modes)

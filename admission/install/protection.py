@@ -16,9 +16,11 @@ def documents(settings: Settings) -> list[Document]:
     Args:
         settings: the managed namespaces.
     """
-    makers = sorted({user for kind in integrations.HELD for user in kind.pod_makers})
+    kinds = integrations.kinds_of(settings)
+    others = {user for one in kinds.held if not one.holds_children for user in one.makers}
     return rendering.documents(
         "protection",
         **admission_policies.choice_of(settings.managed_namespaces),
-        pod_makers=listed(makers),
+        pod_makers=listed(kinds.makers),
+        job_makers=listed(sorted(others)),
     )

@@ -3,12 +3,14 @@
 The templates are the source of ``install`` and of ``deploy/``.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from admission.base import names
 from admission.install import rendering
 from admission.install.rendering import Document
 from admission.owners import integrations
+from admission.owners.integrations import Kinds
 
 CONTROLLER_ACCOUNT: Final = "gpu-admission-controller"
 CERTIFICATES_ROLE: Final = "gpu-admission-controller-certificates"
@@ -17,20 +19,29 @@ WEBHOOK_ACCOUNT: Final = "gpu-admission-webhook"
 METRICS_AUTH: Final = "gpu-admission-metrics-auth-role"
 
 
-def documents(namespace: str = names.SYSTEM_NAMESPACE, *, rotates: bool = True) -> list[Document]:
+def documents(
+    namespace: str = names.SYSTEM_NAMESPACE,
+    *,
+    rotates: bool = True,
+    kinds: Kinds = integrations.DEFAULT,
+) -> list[Document]:
     """Return service accounts, roles and bindings, in the order in which they are applied.
 
     Args:
         namespace: of the program.
         rotates: whether the controller renews the webhook's certificates.
+        kinds: of owners that are served.
     """
     owner_rules: list[Document] = []
     owner_roles: list[Document] = []
-    for held in integrations.HELD:
+    for held in kinds.held:
         of_controller, *of_people = rendering.documents(
-            "rbac-owner", name=held.kind.name.lower(), group=held.group, plural=held.plural
+            "rbac-owner",
+            name=held.kind.name.lower(),
+            group=held.kind.group,
+            plural=held.kind.plural,
         )
-        owner_rules += of_controller["rules"]
+        owner_rules += _of_row(of_controller["rules"]) if held.changes else of_controller["rules"]
         owner_roles += of_people
     return [
         *rendering.documents("rbac", namespace=namespace, owner_rules=owner_rules),
@@ -39,6 +50,13 @@ def documents(namespace: str = names.SYSTEM_NAMESPACE, *, rotates: bool = True) 
         *owner_roles,
         *rendering.documents("rbac-pending-workloads"),
     ]
+
+
+def _of_row(rules: Iterable[Document]) -> Iterator[Document]:
+    """Yield the rules for owners whose status the controller leaves alone, and deletes none."""
+    for rule in rules:
+        if not rule["resources"][0].endswith("/status"):
+            yield {**rule, "verbs": [verb for verb in rule["verbs"] if verb != "delete"]}
 
 
 def certificates(namespace: str) -> list[Document]:

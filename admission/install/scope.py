@@ -11,6 +11,7 @@ from admission.install import rbac, rendering
 from admission.install.admission_policies import listed
 from admission.install.rendering import Document
 from admission.install.webhooks import quote
+from admission.owners import integrations
 
 
 def documents(settings: Settings) -> list[Document]:
@@ -18,6 +19,18 @@ def documents(settings: Settings) -> list[Document]:
     account = quote(f"system:serviceaccount:{settings.namespace}:{rbac.CONTROLLER_ACCOUNT}")
     unmanaged = listed(settings.managed_namespaces.unmanaged)
     found = rendering.documents("scope", controller=account, unmanaged=unmanaged)
+    for held in integrations.kinds_of(settings).held:
+        if held.changes:
+            found += rendering.documents(
+                "scope-owner",
+                controller=account,
+                unmanaged=unmanaged,
+                kind=held.kind.name,
+                name=held.kind.name.lower(),
+                group=held.kind.group,
+                plural=held.kind.plural,
+                changes=listed(held.changes),
+            )
     if settings.kueue.internal_cert_management.enable:
         found += rendering.documents("scope-certificates", controller=account)
     return found

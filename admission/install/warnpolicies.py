@@ -14,6 +14,7 @@ from admission.install import admission_policies, rendering, webhooks
 from admission.install.rendering import Document
 from admission.install.webhooks import quote
 from admission.owners import integrations
+from admission.owners.integrations import Kinds
 
 OWNERS_POLICY: Final = "gpu-admission-warn-queue-label"
 POD_NAMES_POLICY: Final = "gpu-admission-warn-gpu-names"
@@ -47,16 +48,16 @@ def documents(settings: Settings) -> list[Document]:
         "warnings",
         **admission_policies.choice_of(settings.managed_namespaces),
         managed=managed,
-        owner_rules=list(_rules_of_owners()),
+        owner_rules=list(_rules_of_owners(integrations.kinds_of(settings))),
         gpu_names=[_gpu_name(row, managed) for row in foreign.TABLE],
         names=_pattern(row.pattern for row in foreign.TABLE if not row.is_annotation),
         annotations=_pattern(row.pattern for row in foreign.TABLE if row.is_annotation),
     )
 
 
-def _rules_of_owners() -> Iterable[Document]:
+def _rules_of_owners(kinds: Kinds) -> Iterable[Document]:
     """Changes of the owners whose queue label is not read: those that are not held as a whole."""
-    held = {(one.group, one.plural) for one in integrations.HELD}
+    held = {(one.kind.group, one.kind.plural) for one in kinds.held}
     for group, plurals in OWNERS:
         unread = [plural for plural in plurals if (group, plural) not in held]
         if unread:

@@ -17,6 +17,7 @@ from admission.gpu.resources import ManagedResources
 from admission.install import rendering
 from admission.install.rendering import Document
 from admission.owners import integrations
+from admission.owners.integrations import Kinds
 from admission.owners.review import HeldKind
 from admission.webhook import owners
 
@@ -32,6 +33,7 @@ def documents(
     managed_resources: Iterable[str],
     namespaces: ManagedNamespaces,
     service_account: str,
+    kinds: Kinds = integrations.DEFAULT,
 ) -> list[Document]:
     """The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration.
 
@@ -40,6 +42,7 @@ def documents(
         managed_resources: resource names, or prefixes that end in ``*``.
         namespaces: those from which requests are sent.
         service_account: user name of the controller, whose own writes are not reviewed.
+        kinds: of owners that are served.
 
     Raises:
         InvalidValueError: a managed resource is no name and no prefix.
@@ -49,15 +52,24 @@ def documents(
         "controller": quote(service_account),
     }
     managed = resources.managed(managed_resources)
-    owned = [_of_owner(held, managed, values) for held in integrations.HELD]
+    parents = [one for one in kinds.held if one.holds_children]
+    owned = [_of_owner(held, managed, values, parents) for held in kinds.held]
     found = rendering.documents(
         "webhooks",
         **values,
         concerns_us=concerns("object", managed),
         old_concerns_us=concerns("oldObject", managed),
-        owners_mutating=[mutating for mutating, _, _ in owned],
-        owners_validating=[validating for _, validating, _ in owned],
-        children_mutating=[children for _, _, children in owned],
+        owners_mutating=[mutating for mutating, *_ in owned],
+        owners_validating=[
+            one
+            for (_, validating, protecting, _), held in zip(owned, kinds.held, strict=True)
+            for one in (validating, *((protecting,) if held.changes else ()))
+        ],
+        children_mutating=[
+            children
+            for (*_, children), held in zip(owned, kinds.held, strict=True)
+            if held.holds_children
+        ],
     )
     for document in found:
         for webhook in document["webhooks"]:
@@ -67,33 +79,39 @@ def documents(
 
 
 def _of_owner(
-    held: HeldKind, managed: ManagedResources, values: Mapping[str, Any]
-) -> tuple[Document, Document, Document]:
-    """The webhooks of a kind of owners: mutating, validating, and mutating of children."""
+    held: HeldKind,
+    managed: ManagedResources,
+    values: Mapping[str, Any],
+    parents: Iterable[HeldKind],
+) -> tuple[Document, Document, Document, Document]:
+    """The webhooks of a kind: mutating, validating, protecting, and mutating of children."""
     kind = owners.named(held)
-    mutating, validating, children = rendering.documents(
+    mutating, validating, protecting, children = rendering.documents(
         "webhooks-owner",
         **values,
         name=held.kind.name.lower(),
-        group=held.group,
-        version=held.version,
-        plural=held.plural,
+        group=held.kind.group,
+        version=held.kind.version,
+        plural=held.kind.plural,
         mutate_path=kind.mutate_path(),
         validate_path=kind.validate_path(),
+        protect_path=kind.protect_path(),
         concerns_us=owner_concerns("object", managed, held),
         old_concerns_us=owner_concerns("oldObject", managed, held),
-        is_child=_is_child("object"),
+        is_child=_is_child("object", parents),
     )
-    return mutating, validating, children
+    return mutating, validating, protecting, children
 
 
 def concerns(pod: str, managed: ManagedResources) -> str:
     """CEL: the pod asks for a managed resource by name, or carries a key of ours."""
-    (found,) = rendering.documents(
-        "webhooks-concerns", pod=pod, managed=names_managed("r", managed)
-    )
-    expression: str = found["expression"]
-    return expression
+    return " || ".join(_concerns(pod, managed))
+
+
+def _concerns(pod: str, managed: ManagedResources) -> list[str]:
+    """CEL about a pod's spec, and about its metadata; both have to be there."""
+    found = rendering.documents("webhooks-concerns", pod=pod, managed=names_managed("r", managed))
+    return [one["expression"] for one in found]
 
 
 def owner_concerns(variable: str, managed: ManagedResources, held: HeldKind) -> str:
@@ -107,18 +125,26 @@ def owner_concerns(variable: str, managed: ManagedResources, held: HeldKind) -> 
 def _at(variable: str, path: str, managed: ManagedResources) -> str:
     """CEL: a pod template at the path in the object would concern us."""
     outer, many, inner = path.partition("[*].")
-    if not many:
-        return concerns(f"{variable}.{path}", managed)
-    return _any_or_many(f"{variable}.{outer}", "m", _at("m", inner, managed))
+    steps = outer.split(".")
+    above = [f"{variable}.{'.'.join(steps[: at + 1])}" for at in range(len(steps))]
+    if many:
+        guards = "".join(f"has({one}) && " for one in above[:-1])
+        return f"({guards}{_any_or_many(above[-1], 'm', _at('m', inner, managed))})"
+    guards = " && ".join(f"has({one})" for one in above)
+    spec, metadata = _concerns(above[-1], managed)
+    return (
+        f"({guards} && ((has({above[-1]}.spec) && ({spec}))"
+        f" || (has({above[-1]}.metadata) && ({metadata}))))"
+    )
 
 
-def _is_child(variable: str) -> str:
+def _is_child(variable: str, parents: Iterable[HeldKind]) -> str:
     """CEL: an owner that is held as a whole controls it."""
     controllers = f"{variable}.metadata.ownerReferences"
     is_held = " || ".join(
         f"has(o.controller) && o.controller && o.kind == '{held.kind.name}'"
         f" && o.apiVersion == '{held.kind.api_version}'"
-        for held in integrations.HELD
+        for held in parents
     )
     return _any_or_many(controllers, "o", is_held)
 

@@ -7,7 +7,7 @@ version of the Job that was decided on.
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -25,17 +25,17 @@ from admission.owners.framework import (
     Reclaims,
     Resizes,
     Restores,
+    Suspends,
 )
 from admission.owners.injection import Injection
 from admission.owners.workload import (
-    MissingPriorityClassError,
     PriorityClasses,
     annotations,
     has_other_gates,
     labelled_priority,
     max_execution_seconds,
     names_other_class,
-    pod_priority,
+    pod_class_priority,
     template_spec,
     time_limit,
 )
@@ -44,6 +44,7 @@ from admission.owners.workload import document as workload_document
 KIND: Final = Kind(
     api_version="batch/v1",
     name="Job",
+    plural="jobs",
     label=names.QUEUE_LABEL,
     is_deleted_to_stop=False,
     has_condition=False,
@@ -86,7 +87,7 @@ class AnyJob(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class JobOwner(Owner, Reclaims, Restores, Resizes):
+class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends):
     """A Job with a queue.
 
     Attributes:
@@ -163,6 +164,22 @@ class JobOwner(Owner, Reclaims, Restores, Resizes):
     @override
     def resizes(self) -> Resizes:
         return self
+
+    @override
+    def suspends(self) -> Suspends:
+        return self
+
+    @override
+    def is_stopped(self) -> bool:
+        return is_suspended(self.view) and is_stopped(self.view)
+
+    @override
+    def as_starting(self) -> Owner:
+        return replace(self, may_start_pods=True)
+
+    @override
+    def let_go(self) -> Workload | None:
+        return let_go(self.view)
 
     @override
     def reclaimable(self, of: Workload) -> Mapping[str, int]:
@@ -463,18 +480,7 @@ def _priority(job: batch.Job, classes: PriorityClasses) -> dict[str, Any]:
     labelled = labelled_priority(job.metadata, classes.workload)
     if labelled:
         return labelled
-    name = job.spec.template.spec.priority_class_name or _default(classes.pod)
-    if not name:
-        return {"priority": 0}
-    if name not in classes.pod:
-        raise MissingPriorityClassError(name)
-    return pod_priority(name, classes.pod[name].value)
-
-
-def _default(classes: Mapping[str, views.PriorityClass]) -> str:
-    """Return the name of the global default with the lowest value, or an empty text."""
-    defaults = [(one.value, name) for name, one in classes.items() if one.global_default]
-    return min(defaults)[1] if defaults else ""
+    return pod_class_priority(job.spec.template.spec.priority_class_name or "", classes.pod)
 
 
 def has_other_count(job: batch.Job, workload: Workload) -> bool:

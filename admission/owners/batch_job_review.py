@@ -77,12 +77,13 @@ class Job(views.Object, frozen=True, kw_only=True):
 
 HELD: Final = HeldKind(
     kind=batch_job.KIND,
-    plural="jobs",
     document=Job,
     templates=(_TEMPLATE.text,),
-    pod_makers=frozenset(
+    makers=frozenset(
         {"system:serviceaccount:kube-system:job-controller", "system:kube-controller-manager"}
     ),
+    framework="batch/job",
+    holds_children=True,
 )
 
 

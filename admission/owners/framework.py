@@ -31,6 +31,7 @@ class Kind:
     Attributes:
         api_version: of its objects, such as ``batch/v1``.
         name: of the kind, such as ``Job``.
+        plural: its resource, such as ``jobs``.
         label: without this label an object is not ours.
         label_value: the value that the label must have; empty for any.
         is_deleted_to_stop: an eviction deletes the owner, so its quota is given back once it is
@@ -41,6 +42,7 @@ class Kind:
 
     api_version: str
     name: str
+    plural: str
     label: str
     label_value: str = ""
     is_deleted_to_stop: bool
@@ -59,7 +61,7 @@ class Kind:
     def key_of(self, owner: views.Object) -> WorkloadKey:
         """Return the identity that a Workload of ours has, or would have, for an owner."""
         metadata = owner.metadata
-        name = workload.name_for(self.name, self._group, metadata.name, metadata.uid)
+        name = workload.name_for(self.name, self.group, metadata.name, metadata.uid)
         return WorkloadKey(metadata.namespace, name)
 
     def prebuilt_key(self, owner: views.Object) -> WorkloadKey | None:
@@ -73,9 +75,9 @@ class Kind:
         None if no owner of this kind controls it.
         """
         by = of.metadata.controller()
-        if by is None or (by.api_version, by.kind) != (self.api_version, self.name):
+        if by is None or not self.is_of(by):
             return None
-        name = workload.name_for(self.name, self._group, by.name, by.uid)
+        name = workload.name_for(self.name, self.group, by.name, by.uid)
         return WorkloadKey(of.metadata.namespace, name)
 
     def has_beside(self, found: Workload, owner: views.Object) -> bool:
@@ -104,9 +106,18 @@ class Kind:
         }
 
     @property
-    def _group(self) -> str:
+    def group(self) -> str:
         """The API group; empty for the core group."""
         return self.api_version.rpartition("/")[0]
+
+    @property
+    def version(self) -> str:
+        """The version of the API."""
+        return self.api_version.rpartition("/")[2]
+
+    def is_of(self, owner: views.OwnerReference) -> bool:
+        """Return whether a reference names an owner of this kind."""
+        return (owner.api_version, owner.kind) == (self.api_version, self.name)
 
 
 class Owner(Protocol):
@@ -192,6 +203,10 @@ class Owner(Protocol):
 
     def gathers(self) -> "Gathers | None":
         """Return it as an owner that consists of pods that come one by one, or None."""
+        return None
+
+    def suspends(self) -> "Suspends | None":
+        """Return it as an owner whose pods another controller makes while it runs, or None."""
         return None
 
 
@@ -305,6 +320,26 @@ class Gathers(Protocol):
 
     def to_stop(self) -> Iterable[views.Pod]:
         """Return the pods that were started, and neither ended nor are being deleted."""
+        ...
+
+
+class Suspends(Protocol):
+    """An owner whose pods another controller makes, which may be late to see it suspended."""
+
+    def is_stopped(self) -> bool:
+        """Return whether that controller has seen that the suspended owner was stopped."""
+        ...
+
+    def as_starting(self) -> Owner:
+        """Return it as one whose controller may still make pods, though it is suspended."""
+        ...
+
+    def let_go(self) -> Workload | None:
+        """Return what an owner asks for that was admitted and runs, or None if it does not run.
+
+        It is a Workload that is nowhere stored, with the labels of the pod templates in its pod
+        sets.
+        """
         ...
 
 

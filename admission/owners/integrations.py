@@ -1,32 +1,87 @@
-"""The kinds of owners that are served; a new kind is registered here."""
+"""The kinds of owners that are served; a new kind is registered here, or is a row of a table."""
 
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
-from admission.objects import views
+from admission.config.settings import Settings
+from admission.objects import owner_rows, views
+from admission.objects.owner_rows import Row
 from admission.objects.workload import Workload
-from admission.owners import batch_job, batch_job_review, pod, pod_group
+from admission.owners import (
+    batch_job,
+    batch_job_review,
+    pod,
+    pod_group,
+    row_owner,
+    row_review,
+)
 from admission.owners.framework import Integration
 from admission.owners.review import HeldKind
 
-INTEGRATIONS: Final[tuple[Integration[Any, Any], ...]] = (batch_job.INTEGRATION, pod.INTEGRATION)
-"""In the order in which they are asked whose business a Workload is."""
 
-HELD: Final[tuple[HeldKind, ...]] = (batch_job_review.HELD,)
-"""Those that are held as a whole: reviews of them, webhooks and roles follow from these rows."""
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """The kinds of owners of one installation.
 
-
-def owns(workload: Workload) -> bool:
-    """Return whether a Workload was made for an owner of a kind that is served, or adopted."""
-    return pod_group.KIND.owns(workload) or any(one.kind.owns(workload) for one in INTEGRATIONS)
-
-
-def of_controller(metadata: views.ObjectMeta) -> HeldKind | None:
-    """Return the kind of the owner that an object names as its controller, if it is held.
-
-    Whether that owner exists and has a queue is not known.
+    Attributes:
+        integrations: all of them, in the order in which they are asked whose business a Workload
+            is.
+        held: those that are held as a whole: reviews of them, webhooks and roles follow from
+            these.
     """
-    owner = metadata.controller()
-    if owner is None:
-        return None
-    names = (owner.api_version, owner.kind)
-    return next((one for one in HELD if (one.kind.api_version, one.kind.name) == names), None)
+
+    integrations: tuple[Integration[Any, Any], ...]
+    held: tuple[HeldKind, ...]
+
+    def owns(self, workload: Workload) -> bool:
+        """Return whether a Workload was made for an owner of these kinds, or adopted by one."""
+        owned = any(one.kind.owns(workload) for one in self.integrations)
+        return owned or pod_group.KIND.owns(workload)
+
+    def of_controller(self, metadata: views.ObjectMeta) -> HeldKind | None:
+        """Return the kind of the owner that an object names as its controller, if it is held.
+
+        Whether that owner exists and has a queue is not known.
+        """
+        owner = metadata.controller()
+        if owner is None:
+            return None
+        return next((one for one in self.held if one.kind.is_of(owner)), None)
+
+    @property
+    def makers(self) -> tuple[str, ...]:
+        """Users under which controllers of these kinds run, sorted."""
+        return tuple(sorted({user for one in self.held for user in one.makers}))
+
+
+def kinds_of(settings: Settings) -> Kinds:
+    """Return the kinds of owners that an installation serves.
+
+    Pods and Jobs always: what is not held would run outside quota.
+    """
+    rows = tuple(one for one in owner_rows.ROWS if settings.serves_framework(one.framework))
+    makers = settings.gpu.owner_controllers
+    return _kinds(tuple(replace(one, makers=_makers(one, makers)) for one in rows))
+
+
+def _makers(row: Row, said: dict[str, list[str]]) -> frozenset[str]:
+    listed = said.get(row.framework)
+    return row.makers if listed is None else frozenset(listed)
+
+
+@lru_cache(maxsize=16)
+def _kinds(rows: tuple[Row, ...]) -> Kinds:
+    """Return the kinds of Jobs, pods and rows; made once, as types are made for rows."""
+    return Kinds(
+        integrations=(
+            batch_job.INTEGRATION,
+            *(row_owner.integration(one) for one in rows),
+            pod.INTEGRATION,
+        ),
+        held=(batch_job_review.HELD, *(row_review.held(one) for one in rows)),
+    )
+
+
+DEFAULT: Final = kinds_of(Settings())
+"""The kinds of an installation that says nothing about them."""

@@ -32,6 +32,7 @@ from admission.owners.workload import (
 KIND: Final = Kind(
     api_version="v1",
     name="Pod",
+    plural="pods",
     label=names.MANAGED_LABEL,
     label_value=names.MANAGED_VALUE,
     is_deleted_to_stop=True,

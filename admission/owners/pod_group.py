@@ -55,6 +55,7 @@ class GroupKind(Kind):
 KIND: Final = GroupKind(
     api_version=single.KIND.api_version,
     name=single.KIND.name,
+    plural=single.KIND.plural,
     label=single.KIND.label,
     label_value=single.KIND.label_value,
     is_deleted_to_stop=True,

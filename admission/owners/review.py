@@ -7,7 +7,7 @@ the review is decoded into: it has the methods of `Reviewed`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import msgspec
 
@@ -28,6 +28,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         count: how many of them run at a time at most.
         fewest: with how many of them the owner may be admitted; ``count`` without partial
             admission.
+        has_metadata: whether the template has metadata at all.
+        raw: the template as it was sent; None where nobody compares it.
     """
 
     name: str
@@ -35,6 +37,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pod: Pod
     count: int
     fewest: int
+    has_metadata: bool = True
+    raw: dict[str, Any] | None = None
 
 
 class Reviewed(Protocol):
@@ -62,7 +66,11 @@ class Reviewed(Protocol):
         ...
 
     def templates(self) -> Sequence[Template]:
-        """Return its pod templates, each with a name of its own."""
+        """Return its pod templates, each with a name of its own.
+
+        Raises:
+            msgspec.ValidationError: it does not have them where its kind has them.
+        """
         ...
 
     def errors(self, old: Self | None) -> list[FieldError]:
@@ -80,25 +88,22 @@ class HeldKind:
 
     Attributes:
         kind: its names.
-        plural: its resource, such as ``jobs``.
         document: what an object under review is decoded into.
         templates: where its pod templates stand, such as ``spec.template``; ``jobs[*].template``
             is one in each member of a list.
-        pod_makers: users that make pods from its templates; nobody else can become one of them.
+        makers: users under which its controller runs. Only they make pods, and other owners, of
+            it; nobody else can become one of them.
+        framework: its name in ``integrations.frameworks`` of Kueue's Configuration.
+        holds_children: whether the owners that it controls are held while it is not admitted; else
+            its own controller sees to that.
+        changes: members of its spec in which the controller changes something; empty where
+            policies say it otherwise.
     """
 
     kind: Kind
-    plural: str
     document: type[Reviewed]
     templates: tuple[str, ...]
-    pod_makers: frozenset[str]
-
-    @property
-    def group(self) -> str:
-        """The API group."""
-        return self.kind.api_version.rpartition("/")[0]
-
-    @property
-    def version(self) -> str:
-        """The version of the API that is reviewed."""
-        return self.kind.api_version.rpartition("/")[2]
+    makers: frozenset[str]
+    framework: str
+    holds_children: bool = False
+    changes: tuple[str, ...] = ()

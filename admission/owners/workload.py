@@ -117,6 +117,25 @@ def pod_priority(name: str, value: int) -> dict[str, Any]:
     return {"priorityClassRef": reference, "priority": value}
 
 
+def pod_class_priority(name: str, classes: Mapping[str, views.PriorityClass]) -> dict[str, Any]:
+    """Return priority and class of a Workload whose pods name a PriorityClass, or none.
+
+    Args:
+        name: of the class; empty for the global default with the lowest value.
+        classes: the PriorityClasses by name.
+
+    Raises:
+        MissingPriorityClassError: the class is not among them.
+    """
+    defaults = [(one.value, key) for key, one in classes.items() if one.global_default]
+    name = name or (min(defaults)[1] if defaults else "")
+    if not name:
+        return {"priority": 0}
+    if name not in classes:
+        raise MissingPriorityClassError(name)
+    return pod_priority(name, classes[name].value)
+
+
 def _of_workload_class(name: str, value: int) -> dict[str, Any]:
     reference = {"group": names.KUEUE_GROUP, "kind": "WorkloadPriorityClass", "name": name}
     return {"priorityClassRef": reference, "priority": value}

@@ -82,6 +82,10 @@ class GroupVersionKind(msgspec.Struct, frozen=True):
         """Return where the API server sends what it is about to store."""
         return self._path("validate")
 
+    def protect_path(self) -> str:
+        """Return where the API server sends changes by whom is not trusted with quota."""
+        return self._path("protect")
+
     def _path(self, verb: str) -> str:
         return f"/{verb}-{self.group.replace('.', '-')}-{self.version}-{self.kind.lower()}"
 

@@ -12,10 +12,9 @@ from admission.gpu import resources
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_group import ResourceGroup
 from admission.objects.reviewed_pod import Pod
-from admission.owners import integrations
 from admission.webhook import requests
 from admission.webhook.queueing import Placement, Standing
-from admission.webhook.review_context import Context, Knowledge, QueueFacts
+from admission.webhook.review_context import Context, Knowledge, QueueFacts, Rules
 
 _ACTIVE: Final = "Active"
 _NAMES_SHOWN: Final = 5
@@ -29,7 +28,7 @@ def unheld(pod: Pod, placement: Placement) -> tuple[str, ...]:
     return (f"pod names node {pod.spec.node_name}: its {taken} is taken outside every queue",)
 
 
-def owned(old: Pod | None, new: Pod) -> tuple[str, ...]:
+def owned(old: Pod | None, new: Pod, rules: Rules) -> tuple[str, ...]:
     """Warning about a pod that is marked as managed though its owner is held as a whole.
 
     Source: kueue pkg/controller/jobs/pod/pod_webhook.go (warningForPodManagedLabel).
@@ -37,12 +36,13 @@ def owned(old: Pod | None, new: Pod) -> tuple[str, ...]:
     Args:
         old: as stored so far; None when it is being created.
         new: as it would be stored.
+        rules: what the installation chose.
     """
     is_marked = new.metadata.label(names.MANAGED_LABEL) == names.MANAGED_VALUE
     is_held_for_parent = names.POD_SUSPENDING_PARENT in (new.metadata.annotations or {})
     if not is_marked or (old is not None and is_held_for_parent):
         return ()
-    if integrations.of_controller(new.metadata) is None:
+    if rules.kinds.of_controller(new.metadata) is None:
         return ()
     mark = f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}"
     return (

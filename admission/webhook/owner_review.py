@@ -21,7 +21,6 @@ from admission.objects import limit_range, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.limit_range import LimitRange
 from admission.objects.reviewed_pod import Pod, PodSpec
-from admission.owners import integrations
 from admission.owners.review import Reviewed, Template
 from admission.webhook import (
     hints,
@@ -39,6 +38,7 @@ from admission.webhook.queueing import Placement, Standing
 from admission.webhook.review_context import Context, Knowledge, Rules
 
 _ADMITTED_PATH: Final = FieldPath.of("metadata", "annotations").key(names.WORKLOAD_ANNOTATION)
+_METADATA: Final = "/metadata/"
 _OF_ADMISSION: Final = frozenset(
     {
         names.WORKLOAD_ANNOTATION,
@@ -65,7 +65,12 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
 
     Doing it twice equals doing it once, so the API server may ask again.
     """
-    templates = owner.templates()
+    if is_made_for_owner(owner, context, rules):
+        return Outcome(standing=Standing.OF_JOB)
+    try:
+        templates = owner.templates()
+    except msgspec.ValidationError as unreadable:
+        return _unreadable(unreadable)
     asked = [requests.managed_names(one.pod, rules.managed) for one in templates]
     wants = tuple(sorted({name for wanted in asked for name in wanted}))
     placement = _place(owner, templates, wants, context, rules, knowledge)
@@ -105,7 +110,7 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
 
 
 def validate(
-    old: Reviewed | None, new: Reviewed, context: Context, knowledge: Knowledge
+    old: Reviewed | None, new: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
 ) -> Outcome:
     """Judges an owner as it would be stored.
 
@@ -113,9 +118,15 @@ def validate(
         old: as stored so far, of the same kind; None when it is being created.
         new: as it would be stored, after every mutation.
         context: what the review says besides the objects.
+        rules: what the installation chose.
         knowledge: what was last seen of the cluster.
     """
-    templates = new.templates()
+    if is_made_for_owner(new, context, rules):
+        return Outcome(standing=Standing.OF_JOB)
+    try:
+        templates = new.templates()
+    except msgspec.ValidationError as unreadable:
+        return _unreadable(unreadable)
     errors = [
         *metadata_rules.create_errors(_as_pod(new)),
         *new.errors(old),
@@ -137,12 +148,23 @@ def validate(
     return Outcome(standing=Standing.FREE, errors=fielderrors.in_order(errors), warnings=warnings)
 
 
-def is_child(owner: Reviewed) -> bool:
-    """Return whether it says that an owner that is held as a whole controls it.
+def is_child(owner: Reviewed, rules: Rules) -> bool:
+    """Return whether it says that an owner of its own kind controls it, which we hold it with.
 
     Whether that one exists and has a queue, the controller finds out.
     """
-    return integrations.of_controller(owner.metadata) is not None
+    held = rules.kinds.of_controller(owner.metadata)
+    return held is not None and held.holds_children and held.kind == owner.kind
+
+
+def is_made_for_owner(owner: Reviewed, context: Context, rules: Rules) -> bool:
+    """Return whether the controller of an owner that is held as a whole makes it, or changes it.
+
+    It is held and started by that controller, and counted with that owner. Anybody can name an
+    owner: so who makes the request decides.
+    """
+    held = rules.kinds.of_controller(owner.metadata)
+    return held is not None and not held.holds_children and context.user in held.makers
 
 
 # ------------------------------------------------------------------------------------- preparing
@@ -190,7 +212,7 @@ def _without_queue(
             warnings=(f"its pods ask for {wants}: {waits}",),
         )
     operations = [*_unadmitted(templates)]
-    if is_child(owner) and not queueing.is_left_out(context.namespace, rules, knowledge):
+    if is_child(owner, rules) and not queueing.is_left_out(context.namespace, rules, knowledge):
         was_held = owner.metadata.label(names.HELD_WITH_PARENT) == "true"
         label = {names.HELD_WITH_PARENT: "true" if was_held or not owner.is_held() else "false"}
         patch = PatchBuilder()
@@ -314,9 +336,11 @@ def _filled(template: Pod, ranges: Sequence[LimitRange]) -> Pod:
     return rewriting.with_resources(template, stated)
 
 
-def _at_template(template: Template, operations: Iterable[Operation]) -> Iterator[Operation]:
+def _at_template(template: Template, operations: Sequence[Operation]) -> Iterator[Operation]:
     """Operations on a pod, at its place in the owner."""
     pointer = template.path.pointer()
+    if not template.has_metadata and any(one["path"].startswith(_METADATA) for one in operations):
+        yield {"op": "add", "path": f"{pointer}/metadata", "value": {}}
     for operation in operations:
         yield {**operation, "path": f"{pointer}{operation['path']}"}
 
@@ -324,6 +348,12 @@ def _at_template(template: Template, operations: Iterable[Operation]) -> Iterato
 def _in_template(template: Template, error: FieldError) -> FieldError:
     """An error of a pod, at its place in the owner."""
     return replace(error, path=error.path.within(template.path))
+
+
+def _unreadable(error: msgspec.ValidationError) -> Outcome:
+    """An object that the API server's schema of its kind would refuse, too."""
+    broken = fielderrors.invalid(FieldPath.of("spec"), fielderrors.OMITTED, str(error))
+    return Outcome(standing=Standing.FREE, errors=(broken,))
 
 
 # --------------------------------------------------------------------------------------- judging
@@ -375,3 +405,58 @@ def _admission(
 def _mark(template: Template) -> str:
     """The Workload with which a template says that it was admitted; empty without one."""
     return template.pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
+
+
+# ------------------------------------------------------------------------------------ protecting
+
+
+def protect(old: Reviewed, new: Reviewed, context: Context, rules: Rules) -> Outcome:
+    """Judges a change of an owner by somebody who may not write the status of Workloads.
+
+    Pods of a template with the mark of an admission pass without a gate, and are counted as they
+    were when it was given. What would let more of them through is refused (ADR 0134).
+
+    Args:
+        old: as stored.
+        new: as it would be stored.
+        context: what the review says besides the objects.
+        rules: what the installation chose.
+    """
+    if is_made_for_owner(new, context, rules):
+        return Outcome(standing=Standing.OF_JOB)
+    try:
+        before = {one.name: one for one in old.templates()}
+        after = new.templates()
+    except msgspec.ValidationError as unreadable:
+        return _unreadable(unreadable)
+    errors = fielderrors.in_order(_more_than_admitted(old, new, before, after))
+    return Outcome(standing=Standing.FREE, errors=errors)
+
+
+def _more_than_admitted(
+    old: Reviewed, new: Reviewed, before: dict[str, Template], after: Sequence[Template]
+) -> Iterator[FieldError]:
+    kind = new.kind.name
+    starts = old.is_held() and not new.is_held()
+    runs = not old.is_held() and not new.is_held()
+    is_admitted = any(_mark(one) for one in before.values())
+    for one in after:
+        was = before.get(one.name)
+        mark = _mark(one)
+        if mark and (was is None or _mark(was) != mark):
+            rule = "only the controller may set it: it lets pods start. Leave it out"
+            yield _in_template(one, fielderrors.forbidden(_ADMITTED_PATH, rule))
+        elif mark and starts:
+            rule = f"the {kind} waits to be admitted again: the controller starts it then"
+            yield fielderrors.forbidden(one.path, rule)
+        elif is_admitted and runs and (was is None or _asks_more(was, one)):
+            rule = (
+                f"the {kind} was admitted with other pods. Suspend it in the same update: it"
+                " starts again when it is admitted with these"
+            )
+            yield fielderrors.forbidden(one.path, rule)
+
+
+def _asks_more(was: Template, now: Template) -> bool:
+    """Return whether a template makes other pods than before, or more of them."""
+    return was.raw != now.raw or now.count > was.count

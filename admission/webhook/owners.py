@@ -13,7 +13,7 @@ from admission.webhook.reviewing import Reviewer
 
 def named(held: HeldKind) -> GroupVersionKind:
     """The kind as reviews name it."""
-    return GroupVersionKind(held.group, held.version, held.kind.name)
+    return GroupVersionKind(held.kind.group, held.kind.version, held.kind.name)
 
 
 def questions(held: HeldKind) -> Questions[Reviewed]:
@@ -33,7 +33,12 @@ class OwnerReviewer(Reviewer[Reviewed]):
         context = self.context(request)
         if path == self.validate_path:
             old = request.old_object if operation == "UPDATE" else None
-            return owner_review.validate(old, owner, context, self.knowledge)
+            return owner_review.validate(old, owner, context, self.rules, self.knowledge)
+        if path == self.protect_path:
+            old = request.old_object
+            if old is None or operation != "UPDATE":
+                return Outcome(standing=Standing.FREE)
+            return owner_review.protect(old, owner, context, self.rules)
         if operation != "CREATE":
             return Outcome(standing=Standing.FREE)
         return owner_review.mutate(owner, context, self.rules, self.knowledge)

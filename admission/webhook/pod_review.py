@@ -10,7 +10,6 @@ from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
 from admission.objects import limit_range, views
 from admission.objects.reviewed_pod import Pod, PodSpec
-from admission.owners import integrations
 from admission.webhook import (
     hints,
     limiting,
@@ -104,11 +103,11 @@ def validate(
         return Outcome(
             standing=Standing.FREE,
             errors=fielderrors.in_order(errors),
-            warnings=hints.owned(old, new),
+            warnings=hints.owned(old, new, rules),
         )
     placement = queueing.place(new, context, rules, knowledge)
     errors = metadata_rules.create_errors(new)
-    warnings = hints.owned(old, new)
+    warnings = hints.owned(old, new, rules)
     if placement.is_held:
         errors += unserved.errors(new)
         warnings += unserved.warnings(new)
@@ -152,7 +151,7 @@ def _operations(
         annotations[names.ROLE_HASH] = role_hash.of(spec)
     if pod.has_gate(names.TOPOLOGY_GATE):
         annotations[names.FOREIGN_TOPOLOGY_GATE] = "true"
-    patch.merge("/metadata/labels", pod.metadata.labels, _labels(pod, placement, knowledge))
+    patch.merge("/metadata/labels", pod.metadata.labels, _labels(pod, placement, rules, knowledge))
     patch.merge("/metadata/annotations", pod.metadata.annotations, annotations)
     if not pod.has_gate(names.ADMISSION_GATE):
         gates = [{"name": names.ADMISSION_GATE}]
@@ -163,7 +162,7 @@ def _operations(
     return patch.operations()
 
 
-def _labels(pod: Pod, placement: Placement, knowledge: Knowledge) -> dict[str, str]:
+def _labels(pod: Pod, placement: Placement, rules: Rules, knowledge: Knowledge) -> dict[str, str]:
     labels: dict[str, str] = {}
     if placement.standing is not Standing.SUSPENDED:
         labels[names.MANAGED_LABEL] = names.MANAGED_VALUE
@@ -171,7 +170,7 @@ def _labels(pod: Pod, placement: Placement, knowledge: Knowledge) -> dict[str, s
         labels[names.QUEUE_LABEL] = placement.queue
     has_class = bool(pod.metadata.label(names.PRIORITY_CLASS_LABEL))
     is_default = knowledge.workload_priority_class(DEFAULT_PRIORITY_CLASS) is not None
-    is_alone = placement.standing is Standing.QUEUED and not integrations.of_controller(
+    is_alone = placement.standing is Standing.QUEUED and not rules.kinds.of_controller(
         pod.metadata
     )
     if is_alone and is_default and not has_class:

@@ -11,7 +11,6 @@ from typing import Final
 
 from admission.base import clock, names
 from admission.objects.reviewed_pod import Pod
-from admission.owners import integrations
 from admission.webhook import requests
 from admission.webhook.review_context import Context, Knowledge, Rules
 
@@ -62,7 +61,7 @@ def place(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Pla
     if is_mirror or is_left_out(context.namespace, rules, knowledge):
         return Placement(standing=Standing.FREE)
     wants = requests.managed_names(pod, rules.managed)
-    if is_of_admitted_owner(pod, context):
+    if is_of_admitted_owner(pod, context, rules):
         return Placement(standing=Standing.OF_JOB, wants=wants)
     return _place(pod, wants, context, rules, knowledge)
 
@@ -107,7 +106,7 @@ def _is_kept(wants: tuple[str, ...], context: Context, rules: Rules, knowledge: 
     return by_queue or rules.namespaces.queue_required
 
 
-def is_of_admitted_owner(pod: Pod, context: Context) -> bool:
+def is_of_admitted_owner(pod: Pod, context: Context, rules: Rules) -> bool:
     """Return whether the pod was made from a template of an owner that has quota for its pods.
 
     The mark in its annotations was put into that template together with the permission to run.
@@ -115,8 +114,8 @@ def is_of_admitted_owner(pod: Pod, context: Context) -> bool:
     """
     if not pod.metadata.annotation(names.WORKLOAD_ANNOTATION):
         return False
-    held = integrations.of_controller(pod.metadata)
-    return held is not None and context.user in held.pod_makers
+    held = rules.kinds.of_controller(pod.metadata)
+    return held is not None and context.user in held.makers
 
 
 def has_default_queue(namespace: str, knowledge: Knowledge) -> bool:

@@ -20,6 +20,8 @@ from admission.objects.local_queue import LocalQueue
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_quota import NamespaceQuota
+from admission.owners import integrations
+from admission.owners.integrations import Kinds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +110,14 @@ class Rules:
         namespaces: where pods and Jobs may be ours.
         toleration_key: taint key that GPU pods are made to tolerate; empty = none.
         catalogue: GPU products and their MIG profiles.
+        kinds: of owners that are served.
     """
 
     managed: ManagedResources
     namespaces: ManagedNamespaces
     toleration_key: str
     catalogue: Catalogue
+    kinds: Kinds = integrations.DEFAULT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ class Reviewer(ABC, Generic[Object]):
         questions: reads reviews of the kind.
         mutate_path: where it is asked how a new object is changed.
         validate_path: where it is asked whether an object may be stored.
+        protect_path: where it is asked whether a change may let more pods through.
         knowledge: what was last seen of the cluster.
         rules: what the installation chose.
         metrics: where reviews are counted.
@@ -46,11 +47,17 @@ class Reviewer(ABC, Generic[Object]):
         self.questions = questions
         self.mutate_path = questions.kind.mutate_path()
         self.validate_path = questions.kind.validate_path()
+        self.protect_path = questions.kind.protect_path()
         self.knowledge = knowledge
         self.rules = rules
         self.metrics = metrics
         self.clock = clock
         self.max_body_bytes = max_body_bytes
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where the kind is reviewed."""
+        return self.mutate_path, self.validate_path, self.protect_path
 
     @abstractmethod
     def decide(self, path: str, request: Request[Object]) -> Outcome:

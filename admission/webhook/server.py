@@ -65,7 +65,7 @@ def create_app(
     rules, max_body_bytes = rules_of(settings), settings.gpu.webhook.max_body_bytes
     reviewers: list[tuple[type[Reviewer[Any]], Questions[Any]]] = [
         (PodReviewer, pods.QUESTIONS),
-        *((OwnerReviewer, owners.questions(held)) for held in integrations.HELD),
+        *((OwnerReviewer, owners.questions(held)) for held in rules.kinds.held),
     ]
     for make, questions in reviewers:
         reviewer = make(
@@ -76,7 +76,7 @@ def create_app(
             clock=clock,
             max_body_bytes=max_body_bytes,
         )
-        _add_reviews(app, reviewer, (reviewer.mutate_path, reviewer.validate_path))
+        _add_reviews(app, reviewer, reviewer.paths)
     of_kinds = KindReviewer(metrics=webhook_metrics, clock=clock, max_body_bytes=max_body_bytes)
     _add_reviews(app, of_kinds, kinds.PATHS)
     _add_conversion(app, Converter(metrics=webhook_metrics, clock=clock))
@@ -92,6 +92,7 @@ def rules_of(settings: Settings) -> Rules:
         namespaces=settings.managed_namespaces,
         toleration_key=settings.gpu.toleration_key,
         catalogue=settings.gpu.catalogue(),
+        kinds=integrations.kinds_of(settings),
     )
 
 

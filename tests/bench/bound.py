@@ -21,7 +21,7 @@ from admission.kube import decoding, resources
 from admission.kube.reflector import Replaced, Upserted
 from admission.kube.resources import Resource
 from admission.objects import views
-from admission.owners import batch_job
+from admission.owners import batch_job, integrations
 from admission.owners import pod as pod_owner
 from admission.scheduling.state import State
 from tests.builders.cluster import make_namespace
@@ -102,8 +102,9 @@ def _list(decides: Core, pods: int) -> None:
         resources.RELEASED_PODS: of_owners,
         resources.WORKLOADS: list(_workloads(own)),
     }
-    for resource_ in watched.AWAITED:
-        into = {**watched.WATCHED, **watched.OPTIONAL}[resource_]
+    rows = watched.rows(integrations.DEFAULT)
+    for resource_ in watched.awaited(integrations.DEFAULT):
+        into = {**watched.WATCHED, **watched.OPTIONAL, **rows}[resource_]
         items = tuple(
             decoding.one(json.dumps(found).encode(), into) for found in listed.get(resource_, ())
         )

@@ -33,6 +33,7 @@ USED: dict[str, Any] = {
     "leaderElection.leaseDuration": "30s",
     "leaderElection.renewDeadline": "12s",
     "leaderElection.retryPeriod": "1s",
+    "integrations.frameworks": ["jobset.x-k8s.io/jobset"],
     "integrations.labelKeysToCopy": ["team"],
     "waitForPodsReady.timeout": "1m",
     "waitForPodsReady.recoveryTimeout": "1m",

@@ -58,7 +58,10 @@ EVERYTHING = (
         objectRetentionPolicies={
             "workloads": {"afterFinished": "0s", "afterDeactivatedByKueue": "1h"}
         },
-        integrations={"labelKeysToCopy": ["team", "example.com/cost"]},
+        integrations={
+            "frameworks": ["pod", "batch/job", "jobset.x-k8s.io/jobset"],
+            "labelKeysToCopy": ["team", "example.com/cost"],
+        },
         fairSharing={"preemptionStrategies": ["LessThanInitialShare"]},
         admissionFairSharing={"usageHalfLifeTime": "168h", "usageSamplingInterval": "1m",
                               "resourceWeights": {"nvidia.com/gpu": 100, "cpu": 0.1}},
@@ -81,6 +84,7 @@ EVERYTHING = (
         lostNodeAfter="90s",
         maxStopsPerMinute=0,
         managedResources=["example.com/gpu"],
+        ownerControllers={"ray.io/raycluster": ["system:serviceaccount:ray:kuberay"]},
         excludedNamespaces=["drivers"],
         modes={"withQueue": {"bypass": "deny", "enforce": True},
                "withoutQueue": {"bypass": "audit"}},
@@ -123,6 +127,7 @@ def test_the_whole_of_both_documents_becomes_settings():
         lost_node_after=timedelta(seconds=90),
         max_stops_per_minute=0,
         managed_resources=["example.com/gpu"],
+        owner_controllers={"ray.io/raycluster": ["system:serviceaccount:ray:kuberay"]},
         excluded_namespaces=["drivers", "kube-system", "lab", "quota"],
         modes=Modes(
             with_queue=NamespaceMode(bypass="deny", enforce=True),

@@ -16,6 +16,7 @@ from admission.kube import resources
 from admission.kube.reflector import Replaced
 from admission.objects import pods, views
 from admission.objects.workload import Workload
+from admission.owners import integrations
 from tests.builders.cluster import make_limit_range, make_namespace
 from tests.builders.jobs import queued_job
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
@@ -253,7 +254,8 @@ def test_nothing_is_decided_before_it_is_known_which_limits_there_are() -> None:
         other.core.receive(core.Observed(resource, Replaced(page.items)))
     assert not other.core.synced
 
-    for resource in (resources.RUNTIME_CLASSES, *claims.WATCHED):
+    rows = watched.rows(integrations.DEFAULT)
+    for resource in (resources.RUNTIME_CLASSES, *claims.WATCHED, *rows):
         assert not other.core.synced
         other.core.receive(core.Observed(resource, Replaced(())))
     assert other.core.synced

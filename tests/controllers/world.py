@@ -25,6 +25,7 @@ from admission.kube.reflector import Replaced
 from admission.kube.resources import Resource
 from admission.objects import crds, views
 from admission.objects.workload import Workload
+from admission.owners import integrations
 from admission.sandbox.store import Store
 from admission.scheduling import model
 from admission.scheduling.state import State
@@ -42,9 +43,11 @@ from tests.builders.queues import (
 from tests.clocks import FakeClock
 
 _CRDS = crds.documents()
+_ROWS: dict[Resource, Any] = watched.rows(integrations.DEFAULT)
 WATCHED: dict[Resource, Any] = {
     **watched.WATCHED,
     **{one: into for one, into in watched.OPTIONAL.items() if one in resources.BUILT_IN},
+    **_ROWS,
 }
 
 
@@ -174,7 +177,9 @@ class World:
 
     def listed(self, resource: Resource, into: type[Any]) -> Replaced[Any]:
         """Everything of a kind that is watched."""
-        selector = watched.SELECTORS.get(resource, "")
+        if resource in _ROWS:
+            return Replaced(self.shown.get(resource, ()))  # no such kind is served
+        selector = watched.selectors(integrations.DEFAULT).get(resource, "")
         page = self.store.list(resource, label_selector=selector, into=into)
         items = (*page.items, *self.shown.get(resource, ()))
         return Replaced(items, page.undecodable, page.resource_version)

@@ -8,6 +8,7 @@ from admission.controllers import watched
 from admission.install import cabundles, rbac
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.owners import integrations
 from admission.webhook import knowledge
 
 
@@ -27,7 +28,10 @@ def granted(account: str, *verbs: str) -> set[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("account", "watched"),
     [
-        (rbac.CONTROLLER_ACCOUNT, {**watched.WATCHED, **watched.OPTIONAL}),
+        (
+            rbac.CONTROLLER_ACCOUNT,
+            {**watched.WATCHED, **watched.OPTIONAL, **watched.rows(integrations.DEFAULT)},
+        ),
         (rbac.WEBHOOK_ACCOUNT, knowledge.WATCHED),
     ],
 )

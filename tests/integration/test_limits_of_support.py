@@ -65,7 +65,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with Cluster.start() as cluster:
         it = System(cluster, tmp_path_factory.mktemp("limits"))
         it.install()
-        add_kind(it, "jobset.x-k8s.io", "jobsets", "JobSet")
+        add_kind(it, "leaderworkerset.x-k8s.io", "leaderworkersets", "LeaderWorkerSet")
         try:
             it.start()
             await_policies(it)
@@ -260,13 +260,15 @@ def test_a_queue_label_that_is_added_later_is_warned_about_once(system: System, 
 def test_a_queue_label_of_a_kind_that_was_installed_later_is_warned_about(
     system: System, team: str
 ) -> None:
-    path = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{team}/jobsets"
+    path = f"/apis/leaderworkerset.x-k8s.io/v1alpha2/namespaces/{team}/leaderworkersets"
     job_set = {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+        "apiVersion": "leaderworkerset.x-k8s.io/v1alpha2", "kind": "LeaderWorkerSet",
         "metadata": {"name": "s", "labels": QUEUED},
     }  # fmt: skip
     (warning,) = system.create(path, job_set).warnings
-    assert "of a JobSet is not read, so its pods do not go through queue default" in warning
+    assert (
+        "of a LeaderWorkerSet is not read, so its pods do not go through queue default" in warning
+    )
     owner = {"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": "u", "controller": True}
     job_set["metadata"]["ownerReferences"] = [owner]  # type: ignore[index]
     assert system.create(path, job_set).warnings == []

@@ -20,12 +20,16 @@ from typing_extensions import override
 
 from admission.base import names
 from admission.install import cabundles, rbac
+from admission.objects import owner_rows
 from tests.builders.jobs import make_job
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
+from tests.integration import owner_crds
 from tests.integration.installed import KUEUE, PROGRAM, Installed
+from tests.owners import samples
 
+(JOB_SET,) = (one for one in owner_rows.ROWS if one.kind == "JobSet")
 pytestmark = pytest.mark.controlplane
 
 GPU = names.GPU_RESOURCE
@@ -145,6 +149,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Separate]:
     ]
     with Cluster.start(api_flags=flags) as cluster:
         it = Separate(cluster, folder)
+        owner_crds.install(cluster, JOB_SET)
         it.install()
         try:
             it.start()
@@ -203,6 +208,7 @@ def driven(system: Separate) -> Separate:
         what="the end of the time limit",
     )
     run_job(system)
+    run_and_stop_owner(system)
     remove_queue(system, brief)
     waiting.until(lambda: ask_who_waits(system, team) == 403, what="a refusal to somebody")
     return system
@@ -224,6 +230,26 @@ def ask_who_waits(system: Separate, queue: str) -> int:
         return connection.getresponse().status
     finally:
         connection.close()
+
+
+def run_and_stop_owner(system: Separate) -> None:
+    """An owner whose kind is a row is started, stopped, and is what it was."""
+    team = system.add_team(quota=100)
+    sample = samples.of(JOB_SET)
+    path = f"/apis/{JOB_SET.api_version}/namespaces/{team}/{JOB_SET.plural}"
+    system.api.post(path, sample.manifest)
+    one = f"{path}/{sample.manifest['metadata']['name']}"
+    before = system.api.get(one)["spec"]
+    waiting.until(lambda: not system.api.get(one)["spec"]["suspend"], what="a JobSet that runs")
+    workloads = f"{KUEUE}/namespaces/{team}/workloads"
+    (workload,) = system.api.get(workloads)["items"]
+    stop = {"spec": {"active": False}}
+    system.api.patch(f"{workloads}/{workload['metadata']['name']}", stop)
+    waiting.until(
+        lambda: system.api.get(one)["spec"] == before,
+        what="a JobSet that is what it was",
+        within_seconds=60,
+    )
 
 
 def run_job(system: Separate) -> None:
@@ -287,6 +313,19 @@ AFTER_CONFLICT = "a write that met a conflict reads the object"
 DEVICES = "scheduling.koordinator.sh"
 UNASKED = {
     CONTROLLER: {
+        **{
+            Request(verb, one.group, one.plural): "the kind is not served here"
+            for one in owner_rows.ROWS
+            if one != JOB_SET
+            for verb in ("get", "patch", "watch")
+        },
+        Request("get", JOB_SET.group, JOB_SET.plural): AFTER_CONFLICT,
+        **{
+            Request("update", one.group, f"{one.plural}/finalizers"): (
+                "asked by an admission plugin, not by us"
+            )
+            for one in owner_rows.ROWS
+        },
         Request("get", names.KUEUE_GROUP, "admissionchecks"): AFTER_CONFLICT,
         Request("get", names.KUEUE_GROUP, "clusterqueues"): AFTER_CONFLICT,
         Request("get", names.KUEUE_GROUP, "cohorts"): AFTER_CONFLICT,

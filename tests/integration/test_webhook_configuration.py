@@ -16,14 +16,12 @@ from typing_extensions import override
 from admission.base.clock import SystemClock
 from admission.config.settings import Settings
 from admission.install import webhooks
-from admission.owners import integrations
 from certs import files
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
-from tests.owners import jobsets
 
 pytestmark = pytest.mark.controlplane
 
@@ -311,9 +309,8 @@ def test_only_jobs_with_a_queue_or_gpus_are_reviewed(
 
 
 def test_expressions_about_pod_templates_in_a_list_are_accepted(
-    cluster: Cluster, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, recorder: Recorder
 ) -> None:
-    monkeypatch.setattr(integrations, "HELD", (*integrations.HELD, jobsets.HELD))
     found = set()
     for document in documents(recorder):
         query = "fieldManager=test&fieldValidation=Strict&force=true&dryRun=All"
@@ -321,7 +318,7 @@ def test_expressions_about_pod_templates_in_a_list_are_accepted(
             f"{path_of(document)}?{query}", document, "application/apply-patch+yaml"
         )
         found |= {hook["name"] for hook in stored["webhooks"]}
-    assert {"mjobset.kb.io", "vjobset.kb.io", "mchildjobset.kb.io"} <= found
+    assert {"mjobset.kb.io", "vjobset.kb.io", "pjobset.kb.io"} <= found
 
 
 JUDGED = [

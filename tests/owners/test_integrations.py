@@ -10,18 +10,12 @@ from admission.base.namespaces import ManagedNamespaces
 from admission.config.settings import Settings
 from admission.gpu.resources import DEFAULT_MANAGED
 from admission.install import warnpolicies, webhooks
-from admission.owners import integrations
-from tests.owners import jobsets
 from tests.webhook import reviews
 
 MUTATE = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
 VALIDATE = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
+PROTECT = "/protect-jobset-x-k8s-io-v1alpha2-jobset"
 KIND = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "kind": "JobSet"}
-
-
-@pytest.fixture(autouse=True)
-def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(integrations, "HELD", (*integrations.HELD, jobsets.HELD))
 
 
 def make_set(**metadata: Any) -> dict[str, Any]:
@@ -70,8 +64,8 @@ def test_reviews_of_other_kinds_are_refused_there() -> None:
     ("name", "path", "operations"),
     [
         ("mjobset.kb.io", MUTATE, ["CREATE"]),
-        ("mchildjobset.kb.io", MUTATE, ["CREATE"]),
         ("vjobset.kb.io", VALIDATE, ["CREATE", "UPDATE"]),
+        ("pjobset.kb.io", PROTECT, ["UPDATE"]),
     ],
 )
 def test_webhooks_send_it_there(name: str, path: str, operations: list[str]) -> None:
@@ -95,11 +89,11 @@ def test_webhooks_look_at_each_of_its_pod_templates() -> None:
     assert "size(object.spec.replicatedJobs) > 500" in expression
 
 
-def test_owners_of_every_kind_are_sent_when_it_controls_them() -> None:
-    for name in ("mchildjob.kb.io", "mchildjobset.kb.io"):
-        expression = conditions(hooks()[name])["has-a-job-as-its-controller"]
-        assert "o.kind == 'Job' && o.apiVersion == 'batch/v1'" in expression
-        assert "o.kind == 'JobSet' && o.apiVersion == 'jobset.x-k8s.io/v1alpha2'" in expression
+def test_only_owners_of_jobs_are_held_by_us() -> None:
+    expression = conditions(hooks()["mchildjob.kb.io"])["has-a-job-as-its-controller"]
+    assert "o.kind == 'Job' && o.apiVersion == 'batch/v1'" in expression
+    assert "JobSet" not in expression
+    assert "mchildjobset.kb.io" not in hooks()
 
 
 def test_nobody_is_warned_that_its_queue_label_is_not_read() -> None:
@@ -112,4 +106,4 @@ def test_nobody_is_warned_that_its_queue_label_is_not_read() -> None:
     rules = policy["spec"]["matchConstraints"]["resourceRules"]
     groups = [group for rule in rules for group in rule["apiGroups"]]
     assert "jobset.x-k8s.io" not in groups
-    assert "ray.io" in groups
+    assert "sparkoperator.k8s.io" in groups

@@ -145,6 +145,7 @@ def test_a_workload_made_by_hand_is_never_deleted_for_want_of_a_pod() -> None:
 SETS = Kind(
     api_version="jobset.x-k8s.io/v1alpha2",
     name="JobSet",
+    plural="jobsets",
     label=names.QUEUE_LABEL,
     is_deleted_to_stop=False,
     has_condition=False,

@@ -53,7 +53,7 @@ def validate(
 ) -> list[str]:
     before = None if old is None else msgspec.convert(old, Job)
     after = msgspec.convert(new, Job)
-    found = owner_review.validate(before, after, CONTEXT, cluster or make_cluster())
+    found = owner_review.validate(before, after, CONTEXT, RULES, cluster or make_cluster())
     return [error.text() for error in found.errors]
 
 

@@ -9,16 +9,17 @@ import msgspec
 import pytest
 
 from admission.base import names
+from admission.owners import integrations
 from admission.webhook import owner_review
 from admission.webhook.pod_review import Outcome
 from admission.webhook.queueing import Standing
 from admission.webhook.review_context import Context
 from tests.builders.pods import make_pod
 from tests.builders.queues import cluster_queue_view, flavor_view
-from tests.owners.jobsets import JobSet
 from tests.webhook import builders
 from tests.webhook.builders import NOW_US, RULES, Cluster, make_cluster
 
+(JobSet,) = (one.document for one in integrations.DEFAULT.held if one.kind.name == "JobSet")
 CONTEXT = Context(namespace="team-a", now_us=NOW_US)
 MIG = "nvidia.com/mig-1g.10gb"
 DRIVER, WORKERS = (f"spec.replicatedJobs[{at}].template.spec.template." for at in (0, 1))
@@ -86,7 +87,8 @@ def mutated(document: dict[str, Any], cluster: Cluster) -> dict[str, Any]:
 
 def validate(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> Outcome:
     before = None if old is None else msgspec.convert(old, JobSet)
-    return owner_review.validate(before, msgspec.convert(new, JobSet), CONTEXT, make_cluster())
+    found = msgspec.convert(new, JobSet)
+    return owner_review.validate(before, found, CONTEXT, RULES, make_cluster())
 
 
 def paths(outcome: Outcome) -> list[str]:
@@ -117,7 +119,8 @@ def test_each_template_asks_for_gpus_in_the_names_of_the_queue():
             "/spec/containers/0/resources/requests/nvidia.com~1mig-1g.10gb",
             "/spec/tolerations",
         ]
-    assert len(written) == 2 + 2 * 6
+    replaces = [one for one in written if one.endswith("/podReplacementPolicy")]
+    assert len(written) == 2 + 2 * 6 + len(replaces) == 2 + 2 * 7
 
     after = mutated(make_set(), mig_cluster())
     assert after["metadata"]["labels"] == {names.QUEUE_LABEL: "default"}
@@ -178,16 +181,14 @@ def test_the_kind_is_named_where_a_queue_is_required():
     owner = msgspec.convert(make_set(), JobSet)
     outcome = owner_review.mutate(owner, CONTEXT, rules, make_cluster("a"))
     assert outcome.standing is Standing.IN_DOUBT
-    assert outcome.operations == ({"op": "add", "path": "/spec/suspend", "value": True},)
+    assert outcome.operations[0] == {"op": "add", "path": "/spec/suspend", "value": True}
     assert "the JobSet stays suspended until its label" in outcome.warnings[0]
 
 
-def test_one_that_a_held_owner_controls_is_held_with_it():
-    changed = mutated(make_set(gpus=(0, 0), owner="Job"), make_cluster())
-    assert changed["spec"]["suspend"] is True
-    assert changed["metadata"]["labels"] == {names.HELD_WITH_PARENT: "true"}
-    other = make_set(gpus=(0, 0), owner="CronJob")
-    assert mutated(other, make_cluster()) == other
+@pytest.mark.parametrize("owner", ["Job", "CronJob"])
+def test_one_that_asks_for_nothing_is_left_alone_whatever_controls_it(owner: str):
+    one = make_set(gpus=(0, 0), owner=owner)
+    assert mutated(one, make_cluster()) == one
 
 
 # ------------------------------------------------------------------------------------- validating
@@ -240,8 +241,8 @@ def test_only_an_owner_in_a_queue_may_mark_its_templates_as_admitted(
 
 
 def test_rules_of_the_kind_hold_besides_those_of_every_owner():
-    before = in_queue(suspend=True)
-    fewer = in_queue(suspend=True)
-    fewer["spec"]["replicatedJobs"].pop()
-    assert paths(validate(fewer, before)) == ["spec.replicatedJobs"]
+    twice = in_queue(suspend=True)
+    driver, workers = twice["spec"]["replicatedJobs"]
+    workers["name"] = driver["name"]
+    assert paths(validate(twice)) == ["spec.replicatedJobs[1].template.spec.template"]
     assert paths(validate(in_queue(), make_set())) == [f"metadata.labels[{names.QUEUE_LABEL}]"]

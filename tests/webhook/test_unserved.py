@@ -27,7 +27,7 @@ def judged_job(template: dict[str, Any], **labels: str) -> pod_review.Outcome:
     metadata = {"name": "j", "namespace": "team-a", "labels": labels}
     spec = {"template": template, "suspend": True}
     job = msgspec.convert({"metadata": metadata, "spec": spec}, Job)
-    return owner_review.validate(None, job, CONTEXT, make_cluster("default"))
+    return owner_review.validate(None, job, CONTEXT, RULES, make_cluster("default"))
 
 
 @pytest.mark.parametrize("key", unserved.REFUSED_TOPOLOGY)

@@ -31,7 +31,7 @@ from admission.kube.resources import Resource
 from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners import injection, lifecycle, prebuilt
-from admission.owners.framework import Document, Integration, Owner, View
+from admission.owners.framework import Document, Integration, Kind, Owner, View
 from admission.owners.lifecycle import Next, Step
 from admission.owners.workload import (
     MissingPriorityClassError,
@@ -43,6 +43,12 @@ Decide = Callable[[WorkloadKey, Workload], Write | None]
 """Returns the write of an open decision, or of the upkeep of a Workload, if there is one."""
 
 _OF_NAMED: Final = frozenset({Step.ADOPT_WORKLOAD, Step.AWAIT_WORKLOAD})
+
+
+def resource_of(kind: Kind) -> Resource:
+    """Return where the owners of a kind are."""
+    known = resources.of_kind(kind.api_version, kind.name)
+    return known or Resource(kind.group, kind.version, kind.plural, kind.name)
 
 
 class Owners(Generic[View, Document]):
@@ -78,14 +84,9 @@ class Owners(Generic[View, Document]):
             clock: source of time.
             look_at: is told which Workloads to look at again.
             running: the pods of owners that run.
-
-        Raises:
-            LookupError: the API server's paths for the kind are not known.
         """
         kind = integration.kind
-        resource = resources.of_kind(kind.api_version, kind.name)
-        if resource is None:
-            raise LookupError(f"{kind.api_version} {kind.name} is not in kube.resources")
+        resource = resource_of(kind)
         self.integration = integration
         self.resource = resource
         self._kind = kind

@@ -3,9 +3,10 @@
 Source: kueue pkg/controller/jobs/pod.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from typing_extensions import override
 
@@ -17,8 +18,8 @@ from admission.base.names import WorkloadKey
 from admission.controllers.devices.claims import Claims
 from admission.controllers.devices.node_inventory import NodeInventory
 from admission.controllers.owners import pods_without_workload, requests
+from admission.controllers.owners.held import HeldOwners
 from admission.controllers.owners.index import Subject
-from admission.controllers.owners.jobs import Jobs
 from admission.controllers.owners.owners import Decide, Owners
 from admission.controllers.owners.pod_endings import PodEndings
 from admission.controllers.owners.pod_groups import PodGroups
@@ -52,7 +53,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
         running: RunningPods,
-        jobs: Jobs,
+        held: Sequence[HeldOwners[Any, Any]],
         inventory: NodeInventory,
         claims: Claims,
         queue: WorkQueue,
@@ -68,7 +69,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             clock: source of time.
             look_at: is told which Workloads to look at again.
             running: is told of the pods, too.
-            jobs: Jobs that are held as a whole.
+            held: owners that are held as a whole.
             inventory: is told which GPUs the pods hold.
             claims: tells what pods ask for by claim.
             queue: says when to look at a Workload again.
@@ -77,7 +78,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         """
         integration = replace(pod_owner.INTEGRATION, owner=self._owner)
         super().__init__(integration, workloads, configuration, events, clock, look_at, running)
-        self._jobs = jobs
+        self._held = held
         self._endings = endings
         self.groups = groups
         groups.lose_pod = partial(self.lose, for_good=True)
@@ -166,9 +167,16 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         if pod is None:
             return None
         controller = pod.metadata.controller()
-        if controller is not None and self._jobs.is_held(key.namespace, controller):
-            # its Job was let go by somebody else: it is suspended again, and the pod goes
-            return self._tell(key, pod, conditions.waits_for_job(controller.name), admitted=False)
+        if controller is not None and any(
+            one.is_held(key.namespace, controller) for one in self._held
+        ):
+            # its owner was let go by somebody else: it is suspended again, and the pod goes
+            return self._tell(
+                key,
+                pod,
+                conditions.waits_for_owner(controller.kind, controller.name),
+                admitted=False,
+            )
         now, configuration = self._clock.now(), self._configuration
         is_in_doubt = pods_without_workload.is_in_doubt(pod)
         if not is_in_doubt and pods_without_workload.hint_for(pod, configuration) is None:

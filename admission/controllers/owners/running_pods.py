@@ -275,7 +275,7 @@ class RunningPods:
 
         Args:
             key: of its Workload.
-            asked: its one pod set, in a Workload that is nowhere stored; its labels name the
+            asked: its pod sets, in a Workload that is nowhere stored; their labels name the
                 ClusterQueue.
         """
         if asked is not None:
@@ -295,21 +295,21 @@ class RunningPods:
         asked = self._owners.get(key)
         if asked is None:
             return
-        (pod_set,) = asked.spec.pod_sets or ()
-        there = sum(map(len, self._of.get(key, {}).values()))
-        is_charged = self._ledger.charged_pods(key, "") > 0
-        missing = 0 if is_charged else pod_set.count - there
+        there, is_charged = self._of.get(key, {}), self._ledger.charged_pods(key, "") > 0
+        missing = [
+            msgspec.structs.replace(one, count=one.count - len(there.get(one.name, ())))
+            for one in asked.spec.pod_sets or ()
+            if not is_charged and one.count > len(there.get(one.name, ()))
+        ]
         queue = self._configuration.cluster_queue_of(
-            LocalQueueKey(key.namespace, asked.spec.queue_name),
-            pod_set.template.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL),
+            LocalQueueKey(key.namespace, asked.spec.queue_name), _queue_of_templates(asked)
         )
-        if missing <= 0 or not queue or not self._configuration.manages(key.namespace):
+        if not missing or not queue or not self._configuration.manages(key.namespace):
             self._lose_owner(key)
             return
         self._short.add(key)
         metadata = msgspec.structs.replace(asked.metadata, name=_owner_key(key).name)
-        more = msgspec.structs.replace(pod_set, count=missing)
-        spec = msgspec.structs.replace(asked.spec, pod_sets=(more,))
+        spec = msgspec.structs.replace(asked.spec, pod_sets=tuple(missing))
         charged = msgspec.structs.replace(asked, metadata=metadata, spec=spec)
         self._ledger.charge(charged, queue, {}, ends=False)
 
@@ -349,17 +349,14 @@ class RunningPods:
         """Return what a Workload is charged whose pods run; None without its ClusterQueue."""
         key, asked = workload.key(), self._owners.get(workload.key())
         pods = [self._pods[uid] for uids in self._of.get(key, {}).values() for uid in uids]
-        marks = views.ObjectMeta()
+        named = "" if asked is None else _queue_of_templates(asked)
         node = ""
         if pods:
             first = min(pods, key=_order).view
-            marks, node = first.metadata, first.spec.node_name
-        elif asked is not None:
-            (pod_set,) = asked.spec.pod_sets or ()
-            marks = pod_set.template.metadata
+            named = first.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL)
+            node = first.spec.node_name
         queue = self._configuration.cluster_queue_of(
-            LocalQueueKey(key.namespace, workload.spec.queue_name),
-            marks.label(names.CLUSTER_QUEUE_NAME_LABEL),
+            LocalQueueKey(key.namespace, workload.spec.queue_name), named
         )
         if not queue:
             return None
@@ -564,6 +561,15 @@ class RunningPods:
 def _owner_key(key: WorkloadKey) -> WorkloadKey:
     """Return by what the pods are charged that an owner may still make."""
     return WorkloadKey(key.namespace, f"pods of {key.name}")
+
+
+def _queue_of_templates(asked: Workload) -> str:
+    """Return the ClusterQueue that the pod templates of an owner name; empty for none."""
+    labels = (
+        one.template.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL)
+        for one in asked.spec.pod_sets or ()
+    )
+    return next(filter(None, labels), "")
 
 
 def _workload_of(pod: views.Pod) -> WorkloadKey:

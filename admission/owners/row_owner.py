@@ -1,0 +1,785 @@
+"""Owners whose kind is a row of a table: what the row's paths say, as the Protocol `Owner`.
+
+Source: kueue pkg/controller/jobs (PodSets, Finished, PodsReady, ReclaimablePods, PriorityClass,
+RunWithPodSetsInfo, RestorePodSetsInfo) and pkg/podset/podset.go. Every patch changes exactly the
+version of the owner that was decided on.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from typing_extensions import override
+
+from admission.base import conditions, names, patches, structs
+from admission.base.conditions import Text
+from admission.base.fielderrors import FieldPath
+from admission.base.patches import Operation, PatchBuilder
+from admission.objects import owner_rows as rows
+from admission.objects import views
+from admission.objects.owner_rows import Check, PodSets, Row
+from admission.objects.views import View
+from admission.objects.workload import PodSet, PodTemplate, Workload, WorkloadSpec
+from admission.owners import injection, prebuilt
+from admission.owners.framework import (
+    Integration,
+    Kind,
+    Owner,
+    Reclaims,
+    Resizes,
+    Restores,
+    Suspends,
+)
+from admission.owners.injection import Injection
+from admission.owners.workload import (
+    PriorityClasses,
+    annotations,
+    has_other_gates,
+    labelled_priority,
+    max_execution_seconds,
+    names_other_class,
+    pod_class_priority,
+    template_spec,
+    time_limit,
+)
+from admission.owners.workload import document as workload_document
+
+_SCHEDULING: Final = ("nodeSelector", "tolerations")
+_METADATA: Final = ("labels", "annotations")
+_OUR_LABELS: Final = (
+    names.PODSET_LABEL,
+    names.LOCAL_QUEUE_NAME_LABEL,
+    names.CLUSTER_QUEUE_NAME_LABEL,
+)
+_AS_TEMPLATE: Final = structs.converter(PodTemplate)
+
+
+class Document(views.Object, frozen=True, kw_only=True):
+    """An owner whole, as it was watched."""
+
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What the paths of a row lead into."""
+        return {"spec": self.spec, "status": self.status}
+
+
+class Asked(View, frozen=True, kw_only=True):
+    """A pod set that an owner asks for.
+
+    Attributes:
+        name: of the pod set; lower case, as in Kueue.
+        path: where its pod template stands.
+        count: how many pods it has.
+        replicas: how many replicas it has.
+        per_replica: how many pods one of them has.
+        raw: the pod template as it is stored.
+        template: what decisions depend on of it.
+    """
+
+    name: str
+    path: FieldPath
+    count: int
+    replicas: int
+    per_replica: int
+    raw: dict[str, Any]
+    template: PodTemplate
+
+
+class Held(views.Object, frozen=True, kw_only=True):
+    """An owner with what decisions depend on.
+
+    Attributes:
+        document: the owner whole.
+        asked: its pod sets.
+        digest: tells pod templates apart by what their pods are made from.
+    """
+
+    document: Document
+    asked: tuple[Asked, ...]
+    digest: str
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The Workloads of which its templates say that they were admitted."""
+        found = (one.template.metadata.annotation(names.WORKLOAD_ANNOTATION) for one in self.asked)
+        return tuple(filter(None, found))
+
+
+def kind_of(row: Row) -> Kind:
+    """Return the kind of a row."""
+    return Kind(
+        api_version=row.api_version,
+        name=row.kind,
+        plural=row.plural,
+        label=names.QUEUE_LABEL,
+        is_deleted_to_stop=False,
+        has_condition=False,
+    )
+
+
+def members(row: Row, document: Mapping[str, Any]) -> Iterator[tuple[PodSets, rows.Member]]:
+    """Yield each pod set of an owner, in Kueue's order, with what the row says of it."""
+    for listed in row.pod_sets:
+        for member in rows.find(document, listed.at):
+            if not isinstance(member.value, dict):
+                raise msgspec.ValidationError(f"{member.path.text}: must be an object")
+            yield listed, member
+
+
+def name_of(listed: PodSets, member: rows.Member) -> str:
+    """Return the name of a pod set; lower case. Source: kueue NewPodSetReference.
+
+    Raises:
+        msgspec.ValidationError: it has none.
+    """
+    found = listed.name or rows.value_at(member.value, listed.name_at)
+    if not found or not isinstance(found, str):
+        raise msgspec.ValidationError(f"{member.path.text}.{listed.name_at}: must be a name")
+    return found.lower()
+
+
+def counts_of(listed: PodSets, member: rows.Member) -> tuple[int, ...]:
+    """Return the numbers of which the number of pods is the product.
+
+    Raises:
+        msgspec.ValidationError: one of them is no number.
+    """
+    return tuple(_count(one, member) for one in listed.counts)
+
+
+def _count(one: rows.Count, member: rows.Member) -> int:
+    found = rows.number_at(member.value, one.path, 1, member.path)
+    bound = rows.number_at(member.value, one.at_most, found, member.path)
+    return max(one.least, min(found, bound))
+
+
+def product(counts: Iterable[int]) -> int:
+    """Return the product of some numbers; 1 for none."""
+    result = 1
+    for one in counts:
+        result *= one
+    return result
+
+
+def template_at(listed: PodSets, member: rows.Member) -> rows.Member:
+    """Return the pod template of a pod set, and where it stands.
+
+    Raises:
+        msgspec.ValidationError: it has none.
+    """
+    found = next(rows.find(member.value, listed.template, member.path), None)
+    if found is None or not isinstance(found.value, dict):
+        raise msgspec.ValidationError(f"{member.path.text}.{listed.template}: must be a template")
+    return found
+
+
+def read(row: Row, found: Document | Held) -> Held:
+    """Return what decisions depend on of an owner.
+
+    Raises:
+        msgspec.ValidationError: it does not have what the row says.
+    """
+    if isinstance(found, Held):
+        return found
+    asked = tuple(_asked(*one) for one in members(row, found.content))
+    twice = {one.name for one in asked}
+    if len(twice) < len(asked):
+        raise msgspec.ValidationError("two pod sets have the same name")
+    return Held(metadata=found.metadata, document=found, asked=asked, digest=digest(asked))
+
+
+def _asked(listed: PodSets, member: rows.Member) -> Asked:
+    at, counts = template_at(listed, member), counts_of(listed, member)
+    return Asked(
+        name=name_of(listed, member),
+        path=at.path,
+        count=product(counts),
+        replicas=product(counts[: listed.replica]),
+        per_replica=product(counts[listed.replica :]),
+        raw=at.value,
+        template=_AS_TEMPLATE(at.value),
+    )
+
+
+def digest(asked: Iterable[Asked]) -> str:
+    """Return a digest that tells pod templates apart by what their pods are made from."""
+    content = [[one.name, _content(one.raw)] for one in asked]
+    encoded = msgspec.json.encode(content, order="deterministic")
+    return hashlib.blake2b(encoded, digest_size=8).hexdigest()
+
+
+def _content(template: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is asked for with a template, without what is empty."""
+    metadata = template.get("metadata") or {}
+    pod = {
+        member: value
+        for member, value in (template.get("spec") or {}).items()
+        if value or member not in _SCHEDULING
+    }
+    content = {member: metadata.get(member) for member in _METADATA}
+    return {**{member: value for member, value in content.items() if value}, "spec": pod}
+
+
+# --------------------------------------------------------------------------------- what it says
+
+
+@dataclass(frozen=True, slots=True)
+class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends):
+    """An owner with a queue whose kind is a row.
+
+    Attributes:
+        row: its kind.
+        view: the owner.
+        may_start_pods: whether its controller may still make pods of it though it is suspended.
+    """
+
+    row: Row
+    view: Held
+    may_start_pods: bool = False
+
+    @property
+    @override
+    def kind(self) -> Kind:
+        return kind_of(self.row)
+
+    @property
+    @override
+    def pod_sets(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.view.asked)
+
+    @override
+    def is_held(self) -> bool:
+        return rows.value_at(self._content, self.row.suspend) is True
+
+    @override
+    def is_active(self) -> bool:
+        return self.may_start_pods or any(self._says(one) is not None for one in self.row.active)
+
+    @override
+    def is_ready(self) -> bool:
+        if self.row.ready is not None:
+            return self._says(self.row.ready) is not None
+        return self.row.replicas is not None and all(
+            ready + succeeded >= wanted for wanted, ready, succeeded in self._replicas()
+        )
+
+    @override
+    def finished(self) -> Text | None:
+        for check, succeeded in ((self.row.succeeded, True), (self.row.failed, False)):
+            said = None if check is None else self._says(check)
+            if said is not None:
+                return conditions.owner_finished(said, succeeded=succeeded)
+        return None
+
+    @override
+    def was_admitted(self) -> bool:
+        return not self.is_held() and self.kind.key_of(self.view).name in self.view.marks
+
+    @override
+    def missing_workload(self) -> Text:
+        return conditions.WORKLOAD_MISSING
+
+    @override
+    def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
+        return start(self.row, self.view, given)
+
+    @override
+    def stands_for(self, of: Workload) -> bool:
+        """Unknown, and so true, until the templates of a suspended owner are restored."""
+        if of.spec.maximum_execution_time_seconds != max_execution_seconds(self.view.metadata):
+            return False
+        if not self.is_held():
+            return not self.has_other_count(of)
+        return self.is_injected() or not self.has_other_pods(of)
+
+    @override
+    def reclaims(self) -> Reclaims | None:
+        return None if self.row.replicas is None else self
+
+    @override
+    def restores(self) -> Restores:
+        return self
+
+    @override
+    def resizes(self) -> Resizes:
+        return self
+
+    @override
+    def suspends(self) -> Suspends:
+        return self
+
+    @override
+    def reclaimable(self, of: Workload) -> Mapping[str, int]:
+        """Those of replicas that have succeeded. Source: kueue jobset_controller.go."""
+        ended = {
+            one.name: succeeded * one.per_replica
+            for one, (wanted, _, succeeded) in zip(self.view.asked, self._replicas(), strict=True)
+            if 0 < succeeded <= wanted
+        }
+        return {
+            one.name: min(ended[one.name], one.count)
+            for one in of.spec.pod_sets or ()
+            if one.name in ended
+        }
+
+    @override
+    def is_injected(self) -> bool:
+        return bool(self.view.marks)
+
+    @override
+    def has_start_time(self) -> bool:
+        """Its own controller keeps it: templates may change while it is suspended."""
+        return False
+
+    @override
+    def suspend(self) -> patches.Patch:
+        return _patch(self.view, _set(self._content, self.row.suspend, value=True))
+
+    @override
+    def reset(self) -> patches.Patch:
+        raise NotImplementedError
+
+    @override
+    def restore(self, of: Workload | None) -> patches.Patch:
+        return restore(self.view, of)
+
+    @override
+    def has_other_pods(self, of: Workload) -> bool:
+        was = of.metadata.annotation(names.TEMPLATE_DIGEST)
+        return _sizes(of) != self._sizes() or bool(was and was != self.view.digest)
+
+    @override
+    def has_other_count(self, of: Workload) -> bool:
+        return _sizes(of) != self._sizes()
+
+    @override
+    def asks_otherwise(self, of: Workload) -> bool:
+        is_elsewhere = of.spec.queue_name != self.view.metadata.label(names.QUEUE_LABEL)
+        return is_elsewhere or self.has_other_pods(of)
+
+    @override
+    def waits_otherwise(self, of: Workload) -> bool:
+        limit = of.spec.maximum_execution_time_seconds
+        return (
+            names_other_class(self.view, of)
+            or limit != max_execution_seconds(self.view.metadata)
+            or has_other_gates(self.view, of)
+            or of.waits_to_be_charged()
+        )
+
+    @override
+    def is_stopped(self) -> bool:
+        if not self.is_held():
+            return False
+        injected = _read_injected(self.view)
+        since = _since(self.view, self.row.suspended)
+        return injected is None or (bool(since) and since != injected.suspended_since)
+
+    @override
+    def as_starting(self) -> Owner:
+        return replace(self, may_start_pods=True)
+
+    @override
+    def let_go(self) -> Workload | None:
+        if not self.was_admitted() or self.finished() is not None:
+            return None
+        ended = {
+            one.name: succeeded * one.per_replica
+            for one, (_, _, succeeded) in zip(self.view.asked, self._replicas(), strict=True)
+        }
+        queues = (
+            one.template.metadata.label(names.LOCAL_QUEUE_NAME_LABEL) for one in self.view.asked
+        )
+        metadata = self.view.metadata
+        return Workload(
+            metadata=views.ObjectMeta(
+                namespace=metadata.namespace,
+                uid=metadata.uid,
+                creation_timestamp=metadata.creation_timestamp,
+            ),
+            spec=WorkloadSpec(
+                queue_name=next(filter(None, queues), metadata.label(names.QUEUE_LABEL)),
+                pod_sets=tuple(
+                    PodSet(
+                        name=one.name,
+                        count=max(0, one.count - ended[one.name]),
+                        template=one.template,
+                    )
+                    for one in self.view.asked
+                ),
+            ),
+        )
+
+    @property
+    def _content(self) -> dict[str, Any]:
+        return self.view.document.content
+
+    def _says(self, check: Check) -> str | None:
+        """Return the message with which the status says something; None if it does not."""
+        if check.condition:
+            found = _condition(self.view, check.condition)
+            return None if found is None else str(found.get("message") or "")
+        values = [one.value for one in rows.find(self._content, check.path)]
+        if check.value:
+            return "" if check.value in values else None
+        return "" if any(isinstance(one, int) and one > 0 for one in values) else None
+
+    def _replicas(self) -> Iterator[tuple[int, int, int]]:
+        """Yield of each pod set how many replicas are wanted, ready, and have succeeded."""
+        told: dict[str, tuple[int, int]] = {}
+        replicas = self.row.replicas
+        for one in rows.find(self._content, replicas.at) if replicas else ():
+            assert replicas is not None
+            name = str(rows.value_at(one.value, replicas.name)).lower()
+            paths = (replicas.ready, replicas.succeeded)
+            ready, succeeded = (rows.number_at(one.value, path, 0) for path in paths)
+            told[name] = ready, succeeded
+        for asked in self.view.asked:
+            yield asked.replicas, *told.get(asked.name, (0, 0))
+
+    def _sizes(self) -> dict[str, int]:
+        return {one.name: one.count for one in self.view.asked}
+
+
+def _sizes(of: Workload) -> dict[str, int]:
+    return {one.name: one.count for one in of.spec.pod_sets or ()}
+
+
+def _condition(owner: Held, kind: str) -> Mapping[str, Any] | None:
+    """Return a condition of an owner that is True."""
+    for one in owner.document.status.get("conditions") or ():
+        if isinstance(one, dict) and (one.get("type"), one.get("status")) == (kind, "True"):
+            return one
+    return None
+
+
+def _since(owner: Held, kind: str) -> str:
+    """Return since when a condition is True; empty if it is not."""
+    found = _condition(owner, kind) if kind else None
+    return "" if found is None else str(found.get("lastTransitionTime") or "")
+
+
+# ------------------------------------------------------------------------------------- Workload
+
+
+def build(
+    row: Row,
+    owner: Held,
+    _found: Document,
+    classes: PriorityClasses,
+    copied: Iterable[str] = (),
+) -> dict[str, Any]:
+    """Return the document of an owner's Workload; see `Integration.build`.
+
+    Raises:
+        MissingPriorityClassError: the owner names a class that does not exist.
+    """
+    metadata, kind = owner.metadata, kind_of(row)
+    spec = {
+        "queueName": metadata.label(names.QUEUE_LABEL),
+        "podSets": [_pod_set(one) for one in owner.asked],
+        **_priority(row, owner, classes),
+        **time_limit(metadata),
+    }
+    made = workload_document(kind.key_of(owner), metadata, kind.reference(metadata), copied, spec)
+    digested = {names.TEMPLATE_DIGEST: owner.digest}
+    made["metadata"]["annotations"] = {**annotations(metadata), **digested}
+    return made
+
+
+def _pod_set(asked: Asked) -> dict[str, Any]:
+    content = _content(asked.raw)
+    template: dict[str, Any] = {"spec": template_spec(content["spec"])}
+    metadata = {member: content[member] for member in _METADATA if member in content}
+    if metadata:
+        template["metadata"] = metadata
+    return {"name": asked.name, "count": asked.count, "template": template}
+
+
+def _priority(row: Row, owner: Held, classes: PriorityClasses) -> dict[str, Any]:
+    """Return priority and source: WorkloadPriorityClass, PriorityClass, the default, or none."""
+    labelled = labelled_priority(owner.metadata, classes.workload)
+    if labelled:
+        return labelled
+    said = rows.value_at(owner.document.content, row.priority_class)
+    of_pods = (one.template.spec.priority_class_name for one in owner.asked)
+    return pod_class_priority(next(filter(None, (said, *of_pods)), ""), classes.pod)
+
+
+def adopt(
+    row: Row, owner: Held, _found: Document, workload: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return the changes with which a Workload becomes the owner's; see `Integration.adopt`.
+
+    None if it has other pod sets.
+    """
+    sets = workload["spec"].get("podSets") or []
+    if {one.get("name"): one.get("count", 1) for one in sets} != {
+        one.name: one.count for one in owner.asked
+    }:
+        return None
+    by_name = {one["name"]: one.get("template") or {} for one in sets}
+    started = bool(owner.marks) or not RowOwner(row, owner).is_held()
+    alike = all(
+        prebuilt.asks_alike(
+            by_name[one.name].get("spec") or {},
+            template_spec(one.raw.get("spec") or {}),
+            started=started,
+        )
+        for one in owner.asked
+    )
+    if not alike:
+        return None
+    kept = {} if started else {names.TEMPLATE_DIGEST: owner.digest}
+    return prebuilt.adoption(workload, kind_of(row).reference(owner.metadata), kept)
+
+
+# -------------------------------------------------------------------------------------- patches
+
+
+class _Given(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False
+):
+    """What an admission gave one pod template.
+
+    Attributes:
+        labels: keys of its labels.
+        annotations: keys of its annotations.
+        node_selector: keys of its node selector.
+        tolerations: those of the pods.
+        absent: which of these, and whether metadata, were absent before.
+    """
+
+    labels: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ()
+    node_selector: tuple[str, ...] = ()
+    tolerations: tuple[dict[str, Any], ...] = ()
+    absent: tuple[str, ...] = ()
+
+
+class _Injected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What an admission gave an owner, as an annotation of it.
+
+    Attributes:
+        pod_sets: by the name of the pod set.
+        suspended_since: since when its controller said that it was suspended.
+    """
+
+    pod_sets: dict[str, _Given] = {}
+    suspended_since: str = ""
+
+
+_AS_INJECTED: Final = structs.converter(_Injected)
+
+
+def _read_injected(owner: Held) -> _Injected | None:
+    """Return what an admission gave an owner, or None where it does not say it."""
+    try:
+        return _AS_INJECTED(msgspec.json.decode(owner.metadata.annotation(names.INJECTED)))
+    except msgspec.DecodeError:
+        return None
+
+
+def start(row: Row, owner: Held, given: Mapping[str, Injection]) -> patches.Patch:
+    """Return the patch that lets an owner run with what its admission gives its pods.
+
+    Raises:
+        InjectionConflictError: a template contradicts the injection.
+    """
+    operations: list[Operation] = []
+    pod_sets: dict[str, _Given] = {}
+    for one in owner.asked:
+        made, pod_sets[one.name] = _inject(one, given[one.name])
+        operations += made
+    injected = _Injected(pod_sets=pod_sets, suspended_since=_since(owner, row.suspended))
+    text = msgspec.json.encode(injected, order="deterministic").decode()
+    builder = PatchBuilder()
+    present = owner.metadata.annotations
+    builder.merge("/metadata/annotations", present, {names.INJECTED: text})
+    content = owner.document.content
+    return _patch(
+        owner, (*builder.operations(), *operations, *_set(content, row.suspend, value=False))
+    )
+
+
+def _inject(asked: Asked, given: Injection) -> tuple[tuple[Operation, ...], _Given]:
+    """Return the operations that give a template what an admission gives, and what that is."""
+    own, raw = asked.template, asked.raw
+    added, changes = injection.into_template(given, own.metadata, own.spec)
+    builder, at = PatchBuilder(), asked.path.pointer()
+    metadata, spec = raw.get("metadata"), raw.get("spec") or {}
+    absent = []
+    wanted = {member: added[member] for member in _METADATA if added[member]}
+    if metadata is None:
+        absent.append("metadata")
+        builder.put(f"{at}/metadata", wanted)
+    else:
+        absent += [member for member in wanted if metadata.get(member) is None]
+        for member, values in wanted.items():
+            builder.merge(f"{at}/metadata/{member}", metadata.get(member), values)
+    absent += [member for member in changes if spec.get(member) is None]
+    selector = changes.get("nodeSelector", {})
+    builder.merge(f"{at}/spec/nodeSelector", spec.get("nodeSelector"), selector)
+    more = tuple(changes.get("tolerations", [])[len(own.spec.tolerations or ()) :])
+    builder.append(f"{at}/spec/tolerations", spec.get("tolerations"), more)
+    return builder.operations(), _Given(
+        labels=tuple(sorted(added["labels"])),
+        annotations=tuple(sorted(added["annotations"])),
+        node_selector=tuple(sorted(selector)),
+        tolerations=more,
+        absent=tuple(absent),
+    )
+
+
+def restore(owner: Held, workload: Workload | None) -> patches.Patch:
+    """Return the patch that makes a suspended owner's templates what they were before the start.
+
+    The owner says what its admission gave it. One that Kueue started does not: then its Workload
+    tells what it was. Without either only the keys that tell of an admission go.
+    """
+    injected = _read_injected(owner)
+    builder = PatchBuilder()
+    if injected is not None:
+        path = patches.pointer("metadata", "annotations", names.INJECTED)
+        builder.remove(path)
+    was = {} if workload is None else {one.name: one for one in workload.spec.pod_sets or ()}
+    for one in owner.asked:
+        if injected is not None:
+            _take_out(builder, one, injected.pod_sets.get(one.name, _Given()))
+        else:
+            _put_back(builder, one, was.get(one.name))
+    return _patch(owner, builder.operations())
+
+
+def _take_out(builder: PatchBuilder, asked: Asked, given: _Given) -> None:
+    """Take out of a template what an admission gave it."""
+    at, metadata, spec = asked.path.pointer(), *_parts(asked)
+    left: dict[str, Any] = {}
+    for member, keys in (("labels", given.labels), ("annotations", given.annotations)):
+        present = metadata.get(member)
+        kept = {key: text for key, text in (present or {}).items() if key not in keys}
+        gone = present is not None and not kept and member in given.absent
+        left[member] = None if gone else present if present is None else kept
+    others = [member for member in metadata if member not in _METADATA]
+    if "metadata" in given.absent and not others and not any(left.values()):
+        if asked.raw.get("metadata") is not None:
+            builder.remove(f"{at}/metadata")
+    else:
+        for member, kept in left.items():
+            _become(builder, f"{at}/metadata/{member}", metadata.get(member), kept)
+    selector = spec.get("nodeSelector")
+    kept = {key: text for key, text in (selector or {}).items() if key not in given.node_selector}
+    emptied = not kept and "nodeSelector" in given.absent
+    _become(builder, f"{at}/spec/nodeSelector", selector, None if emptied else kept)
+    present = spec.get("tolerations")
+    stays = [one for one in present or () if one not in given.tolerations]
+    if present is not None and stays != present:
+        if not stays and "tolerations" in given.absent:
+            builder.remove(f"{at}/spec/tolerations")
+        else:
+            builder.put(f"{at}/spec/tolerations", stays)
+
+
+def _put_back(builder: PatchBuilder, asked: Asked, was: PodSet | None) -> None:
+    """Make a template what a Workload says that it was; without one, take our keys out of it."""
+    at, metadata, spec = asked.path.pointer(), *_parts(asked)
+    if was is None:
+        for member, keys in (
+            ("labels", _OUR_LABELS),
+            ("annotations", (names.WORKLOAD_ANNOTATION,)),
+        ):
+            present = metadata.get(member)
+            kept = {key: text for key, text in (present or {}).items() if key not in keys}
+            _become(builder, f"{at}/metadata/{member}", present, kept)
+        return
+    before = was.template
+    for member, wanted in (
+        ("labels", before.metadata.labels),
+        ("annotations", before.metadata.annotations),
+    ):
+        _become(builder, f"{at}/metadata/{member}", metadata.get(member), wanted)
+    _become(
+        builder, f"{at}/spec/nodeSelector", spec.get("nodeSelector"), before.spec.node_selector
+    )
+    tolerations = [injection.toleration_to_wire(one) for one in before.spec.tolerations or ()]
+    if tolerations != (spec.get("tolerations") or []):
+        builder.put(f"{at}/spec/tolerations", tolerations)
+
+
+def _parts(asked: Asked) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return metadata and spec of a template, as they are stored."""
+    return asked.raw.get("metadata") or {}, asked.raw.get("spec") or {}
+
+
+def _become(
+    builder: PatchBuilder,
+    path: str,
+    present: Mapping[str, Any] | None,
+    wanted: Mapping[str, Any] | None,
+) -> None:
+    """Make a map another one; None for none."""
+    if present is not None and wanted is None:
+        builder.remove(path)
+    elif present is not None:
+        builder.become(path, present, wanted or {})
+    elif wanted:
+        builder.put(path, dict(wanted))
+
+
+def _set(content: Mapping[str, Any], path: str, *, value: Any) -> tuple[Operation, ...]:
+    """Return the operation that sets what stands at a path, with the objects above that lack."""
+    above, at = content, FieldPath()
+    steps = path.split(".")
+    for depth, step in enumerate(steps):
+        at = at.child(step)
+        found = above.get(step)
+        if depth + 1 == len(steps) or not isinstance(found, dict):
+            wanted = value
+            for name in reversed(steps[depth + 1 :]):
+                wanted = {name: wanted}
+            return ({"op": "add", "path": at.pointer(), "value": wanted},)
+        above = found
+    raise LookupError(path)
+
+
+def hold(content: Mapping[str, Any], path: str) -> tuple[Operation, ...]:
+    """Return the operation that suspends an owner; none where it is suspended.
+
+    Args:
+        content: the owner.
+        path: of the switch.
+    """
+    return () if rows.value_at(content, path) is True else _set(content, path, value=True)
+
+
+def _patch(owner: Held, operations: Iterable[Operation]) -> patches.Patch:
+    """Return a patch of exactly this version of an owner.
+
+    Lists of pod templates cannot be merged, so it is a JSON Patch. It replaces the version by the
+    same one, which is refused as a conflict when the object has another.
+    """
+    metadata = owner.metadata
+    precondition: list[Operation] = [
+        {"op": "replace", "path": "/metadata/uid", "value": metadata.uid},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
+    ]
+    return patches.json_patch([*precondition, *operations])
+
+
+def integration(row: Row) -> Integration[Held, Document]:
+    """Return the kind of a row, as the controller serves it."""
+    return Integration(
+        kind=kind_of(row),
+        document=Document,
+        answer=Document,
+        view=partial(read, row),
+        owner=partial(RowOwner, row),
+        build=partial(build, row),
+        adopt=partial(adopt, row),
+    )

@@ -1,0 +1,118 @@
+"""Owners under review whose kind is a row of a table.
+
+Source: kueue pkg/controller/jobframework (validation.go) and the webhooks of pkg/controller/jobs.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, cast
+
+import msgspec
+
+from admission.base import fielderrors
+from admission.base.fielderrors import FieldError, FieldPath
+from admission.base.patches import Operation
+from admission.objects import owner_rows as rows
+from admission.objects import reviewed_pod, views
+from admission.objects.owner_rows import EACH, PodSets, Row
+from admission.owners import row_owner
+from admission.owners.framework import Kind
+from admission.owners.review import HeldKind, Template
+
+MOST: Final = 18
+"""Pod sets of a Workload. Source: kueue jobframework (MaxPodSets)."""
+
+
+class Reviewed(views.Object, frozen=True, kw_only=True):
+    """An owner under review; a subclass for each row."""
+
+    row: ClassVar[Row]
+
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def kind(self) -> Kind:
+        """The kind it is of."""
+        return row_owner.kind_of(self.row)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What the paths of the row lead into."""
+        return {"spec": self.spec}
+
+    def is_held(self) -> bool:
+        """Return whether it is suspended."""
+        return rows.value_at(self.content, self.row.suspend) is True
+
+    def hold(self) -> tuple[Operation, ...]:
+        """Return the operations that suspend it, and set what the row puts beside."""
+        found = list(row_owner.hold(self.content, self.row.suspend))
+        for listed, member in row_owner.members(self.row, self.content):
+            for path, value in listed.put:
+                if rows.value_at(member.value, path) != value:
+                    at = member.path
+                    for step in path.split("."):
+                        at = at.child(step)
+                    found.append({"op": "add", "path": at.pointer(), "value": value})
+        return tuple(found)
+
+    def templates(self) -> tuple[Template, ...]:
+        """Return its pod templates.
+
+        Raises:
+            msgspec.ValidationError: the row's paths lead to something else.
+        """
+        return tuple(
+            _template(listed, member)
+            for listed, member in row_owner.members(self.row, self.content)
+        )
+
+    def errors(self, old: "Reviewed | None") -> list[FieldError]:  # noqa: ARG002
+        """Return what is wrong with its pod sets."""
+        found = self.templates()
+        path = FieldPath.of(*self.row.pod_sets[-1].at.removesuffix(EACH).split("."))
+        errors = []
+        if len(found) > MOST:
+            rule = f"must have at most {MOST} pod sets"
+            errors.append(fielderrors.invalid(path, len(found), rule))
+        seen: set[str] = set()
+        for one in found:
+            if one.name in seen:
+                errors.append(fielderrors.duplicate(one.path, one.name))
+            seen.add(one.name)
+        return errors
+
+
+def _template(listed: PodSets, member: rows.Member) -> Template:
+    at = row_owner.template_at(listed, member)
+    count = row_owner.product(row_owner.counts_of(listed, member))
+    return Template(
+        name=row_owner.name_of(listed, member),
+        path=at.path,
+        pod=reviewed_pod.from_dict(at.value),
+        count=count,
+        fewest=count,
+        has_metadata=at.value.get("metadata") is not None,
+        raw=at.value,
+    )
+
+
+def held(row: Row) -> HeldKind:
+    """Return the kind of a row, as reviews serve it."""
+    namespace: Mapping[str, Any] = {"row": row, "__doc__": f"{row.kind} under review."}
+    document = msgspec.defstruct(
+        row.kind, (), bases=(Reviewed,), namespace=dict(namespace), frozen=True, kw_only=True
+    )
+    return HeldKind(
+        kind=row_owner.kind_of(row),
+        document=cast(type[Reviewed], document),
+        templates=tuple(f"{one.at}.{one.template}" for one in row.pod_sets),
+        makers=row.makers,
+        framework=row.framework,
+        changes=tuple(dict.fromkeys(_top(row))),
+    )
+
+
+def _top(row: Row) -> list[str]:
+    """Return the members of the spec in which the controller changes something."""
+    paths = (row.suspend, *(one.at for one in row.pod_sets))
+    return [path.split(".")[1].removesuffix(EACH) for path in paths]

@@ -1,0 +1,378 @@
+"""Owners whose kind is a row on a real API server: held, admitted, started, stopped, protected.
+
+A stand-in for each operator makes the pods, as the user under which the real one runs.
+"""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from admission.base import names
+from admission.objects import owner_rows
+from admission.objects.owner_rows import Row
+from tests.builders.pods import make_pod
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import Rest, RestError
+from tests.integration import owner_crds
+from tests.integration.applied import Json, Workloads
+from tests.integration.installed import Installed, installed
+from tests.owners import samples
+
+pytestmark = pytest.mark.controlplane
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+ROWS = {one.kind: one for one in owner_rows.ROWS}
+EVERY = pytest.mark.parametrize("kind", sorted(ROWS))
+EVERYTHING = ["create", "delete", "get", "list", "patch", "update", "watch"]
+
+
+def allow(cluster: Cluster, user: str, *groups: str) -> Rest:
+    """A client of a user who may do everything with the objects of some groups."""
+    name = user.replace(":", "-")
+    rules = [{"apiGroups": list(groups), "resources": ["*"], "verbs": EVERYTHING}]
+    cluster.api.post(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": rules})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    subject = {"kind": "User", "name": user}
+    binding = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
+    cluster.api.post(f"{RBAC}/clusterrolebindings", binding)
+    return cluster.client(cluster.kubeconfig(user))
+
+
+class System:
+    """An installation that serves every row, one who may edit, and the operators."""
+
+    def __init__(self, it: Installed) -> None:
+        self.installed = it
+        groups = sorted({one.group for one in ROWS.values()})
+        self.editor = allow(it.cluster, "editor", "", "batch", *groups)
+        users = {user for one in ROWS.values() for user in one.makers}
+        users.add("system:serviceaccount:kube-system:job-controller")
+        self.makers = {user: allow(it.cluster, user, "", "batch") for user in sorted(users)}
+        it.cluster.wait_for_roles()
+
+    def maker(self, row: Row) -> Rest:
+        """The client of the operator of a kind."""
+        return self.makers[min(row.makers)]
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    with Cluster.start() as cluster:
+        for row in ROWS.values():
+            owner_crds.install(cluster, row)
+        with installed(cluster, tmp_path_factory.mktemp("owners")) as it:
+            yield System(it)
+
+
+class Owners:
+    """Owners of one kind in the namespace of a team."""
+
+    def __init__(self, system: System, kind: str, quota: int, **spec: Any) -> None:
+        self.system, self.row = system, ROWS[kind]
+        self.api, self.editor = system.installed.api, system.editor
+        self.team = system.installed.add_team(quota, **spec)
+        self.path = f"/apis/{self.row.api_version}/namespaces/{self.team}/{self.row.plural}"
+        self.workloads = Workloads(system.installed, self.team)
+        self.sample = samples.of(self.row)
+
+    def manifest(self, name: str = "train", gpus: int | None = 1) -> Json:
+        """The sample with GPUs in each container; without any where None."""
+        found = copy.deepcopy(self.sample.manifest)
+        found["metadata"]["name"] = name
+        for template in self.templates(found):
+            for container in template["spec"]["containers"]:
+                limits = {} if gpus is None else {names.GPU_RESOURCE: gpus}
+                container["resources"] = {"limits": limits}
+        return found
+
+    def templates(self, owner: Json) -> list[Json]:
+        """Its pod templates."""
+        return [
+            below.value
+            for one in self.row.pod_sets
+            for member in owner_rows.find(owner, one.at)
+            for below in owner_rows.find(member.value, one.template)
+        ]
+
+    def create(self, name: str = "train", gpus: int | None = 1, **metadata: Any) -> Json:
+        manifest = self.manifest(name, gpus)
+        manifest["metadata"] |= metadata
+        return self.editor.post(self.path, manifest)
+
+    def get(self, name: str = "train") -> Json:
+        return self.api.get(f"{self.path}/{name}")
+
+    def patch(self, change: Json, name: str = "train", by: Rest | None = None) -> Json:
+        return (by or self.editor).patch(f"{self.path}/{name}", change)
+
+    def refuses(self, change: Json, name: str = "train") -> str:
+        """What is said to the editor's change, which must be refused."""
+        with pytest.raises(RestError) as refused:
+            self.patch(change, name)
+        assert refused.value.status == 403, refused.value
+        return str(refused.value)
+
+    def is_suspended(self, name: str = "train") -> bool:
+        return owner_rows.value_at(self.get(name), self.row.suspend) is True
+
+    def suspend(self, *, value: bool) -> Json:
+        """The change of its switch."""
+        *above, switch = self.row.suspend.split(".")
+        change: Json = {switch: value}
+        for member in reversed(above):
+            change = {member: change}
+        return change
+
+    def wait_started(self, name: str = "train") -> Json:
+        waiting.until(lambda: not self.is_suspended(name), what=f"{name} started")
+        return self.get(name)
+
+    def workload(self, name: str = "train") -> str:
+        """Name of the one Workload of an owner."""
+
+        def look() -> list[str]:
+            return [
+                one["metadata"]["name"]
+                for one in self.api.get(self.workloads.path)["items"]
+                if one["metadata"]["ownerReferences"][0]["name"] == name
+            ]
+
+        found = waiting.until(look, what=f"the Workload of {name}")
+        assert len(found) == 1, found
+        return found[0]
+
+    def say(self, status: Json, name: str = "train") -> None:
+        """Writes the status, as its operator does."""
+        self.api.patch(f"{self.path}/{name}/status", {"status": status})
+
+    def reference(self, name: str = "train") -> Json:
+        return {
+            "apiVersion": self.row.api_version,
+            "kind": self.row.kind,
+            "name": name,
+            "uid": self.get(name)["metadata"]["uid"],
+            "controller": True,
+        }
+
+    def make_pod(self, pod: str, at: int = 0, name: str = "train", by: Rest | None = None) -> Json:
+        """Creates a pod of a template, as its operator does."""
+        template = copy.deepcopy(self.templates(self.get(name))[at])
+        metadata = template.get("metadata", {})
+        metadata |= {"name": pod, "ownerReferences": [self.reference(name)]}
+        document = {"metadata": metadata, "spec": template["spec"]}
+        maker = by or self.system.maker(self.row)
+        return maker.post(f"/api/v1/namespaces/{self.team}/pods", document)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the sample with one in each pod."""
+        return sum(self.sample.pod_sets.values())
+
+    def used(self) -> int:
+        """GPUs that are charged to the team's ClusterQueue."""
+        found = self.api.get(f"/apis/kueue.x-k8s.io/v1beta2/clusterqueues/{self.team}")
+        (flavor,) = found.get("status", {}).get("flavorsUsage") or [{}]
+        return sum(int(one["total"]) for one in flavor.get("resources", ()))
+
+
+@EVERY
+def test_it_is_suspended_gets_one_workload_and_starts_with_its_flavor(
+    system: System, kind: str
+) -> None:
+    owners = Owners(system, kind, 100)
+    created = owners.create()
+    assert owner_rows.value_at(created, owners.row.suspend) is True
+    assert created["metadata"]["labels"][names.QUEUE_LABEL] == "default"
+    workload = owners.workload()
+    owners.workloads.wait(workload, "Admitted", "True")
+    started = owners.wait_started()
+    for template in owners.templates(started):
+        assert template["spec"]["nodeSelector"]["nvidia.com/gpu.product"] == "A100"
+        assert template["metadata"]["annotations"][names.WORKLOAD_ANNOTATION] == workload
+        keys = [one["key"] for one in template["spec"]["tolerations"]]
+        assert names.GPU_TAINT_KEY in keys
+    found = owners.workloads.get(workload)
+    sets = {one["name"]: one["count"] for one in found["spec"]["podSets"]}
+    assert sets == owners.sample.pod_sets
+    assert found["metadata"]["ownerReferences"][0]["kind"] == kind
+
+
+@EVERY
+def test_what_asks_for_no_gpu_and_names_no_queue_is_left_alone(system: System, kind: str) -> None:
+    owners = Owners(system, kind, 0)
+    manifest = owners.manifest(gpus=None)
+    created = owners.create(gpus=None)
+    assert created["spec"] == manifest["spec"]
+    assert names.QUEUE_LABEL not in created["metadata"].get("labels", {})
+
+
+@EVERY
+def test_one_that_does_not_fit_waits_whole_and_an_eviction_restores_it(
+    system: System, kind: str
+) -> None:
+    owners = Owners(system, kind, 100)
+    before = owners.create("first")
+    first = owners.workload("first")
+    owners.wait_started("first")
+    running = {**owners.sample.running}
+    owners.say(running, "first")
+    owners.workloads.patch(first, {"active": False})
+    waiting.until(lambda: owners.is_suspended("first"), what="suspended")
+    assert names.WORKLOAD_ANNOTATION in str(owners.templates(owners.get("first")))
+    owners.say(none_running(running), "first")
+    waiting.until(
+        lambda: owners.get("first")["spec"] == before["spec"],
+        what="restored to what it was before its start",
+        within_seconds=40,
+    )
+    owners.workloads.wait(first, "QuotaReserved", "False")
+    small = Owners(system, kind, owners.gpus - 1)
+    small.create()
+    small.workloads.wait(small.workload(), "QuotaReserved", "False")
+    assert small.is_suspended()
+
+
+def none_running(status: Any) -> Any:
+    """A status that says that no pod runs."""
+    if isinstance(status, dict):
+        return {key: none_running(one) if key != "active" else 0 for key, one in status.items()}
+    if isinstance(status, list):
+        return [none_running(one) for one in status]
+    return "suspended" if status == "ready" else status
+
+
+@EVERY
+def test_its_workload_ends_when_it_has_ended(system: System, kind: str) -> None:
+    owners = Owners(system, kind, 100)
+    if owners.sample.ended is None:
+        pytest.skip("it never ends")
+    owners.create()
+    owners.wait_started()
+    owners.say(owners.sample.ended)
+    workload = owners.workload()
+    owners.workloads.wait(workload, "Finished", "True", "Succeeded")
+
+
+@EVERY
+def test_an_editor_lets_no_more_pods_through_than_were_admitted(system: System, kind: str) -> None:
+    owners = Owners(system, kind, 100)
+    owners.create()
+    started = owners.wait_started()
+    bigger = copy.deepcopy(started["spec"])
+    for template in owners.templates({"spec": bigger}):
+        for container in template["spec"]["containers"]:
+            container["resources"]["limits"][names.GPU_RESOURCE] = 8
+    assert "was admitted with other pods" in owners.refuses({"spec": bigger})
+    forged = copy.deepcopy(started["spec"])
+    for template in owners.templates({"spec": forged}):
+        template["metadata"]["annotations"][names.WORKLOAD_ANNOTATION] = "other"
+    assert "only the controller may set it" in owners.refuses({"spec": forged})
+    assert "immutable" in owners.refuses({"metadata": {"labels": {names.QUEUE_LABEL: "b"}}})
+    stopped = owners.suspend(value=True)
+    owners.say(owners.sample.running)
+    owners.patch(stopped)
+    said = owners.refuses(owners.suspend(value=False))
+    assert "waits to be admitted again" in said
+
+
+@EVERY
+def test_an_editor_makes_no_pod_in_its_name(system: System, kind: str) -> None:
+    owners = Owners(system, kind, owners_quota(kind))
+    owners.create()
+    owners.wait_started()
+    with pytest.raises(RestError) as refused:
+        owners.make_pod("forged", by=system.editor)
+    assert "Only the controller may set the labels" in str(refused.value)
+    plain = make_pod("plain", limits={names.GPU_RESOURCE: "1"})
+    plain["metadata"]["ownerReferences"] = [owners.reference()]
+    made = system.editor.post(f"/api/v1/namespaces/{owners.team}/pods", plain)
+    assert made["spec"]["schedulingGates"] == [{"name": names.ADMISSION_GATE}]
+
+
+def owners_quota(kind: str) -> int:
+    """GPUs of the sample of a kind with one in each pod."""
+    return sum(samples.of(ROWS[kind]).pod_sets.values())
+
+
+@EVERY
+def test_a_copy_of_an_admitted_one_is_not_admitted(system: System, kind: str) -> None:
+    owners = Owners(system, kind, owners_quota(kind))
+    owners.create()
+    copied = copy.deepcopy(owners.wait_started())
+    copied["metadata"] = {"name": "copy", "annotations": copied["metadata"]["annotations"]}
+    made = system.editor.post(owners.path, copied)
+    assert names.WORKLOAD_ANNOTATION not in str(made["spec"])
+    assert owner_rows.value_at(made, owners.row.suspend) is True
+
+
+# --------------------------------------------------------------------------------------- JobSet
+
+
+def job_of(owners: Owners, name: str, at: int = 0, *, suspend: bool = False) -> Json:
+    """A Job of a JobSet, as its controller writes it."""
+    listed = owners.get()["spec"]["replicatedJobs"][at]["template"]
+    spec = {**copy.deepcopy(listed["spec"]), "suspend": suspend}
+    reference = owners.reference()
+    return {"metadata": {"name": name, "ownerReferences": [reference]}, "spec": spec}
+
+
+def test_jobs_of_a_jobset_are_not_held_a_second_time(system: System) -> None:
+    owners = Owners(system, "JobSet", 7)
+    jobs = f"/apis/batch/v1/namespaces/{owners.team}/jobs"
+    owners.create()
+    maker = system.maker(owners.row)
+    early = maker.post(jobs, job_of(owners, "early", suspend=True))
+    assert names.QUEUE_LABEL not in early["metadata"].get("labels", {})
+    owners.wait_started()
+    job = maker.post(jobs, job_of(owners, "train-workers-0", 1))
+    assert job["spec"]["suspend"] is False
+    assert names.QUEUE_LABEL not in job["metadata"].get("labels", {})
+    assert names.WORKLOAD_ANNOTATION in job["spec"]["template"]["metadata"]["annotations"]
+    template = job["spec"]["template"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job["metadata"]["name"]}
+    reference = {**owner, "uid": job["metadata"]["uid"], "controller": True}
+    pod = {
+        "metadata": {**template["metadata"], "name": "a", "ownerReferences": [reference]},
+        "spec": template["spec"],
+    }
+    job_controller = system.makers["system:serviceaccount:kube-system:job-controller"]
+    made = job_controller.post(f"/api/v1/namespaces/{owners.team}/pods", pod)
+    assert "schedulingGates" not in made["spec"]
+    assert len(owners.api.get(owners.workloads.path)["items"]) == 1
+
+
+def test_a_job_that_only_says_that_it_is_of_a_jobset_is_held_by_itself(system: System) -> None:
+    owners = Owners(system, "JobSet", 7)
+    jobs = f"/apis/batch/v1/namespaces/{owners.team}/jobs"
+    owners.create()
+    owners.wait_started()
+    forged = system.editor.post(jobs, job_of(owners, "forged", 1))
+    assert forged["spec"]["suspend"] is True
+    assert names.WORKLOAD_ANNOTATION not in str(forged["spec"])
+
+
+def test_an_editor_changes_no_job_of_an_admitted_jobset_to_run_more(system: System) -> None:
+    owners = Owners(system, "JobSet", 7)
+    jobs = f"/apis/batch/v1/namespaces/{owners.team}/jobs"
+    owners.create()
+    owners.wait_started()
+    system.maker(owners.row).post(jobs, job_of(owners, "train-workers-0", 1))
+    with pytest.raises(RestError) as refused:
+        system.editor.patch(f"{jobs}/train-workers-0", {"spec": {"parallelism": 9}})
+    assert "More pods than were admitted would run" in str(refused.value)
+    change = {"spec": {"podReplacementPolicy": "TerminatingOrFailed"}}
+    with pytest.raises(RestError) as refused:
+        system.editor.patch(f"{jobs}/train-workers-0", change)
+    assert "podReplacementPolicy" in str(refused.value)
+
+
+def test_replicas_that_have_succeeded_give_their_quota_back(system: System) -> None:
+    owners = Owners(system, "JobSet", 7)
+    owners.create()
+    owners.wait_started()
+    waiting.until(lambda: owners.used() == 7, what="all pods are charged")
+    owners.say(owners.sample.running)
+    waiting.until(lambda: owners.used() == 4, what="three pods are not charged any more")

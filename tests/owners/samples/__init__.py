@@ -1,0 +1,50 @@
+"""A manifest of each kind that is a row, as its users write it, and what is read from it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from admission.objects import owner_rows
+from admission.objects.owner_rows import Row
+
+_FOLDER: Final = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A manifest, and what is read from it.
+
+    Attributes:
+        row: its kind.
+        manifest: the object.
+        pod_sets: pods by the name of the pod set, in their order.
+        running: a status with which all its pods are ready.
+        reclaimable: pods that never run again, then.
+        ended: a status with which it has succeeded; None for a kind that never ends.
+    """
+
+    row: Row
+    manifest: dict[str, Any]
+    pod_sets: dict[str, int]
+    running: dict[str, Any]
+    reclaimable: dict[str, int]
+    ended: dict[str, Any] | None
+
+
+def of(row: Row) -> Sample:
+    """The sample of a row."""
+    path = _FOLDER / f"{row.kind.lower()}.yaml"
+    manifest, read = yaml.safe_load_all(path.read_text())
+    return Sample(
+        row=row,
+        manifest=manifest,
+        pod_sets=read["podSets"],
+        running=read["running"],
+        reclaimable=read.get("reclaimable", {}),
+        ended=read.get("ended"),
+    )
+
+
+ALL: Final = tuple(of(one) for one in owner_rows.ROWS)

@@ -1,0 +1,210 @@
+"""What is read from an owner whose kind is a row: each rule holds for the sample of every row."""
+
+import copy
+from typing import Any
+
+import jsonpatch
+import msgspec
+import pytest
+
+from admission.base import names
+from admission.objects import owner_rows, views
+from admission.objects.workload import Workload
+from admission.owners import integrations, row_owner
+from admission.owners.injection import Injection, InjectionConflictError
+from admission.owners.row_owner import Document, RowOwner
+from admission.owners.workload import MissingPriorityClassError, PriorityClasses
+from tests.owners import samples
+from tests.owners.samples import Sample
+
+EVERY = pytest.mark.parametrize("sample", samples.ALL, ids=lambda one: one.row.kind)
+NONE = PriorityClasses(workload={}, pod={})
+GIVEN = Injection(
+    node_selector={"nvidia.com/gpu.product": "A100"},
+    tolerations=(views.Toleration(key="gpu", operator="Exists", effect="NoSchedule"),),
+    labels={names.PODSET_LABEL: "a", names.LOCAL_QUEUE_NAME_LABEL: "default"},
+    annotations={names.WORKLOAD_ANNOTATION: "train"},
+)
+
+
+def stored(sample: Sample, **members: Any) -> dict[str, Any]:
+    """A sample as an API server has it, suspended."""
+    found = copy.deepcopy(sample.manifest)
+    found["metadata"] |= {
+        "namespace": "team-a",
+        "uid": "11",
+        "resourceVersion": "7",
+        "labels": {names.QUEUE_LABEL: "default"},
+        **members,
+    }
+    content = {"spec": found["spec"]}
+    return apply(found, row_owner.hold(content, sample.row.suspend))
+
+
+def apply(document: dict[str, Any], operations: Any) -> dict[str, Any]:
+    patched: dict[str, Any] = jsonpatch.apply_patch(document, list(operations))
+    return patched
+
+
+def owner_of(sample: Sample, document: dict[str, Any]) -> RowOwner:
+    found = msgspec.convert(document, Document)
+    return RowOwner(sample.row, row_owner.read(sample.row, found))
+
+
+def started(sample: Sample, document: dict[str, Any]) -> dict[str, Any]:
+    owner = owner_of(sample, document)
+    patch = owner.start(Workload(), dict.fromkeys(sample.pod_sets, GIVEN))
+    return apply(document, msgspec.json.decode(patch.body))
+
+
+def made(sample: Sample, owner: RowOwner, classes: PriorityClasses = NONE) -> dict[str, Any]:
+    return row_owner.build(sample.row, owner.view, owner.view.document, classes)
+
+
+def view_of(document: dict[str, Any]) -> Workload:
+    return msgspec.convert(document, Workload)
+
+
+@EVERY
+def test_its_workload_has_its_pod_sets_in_order(sample: Sample) -> None:
+    workload = made(sample, owner_of(sample, stored(sample)))
+    sets = workload["spec"]["podSets"]
+    assert [(one["name"], one["count"]) for one in sets] == list(sample.pod_sets.items())
+    kind = sample.row.kind
+    assert workload["metadata"]["name"].startswith(f"{kind.lower()}-train-")
+    (reference,) = workload["metadata"]["ownerReferences"]
+    assert (reference["apiVersion"], reference["kind"]) == (sample.row.api_version, kind)
+    assert reference["controller"] is True
+
+
+@EVERY
+def test_a_start_and_a_restore_leave_it_as_it_was(sample: Sample) -> None:
+    before = stored(sample)
+    running = started(sample, before)
+    owner = owner_of(sample, running)
+    assert not owner.is_held()
+    assert owner.is_injected()
+    held = apply(running, msgspec.json.decode(owner.suspend().body))
+    owner = owner_of(sample, held)
+    after = apply(held, msgspec.json.decode(owner.restore(None).body))
+    assert not owner_of(sample, after).is_injected()
+    after["metadata"] = {key: value for key, value in after["metadata"].items() if value}
+    assert msgspec.json.encode(after, order="sorted") == msgspec.json.encode(
+        before, order="sorted"
+    )
+
+
+@EVERY
+def test_each_template_gets_what_the_admission_gives(sample: Sample) -> None:
+    owner = owner_of(sample, started(sample, stored(sample)))
+    for one in owner.view.asked:
+        metadata, spec = one.template.metadata, one.template.spec
+        assert (spec.node_selector or {})["nvidia.com/gpu.product"] == "A100"
+        assert metadata.label(names.PODSET_LABEL) == "a"
+        assert (spec.tolerations or ())[-1].key == "gpu"
+
+
+@EVERY
+def test_what_kueue_started_is_restored_from_the_workload(sample: Sample) -> None:
+    before = stored(sample)
+    workload = view_of(made(sample, owner_of(sample, before)))
+    running = started(sample, before)
+    del running["metadata"]["annotations"]
+    owner = owner_of(sample, running)
+    after = apply(running, msgspec.json.decode(owner.restore(workload).body))
+    assert owner_of(sample, after).view.digest == owner_of(sample, before).view.digest
+
+
+@EVERY
+def test_a_contradiction_ends_the_start(sample: Sample) -> None:
+    document = stored(sample)
+    owner = owner_of(sample, document)
+    path = f"{owner.view.asked[0].path.pointer()}/spec/nodeSelector"
+    other = {"nvidia.com/gpu.product": "T4"}
+    clash = apply(document, [{"op": "add", "path": path, "value": other}])
+    with pytest.raises(InjectionConflictError):
+        started(sample, clash)
+
+
+@EVERY
+def test_its_status_tells_whether_it_is_ready_and_ended(sample: Sample) -> None:
+    document = stored(sample)
+    owner = owner_of(sample, document)
+    assert not owner.is_ready()
+    assert owner.finished() is None
+    owner = owner_of(sample, document | {"status": sample.running})
+    assert owner.is_ready()
+    assert owner.is_active()
+    reclaims = owner.reclaims()
+    workload = view_of(made(sample, owner))
+    found = {} if reclaims is None else dict(reclaims.reclaimable(workload))
+    assert found == sample.reclaimable
+    if sample.ended is not None:
+        end = owner_of(sample, document | {"status": sample.ended}).finished()
+        assert end is not None
+        assert (end.reason, end.message) == ("Succeeded", sample.ended["conditions"][0]["message"])
+
+
+@EVERY
+def test_it_asks_for_others_when_a_count_or_template_changes(sample: Sample) -> None:
+    document = stored(sample)
+    owner = owner_of(sample, document)
+    workload = view_of(made(sample, owner))
+    assert not owner.asks_otherwise(workload)
+    path = f"{owner.view.asked[0].path.pointer()}/spec/containers/0/image"
+    changed = apply(document, [{"op": "replace", "path": path, "value": "other"}])
+    assert owner_of(sample, changed).has_other_pods(workload)
+    assert not owner_of(sample, changed).has_other_count(workload)
+
+
+@EVERY
+def test_a_named_workload_with_other_pod_sets_is_not_adopted(sample: Sample) -> None:
+    owner = owner_of(sample, stored(sample))
+    document = made(sample, owner)
+    row, view = sample.row, owner.view
+    assert row_owner.adopt(row, view, view.document, document) is not None
+    document["spec"]["podSets"][0]["count"] += 1
+    assert row_owner.adopt(row, view, view.document, document) is None
+
+
+@EVERY
+def test_the_priority_class_is_that_of_the_first_template_that_has_one(sample: Sample) -> None:
+    document = stored(sample)
+    last = owner_of(sample, document).view.asked[-1].path.pointer()
+    operation = {"op": "add", "path": f"{last}/spec/priorityClassName", "value": "high"}
+    owner = owner_of(sample, apply(document, [operation]))
+    with pytest.raises(MissingPriorityClassError):
+        made(sample, owner)
+    metadata = views.ObjectMeta(name="high")
+    classes = PriorityClasses(
+        workload={}, pod={"high": views.PriorityClass(metadata=metadata, value=9)}
+    )
+    assert made(sample, owner, classes)["spec"]["priority"] == 9
+
+
+@EVERY
+def test_a_review_holds_it_and_reads_the_same_pod_sets(sample: Sample) -> None:
+    (held,) = (one for one in integrations.DEFAULT.held if one.framework == sample.row.framework)
+    reviewed = msgspec.convert(sample.manifest, held.document)
+    found = {one.name: one.count for one in reviewed.templates()}
+    assert found == sample.pod_sets
+    after = msgspec.convert(apply(sample.manifest, reviewed.hold()), held.document)
+    assert after.is_held()
+    assert after.hold() == ()
+    assert after.errors(None) == []
+
+
+@EVERY
+def test_a_template_that_is_no_object_is_an_error_that_names_it(sample: Sample) -> None:
+    (held,) = (one for one in integrations.DEFAULT.held if one.framework == sample.row.framework)
+    listed = sample.row.pod_sets[0]
+    path = owner_of(sample, stored(sample)).view.asked[0].path
+    broken = apply(stored(sample), [{"op": "replace", "path": path.pointer(), "value": "x"}])
+    with pytest.raises(msgspec.ValidationError, match=listed.template.split(".")[-1]):
+        msgspec.convert(broken, held.document).templates()
+
+
+def test_no_two_rows_have_a_name_in_common() -> None:
+    rows = owner_rows.ROWS
+    for field in ("framework", "kind"):
+        assert len({getattr(one, field) for one in rows}) == len(rows)
