@@ -901,6 +901,24 @@ def group_requests_differ(one: str, other: str, role: str) -> Text:
     )
 
 
+def group_role(pod: str, role: str) -> Text:
+    """Return what a group says one of whose pods has a role that cannot be."""
+    return Text(
+        GROUP_INVALID,
+        f"pod '{pod}' has the annotation {names.ROLE_HASH}={role}, which must be a DNS label: "
+        "leave it out",
+    )
+
+
+def group_lacks(name: str, missing: int, total: int) -> Text:
+    """Return what the pods of a group say that waits for pods to take the place of others."""
+    return Text(
+        GROUP_INCOMPLETE,
+        f"{missing} of {total} pods of group {name} failed or were deleted; the group is admitted "
+        "when others have taken their place",
+    )
+
+
 def group_index(pod: str, index: str, total: int) -> Text:
     """Return what a group says one of whose pods has an index that cannot be."""
     return Text(

@@ -195,6 +195,7 @@ class Core:
         }
         self._endings = PodEndings(self._inventory, self._clock, self._settings.gpu)
         groups = PodGroups(*common, endings=self._endings, claims=self._claims, queue=self._queue)
+        self._claims.workload_of = groups.workload_of
         self._pods = Pods(
             *common, tuple(held.values()), self._inventory, self._claims, self._queue,
             self._endings, groups,

@@ -86,7 +86,8 @@ def _unmanaged_advice(labels: Mapping[str, str]) -> str:
 
 
 def _workload_of(api: Api, pod: Document, named: str | None) -> Document | None:
-    """The Workload that a released pod names, which may be its Job's; else the pod's own."""
+    """The Workload that a released pod names, or that its group has; else the pod's own."""
+    named = named or _group(pod)
     if named:
         try:
             return api.get(resources.WORKLOADS, named, pod["metadata"]["namespace"])
@@ -96,6 +97,13 @@ def _workload_of(api: Api, pod: Document, named: str | None) -> Document | None:
     namespace = pod["metadata"]["namespace"]
     found = api.list(resources.WORKLOADS, namespace, label_selector=selector).items
     return found[0] if found else None
+
+
+def _group(pod: Document) -> str:
+    """Return the name of the pod's group; empty for a single pod."""
+    annotations, labels = (pod["metadata"].get(one, {}) for one in ("annotations", "labels"))
+    name: str = annotations.get(names.POD_GROUP_NAME) or labels.get(names.POD_GROUP_NAME, "")
+    return name
 
 
 def _cluster_queue(api: Api, namespace: str, queue: str) -> str:

@@ -7,6 +7,7 @@ many only because another still ends waits for it; a pod starts in a role only i
 more than the role was admitted with.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,6 +20,7 @@ from admission.base.conditions import Text
 from admission.base.errors import InvalidValueError
 from admission.base.names import WorkloadKey
 from admission.objects import pods, views
+from admission.objects.fields import LABEL_PATTERN
 from admission.objects.workload import PodSet, Workload
 from admission.owners import pod as single
 from admission.owners import workload as workloads
@@ -27,6 +29,8 @@ from admission.owners.injection import Injection
 from admission.owners.workload import PriorityClasses, max_execution_seconds
 
 MOST_ROLES: Final = 18
+MOST_LETTERS: Final = 63
+"""Of the name of a role, which is that of a pod set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,6 +307,9 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
                 if not (_fits(pod.spec, first.spec) and _fits(first.spec, pod.spec)):
                     pair = first.metadata.name, pod.metadata.name
                     return conditions.group_requests_differ(*pair, name)
+        for name in sorted(name for name, one in self._roles.items() if one.living):
+            if len(name) > MOST_LETTERS or not re.match(LABEL_PATTERN, name):
+                return conditions.group_role(self._roles[name].living[0].metadata.name, name)
         if sum(bool(one.living) for one in self._roles.values()) > MOST_ROLES:
             return conditions.GROUP_ROLES
         return None
@@ -382,7 +389,6 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return None if told == ("True", *text) else (text, True)
 
     def _lacks(self, of: Workload) -> int:
-        """Return how many pods are not there that the Workload stands for."""
         active = {name: self._active(name, of) for name in _counts(of)}
         if self._is(names.POD_GROUP_FAST_ADMISSION):
             return 0 if any(active.values()) else 1
@@ -524,6 +530,10 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         """Yield the pods that our gate holds, in order."""
         return (pod for one in self._roles.values() for pod in one.gated)
 
+    def lacks(self, of: Workload) -> int:
+        """Return how many pods are not there that the Workload stands for."""
+        return self._lacks(of)
+
     def suits(self, pod: views.Pod, of: Workload) -> bool:
         """Return whether a gated pod could start in a role of the Workload, if there was room."""
         return self._suits(pod, of)
@@ -622,6 +632,12 @@ def departed(pod: views.Pod) -> Departed | None:
 def is_of_group(workload: Workload) -> bool:
     """Return whether a Workload is that of a group."""
     return workload.metadata.annotation(names.IS_GROUP_WORKLOAD) == "true"
+
+
+def is_owned_by_pods(workload: Workload) -> bool:
+    """Return whether a Workload was made for a group, or taken by one, and has no other owner."""
+    references = workload.metadata.owner_references or ()
+    return KIND.owns(workload) and all(map(_is_of_pod, references))
 
 
 def memory(of: Workload) -> Memory:

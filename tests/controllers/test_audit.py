@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from admission.base import metrics, names
+from admission.base import metrics, names, patches
 from admission.base.names import ClusterQueueName, FlavorName, FlavorResource, ResourceName
 from admission.controllers.audit import Auditor
 from admission.controllers.queries import Counted, Reader
@@ -13,6 +13,8 @@ from admission.gpu import catalogue
 from admission.kube import resources
 from admission.scheduling.transformation import NO_RULES
 from tests.builders.jobs import queued_job
+from tests.builders.pods import group_pod
+from tests.builders.queues import make_cluster_queue
 from tests.controllers.test_running_pods import change, drop_workload, ending, made, run
 from tests.controllers.world import WORKLOAD_KIND, World, ready_world
 
@@ -80,6 +82,29 @@ def test_nothing_differs_once_the_node_of_a_pod_is_gone() -> None:
     found = made()
     ending(found)
     found.store.delete(resources.NODES, "n0")
+    found.settle()
+    assert Audits(found).auditor.audit() == {}
+
+
+def test_nothing_differs_while_pods_of_a_group_end_are_replaced_and_have_succeeded() -> None:
+    found = made()
+    more = patches.merge({"spec": make_cluster_queue(quota=3)["spec"]})
+    found.store.patch(resources.CLUSTER_QUEUES, "gpus", more)
+    for name in ("a", "b", "c"):
+        found.store.create(resources.PODS, group_pod(name, total=3), "ml")
+    found.settle()
+    for name in ("a", "b", "c"):
+        bound = patches.merge({"spec": {"nodeName": "n0"}})
+        found.store.patch(resources.PODS, name, bound, "ml")
+        found.set_phase(name, "Running")
+    found.settle()
+    assert found.admitted() == {"a", "b", "c"}
+    found.set_phase("a", "Succeeded")
+    found.set_phase("b", "Failed")
+    found.settle()
+    assert Audits(found).auditor.audit() == {}
+    found.store.create(resources.PODS, group_pod("d", total=3), "ml")
+    found.store.delete(resources.WORKLOADS, "gang", "ml")
     found.settle()
     assert Audits(found).auditor.audit() == {}
 

@@ -1,5 +1,7 @@
 """Groups of pods: one Workload for all of them, started and stopped together."""
 
+import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from admission.objects.workload import Workload
 from tests.builders.cluster import make_node
 from tests.builders.pods import group_pod, queued_pod
 from tests.builders.queues import make_cluster_queue
+from tests.builders.workloads import make_pod_set, make_workload
 from tests.controllers.world import World, ready_world
 
 NODES = resources.NODES
@@ -205,6 +208,15 @@ def test_nineteen_roles_are_too_many() -> None:
     assert told.message == "pod group can't include more than 18 roles"
 
 
+def test_a_role_that_cannot_be_the_name_of_a_pod_set_is_told() -> None:
+    world = ready_world()
+    add(world, "a", total=1, role="not a label")
+    world.pass_time(2)
+    told = world.condition("a")
+    assert told is not None
+    assert "pod 'a' has the annotation kueue.x-k8s.io/role-hash=not a label" in told.message
+
+
 def test_a_group_takes_no_workload_that_is_not_a_groups() -> None:
     world = ready_world()
     document = {
@@ -372,6 +384,9 @@ def test_a_group_that_lost_a_pod_before_its_admission_waits_for_another() -> Non
     waiting = workload(world).status.condition(conditions.WAITING_FOR_REPLACEMENT_PODS)
     assert waiting is not None
     assert waiting.status == "True"
+    told = world.condition("a")
+    assert told is not None
+    assert told.message.startswith("1 of 2 pods of group gang failed or were deleted")
     world.set_phase("first", "Succeeded")
     world.settle()
     assert world.is_gated("a")
@@ -618,3 +633,93 @@ def test_nothing_is_left_of_groups_that_are_gone() -> None:
         index._members, index._groups, index._documents, index._departed,
     ]  # fmt: skip
     assert not any(left), left
+
+
+def test_a_group_that_names_its_workload_waits_for_it_and_takes_it() -> None:
+    world = ready_world()
+    prebuilt: dict[str, Any] = {"labels": {names.PREBUILT_WORKLOAD: "gang"}}
+    add(world, "a", "b", **prebuilt)
+    world.pass_time(2)
+    told = world.condition("a")
+    assert told is not None
+    assert told.reason == conditions.PREBUILT_NOT_FOUND
+    assert not has_workload(world)
+
+    made = make_workload("gang", make_pod_set("gpus1", 2, gpus=1))
+    made["metadata"]["annotations"] = {names.IS_GROUP_WORKLOAD: "true"}
+    world.add(made)
+    world.settle()
+
+    assert world.admitted() == {"a", "b"}
+    owners = workload(world).metadata.owner_references or ()
+    assert {one.name for one in owners} == {"a", "b"}
+
+
+def test_a_group_that_is_deactivated_holds_its_quota_until_its_pods_have_ended() -> None:
+    world = ready_world(quota=2)
+    add(world, "a", "b", **LASTING)
+    world.settle()
+    run(world, "a", "b")
+    world.add_pod("single")
+    world.settle()
+    off = patches.merge({"spec": {"active": False}})
+    world.store.patch(resources.WORKLOADS, "gang", off, "ml")
+    world.settle()
+    assert world.pod("a").metadata.deletion_timestamp
+    assert world.is_gated("single")
+
+    remove(world, "a", "b")
+    world.settle()
+    assert not world.is_gated("single")
+    assert not is_true(world, conditions.QUOTA_RESERVED)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_comes_in_whatever_order_a_group_never_holds_more_than_its_quota(
+    seed: int,
+) -> None:
+    rng = random.Random(seed)
+    world = ready_world(quota=4)
+    world.add(make_node("node"))
+    number = 0
+
+    def one_more() -> None:
+        nonlocal number
+        number += 1
+        group = rng.choice("xyz")
+        size = {"x": 2, "y": 4, "z": 3}[group]
+        add(world, f"p{number}", group=group, total=size, **rng.choice(({}, LASTING)))
+
+    def with_one(act: Callable[[str], None]) -> Callable[[], None]:
+        return lambda: act(rng.choice(sorted(pods(world)))) if pods(world) else None
+
+    def begin(name: str) -> None:
+        if not world.is_gated(name) and not world.pod(name).spec.node_name:
+            run(world, name)
+
+    def finish(name: str) -> None:
+        if world.pod(name).status.phase == "Running":
+            world.set_phase(name, rng.choice(("Succeeded", "Failed")))
+
+    acts = [
+        *[one_more] * 3,
+        *[with_one(begin)] * 3,
+        with_one(finish),
+        with_one(world.delete_pod),
+        with_one(lambda name: remove(world, name)),
+    ]
+    for _ in range(60):
+        rng.choice(acts)()
+        if rng.random() < 0.1:
+            world = world.restarted()
+        if rng.random() < 0.7:
+            world.settle()
+        held = [
+            one.metadata.name
+            for one in world.store.list(resources.PODS, into=views.Pod).items
+            if not one.spec.scheduling_gates
+            and one.status.phase not in {"Succeeded", "Failed"}
+            and (not one.metadata.deletion_timestamp or one.spec.node_name)
+        ]
+        assert len(held) <= 4, held
+    world.settle()

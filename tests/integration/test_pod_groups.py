@@ -4,12 +4,15 @@ Who runs is judged from the pods that the API server shows, with its garbage col
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from typing import Any
 
 import pytest
 
 from admission.base import conditions, names
+from admission.insight.why import Answer, explain
+from admission.kube.client import Client
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
@@ -139,6 +142,11 @@ class Team:
 
         return waiting.until(look, what=f"{kind} is {status} {reason}")
 
+    def why(self, pod: str) -> Answer:
+        """What ``kubectl gpu why`` says of a pod."""
+        with closing(Client.connect(self.system.kubeconfig)) as client:
+            return explain(client, self.name, pod)
+
     def pause(self) -> None:
         """Wait until everything was decided that could be decided so far."""
         other = self.system.add_team(1)
@@ -165,6 +173,12 @@ def test_of_two_gangs_of_four_on_quota_for_one_one_runs_whole_and_the_other_wait
     team.wait_running(*(f"{first}{n}" for n in range(4)))
     team.pause()
     assert team.gated() == {f"{second}{n}" for n in range(4)}
+    waiting.until(
+        lambda: (
+            "4 more needed" in (told := team.why(f"{second}3")).message and told.workload == second
+        ),
+        what="a pod of the other gang says what its group lacks",
+    )
 
     team.end(*(f"{first}{n}" for n in range(4)))
 
@@ -180,6 +194,8 @@ def test_an_incomplete_gang_holds_nothing_and_says_how_many_pods_are_there(team:
     assert told["reason"] == "PodGroupIncomplete"
     assert "3 of 4 pods of group gang are there" in told["message"]
     assert team.workload() is None
+    answer = team.why("a")
+    assert (answer.state.value, answer.reason) == ("without Workload", "PodGroupIncomplete")
     team.add("all", group="other", total=1, gpus=4)
     team.wait_running("all")
 

@@ -3,7 +3,7 @@
 What a Workload already holds is recorded in its status, and stays, whatever becomes of these.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, Protocol
 
@@ -50,7 +50,11 @@ class Claims:
 
     Attributes:
         informers: by resource; what a watch of it must be told to.
+        workload_of: returns the key of the Workload of a pod from the one that the Workload of
+            the pod alone would have.
     """
+
+    workload_of: Callable[[WorkloadKey], WorkloadKey]
 
     def __init__(self, mappings: Mapping[str, str], allocations: Allocations) -> None:
         """Knows no object, and the classes that are built in or mapped.
@@ -59,6 +63,7 @@ class Claims:
             mappings: resources by the name of the DeviceClass that is counted as such.
             allocations: is told of ResourceClaims, too.
         """
+        self.workload_of = lambda own: own
         self._allocations = allocations
         self._mappings = mappings
         self._claims: Specs = {}
@@ -178,7 +183,8 @@ class Claims:
                 self._generated.setdefault(owner.uid, {})[key] = Generated(name, view.spec)
                 self._pods[key] = owner.uid
                 pod = views.ObjectMeta(namespace=key[0], name=owner.name, uid=owner.uid)
-                self._stale[pod_owner.KIND.key_of(views.Object(metadata=pod))] = None
+                own = pod_owner.KIND.key_of(views.Object(metadata=pod))
+                self._stale[self.workload_of(own)] = None
                 self._changed = True
 
     def _lose_claim(self, view: views.Object) -> None:

@@ -101,7 +101,7 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
     def subject(self, key: WorkloadKey) -> Subject | None:
         group, workload = self.get(key), self._workloads.get(key)
         if group is None:
-            if workload is None or not pod_group.KIND.owns(workload):
+            if workload is None or not pod_group.is_owned_by_pods(workload):
                 return None
             group = pod_group.empty(workload)
         owner = PodGroupOwner(
@@ -231,6 +231,15 @@ class PodGroups(Owners[Any, views.PodDocument]):
         return self.members
 
     # ------------------------------------------------------------------------------- seeing
+
+    def workload_of(self, own: WorkloadKey) -> WorkloadKey:
+        """Return the key of the Workload of a pod.
+
+        Args:
+            own: the key that a Workload of the pod alone would have.
+        """
+        pod = self.members.pod(own)
+        return own if pod is None else pod_group.KIND.key_of(pod)
 
     def see_pod(self, found: views.Object) -> views.Pod | None:
         """Take a pod of a group; None for an old sight."""
@@ -444,6 +453,11 @@ class PodGroups(Owners[Any, views.PodDocument]):
             return self._tell_missing(key, owner, step)
         if workload.status.is_true(conditions.FINISHED):
             return self._tell_first(key, owner.gated(), conditions.group_is_over(key.name))
+        lacking = owner.lacks(workload)
+        if workload.is_pending() and lacking:
+            total = sum(one.count for one in workload.spec.pod_sets or ())
+            text = conditions.group_lacks(key.name, lacking, total)
+            return self._tell_first(key, owner.gated(), text)
         admission = workload.status.admission
         if admission is None or not workload.status.is_true(conditions.ADMITTED):
             return None
