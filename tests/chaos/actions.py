@@ -10,6 +10,7 @@ import itertools
 import random
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from admission.base import names
@@ -155,6 +156,26 @@ def pod(host: Host, made: Made, rng: random.Random) -> None:
     """Create a pod."""
     body = _pod(rng.choice((1, 1, 2, 2, 3, 4)), rng.uniform(3, 20), rng.choice((LOW, {})))
     _create_pod(host, made, "pod", rng.choice(_QUEUES), body)
+
+
+def group(host: Host, made: Made, rng: random.Random) -> None:
+    """Create the pods of a group, which come within some seconds; it is not to be retried."""
+    team, name, total = rng.choice(_QUEUES), made.name("group"), rng.choice((2, 3, 4))
+    priority = rng.choice((LOW, {}))
+    marks = {
+        names.POD_GROUP_NAME: name,
+        names.POD_GROUP_TOTAL_COUNT: str(total),
+        names.RETRIABLE_IN_GROUP: "false",
+    }
+    for _ in range(total):
+        body = _pod(rng.choice((1, 1, 2)), rng.uniform(3, 12), priority)
+        body["metadata"]["annotations"] |= marks
+        member = made.name("pod")
+        body["metadata"]["name"] = member
+        made.pods.append((team, member))
+        create = partial(host.editor.post, f"/api/v1/namespaces/{team}/pods", body)
+        what = f"create pod {team}/{member} of group {name}, one of {total}"
+        host.later(rng.uniform(0, 3), "group", what, create)
 
 
 def preempt(host: Host, made: Made, rng: random.Random) -> None:
@@ -442,6 +463,7 @@ def restore_etcd(host: Host, made: Made, rng: random.Random) -> None:
 
 KINDS: Final[dict[str, Kind]] = {
     "pod": Kind(pod, 45),
+    "group": Kind(group, 8),
     "job": Kind(job, 12),
     "claim": Kind(claim, 8),
     "preempt": Kind(preempt, 5),

@@ -31,6 +31,8 @@ Ref = tuple[str, str]
 """Namespace and name."""
 
 GPU: Final = "nvidia.com/gpu"
+GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"
+GROUP_TOTAL: Final = "kueue.x-k8s.io/pod-group-total-count"
 GPU_CLASSES: Final = frozenset({"gpu.nvidia.com"})
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 _COHORT_DEPTH: Final = 20
@@ -90,6 +92,8 @@ class _Pod:
     """Name of the ResourceClaimTemplate by the name in the pod."""
     job: str
     """Uid of the Job that controls it."""
+    group: tuple[str, int]
+    """Name of its group, and of how many pods the group is; empty for a single pod."""
     node: str
     phase: str
     is_released: bool
@@ -477,6 +481,21 @@ class Checker:
             ]
             yield name, charged, self._cost(pods)
 
+    def _together(self, pod: _Pod) -> list[_Pod]:
+        """Return the pods that wait and are to start with one; none while its group lacks pods."""
+        name, total = pod.group
+        if not name:
+            return [pod]
+        there = [
+            one
+            for one in self._pods.values()
+            if (one.ref[0], one.group[0]) == (pod.ref[0], name)
+            and not one.is_gone
+            and one.ends_by is None
+            and one.phase != "Failed"
+        ]
+        return [one for one in there if not one.is_released] if len(there) >= total else []
+
     def stuck(self) -> dict[str, str]:
         """Return what waits although its cohort has room for it, with a text."""
         quotas = self.quotas()
@@ -491,7 +510,10 @@ class Checker:
             )
             if pod.is_released or is_over or not cohort or not claims_exist:
                 continue
-            need = self._cost([*self._holders(cohort), pod]) - self.held(cohort)
+            wanted = self._together(pod)
+            need = self._cost([*self._holders(cohort), *wanted]) - self.held(cohort)
+            if not wanted:
+                continue
             if need <= free[cohort]:
                 found[pod.uid] = (
                     f"pod {'/'.join(pod.ref)} waits for {need} GPUs, "
@@ -527,6 +549,10 @@ def _read_pod(document: Json) -> _Pod:
             for one in entries
             if one.get("resourceClaimTemplateName")
         },
+        group=(
+            metadata.get("annotations", {}).get(GROUP_NAME, ""),
+            int(metadata.get("annotations", {}).get(GROUP_TOTAL, "0")),
+        ),
         job=next((o["uid"] for o in owners if o.get("controller") and o["kind"] == "Job"), ""),
         node=spec.get("nodeName", ""),
         phase=status.get("phase", "Pending"),
