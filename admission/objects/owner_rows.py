@@ -204,6 +204,52 @@ def number_at(document: Any, path: str, default: int, at: FieldPath | None = Non
 
 _FAILED: Final = "Failed"
 
+
+def _kubeflow(
+    kind: str,
+    replicas: str,
+    types: tuple[str, ...],
+    version: str = "v1",
+    makers: tuple[str, ...] = ("system:serviceaccount:kubeflow:training-operator",),
+) -> Row:
+    """Return the row of a kind of Kubeflow: pod sets are kinds of replicas, below a run policy.
+
+    Source: kueue pkg/controller/jobs/kubeflow and mpijob; kubeflow training-operator v1
+    pkg/apis/kubeflow.org/v1 (common_types.go) and mpi-operator pkg/apis/kubeflow/v2beta1.
+
+    Args:
+        kind: of its objects.
+        replicas: member of the spec below which its kinds of replicas stand.
+        types: these, in Kueue's order.
+        version: of the API.
+        makers: users under which its controller runs.
+    """
+    return Row(
+        framework=f"kubeflow.org/{kind.lower()}",
+        group="kubeflow.org",
+        version=version,
+        kind=kind,
+        plural=f"{kind.lower()}s",
+        suspend="spec.runPolicy.suspend",
+        pod_sets=tuple(
+            PodSets(at=f"spec.{replicas}.{one}", name=one, counts=(Count(path="replicas"),))
+            for one in types
+        ),
+        makers=frozenset(makers),
+        priority_class="spec.runPolicy.schedulingPolicy.priorityClass",
+        succeeded=Check(condition="Succeeded"),
+        failed=Check(condition=_FAILED),
+        active=(Check(path="status.replicaStatuses.*.active"),),
+        ready=Check(condition="Running"),
+        suspended="Suspended",
+    )
+
+
+_MPI_MAKERS: Final = (
+    "system:serviceaccount:kubeflow:mpi-operator",
+    "system:serviceaccount:mpi-operator:mpi-operator",
+)
+
 ROWS: Final[tuple[Row, ...]] = (
     Row(  # pkg/controller/jobs/jobset
         framework="jobset.x-k8s.io/jobset",
@@ -232,5 +278,10 @@ ROWS: Final[tuple[Row, ...]] = (
         ),
         suspended="Suspended",
     ),
+    _kubeflow("PyTorchJob", "pytorchReplicaSpecs", ("Master", "Worker")),
+    _kubeflow("TFJob", "tfReplicaSpecs", ("Chief", "Master", "PS", "Worker", "Evaluator")),
+    _kubeflow("XGBoostJob", "xgbReplicaSpecs", ("Master", "Worker")),
+    _kubeflow("JAXJob", "jaxReplicaSpecs", ("Worker",)),
+    _kubeflow("MPIJob", "mpiReplicaSpecs", ("Launcher", "Worker"), "v2beta1", _MPI_MAKERS),
 )
 """In the order in which they are listed for people."""

@@ -308,6 +308,63 @@ def test_a_copy_of_an_admitted_one_is_not_admitted(system: System, kind: str) ->
     assert owner_rows.value_at(made, owners.row.suspend) is True
 
 
+def test_two_gangs_that_do_not_fit_together_run_one_after_the_other(system: System) -> None:
+    """Each has four workers of four GPUs, and there are 24 GPUs: none runs with a part of them."""
+    owners = Owners(system, "PyTorchJob", 24)
+
+    def gang(name: str) -> None:
+        manifest = owners.manifest(name, gpus=4)
+        replicas = manifest["spec"]["pytorchReplicaSpecs"]
+        del replicas["Master"]
+        replicas["Worker"]["replicas"] = 4
+        owners.editor.post(owners.path, manifest)
+
+    gang("first")
+    owners.wait_started("first")
+    gang("second")
+    second = owners.workload("second")
+    owners.workloads.wait(second, "QuotaReserved", "False")
+    for at in range(4):
+        pod = owners.make_pod(f"first-worker-{at}", name="first")
+        assert "schedulingGates" not in pod["spec"]
+        assert names.MANAGED_LABEL not in pod["metadata"]["labels"]
+    assert owners.is_suspended("second")
+    assert owners.used() == 16
+    assert owners.sample.ended is not None
+    owners.say(owners.sample.ended, "first")
+    owners.workloads.wait(owners.workload("first"), "Finished", "True", "Succeeded")
+    for at in range(2):  # the pods hold 16, 12, 8
+        assert owners.is_suspended("second")
+        path = f"/api/v1/namespaces/{owners.team}/pods/first-worker-{at}"
+        owners.api.delete(path, {"gracePeriodSeconds": 0})
+    owners.wait_started("second")
+
+
+def test_pods_of_one_that_was_let_go_by_somebody_else_wait(system: System) -> None:
+    owners = Owners(system, "PyTorchJob", 0)
+    owners.create()
+    owners.workload()
+    owners.patch(owners.suspend(value=False))
+    pod = owners.make_pod("early")
+    assert pod["spec"]["schedulingGates"] == [{"name": names.ADMISSION_GATE}]
+    waiting.until(owners.is_suspended, what="suspended again")
+
+
+def test_a_job_of_an_mpijob_is_not_held_a_second_time(system: System) -> None:
+    owners = Owners(system, "MPIJob", 100)
+    owners.create()
+    owners.wait_started()
+    launcher, _ = owners.templates(owners.get())
+    template = copy.deepcopy(launcher)
+    template["spec"]["restartPolicy"] = "Never"
+    metadata = {"name": "train-launcher", "ownerReferences": [owners.reference()]}
+    job = {"metadata": metadata, "spec": {"template": template}}
+    jobs = f"/apis/batch/v1/namespaces/{owners.team}/jobs"
+    made = system.maker(owners.row).post(jobs, job)
+    assert not made["spec"].get("suspend")
+    assert names.QUEUE_LABEL not in made["metadata"].get("labels", {})
+
+
 # --------------------------------------------------------------------------------------- JobSet
 
 
