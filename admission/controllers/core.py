@@ -5,6 +5,7 @@ runs at most one scheduling cycle, and sends for every Workload at most one writ
 that its present state asks for. A test can turn the loop by hand: `receive`, then `step`.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -59,6 +60,7 @@ from admission.gpu import catalogue
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
 from admission.kube import errors, resources
+from admission.kube.reflector import Upserted
 from admission.kube.resources import Resource
 from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
@@ -158,6 +160,7 @@ class Core:
             accounting, (self._inventory.condition, self._prices.condition, self._releasing),
         )  # fmt: skip
         self._leading = self._taking_over = self.is_reverted = False
+        self._has_changed, self._due_at = True, -math.inf
         self._unserved: set[Resource] = set()
         """Kinds that were listed, and are not served any more, or were not a while ago."""
         self._foreign = ForeignReservations()
@@ -253,7 +256,12 @@ class Core:
         self._brake.lead()
 
     def receive(self, message: Message) -> None:
-        """Takes one message."""
+        """Take one message; a version of a Workload that is alike for us calls for no turn."""
+        self._has_changed |= not (
+            isinstance(message, Observed)
+            and message.resource is resources.WORKLOADS
+            and isinstance(message.change, Upserted)
+        )
         match message:
             case Observed(resource=resource, change=change):
                 self._mirrors[resource].apply(change)
@@ -286,6 +294,9 @@ class Core:
             return None
         if not self.synced:
             return self._let_kinds_go()
+        if not self._has_changed and self._clock.monotonic() < self._due_at:
+            return self._due_in()
+        self._has_changed = False
         self._recharge()
         self._weigh()
         for node in sorted(self._inventory.lost_nodes.take_changed()):
@@ -309,7 +320,15 @@ class Core:
             self._statuses.send(self._flow.room_at)
         self._pending_conditions.send()
         metrics.WRITES_IN_FLIGHT.set(self._flow.in_flight)
-        return self._next_due_in()
+        due = self._next_due_in()
+        self._due_at = math.inf if due is None else self._clock.monotonic() + due
+        return due
+
+    def _due_in(self) -> float | None:
+        """Return the seconds until a turn has something to do without a change, or None."""
+        if self._due_at == math.inf:
+            return None
+        return max(0.0, self._due_at - self._clock.monotonic())
 
     def _let_kinds_go(self) -> float | None:
         """Take finalizers off what is deleted with its kind; nothing else while a kind is gone.
@@ -384,6 +403,9 @@ class Core:
         if key is None:
             return
         self._quarantine.release(key)
+        if known is not None and view.is_alike(known):
+            return
+        self._has_changed = True
         self._accounting.observe(known, view)
         if self._leading:
             self._effects.changed(known, view, self._scheduling.preemption_of(key))

@@ -1,9 +1,10 @@
 """What every view has: metadata and conditions. Used as part of `admission.objects.views`."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
+from admission.base import names
 from admission.objects.fields import (
     CONDITION_TYPE,
     MESSAGE,
@@ -14,6 +15,8 @@ from admission.objects.fields import (
     one_of,
 )
 from admission.objects.markers import keywords
+
+_OUR_DOMAINS: Final = (names.KUEUE_GROUP, names.OWN_DOMAIN)
 
 
 class View(msgspec.Struct, rename="camel", frozen=True, kw_only=True, gc=False):
@@ -28,6 +31,12 @@ class OwnerReference(View, frozen=True, kw_only=True):
     name: str = ""
     uid: str = ""
     controller: bool | None = None
+
+
+def _ours(members: dict[str, str] | None) -> dict[str, str]:
+    """Return the labels or annotations below our domain or Kueue's."""
+    found = (members or {}).items()
+    return {key: value for key, value in found if key.partition("/")[0].endswith(_OUR_DOMAINS)}
 
 
 class ObjectMeta(View, frozen=True, kw_only=True):
@@ -54,9 +63,26 @@ class ObjectMeta(View, frozen=True, kw_only=True):
         """Value of an annotation; empty when absent."""
         return (self.annotations or {}).get(key, "")
 
+    def is_alike(self, other: "ObjectMeta") -> bool:
+        """Return whether two versions of an object differ in nothing that concerns us.
+
+        Labels and annotations of other programs, and the versions themselves, do not.
+        """
+        return _what_concerns_us(self) == _what_concerns_us(other)
+
     def controller(self) -> OwnerReference | None:
         """The controlling owner, if any."""
         return next((ref for ref in self.owner_references or () if ref.controller), None)
+
+
+def _what_concerns_us(metadata: ObjectMeta) -> ObjectMeta:
+    return msgspec.structs.replace(
+        metadata,
+        resource_version="",
+        generation=0,
+        labels=_ours(metadata.labels),
+        annotations=_ours(metadata.annotations),
+    )
 
 
 class Object(View, frozen=True, kw_only=True):

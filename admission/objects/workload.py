@@ -580,6 +580,14 @@ class Workload(Object, frozen=True, kw_only=True):
         """Return the identity of the Workload."""
         return WorkloadKey(self.metadata.namespace, self.metadata.name)
 
+    def is_alike(self, other: "Workload") -> bool:
+        """Return whether two versions of the Workload differ in nothing that concerns us."""
+        return (
+            self.status == other.status
+            and self.spec == other.spec
+            and self.metadata.is_alike(other.metadata)
+        )
+
     def waits_to_be_charged(self) -> bool:
         """Return whether it was made for pods that run, and is not charged for them yet."""
         status = self.status

@@ -3,8 +3,10 @@
 import pytest
 
 from admission.base import names, patches
+from admission.controllers import core
 from admission.controllers.writing.writes import Purpose
 from admission.kube import resources
+from admission.kube.reflector import Upserted
 from admission.objects.workload import Workload
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_class, make_cluster_queue, make_flavor, make_local_queue
@@ -25,6 +27,30 @@ def test_a_pod_within_quota_takes_three_writes_and_one_event() -> None:
 
     assert purposes(world) == list(STEPS)
     assert world.events.recorded == [("train", "Started", "Admitted by clusterQueue gpus")]
+
+
+def test_a_foreign_label_on_a_workload_calls_for_no_turn_and_its_version_is_known() -> (
+    None
+):
+    world = ready_world(quota=0)
+    world.add(make_workload("train"))
+    world.settle()
+    world.pass_time(40)
+    turns = world.core.step()
+    assert turns is None or turns > 0
+    change = patches.merge({"metadata": {"labels": {"example.com/team": "blue"}}})
+    world.store.patch(resources.WORKLOADS, "train", change, "ml")
+    found = world.store.get(resources.WORKLOADS, "train", "ml", into=Workload)
+    world.sent.clear()
+    world.core.receive(core.Observed(resources.WORKLOADS, Upserted(found)))
+    assert not world.core._has_changed
+    assert world.core._workloads.get(found.key()) is found
+
+    change = patches.merge({"metadata": {"labels": {names.JOB_UID_LABEL: "0"}}})
+    world.store.patch(resources.WORKLOADS, "train", change, "ml")
+    found = world.store.get(resources.WORKLOADS, "train", "ml", into=Workload)
+    world.core.receive(core.Observed(resources.WORKLOADS, Upserted(found)))
+    assert world.core._has_changed
 
 
 def test_an_admitted_pod_has_selector_and_toleration_of_its_flavor_and_no_finalizer() -> None:
