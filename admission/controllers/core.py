@@ -12,8 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from admission.base import clock as clocks
-from admission.base import conditions, events, metrics, names
+from admission.base import events, metrics, names
 from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
@@ -44,10 +43,10 @@ from admission.controllers.queues.accounting import Accounting
 from admission.controllers.queues.configuration import Configuration
 from admission.controllers.queues.gpu_transformations import GpuTransformations
 from admission.controllers.queues.queuestatuses import QueueStatuses
+from admission.controllers.reconciler import Cache, Reconciler
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.seeing import informers
 from admission.controllers.seeing.informers import Change, Informer
-from admission.controllers.workloads import evictions, keeping, upkeep
 from admission.controllers.workloads.authorship import ForeignReservations
 from admission.controllers.workloads.following import Following
 from admission.controllers.workloads.workloadindex import WorkloadIndex
@@ -172,6 +171,21 @@ class Core:
             state, self._workloads, self._pods, self._explainer, self._flow, clock
         )
         self._effects = Effects(self._subject, self._workloads, accounting, events, clock)
+        self._reconciler = Reconciler(
+            Cache(
+                workloads=self._workloads,
+                subject=self._subject,
+                configuration=self._configuration,
+                scheduler=self._scheduling,
+                claims=self._claims,
+                foreign=self._foreign,
+                following=self._following,
+                children=self._jobs.children,
+                running=self._running,
+            ),
+            clock,
+            waits_for_pods=settings.kueue.wait_for_pods_ready is not None,
+        )
         self._mirrors = self._make_mirrors()
 
     def _releasing(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
@@ -605,87 +619,23 @@ class Core:
         self._flow.rest(key, flow_control.UNINSTALLED_SECONDS)
 
     def _advance(self, key: WorkloadKey) -> None:
-        """Sends the next write of a Workload, if there is one and its lane is free."""
+        """Do what is to be done about a Workload, unless a request about it is open."""
         if self._flow.is_busy(key) or key in self._quarantine:
             return
         try:
-            write = self._next_write(key)
+            plan = self._reconciler.reconcile(key)
         except Exception:  # noqa: BLE001  # one odd Workload must not stop all others
             self._log.exception("workload left alone", namespace=key.namespace, name=key.name)
             self._flow.rest(key, flow_control.ODD_SECONDS)
             return
-        if write is not None:
-            self._flow.submit(write)
+        if plan.again is not None:
+            self._queue.add_at(key, plan.again, self._clock.now())
+        if plan.event is not None:
+            self._events.event(*plan.event)
+        if plan.request is not None:
+            self._flow.submit(plan.request)
         elif self._workloads.get(key) is None and self._subject(key) is None:
             self._flow.forget(key)
-
-    def _next_write(self, key: WorkloadKey) -> writes.Write | None:
-        workload = self._workloads.get(key)
-        if workload is not None and self._foreign.is_unattributed(key):
-            return writes.find_writer(workload)
-        found, write = self._subject(key), None
-        if found is not None:
-            owners, subject = found
-            write = owners.next_write(subject, self._due_write)
-        elif workload is not None:
-            write = self._due_write(key, workload)
-        write = write or self._jobs.children.next_write(key)
-        return write or self._running.next_write(key)
-
-    def _due_write(self, key: WorkloadKey, workload: Workload) -> writes.Write | None:
-        """The write of an open decision about a Workload, else of its upkeep."""
-        return (
-            self._scheduling.write_for(workload)
-            or self._hold_to_claims(key, workload)
-            or self._keep_up(key, workload)
-        )
-
-    def _hold_to_claims(self, key: WorkloadKey, workload: Workload) -> writes.Write | None:
-        """Take quota back that was not reserved for what its claims ask for now (ADR 0122).
-
-        A claim that vanished keeps only what has not started from starting.
-        """
-        reserved = workload.status.condition(conditions.QUOTA_RESERVED)
-        is_over = any(
-            workload.status.is_true(one) for one in (conditions.EVICTED, conditions.FINISHED)
-        )
-        if not self._claims.concern(key) or reserved is None or reserved.status != "True":
-            return None
-        if is_over:
-            return None
-        found = self._subject(key)
-        owner = None if found is None else found[1].owner
-        is_held = owner is not None and owner.is_held()
-        since = clocks.from_wire(reserved.last_transition_time)
-        is_other = self._claims.changed_since(key, since) and (
-            self._scheduling.asks_for_more(key)
-            or (is_held and self._scheduling.cannot_be_counted(key))
-        )
-        if not (is_other or self._claims.has_outgrown(workload)):
-            return None
-        text, now = conditions.CLAIMS_CHANGED, self._clock.now()
-        if is_held:
-            status = evictions.withdraw(workload, text, now)
-            return writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
-        status = evictions.evict(workload, text, now)
-        told = (events.evicted(*text),)
-        return writes.set_workload_status(workload, Purpose.EVICT, status, told)
-
-    def _keep_up(self, key: WorkloadKey, workload: Workload) -> writes.Write | None:
-        ready = None
-        if self._settings.kueue.wait_for_pods_ready is not None:
-            found = self._subject(key)
-            ready = None if found is None else found[0].are_ready(found[1])
-        now = self._clock.now()
-        around = concerns.around(
-            workload, self._configuration, self._following, now, pods_ready=ready
-        )
-        change = upkeep.next_change(workload, around)
-        if change is None:
-            self._queue.add_at(key, upkeep.next_due(workload, around), now)
-            return None
-        keeping.report(workload, change, self._events)
-        return keeping.write_for(workload, change)
 
     # ------------------------------------------------------------------------------- timing
 

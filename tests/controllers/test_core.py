@@ -29,9 +29,7 @@ def test_a_pod_within_quota_takes_three_writes_and_one_event() -> None:
     assert world.events.recorded == [("train", "Started", "Admitted by clusterQueue gpus")]
 
 
-def test_a_foreign_label_on_a_workload_calls_for_no_turn_and_its_version_is_known() -> (
-    None
-):
+def test_a_foreign_label_on_a_workload_calls_for_no_turn_and_its_version_is_known() -> None:
     world = ready_world(quota=0)
     world.add(make_workload("train"))
     world.settle()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from admission.base.events import Events
+from admission.base.events import Event
 from admission.controllers.workloads.rules import Change
 from admission.controllers.writing import writes
 from admission.controllers.writing.writes import Purpose, Write
@@ -27,10 +27,10 @@ def write_for(workload: Workload, change: Change) -> Write | None:
     return writes.set_workload_status(workload, change.purpose, change.status or {})
 
 
-def report(workload: Workload, change: Change, events: Events) -> None:
-    """Tells of a change what is to be told: about the owner where that is deleted."""
+def event_of(workload: Workload, change: Change) -> tuple[dict[str, str], Event] | None:
+    """Return the event of a change and its object: the owner, where that is deleted."""
     if change.event is None:
-        return
+        return None
     owner = workload.metadata.controller()
     regarding = writes.workload_reference(workload)
     if change.purpose is Purpose.DELETE_OWNER and owner is not None:
@@ -41,7 +41,7 @@ def report(workload: Workload, change: Change, events: Events) -> None:
             "name": owner.name,
             "uid": owner.uid,
         }
-    events.event(regarding, change.event)
+    return regarding, change.event
 
 
 def follow_owner(
