@@ -6,7 +6,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-from admission.obs import logs
+from admission.base import logs
 
 pytest_plugins = ["tests.controlplane.plugin"]
 

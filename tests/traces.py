@@ -23,13 +23,13 @@ import structlog
 
 import admission
 from admission.base import patches
-from admission.controllers import core
+from admission.controller import core
 from admission.kube import resources
 from admission.kube.reflector import Upserted
 from admission.kube.resources import Resource
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue
-from tests.controllers.world import WATCHED, World, ready_world
+from tests.controller.world import WATCHED, World, ready_world
 from tests.webhook import reviews
 
 _ROOT = Path(admission.__file__).parent

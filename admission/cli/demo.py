@@ -9,9 +9,9 @@ import rich.live
 import rich.table
 import rich.text
 
-from admission.app import signals
 from admission.base.clock import SystemClock
 from admission.cli import output
+from admission.run import signals
 from admission.sandbox.demo import stage
 from admission.sandbox.demo.sight import Sight, State
 from admission.sandbox.demo.stage import Moment

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import click
 
-from admission.app import connection
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.base.namespaces import BYPASS_CHOICES
@@ -24,6 +23,7 @@ from admission.install.backups import LeftOut
 from admission.install.installation import Inventory
 from admission.kube.api import Api
 from admission.kube.apply import Applied, Effect
+from admission.run import connection
 
 _ADVICE: Final = (
     "the command may be repeated: what was done is not done again. It needs a user who may "

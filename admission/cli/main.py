@@ -65,6 +65,6 @@ def main() -> None:
     Holds GPU pods back until quota is theirs, then releases them with the node selector,
     tolerations and GPU resource names of the flavor they got. Speaks Kueue's API.
     """
-    from admission.obs import logs  # noqa: PLC0415 - --help and --version need no logs
+    from admission.base import logs  # noqa: PLC0415 - --help and --version need no logs
 
     logs.configure(human=True)

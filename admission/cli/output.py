@@ -10,9 +10,9 @@ from typing import Any, Final, NoReturn
 import click
 import rich.console
 
-from admission.app.addresses import AddressError
 from admission.base.errors import AdmissionError
 from admission.kube import errors
+from admission.run.addresses import AddressError
 
 _ADVICE: Final = (
     (

@@ -7,20 +7,20 @@ from typing import Any, Final
 import click
 from typing_extensions import override
 
-from admission.app import (
-    addresses,
-    connection,
-    processes,
-    supervisor,
-    webhook_process,
-)
+from admission.base import logs
 from admission.base.errors import InvalidValueError
 from admission.cli import options, output
 from admission.config import reading
 from admission.config.addresses import Address
 from admission.config.gpu import PAUSED
 from admission.config.settings import Settings
-from admission.obs import logs
+from admission.run import (
+    addresses,
+    connection,
+    processes,
+    supervisor,
+    webhook_process,
+)
 
 
 class AddressType(click.ParamType[Address]):

@@ -8,14 +8,14 @@ from typing import Final
 import click
 from typing_extensions import override
 
-from admission.app import connection
-from admission.app import stops as held_stops
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.base.errors import InvalidValueError
 from admission.cli import options, output
 from admission.config import durations, reading
 from admission.kube.client import Client
+from admission.run import connection
+from admission.run import stops as held_stops
 
 _TIMEOUT_SECONDS: Final = 30.0
 _LONGEST_US: Final = 24 * 3600 * 10**6

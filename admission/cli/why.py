@@ -6,11 +6,11 @@ from typing import Final
 
 import click
 
-from admission.app import connection
 from admission.cli import output
 from admission.cli.kubectl import EXITS
-from admission.insight import why as insight_why
-from admission.insight.why import Answer
+from admission.run import connection
+from admission.visibility import why as insight_why
+from admission.visibility.why import Answer
 
 _TIMEOUT_SECONDS: Final = 30.0
 

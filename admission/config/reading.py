@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from typing_extensions import override
 
-from admission.base import names
+from admission.base import logs, names
 from admission.base.errors import AdmissionError
 from admission.config import gpu, kueue, rules, settings
 from admission.config.gpu import GpuConfiguration
@@ -21,7 +21,6 @@ from admission.config.kueue import Configuration
 from admission.config.model import ConfigModel, Unused
 from admission.config.settings import Settings
 from admission.objects import owner_rows
-from admission.obs import logs
 
 _SERVED: Final = (*kueue.ALWAYS_SERVED, *(one.framework for one in owner_rows.ROWS))
 """Kinds of jobs that are looked at themselves."""

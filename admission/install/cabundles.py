@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.base import names, patches
-from admission.insight.visibility import lists
 from admission.install.webhooks import MUTATING_NAME, VALIDATING_NAME
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.kube.resources import Resource
 from admission.objects import kinds
+from admission.visibility import lists
 
 NAMES: Final[Mapping[Resource, tuple[str, ...]]] = {
     resources.MUTATING_WEBHOOKS: (MUTATING_NAME,),

@@ -13,7 +13,7 @@ from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.config.kueue import VisibilityServer
 from admission.config.settings import Settings
-from admission.controllers.queues import finalizers
+from admission.controller.queues import finalizers
 from admission.install import (
     backups,
     guard,

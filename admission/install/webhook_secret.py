@@ -1,6 +1,6 @@
 """The webhook's certificate inside the cluster, at installation: made, renewed, or left alone.
 
-Later the leader renews it, see `admission.app.certificates`.
+Later the leader renews it, see `admission.run.certificates`.
 """
 
 import base64

@@ -3,8 +3,8 @@
 import threading
 from typing import Final
 
+from admission.base import logs
 from admission.base.clock import Clock
-from admission.obs import logs
 
 
 class Connectivity:

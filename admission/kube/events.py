@@ -15,12 +15,11 @@ import msgspec
 from typing_extensions import override
 
 from admission.base import clock as clocks
-from admission.base import patches
+from admission.base import logs, patches
 from admission.base.clock import Clock
 from admission.base.events import Event, Events
 from admission.kube import errors, resources
 from admission.kube.api import Api
-from admission.obs import logs
 
 _QUEUED: Final = 1000
 _KNOWN: Final = 4096

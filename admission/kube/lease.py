@@ -16,12 +16,11 @@ from typing import Final
 import msgspec
 
 from admission.base import clock as clocks
-from admission.base import names, patches
+from admission.base import logs, names, patches
 from admission.base.clock import Clock
 from admission.base.errors import InvalidValueError
 from admission.kube import errors, resources
 from admission.kube.api import Api
-from admission.obs import logs
 
 _JITTER: Final = 0.2
 _UNANSWERED_SECONDS: Final = 0.5

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias
 
+from admission.base import logs
 from admission.base.clock import Clock
 from admission.kube import errors
 from admission.kube.api import Api, EventType, Page, T, Undecodable, WatchEvent, WatchStream
 from admission.kube.connectivity import Connectivity
 from admission.kube.resources import Resource
-from admission.obs import logs
 
 FIRST_SECONDS: Final = 0.8
 LONGEST_SECONDS: Final = 10.0

@@ -9,11 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.base import structs
+from admission.base import logs, structs
 from admission.base.clock import Clock
 from admission.base.errors import InvalidValueError
 from admission.objects import conversion
-from admission.obs import logs
 from admission.webhook import decoding
 from admission.webhook.decoding import MalformedError
 from admission.webhook.metrics import WebhookMetrics

@@ -6,7 +6,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from admission.base import names, patches, structs
+from admission.base import logs, names, patches, structs
 from admission.base.clock import Clock
 from admission.base.fielderrors import FieldError
 from admission.base.patches import Operation, PatchBuilder
@@ -21,7 +21,6 @@ from admission.objects import (
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.objects.resource_flavor import ResourceFlavor
-from admission.obs import logs
 from admission.webhook import decoding, responses
 from admission.webhook.decoding import GroupVersionKind, MalformedError, UserInfo
 from admission.webhook.metrics import WebhookMetrics
@@ -59,7 +58,7 @@ VALIDATED: Final[Mapping[str, Rules[Any]]] = {
 }
 """Kinds with rules."""
 
-# The controller takes the finalizer off again, see `admission.controllers.queues.finalizers`. A
+# The controller takes the finalizer off again, see `admission.controller.queues.finalizers`. A
 # Workload gets nothing: its one default, no partial admission, belongs to a feature gate that is
 # on. The other kinds have none. Source: kueue pkg/webhooks.
 

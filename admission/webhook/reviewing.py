@@ -6,9 +6,8 @@ What is decided about a kind is told by a subclass, in a module of its own.
 from abc import ABC, abstractmethod
 from typing import Final, Generic
 
-from admission.base import fielderrors
+from admission.base import fielderrors, logs
 from admission.base.clock import Clock
-from admission.obs import logs
 from admission.webhook import decoding, responses
 from admission.webhook.decoding import MalformedError, Object, Questions, Request
 from admission.webhook.metrics import WebhookMetrics

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from admission.base import names
 from admission.config.settings import Settings
-from admission.controllers import core, watched
-from admission.controllers.core import Core
-from admission.controllers.queues.accounting import Accounting
+from admission.controller import core, watched
+from admission.controller.core import Core
+from admission.controller.queues.accounting import Accounting
 from admission.kube import decoding, resources
 from admission.kube.reflector import Replaced, Upserted
 from admission.kube.resources import Resource

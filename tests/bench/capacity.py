@@ -22,13 +22,12 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.app.controller import settle_memory
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.base.names import FlavorName, ResourceName
-from admission.controllers.devices.capacity import Capacities
-from admission.controllers.devices.guard import Guard
-from admission.controllers.devices.node_inventory import NodeInventory
+from admission.controller.devices.capacity import Capacities
+from admission.controller.devices.guard import Guard
+from admission.controller.devices.node_inventory import NodeInventory
 from admission.gpu import catalogue, placement
 from admission.gpu.health import HealthPolicy
 from admission.gpu.placement import Occupancy, Placed
@@ -39,6 +38,7 @@ from admission.objects import gpu_transformation, views
 from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotas, ResourceGroup
+from admission.run.controller import settle_memory
 from admission.scheduling import model
 from admission.scheduling.state import State
 from tests.bench import engine

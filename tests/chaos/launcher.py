@@ -5,11 +5,11 @@ Arguments: kubeconfig, port of the pages, settings as JSON, ``elect`` or ``alone
 
 import sys
 
-from admission.app import processes
-from admission.app.connection import Target
+from admission.base import logs
 from admission.config.addresses import Address
 from admission.config.settings import Settings
-from admission.obs import logs
+from admission.run import processes
+from admission.run.connection import Target
 
 
 def main(kubeconfig: str, port: str, settings: str, election: str) -> None:

@@ -8,10 +8,10 @@ import click.testing
 import pytest
 import yaml
 
-from admission.app import processes, webhook_process
 from admission.cli.main import main
 from admission.config.addresses import Address
 from admission.config.settings import Settings
+from admission.run import processes, webhook_process
 from tests.config import files
 
 FILE = (

@@ -12,13 +12,13 @@ import pytest
 import yaml
 from cryptography import x509
 
-from admission.app.connection import Target
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.config.settings import Settings
 from admission.install import manifests, rbac, visibility_manifests, webhook_secret
 from admission.kube.api import Api
 from admission.kube.apply import Effect
+from admission.run.connection import Target
 from tests.clocks import FakeClock
 from tests.controlplane import build, waiting
 from tests.controlplane.cluster import Cluster

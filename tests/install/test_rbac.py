@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from admission.controllers import watched
+from admission.controller import watched
 from admission.install import cabundles, rbac
 from admission.kube import resources
 from admission.kube.resources import Resource

@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.app.connection import Target
 from admission.base import conditions, names, patches
 from admission.base.conditions import Text
 from admission.config.gpu import GpuConfiguration
@@ -29,6 +28,7 @@ from admission.objects.workload import PodSet, Workload, WorkloadSpec
 from admission.owners import batch_job
 from admission.owners import pod as pod_owner
 from admission.owners.injection import Injection
+from admission.run.connection import Target
 from certs import rotation
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod

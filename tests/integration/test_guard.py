@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from admission.app import connection
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.config.settings import Settings
@@ -20,6 +19,7 @@ from admission.gpu import bypass, resources
 from admission.gpu.bypass import Severity
 from admission.install import guard, installation, webhooks
 from admission.objects import crds
+from admission.run import connection
 from tests.builders.pods import make_pod, pod_with
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from admission.base import conditions, names
-from admission.insight.why import Answer, explain
 from admission.kube.client import Client
+from admission.visibility.why import Answer, explain
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster

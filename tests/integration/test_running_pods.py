@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from admission.base import conditions, names
-from admission.insight.why import explain
 from admission.kube.client import Client
+from admission.visibility.why import explain
 from tests.builders.jobs import make_job
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster

@@ -9,8 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from admission.base import names
 from admission.base.names import FlavorName, FlavorResource
-from admission.controllers.devices.capacity import Capacities
-from admission.controllers.devices.guard import Guard
+from admission.controller.devices.capacity import Capacities
+from admission.controller.devices.guard import Guard
 from admission.gpu import catalogue
 from admission.gpu.health import DeviceReading, HealthPolicy
 from admission.gpu.nodes import NodeFacts

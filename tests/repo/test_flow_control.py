@@ -9,9 +9,9 @@ from tests.repo import tree
 
 PAGE: Final = tree.ROOT / "docs" / "flow-control.md"
 WHOLE: Final = (
-    "admission/controllers/core.py",
-    "admission/controllers/scheduler.py",
-    "admission/controllers/pending_conditions.py",
+    "admission/controller/core.py",
+    "admission/controller/scheduler.py",
+    "admission/controller/pending_conditions.py",
     *(
         tree.name(path)
         for path in tree.modules("admission")

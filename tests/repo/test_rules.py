@@ -99,12 +99,12 @@ def test_every_family_of_recorded_decisions_is_explained() -> None:
 
 
 GUIDES = [path for path in DOCUMENTS if path.parent.name != "adr"]
-BASES = ("", "admission", "admission/controllers")
+BASES = ("", "admission", "admission/controller")
 
 
 @pytest.mark.parametrize("document", GUIDES, ids=tree.name)
 def test_a_guide_names_only_paths_that_exist(document) -> None:
-    """Paths of the program may leave out ``admission`` and ``admission/controllers``."""
+    """Paths of the program may leave out ``admission`` and ``admission/controller``."""
     text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
     named = set(re.findall(r"`((?:[\w.-]+/)+[\w.-]*\.(?:py|json|yaml|md|toml))`", text))
     missing = {

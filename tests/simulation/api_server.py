@@ -17,8 +17,8 @@ from typing import Any, Final
 from typing_extensions import override
 
 from admission.config.gpu import GpuConfiguration
-from admission.controllers import core
-from admission.controllers.writing.writes import Outcome, Purpose, QueueLane, Result, Verb, Write
+from admission.controller import core
+from admission.controller.writing.writes import Outcome, Purpose, QueueLane, Result, Verb, Write
 from admission.kube import errors, resources
 from admission.kube.reflector import Deleted, Upserted
 from admission.kube.resources import Resource
@@ -26,7 +26,7 @@ from admission.objects import views
 from tests.builders.cluster import make_namespace
 from tests.builders.pods import queued_pod
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
-from tests.controllers.world import WATCHED, World
+from tests.controller.world import WATCHED, World
 
 _WRITER_THREADS: Final = 32
 _COST: Final = {

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from flask import Flask
 
-from admission.app import serving
 from admission.base.clock import SystemClock
+from admission.run import serving
 from admission.webhook import convert
 from admission.webhook.asgi import Limits
 from certs import files

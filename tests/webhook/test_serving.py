@@ -18,8 +18,8 @@ from typing import IO, Any
 
 import pytest
 
-from admission.app.contexts import ContextCache
 from admission.base.clock import SystemClock
+from admission.run.contexts import ContextCache
 from admission.webhook import convert
 from certs import authority, files
 from certs.files import CertificateFiles

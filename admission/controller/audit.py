@@ -1,0 +1,500 @@
+"""What is charged, computed a second time from the API, and compared with what the core counts.
+
+Shares with the accounting only what a pod requests and what that costs in a ClusterQueue. It knows
+no cache, index or sum of the core: it lists Workloads, bound pods, queues and flavors, and finds
+the Workload of a pod by the uid of its owner, not by labels (ADR 0126).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from admission.base import conditions, events, logs, metrics, names, pod_resources, quantity
+from admission.base.errors import InvalidValueError
+from admission.base.events import Events
+from admission.base.names import (
+    ClusterQueueName,
+    FlavorName,
+    FlavorResource,
+    ResourceName,
+    WorkloadKey,
+)
+from admission.base.rounds import Rounds
+from admission.controller.queries import Counted, Reader
+from admission.controller.writing import writes
+from admission.gpu.catalogue import Catalogue
+from admission.kube import resources
+from admission.kube.api import Api, every
+from admission.kube.errors import KubeError
+from admission.objects import gpu_transformation, pods, views
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.resource_group import ResourceGroup
+from admission.objects.workload import Workload
+from admission.owners import integrations
+from admission.owners.integrations import Kinds
+from admission.scheduling import transformation
+from admission.scheduling.transformation import Rules
+
+Pair = tuple[ClusterQueueName, FlavorResource]
+Amounts = Mapping[Pair, int]
+AskCore = Callable[[Callable[[Reader], Counted]], Counted]
+
+_BOUND: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+_LOOKS: Final = 3
+_PAUSE_SECONDS: Final = 10.0
+"""Between two looks: a write that is under way, or a watch that is behind, is over by then."""
+_REPAIR_SECONDS: Final = 3600.0
+"""Between two repairs: what reading anew does not mend is for people to look at."""
+_OF_OWNER: Final = "pods of "
+"""So begins the name by which an owner is charged for pods that it may still make."""
+_OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
+_NOTHING: Final[Amounts] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """What the API server shows."""
+
+    workloads: tuple[Workload, ...]
+    pods: tuple[views.Pod, ...]
+    nodes: Mapping[str, views.Node]
+    queues: Mapping[str, ClusterQueue]
+    flavors: Mapping[str, ResourceFlavor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What is to be charged.
+
+    Attributes:
+        amounts: by the Workload for whose pods it is charged.
+        doubtful: Workloads of which that cannot be told from what was listed.
+        of_pods: the Workload of each bound pod, by the namespace and name of the pod.
+    """
+
+    amounts: dict[WorkloadKey, dict[Pair, int]] = field(default_factory=dict)
+    doubtful: set[WorkloadKey] = field(default_factory=set)
+    of_pods: dict[WorkloadKey, WorkloadKey] = field(default_factory=dict)
+
+
+# ------------------------------------------------------------------------------- what is charged
+
+
+def expected(
+    listed: Listed,
+    catalogue: Catalogue,
+    rules: Rules,
+    *,
+    release_on_deletion: bool = False,
+    kinds: Kinds = integrations.DEFAULT,
+) -> Expected:
+    """Return what is to be charged for what the API server shows.
+
+    Args:
+        listed: what it shows.
+        catalogue: of GPU products.
+        rules: settings that change what is counted.
+        release_on_deletion: whether a pod that is being deleted holds no quota.
+        kinds: of owners that are served.
+    """
+    result = Expected()
+    by_owner: dict[str, Workload] = {}
+    for workload in listed.workloads:
+        _add_reservation(result, workload, kinds)
+        owner = workload.metadata.controller()
+        if owner is not None:
+            by_owner[owner.uid] = workload
+    running: dict[tuple[WorkloadKey, str], list[views.Pod]] = {}
+    known = {_key(one): one for one in listed.workloads}
+    for pod in listed.pods:
+        found = _workload_of(pod, by_owner)
+        if found is None and not pod.metadata.label(names.PODSET_LABEL):
+            continue  # no queue has admitted it
+        key = _key(found) if found is not None else _named(pod)
+        result.of_pods[_pod_key(pod)] = key
+        held = _is_held(pod, listed.nodes, release_on_deletion=release_on_deletion)
+        if held is None:
+            result.doubtful.add(key)
+        if held:
+            running.setdefault((key, pod.metadata.label(names.PODSET_LABEL)), []).append(pod)
+    for (key, pod_set), held_pods in running.items():
+        workload = known.get(key, Workload())
+        more = len(held_pods) - _charged_pods(workload, pod_set, kinds)
+        if more > 0:
+            _add_pods(result, key, held_pods, more, listed, catalogue, rules)
+    return result
+
+
+def _add_reservation(result: Expected, workload: Workload, kinds: Kinds) -> None:
+    key = _key(workload)
+    if any(one.template.spec.resource_claims for one in workload.spec.pod_sets or ()):
+        result.doubtful.add(key)  # what claims ask for, and who shares them, is not listed here
+        return
+    admission = workload.status.admission
+    if admission is None or not _is_charged(workload, kinds):
+        return
+    queue = ClusterQueueName(admission.cluster_queue)
+    left_of = _left(workload)
+    for assigned in admission.pod_set_assignments or ():
+        count = assigned.count or 0
+        left = min(left_of.get(assigned.name, count), count)
+        for resource, flavor in (assigned.flavors or {}).items():
+            text = str((assigned.resource_usage or {}).get(resource, 0))
+            try:
+                total = quantity.to_canonical(resource, text)
+            except InvalidValueError:
+                result.doubtful.add(key)
+                continue
+            used = total if left == count else total // max(count, 1) * left
+            _add(result, key, queue, flavor, resource, used)
+
+
+def _is_charged(workload: Workload, kinds: Kinds) -> bool:
+    status = workload.status
+    holds = status.is_true(conditions.QUOTA_RESERVED) and not status.is_true(conditions.FINISHED)
+    return holds and (workload.spec.active is not False or kinds.owns(workload))
+
+
+def _left(workload: Workload) -> dict[str, int]:
+    """Return how many pods of each pod set still need quota, by its name."""
+    reclaimed = {one.name: one.count for one in workload.status.reclaimable_pods or ()}
+    return {
+        one.name: max(0, one.count - reclaimed.get(one.name, 0))
+        for one in workload.spec.pod_sets or ()
+    }
+
+
+def _charged_pods(workload: Workload, pod_set: str, kinds: Kinds) -> int:
+    """Return for how many pods of a pod set a Workload is charged."""
+    admission = workload.status.admission
+    if admission is None or not _is_charged(workload, kinds):
+        return 0
+    left = _left(workload)
+    return sum(
+        min(left.get(one.name, one.count or 0), one.count or 0)
+        for one in admission.pod_set_assignments or ()
+        if not pod_set or one.name == pod_set
+    )
+
+
+def _add_pods(
+    result: Expected,
+    key: WorkloadKey,
+    held: list[views.Pod],
+    more: int,
+    listed: Listed,
+    catalogue: Catalogue,
+    rules: Rules,
+) -> None:
+    """Add pods that run beyond those for which their Workload is charged."""
+    asked = [tuple(sorted(_requests(pod, rules).items())) for pod in held]
+    queue = listed.queues.get(held[0].metadata.label(names.CLUSTER_QUEUE_NAME_LABEL))
+    if queue is None or len(set(asked)) > 1 or any(pod.spec.resource_claims for pod in held):
+        result.doubtful.add(key)  # which of them are charged on their own is not told by anybody
+        return
+    pricing = gpu_transformation.pricing(queue, listed.flavors, catalogue)
+    amounts = dict(asked[0])
+    bill = None if pricing is None else pricing.bill(amounts)
+    requests = amounts if bill is None else bill.requests
+    for group in queue.spec.resource_groups or ():
+        covered = [
+            ResourceName(r) for r in group.covered_resources if requests.get(ResourceName(r))
+        ]
+        flavor = _flavor(held[0], group, listed) if covered else ""
+        for resource in covered:
+            each = requests[resource]
+            if bill is not None and bill.quote is not None:
+                in_flavor = bill.quote.by_flavor.get(FlavorName(flavor), {})
+                each = in_flavor.get(resource, each)
+            _add(result, key, ClusterQueueName(queue.metadata.name), flavor, resource, each * more)
+
+
+def _requests(pod: views.Pod, rules: Rules) -> dict[ResourceName, int]:
+    read = pods.read(pod.spec, "spec", pods.nanos)
+    return transformation.counted(pod_resources.requests(read), rules)
+
+
+def _flavor(pod: views.Pod, group: ResourceGroup, listed: Listed) -> str:
+    """Return the flavor of a resource group on which a pod runs."""
+    node = listed.nodes.get(pod.spec.node_name)
+    selected = pod.spec.node_selector or {}
+    labels = {**((node.metadata.labels or {}) if node else {}), **selected}
+    offered = [quotas.name for quotas in group.flavors]
+    for present in (selected, labels):
+        for name in offered:
+            flavor = listed.flavors.get(name)
+            wanted = {} if flavor is None else flavor.spec.node_labels or {}
+            if wanted and all(present.get(k) == v for k, v in wanted.items()):
+                return name
+    plain = (n for n in offered if n in listed.flavors and not listed.flavors[n].spec.node_labels)
+    return next(plain, offered[0] if offered else "")
+
+
+def _add(
+    result: Expected,
+    key: WorkloadKey,
+    queue: ClusterQueueName,
+    flavor: str,
+    resource: str,
+    amount: int,
+) -> None:
+    pair = (queue, FlavorResource(FlavorName(flavor), ResourceName(resource)))
+    amounts = result.amounts.setdefault(key, {})
+    amounts[pair] = amounts.get(pair, 0) + amount
+
+
+# ------------------------------------------------------------------------------------- what runs
+
+
+def _workload_of(pod: views.Pod, by_owner: Mapping[str, Workload]) -> Workload | None:
+    """Return the Workload that a pod, or its controller, controls."""
+    own = by_owner.get(pod.metadata.uid)
+    controller = pod.metadata.controller()
+    if own is not None or controller is None:
+        return own
+    is_made = bool(pod.metadata.label(names.PODSET_LABEL))  # else it goes through a queue itself
+    return by_owner.get(controller.uid) if is_made else None
+
+
+def _named(pod: views.Pod) -> WorkloadKey:
+    name = pod.metadata.annotation(names.WORKLOAD_ANNOTATION) or f"pod {pod.metadata.name}"
+    return WorkloadKey(pod.metadata.namespace, name)
+
+
+def _is_held(
+    pod: views.Pod, nodes: Mapping[str, views.Node], *, release_on_deletion: bool
+) -> bool | None:
+    """Return whether a bound pod may use what it got; None where only time tells."""
+    node = nodes.get(pod.spec.node_name)
+    if node is None or any(one.key == _OUT_OF_SERVICE for one in node.spec.taints or ()):
+        return False
+    if not pod.metadata.deletion_timestamp:
+        return True
+    if release_on_deletion:
+        return False
+    ready = (one for one in node.status.conditions or () if one.type == "Ready")
+    return None if any(one.status != "True" for one in ready) else True
+
+
+def _key(view: views.Object) -> WorkloadKey:
+    return WorkloadKey(view.metadata.namespace, view.metadata.name)
+
+
+def _pod_key(pod: views.Pod) -> WorkloadKey:
+    """Return the key under which the core charges a pod on its own."""
+    return WorkloadKey(pod.metadata.namespace, f"pod {pod.metadata.name}")
+
+
+# ------------------------------------------------------------------------------------ comparing
+
+
+def differences(
+    should: Expected, before: Counted, after: Counted
+) -> dict[WorkloadKey, dict[Pair, int]]:
+    """Return what is charged for each Workload beyond what is to be charged for it.
+
+    Left out is what changed while the API server was listed, and what is under way.
+
+    Args:
+        should: what is to be charged.
+        before: what the core counted before the lists.
+        after: what it counted after them.
+    """
+    found: dict[WorkloadKey, dict[Pair, int]] = {}
+    moving = set(should.doubtful)
+    for key in before.workloads.keys() | after.workloads.keys():
+        group = should.of_pods.get(key, key)
+        workload = after.workloads.get(key)
+        unlisted = key.name.startswith("pod ") and key not in should.of_pods
+        if key.name.startswith(_OF_OWNER):  # for pods that are not there yet
+            moving |= {key, WorkloadKey(key.namespace, key.name.removeprefix(_OF_OWNER))}
+        if before.workloads.get(key) != workload or unlisted or key in after.unsettled:
+            moving.add(group)
+        elif workload is not None:
+            amounts = found.setdefault(group, {})
+            for fr, value in workload.usage.items():
+                pair = (workload.cluster_queue, fr)
+                amounts[pair] = amounts.get(pair, 0) + value
+    moving |= before.unsettled | after.unsettled
+    result: dict[WorkloadKey, dict[Pair, int]] = {}
+    for group in found.keys() | should.amounts.keys():
+        if group in moving:
+            continue
+        charged, due = found.get(group, _NOTHING), should.amounts.get(group, _NOTHING)
+        more = {pair: charged.get(pair, 0) - due.get(pair, 0) for pair in {*charged, *due}}
+        more = {pair: value for pair, value in more.items() if value}
+        if more:
+            result[group] = more
+    return result
+
+
+def in_sums(counted: Counted) -> dict[Pair, int]:
+    """Return by how much the sums of the quota trees exceed what is charged one by one."""
+    drift: dict[Pair, int] = {
+        (queue, fr): value for queue, sums in counted.sums.items() for fr, value in sums.items()
+    }
+    for workload in counted.workloads.values():
+        if workload.cluster_queue in counted.sums:
+            for fr, value in workload.usage.items():
+                pair = (workload.cluster_queue, fr)
+                drift[pair] = drift.get(pair, 0) - value
+    return drift
+
+
+class Auditor:
+    """Compares at intervals, in a thread of its own, and has the core read anew what differs."""
+
+    def __init__(
+        self,
+        api: Api,
+        ask: AskCore,
+        repair: Callable[[str], object],
+        events: Events,
+        catalogue: Catalogue,
+        rules: Rules,
+        *,
+        is_current: Callable[[], bool],
+        wait: Callable[[float], bool],
+        monotonic: Callable[[], float],
+        interval_seconds: float,
+        release_on_deletion: bool,
+        kinds: Kinds = integrations.DEFAULT,
+    ) -> None:
+        """Prepare the thread; `start` begins.
+
+        Args:
+            api: the API server.
+            ask: has the core answer.
+            repair: drops all that the core knows, and has it list anew; is told why.
+            events: takes events about ClusterQueues.
+            catalogue: of GPU products.
+            rules: settings that change what is counted.
+            is_current: whether this process leads, and what it knows can be up to date.
+            wait: waits for some seconds; true if the process is to stop.
+            monotonic: time that never goes back.
+            interval_seconds: between two audits.
+            release_on_deletion: see `expected`.
+            kinds: of owners that are served.
+        """
+        self._api = api
+        self._ask = ask
+        self._repair = repair
+        self._events = events
+        self._catalogue = catalogue
+        self._rules = rules
+        self._is_current = is_current
+        self._wait = wait
+        self._monotonic = monotonic
+        self._interval = interval_seconds
+        self._release_on_deletion = release_on_deletion
+        self._kinds = kinds
+        self._repaired_at: float | None = None
+        self._log = logs.get("audit")
+        self._rounds = Rounds("audit", self._round, self._failed)
+
+    def start(self) -> None:
+        """Begin after the first interval."""
+        self._rounds.start()
+
+    def stop(self) -> None:
+        """End it; do not wait for a request that is under way."""
+        self._rounds.stop()
+
+    def _round(self) -> float | None:
+        if self._wait(self._interval):
+            return None
+        try:
+            self.audit()
+        except (KubeError, TimeoutError) as error:
+            self._log.info("quota was not audited", error=str(error))
+        return 0.0
+
+    def _failed(self, error: Exception) -> float:
+        self._log.error("quota was not audited", exc_info=error)
+        return self._interval
+
+    def audit(self) -> dict[Pair, int]:
+        """Return by how much more is charged than is held, and have it mended.
+
+        What differs is looked at again, three times in all: only what differs each time by the
+        same amount counts.
+
+        Raises:
+            KubeError: the API server could not be listed.
+            TimeoutError: the core did not answer in time, or is not up to date.
+        """
+        drift, lasting, queues = self._look()
+        for _ in range(_LOOKS - 1):
+            if not lasting or self._wait(_PAUSE_SECONDS):
+                break
+            drift, again, queues = self._look()
+            lasting = {key: more for key, more in again.items() if lasting.get(key) == more}
+        for more in lasting.values():
+            for pair, value in more.items():
+                drift[pair] = drift.get(pair, 0) + value
+        self._publish(drift, queues)
+        found = {pair: value for pair, value in sorted(drift.items()) if value}
+        if found:
+            self._tell(found, sorted(key.text() for key in lasting), queues)
+        return found
+
+    def _look(
+        self,
+    ) -> tuple[dict[Pair, int], dict[WorkloadKey, dict[Pair, int]], Mapping[str, ClusterQueue]]:
+        before = self._ask(lambda core: core.counted())
+        listed = self._list()
+        after = self._ask(lambda core: core.counted())
+        if not self._is_current():
+            raise TimeoutError("this process does not lead, or its watches are behind")
+        should = expected(
+            listed,
+            self._catalogue,
+            self._rules,
+            release_on_deletion=self._release_on_deletion,
+            kinds=self._kinds,
+        )
+        return in_sums(after), differences(should, before, after), listed.queues
+
+    def _list(self) -> Listed:
+        api = self._api
+        queues = every(api, resources.CLUSTER_QUEUES, into=ClusterQueue)
+        flavors = every(api, resources.RESOURCE_FLAVORS, into=ResourceFlavor)
+        nodes = every(api, resources.NODES, into=views.Node)
+        return Listed(
+            workloads=tuple(every(api, resources.WORKLOADS, into=Workload)),
+            pods=tuple(every(api, resources.PODS, field_selector=_BOUND, into=views.Pod)),
+            nodes={one.metadata.name: one for one in nodes},
+            queues={one.metadata.name: one for one in queues},
+            flavors={one.metadata.name: one for one in flavors},
+        )
+
+    def _publish(self, drift: Amounts, queues: Iterable[str]) -> None:
+        metrics.LEDGER_DRIFT.clear()
+        for (queue, fr), value in drift.items():
+            if queue in queues:
+                metrics.LEDGER_DRIFT.labels(queue, fr.flavor, fr.resource).set(value)
+
+    def _tell(
+        self,
+        found: Mapping[Pair, int],
+        workloads: list[str],
+        queues: Mapping[str, ClusterQueue],
+    ) -> None:
+        now = self._monotonic()
+        mends = self._repaired_at is None or now - self._repaired_at >= _REPAIR_SECONDS
+        for (queue, fr), value in found.items():
+            text = quantity.from_canonical(fr.resource, abs(value))
+            more = f"{text} {fr.resource} of flavor {fr.flavor}"
+            self._log.error(
+                "what is charged is not what is held", cluster_queue=queue, amount=value,
+                flavor=fr.flavor, resource=fr.resource, workloads=workloads[:5],
+            )  # fmt: skip
+            view = queues.get(queue)
+            if view is not None:
+                regarding = writes.reference(resources.CLUSTER_QUEUES, view.metadata)
+                event = events.ledger_drift(more, is_more=value > 0, mends=mends)
+                self._events.event(regarding, event)
+        if mends:
+            self._repaired_at = now
+            self._repair("what is charged is not what is held")

@@ -1,0 +1,653 @@
+"""The controller's one thread of decisions: messages in, writes out.
+
+Watch events and write outcomes arrive on one queue. Each turn of the loop takes what has arrived,
+runs at most one scheduling cycle, and sends for every Workload at most one write, the next one
+that its present state asks for. A test can turn the loop by hand: `receive`, then `step`.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from admission.base import events, logs, metrics, names
+from admission.base.clock import Clock
+from admission.base.events import Events
+from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
+from admission.base.namespaces import MANAGED, ManagedNamespaces
+from admission.config.settings import Settings
+from admission.controller import watched
+from admission.controller.devices.capacity import Capacities
+from admission.controller.devices.claims import Claims
+from admission.controller.devices.guard import Guard
+from admission.controller.devices.node_inventory import Listed, NodeInventory
+from admission.controller.devices.resource_adjustments import ResourceAdjustments
+from admission.controller.effects import Effects
+from admission.controller.explaining import Explainer
+from admission.controller.owners.brake import Brake
+from admission.controller.owners.held import HeldOwners
+from admission.controller.owners.index import Subject
+from admission.controller.owners.jobs import Jobs
+from admission.controller.owners.owners import Owners
+from admission.controller.owners.pod_endings import PodEndings
+from admission.controller.owners.pod_groups import PodGroups
+from admission.controller.owners.pods import Pods
+from admission.controller.owners.running_pods import RunningPods
+from admission.controller.pending_conditions import PendingConditions
+from admission.controller.quarantine import Quarantine, Unreadable
+from admission.controller.queries import Counted, Query
+from admission.controller.queues import concerns
+from admission.controller.queues.accounting import Accounting
+from admission.controller.queues.configuration import Configuration
+from admission.controller.queues.gpu_transformations import GpuTransformations
+from admission.controller.queues.queuestatuses import QueueStatuses
+from admission.controller.reconciler import Cache, Reconciler
+from admission.controller.scheduler import Scheduler
+from admission.controller.seeing import informers
+from admission.controller.seeing.informers import Change, Informer
+from admission.controller.workloads.authorship import ForeignReservations
+from admission.controller.workloads.following import Following
+from admission.controller.workloads.workloadindex import WorkloadIndex
+from admission.controller.writing import flow_control, writes
+from admission.controller.writing.flow_control import FlowControl
+from admission.controller.writing.work_queue import WorkQueue
+from admission.controller.writing.writer import Writer
+from admission.controller.writing.writes import Outcome, Purpose, Result, Verb
+from admission.gpu import catalogue
+from admission.gpu.catalogue import Catalogue
+from admission.gpu.health import HealthPolicy
+from admission.kube import errors, resources
+from admission.kube.reflector import Upserted
+from admission.kube.resources import Resource
+from admission.objects import views
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.workload import Workload
+from admission.owners import batch_job, integrations
+from admission.owners import pod as pod_owner
+from admission.owners.framework import Kind
+from admission.scheduling.pending import PendingSnapshot
+from admission.scheduling.state import State
+from admission.scheduling.transformation import NO_RULES, Rules
+
+_FROM_CLASS: Final = frozenset({Purpose.CREATE_WORKLOAD, Purpose.FOLLOW_OWNER})
+"""Writes that name a WorkloadPriorityClass with its value."""
+_OF_QUEUES: Final = frozenset(
+    {resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES, resources.RESOURCE_FLAVORS}
+)
+"""What decides where pods are charged that run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A watch saw something."""
+
+    resource: Resource
+    change: Change[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Unserved:
+    """A kind is not served any more; what is known of it is old until it is listed again."""
+
+    resource: Resource
+
+
+class Lead:
+    """This process leads from now on; what is listed after this message is up to date."""
+
+
+Message = Observed | Unserved | Unreadable | Outcome | Lead | Listed | Query[Any]
+
+
+class Core:
+    """Everything the controller knows and is about to do; owned by one thread.
+
+    Attributes:
+        is_reverted: the API server is in an earlier state than what is known; nothing is decided
+            any more, and another core must begin from new lists.
+    """
+
+    def __init__(
+        self,
+        *,
+        state: State,
+        writer: Writer,
+        events: Events,
+        clock: Clock,
+        settings: Settings,
+        accounting: Accounting,
+        rules: Rules = NO_RULES,
+        products: Catalogue | None = None,
+        health: HealthPolicy | None = None,
+        namespaces: ManagedNamespaces = MANAGED,
+        lists_others: bool = False,
+        system_namespace: str = names.SYSTEM_NAMESPACE,
+    ) -> None:
+        self._state = state
+        self._events = events
+        self._clock = clock
+        self._settings, own = settings, settings.gpu.controller
+        self._kinds = integrations.kinds_of(settings)
+        self._awaited = watched.awaited(self._kinds)
+        self._log = logs.get("core")
+        self._flow = FlowControl(writer, clock, most=own.writers)
+        self._explainer = Explainer(
+            after_seconds=own.waiting_after.total_seconds(),
+            refresh_seconds=own.waiting_refresh.total_seconds(),
+        )
+        self._workloads = WorkloadIndex()
+        products = products or catalogue.load()
+        capacities = Capacities(products, health or HealthPolicy(), awaits_list=lists_others)
+        guard = Guard(state, capacities)
+        self._inventory = NodeInventory(capacities, guard, clock)
+        self._configuration = Configuration(
+            state, guard, self._configuration_changed, settings.kueue, namespaces
+        )
+        self._prices = GpuTransformations(self._configuration, products)
+        self._claims = Claims(rules.device_classes, self._inventory)
+        self._charges = ResourceAdjustments(rules, self._claims)
+        self._scheduling = Scheduler(
+            state, clock, self._explainer, accounting, self._prices, self._charges,
+            flow=self._flow, events=events, kinds=self._kinds,
+        )  # fmt: skip
+        self._quarantine = Quarantine(self._scheduling, self._workloads, events)
+        self._statuses = QueueStatuses(
+            state, self._configuration, self._flow, clock, own.status_interval.total_seconds(),
+            accounting, (self._inventory.condition, self._prices.condition, self._releasing),
+        )  # fmt: skip
+        self._leading = self._taking_over = self.is_reverted = False
+        self._has_changed, self._due_at = True, -math.inf
+        self._unserved: set[Resource] = set()
+        """Kinds that were listed, and are not served any more, or were not a while ago."""
+        self._foreign = ForeignReservations()
+        self._accounting = accounting
+        self._queue, self._following = WorkQueue(clock), Following()
+        self._brake = Brake(clock, settings.gpu.max_stops_per_minute, system_namespace)
+        self._make_owners()
+        self._pending_conditions = PendingConditions(
+            state, self._workloads, self._pods, self._explainer, self._flow, clock
+        )
+        self._effects = Effects(self._subject, self._workloads, accounting, events, clock)
+        self._reconciler = Reconciler(
+            Cache(
+                workloads=self._workloads,
+                subject=self._subject,
+                configuration=self._configuration,
+                scheduler=self._scheduling,
+                claims=self._claims,
+                foreign=self._foreign,
+                following=self._following,
+                children=self._jobs.children,
+                running=self._running,
+            ),
+            clock,
+            waits_for_pods=settings.kueue.wait_for_pods_ready is not None,
+        )
+        self._mirrors = self._make_mirrors()
+
+    def _releasing(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
+        """Return which pods hold quota of a ClusterQueue that nobody is to have any more."""
+        return self._running.condition(queue, now)
+
+    def _make_owners(self) -> None:
+        """Prepare the owners of each kind that is served."""
+        look_at = self._queue.add_all
+        self._running = RunningPods(
+            self._scheduling, self._configuration, self._inventory, self._clock, self._queue,
+            self._settings.gpu, look_at,
+        )  # fmt: skip
+        common = (
+            self._workloads, self._configuration, self._events, self._clock, look_at,
+            self._running,
+        )  # fmt: skip
+        self._jobs = Jobs(*common, self._queue)
+        special: dict[Kind, HeldOwners[Any, Any]] = {batch_job.KIND: self._jobs}
+        held = {
+            one.kind: special.get(one.kind) or HeldOwners(one, *common, self._queue)
+            for one in self._kinds.integrations
+            if one.kind != pod_owner.KIND
+        }
+        self._endings = PodEndings(self._inventory, self._clock, self._settings.gpu)
+        groups = PodGroups(*common, endings=self._endings, claims=self._claims, queue=self._queue)
+        self._claims.workload_of = groups.workload_of
+        self._pods = Pods(
+            *common, tuple(held.values()), self._inventory, self._claims, self._queue,
+            self._endings, groups,
+        )  # fmt: skip
+        self._owners: tuple[Owners[Any, Any], ...] = (
+            *(held.get(one.kind, self._pods) for one in self._kinds.integrations),
+            groups,
+        )
+        for owners in self._owners:
+            owners.brake = self._brake
+
+    def _make_mirrors(self) -> dict[Resource, Informer[Any]]:
+        """Return who takes what is watched, by resource."""
+        made: dict[Resource, Informer[Any]] = {
+            **self._configuration.informers,
+            **self._inventory.informers,
+            **self._charges.informers,
+            **self._claims.informers,
+            **self._running.informers,
+            resources.WORKLOADS: Informer("Workload", self._see_workload, self._lose_workload),
+        }
+        for owners in self._owners:
+            made |= owners.informers
+        for resource, informer in made.items():
+            informer.on_left_out = partial(self._tell_left_out, resource)
+            informer.on_reverted = self._revert
+        return made
+
+    def _revert(self) -> None:
+        self.is_reverted = True
+
+    @property
+    def synced(self) -> bool:
+        """Return whether every kind was listed that decisions need; nothing is decided before."""
+        return not self.is_reverted and all(
+            self._mirrors[resource].synced for resource in self._awaited
+        )
+
+    @property
+    def gathering_seconds(self) -> float:
+        """Least time between the starts of two turns, so that messages gather; mostly 0."""
+        return self._flow.gathering_seconds(self._scheduling.open_decisions)
+
+    def _lead(self) -> None:
+        """Decides from now on, once every kind was listed anew.
+
+        What was watched before is kept, but it may lack the last writes of an earlier leader;
+        to optional kinds no leader writes.
+        """
+        for resource in (*watched.WATCHED, *watched.rows(self._kinds)):
+            self._mirrors[resource].forget_sync()
+        self._taking_over = True
+        self._leading = True
+        self._accounting.lead()
+        self._brake.lead()
+
+    def receive(self, message: Message) -> None:
+        """Take one message; a version of a Workload that is alike for us calls for no turn."""
+        self._has_changed |= not (
+            isinstance(message, Observed)
+            and message.resource is resources.WORKLOADS
+            and isinstance(message.change, Upserted)
+        )
+        match message:
+            case Observed(resource=resource, change=change):
+                self._mirrors[resource].apply(change)
+                if resource is resources.WORKLOADS:
+                    for key in self._quarantine.listed(change):
+                        self._running.recount(key)
+                        self._queue.add(key)
+            case Unserved(resource=resource):
+                self._mirrors[resource].forget_sync()
+                self._unserved.add(resource)
+            case Unreadable(found=found):
+                self._quarantine.see(found)
+                self._running.recount(WorkloadKey(found.namespace, found.name))
+            case Outcome():
+                self._settle(message)
+            case Listed():
+                self._inventory.listed(message)
+            case Query():
+                message.run(self)
+            case Lead():
+                self._lead()
+
+    def step(self) -> float | None:
+        """Does what is to be done now.
+
+        Returns:
+            Seconds after which to call again even without a message; None: not before one.
+        """
+        if not self._leading:
+            return None
+        if not self.synced:
+            return self._let_kinds_go()
+        if not self._has_changed and self._clock.monotonic() < self._due_at:
+            return self._due_in()
+        self._has_changed = False
+        self._recharge()
+        self._weigh()
+        for node in sorted(self._inventory.lost_nodes.take_changed()):
+            self._running.node_changed(node)
+            self._queue.add_all(self._endings.on_node(node))
+        self._scheduling.reprice()
+        if self._taking_over or self._foreign.is_late:
+            self._take_back()
+        elif self._foreign:
+            self._ask_writers()
+        for lane in self._flow.due():
+            self._look_at(lane)
+        self._queue.add_due()
+        self._queue.add_all(self._brake.take_due())
+        self._queue.add_decided(self._scheduling.run())
+        while self._flow.may_send() and (key := self._queue.pop(self._flow.may_decide)):
+            self._advance(key)
+        self._flow.end_turn(self._scheduling.open_decisions)
+        self._statuses.collect()
+        if self._flow.may_report():
+            self._statuses.send(self._flow.room_at)
+        self._pending_conditions.send()
+        metrics.WRITES_IN_FLIGHT.set(self._flow.in_flight)
+        due = self._next_due_in()
+        self._due_at = math.inf if due is None else self._clock.monotonic() + due
+        return due
+
+    def _due_in(self) -> float | None:
+        """Return the seconds until a turn has something to do without a change, or None."""
+        if self._due_at == math.inf:
+            return None
+        return max(0.0, self._due_at - self._clock.monotonic())
+
+    def _let_kinds_go(self) -> float | None:
+        """Take finalizers off what is deleted with its kind; nothing else while a kind is gone.
+
+        A CRD that is being deleted waits for them.
+        """
+        lacking = [one for one in self._awaited if not self._mirrors[one].synced]
+        if self.is_reverted or not self._unserved.issuperset(lacking):
+            return None
+        for lane in self._flow.due():
+            self._look_at(lane)
+        self._statuses.collect()
+        now = self._clock.monotonic()
+        self._statuses.send(now)
+        due = self._statuses.next_due(now)
+        moments = [self._flow.next_due_in(), None if due is None else max(0.0, due - now)]
+        return min((one for one in moments if one is not None), default=None)
+
+    def _recharge(self) -> None:
+        """Counts Workloads anew that are charged for other things than before."""
+        if self._claims.take_changed():
+            self._queue.add_all(self._pods.take_stuck())
+        is_stale, keys = self._charges.take_stale(), self._claims.take_stale()
+        if is_stale is None and not keys:
+            return
+        looked_at = keys if is_stale is None else self._workloads
+        known = filter(None, map(self._workloads.get, looked_at))
+        stale = [w for w in known if w.key() in keys or (is_stale and is_stale(w))]
+        self._scheduling.translate_again(stale)
+        for workload in stale:
+            if workload.is_pending():
+                self._pending_conditions.note(workload.key())
+            elif workload.key() in keys:
+                self._queue.add(workload.key())
+
+    def _weigh(self) -> None:
+        """Holds quota against the GPUs that exist."""
+        for name in sorted(self._inventory.settle()):
+            self._statuses.mark(writes.QueueLane(resources.CLUSTER_QUEUES.kind, "", name))
+            self._scheduling.changed()
+        for name, present in self._inventory.take_present().items():
+            self._prices.hold_to(name, present)
+        told_otherwise = (self._inventory, self._prices, self._running)
+        for name in sorted({name for one in told_otherwise for name in one.take_reworded()}):
+            self._statuses.mark(writes.QueueLane(resources.CLUSTER_QUEUES.kind, "", name))
+
+    # ------------------------------------------------------------------------------ answering
+
+    def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
+        """Return who waits in a ClusterQueue, or in that of a LocalQueue; None if unknown."""
+        return self._state.line(queue)
+
+    def counted(self) -> Counted:
+        """Return what is charged now, and for whom that is about to change."""
+        workloads, sums = self._state.charges()
+        unsettled = {lane for lane in self._flow.open() if isinstance(lane, WorkloadKey)}
+        return Counted(
+            workloads=workloads,
+            sums=sums,
+            unsettled=frozenset({*unsettled, *self._scheduling.undecided(), *self._quarantine}),
+        )
+
+    def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[Workload | None, ...]:
+        """Workloads as last seen, in the order of the keys; None for one that is gone."""
+        return tuple(self._workloads.get(key) for key in keys)
+
+    # ------------------------------------------------------------------------------- seeing
+
+    def _see_workload(self, view: Workload) -> None:
+        known = self._workloads.get(view.key())
+        key = self._workloads.see(view)
+        if key is None:
+            return
+        self._quarantine.release(key)
+        if known is not None and view.is_alike(known):
+            return
+        self._has_changed = True
+        self._accounting.observe(known, view)
+        if self._leading:
+            self._effects.changed(known, view, self._scheduling.preemption_of(key))
+        self._queue.add(key)
+        for owners in self._owners:
+            self._queue.add_all(owners.naming(view))
+        if self._scheduling.is_foreign_reservation(view):
+            self._foreign.add(key)
+        self._claims.see_workload(view)
+        self._scheduling.see(view)
+        self._running.recount(key)
+        if view.is_pending():
+            self._pending_conditions.note(key)
+
+    def _tell_left_out(self, resource: Resource, view: views.Object, problem: str) -> None:
+        """Says on an object that it is not taken as it is."""
+        if self._leading:
+            regarding = writes.reference(resource, view.metadata)
+            self._events.event(regarding, events.left_out(problem))
+
+    def _lose_workload(self, view: views.Object) -> None:
+        key = WorkloadKey(*informers.key_of(view))
+        known = self._workloads.get(key)
+        if self._workloads.lose(key, view.metadata.uid):
+            self._queue.cancel(key)
+            self._following.forget(key)
+            self._foreign.forget(key)
+            self._accounting.lose(key, known, self._clock.now())
+            self._scheduling.lose(key)
+            self._running.recount(key)
+            self._claims.lose_workload(key)
+            self._queue.add(key)
+            for owners in self._owners:
+                self._queue.add_all(owners.naming(view))
+
+    def _subject(self, key: WorkloadKey) -> tuple[Owners[Any, Any], Subject] | None:
+        """Return whose business a Workload key is and what there is; None for nobody's."""
+        for owners in self._owners:
+            subject = owners.index.subject(key)
+            if subject is not None:
+                return owners, subject
+        return None
+
+    def _look_at_stuck(self) -> None:
+        """Look again at owners that lacked what may be there now."""
+        for owners in self._owners:
+            self._queue.add_all(owners.take_stuck())
+
+    def _configuration_changed(self, resource: Resource, view: views.Object) -> None:
+        """Looks again at every Workload that may be concerned, and at why others wait."""
+        if resource is resources.NAMESPACES:
+            self._brake.see_namespace(view)
+        if resource is resources.PRIORITY_CLASSES:
+            self._look_at_stuck()
+            return
+        self._scheduling.changed()
+        self._prices.changed(resource, view)
+        if resource in _OF_QUEUES:
+            self._running.configuration_changed()
+        if not self.synced:
+            return
+        for key in self._explainer.waits():
+            self._pending_conditions.note(key)
+            self._queue.add(key)
+        concerned = concerns.test(resource, view, self._configuration)
+        for key in self._workloads:
+            workload = self._workloads.get(key)
+            if workload is not None and concerned(workload):
+                self._queue.add(key)
+                if resource is resources.WORKLOAD_PRIORITY_CLASSES:
+                    self._following.add([key])
+        self._look_at_stuck()
+        if resource is resources.NAMESPACES and self._configuration.managed.requirements:
+            for owners in self._owners:
+                self._queue.add_all(owners.of_namespace(view.metadata.name))
+
+    def _take_back(self) -> None:
+        """Takes back what two leaders gave away twice; a new leader looks at every Workload once.
+
+        A request that the old leader had under way may land after the new one began; then it
+        looks again.
+        """
+        for key in self._scheduling.take_back(self._is_not_started):
+            self._log.warning("reservation taken back", namespace=key.namespace, name=key.name)
+            self._queue.add(key)
+        if self._taking_over:
+            self._statuses.restore()
+            self._following.add(self._workloads)
+            self._queue.add_all(self._workloads)
+        self._taking_over = False
+        self._foreign.clear()
+
+    def _ask_writers(self) -> None:
+        """Find out whether a former leader wrote the reservations that exceed the quota.
+
+        Those of other programs stand, as in Kueue (ADR 0099).
+        """
+        if self._scheduling.over_quota(self._is_not_started):
+            self._queue.add_all(self._foreign.ask())
+        self._foreign.clear()
+
+    def _is_not_started(self, key: WorkloadKey) -> bool:
+        if key in self._quarantine:
+            return False  # nothing can be written about it
+        found = self._subject(key)
+        owner = None if found is None else found[1].owner
+        return owner is not None and owner.is_held() and not owner.is_active()
+
+    # ------------------------------------------------------------------------------ writing
+
+    def _look_at(self, lane: writes.Lane) -> None:
+        if isinstance(lane, WorkloadKey):
+            self._queue.add(lane)
+        else:
+            self._statuses.mark(lane)
+
+    def _settle(self, outcome: Outcome) -> None:
+        if not self._flow.settle(outcome):
+            return
+        write, lane = outcome.write, outcome.write.lane
+        if outcome.result is Result.REFUSED:
+            self._log_refusal(outcome)
+            self._take_refusal(write)
+        if isinstance(lane, writes.QueueLane):
+            self._statuses.settle(lane, outcome)
+            return
+        self._scheduling.settle(lane, outcome)
+        for owners in self._owners:
+            owners.settle(lane, outcome)
+        if outcome.result is Result.DONE:
+            self._effects.done(lane, outcome)
+        self._see_answer(lane, outcome)
+        if write.purpose in _FROM_CLASS and outcome.object is not None:
+            self._following.add([lane])  # it was made of what its class was worth then
+        if write.purpose is Purpose.DELETE_OWNER:
+            self._flow.rest(lane, flow_control.LEAVING_SECONDS)
+        elif outcome.result is not Result.DROPPED:
+            self._look_again(lane, write.purpose)
+
+    def _look_again(self, key: WorkloadKey, purpose: Purpose) -> None:
+        """A Workload that was just given quota is released before others are begun."""
+        if purpose is Purpose.RESERVE_QUOTA:
+            self._queue.add_to_release(key)
+        else:
+            self._queue.add(key)
+
+    def _log_refusal(self, outcome: Outcome) -> None:
+        write, error = outcome.write, outcome.error
+        fields = {
+            "purpose": write.purpose.value,
+            "namespace": write.namespace,
+            "name": write.name,
+            "error": str(error),
+        }
+        if isinstance(write.lane, WorkloadKey):
+            fields["workload"] = write.lane.name
+        if errors.is_failed_test(error):
+            self._log.info("lost a race, will retry", **fields)
+        else:
+            self._log.error("write refused", **fields)
+
+    def _take_refusal(self, write: writes.Write) -> None:
+        if write.purpose is Purpose.FIND_WRITER and isinstance(write.lane, WorkloadKey):
+            self._foreign.attribute(write.lane, None)
+
+    def _see_answer(self, key: WorkloadKey, outcome: Outcome) -> None:
+        resource, found = outcome.write.resource, outcome.object
+        if outcome.write.purpose is Purpose.FIND_WRITER and isinstance(found, dict):
+            self._foreign.attribute(key, found)
+        elif outcome.write.purpose is Purpose.FIND_KIND:
+            self._see_kind(key, found)
+        elif outcome.write.purpose in {Purpose.CONFIRM_POD, Purpose.LABEL_POD}:
+            self._running.settle(key, outcome)
+        elif isinstance(found, views.Object):
+            self._mirrors[resource].see(found)
+        elif found is None and resource is resources.WORKLOADS:
+            self._see_absence(key, outcome)
+
+    def _see_absence(self, key: WorkloadKey, outcome: Outcome) -> None:
+        write = outcome.write
+        known = self._workloads.get(WorkloadKey(write.namespace, write.name))
+        deleted = outcome.write.verb is Verb.DELETE and outcome.result is Result.DONE
+        held = known is not None and bool(known.metadata.finalizers)
+        if outcome.result is not Result.GONE and (not deleted or held):
+            return
+        if known is None and outcome.write.purpose is Purpose.FIND_WORKLOAD:
+            self._workloads.note_not_found(key)
+        if known is not None and known.metadata.uid == outcome.write.uid:
+            self._lose_workload(known)  # else it is another one, made since
+
+    def _see_kind(self, key: WorkloadKey, kind: views.Object | None) -> None:
+        """With its kind there, a Workload that was not found is gone; else nothing is stopped."""
+        if kind is not None and not kind.metadata.deletion_timestamp:
+            self._workloads.note_kind(key, exists=True)
+            return
+        self._workloads.note_kind(key, exists=False)
+        self._flow.rest(key, flow_control.UNINSTALLED_SECONDS)
+
+    def _advance(self, key: WorkloadKey) -> None:
+        """Do what is to be done about a Workload, unless a request about it is open."""
+        if self._flow.is_busy(key) or key in self._quarantine:
+            return
+        try:
+            plan = self._reconciler.reconcile(key)
+        except Exception:  # noqa: BLE001  # one odd Workload must not stop all others
+            self._log.exception("workload left alone", namespace=key.namespace, name=key.name)
+            self._flow.rest(key, flow_control.ODD_SECONDS)
+            return
+        if plan.again is not None:
+            self._queue.add_at(key, plan.again, self._clock.now())
+        if plan.event is not None:
+            self._events.event(*plan.event)
+        if plan.request is not None:
+            self._flow.submit(plan.request)
+        elif self._workloads.get(key) is None and self._subject(key) is None:
+            self._flow.forget(key)
+
+    # ------------------------------------------------------------------------------- timing
+
+    def _next_due_in(self) -> float | None:
+        now = self._clock.monotonic()
+        moments = [
+            self._flow.next_due_in(), self._scheduling.next_due_in(), self._queue.next_due_in(),
+            self._inventory.next_due_in(), self._brake.next_due_in(),
+        ]  # fmt: skip
+        if self._flow.may_report():
+            absolute = (
+                self._pending_conditions.next_due(),
+                self._statuses.next_due(self._flow.room_at),
+            )
+            moments += [max(0.0, moment - now) for moment in absolute if moment is not None]
+        return min((moment for moment in moments if moment is not None), default=None)

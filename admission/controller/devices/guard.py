@@ -1,0 +1,322 @@
+"""Promised against real: which quota has no GPUs behind it, and quota held to what exists.
+
+Capacity is handed out to ClusterQueues and Cohorts as they promise it: first to trees without
+guard, whose promises are kept whatever happens, then to guarded ones, by name. What a queue gets
+is its share; a nominal quota above it promises more than exists. In a guarded tree the nominal
+quota counts only as far as the share goes, see docs/adr/0030.
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, TypeVar
+
+from admission.base import amount, conditions, names, quantity
+from admission.base.names import ClusterQueueName, CohortName, FlavorResource
+from admission.controller.devices.capacity import Amounts, Capacities, GpuCapacity, is_gpu
+from admission.gpu import resources
+from admission.objects.cluster_queue import ClusterQueue
+from admission.scheduling import model
+from admission.scheduling.state import State
+
+
+class _Key(NamedTuple):
+    """A ClusterQueue or Cohort; queues come before cohorts."""
+
+    kind: str
+    name: str
+
+
+Present = Mapping[str, frozenset[str]]
+"""Device names by flavor of which its nodes have any."""
+
+_Owner = TypeVar("_Owner", model.ClusterQueue, model.Cohort)
+
+_QUEUE: Final = "ClusterQueue"
+_COHORT: Final = "Cohort"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    """Quota that has no GPUs behind it.
+
+    Attributes:
+        pair: flavor and resource.
+        promised: nominal quota.
+        share: what exists of it, after all that comes before.
+        real: what exists for all queues together.
+        capacity: of the flavor.
+    """
+
+    pair: FlavorResource
+    promised: int
+    share: int
+    real: int
+    capacity: GpuCapacity
+
+    @property
+    def text(self) -> str:
+        """One sentence with the numbers."""
+        flavor, resource = self.pair
+        sick, outside = self.capacity.sick.get(resource, 0), self.capacity.outside.get(resource, 0)
+        others = self.real - self.share
+        return conditions.shortage(
+            resource,
+            flavor,
+            promised=_text(resource, self.promised),
+            exist=_text(resource, self.share),
+            healthy=_text(resource, self.capacity.healthy.get(resource, 0)),
+            sick=_text(resource, sick) if sick else "",
+            outside=_text(resource, outside) if outside else "",
+            others=_text(resource, others) if others else "",
+        )
+
+
+class Guard:
+    """Holds ClusterQueues and Cohorts against capacity, and passes them on to the state."""
+
+    def __init__(self, state: State, capacities: Capacities) -> None:
+        self._state = state
+        self._capacities = capacities
+        self._queues: dict[str, model.ClusterQueue] = {}
+        self._cohorts: dict[str, model.Cohort] = {}
+        self._promises: dict[_Key, Mapping[FlavorResource, int]] = {}
+        self._annotated: set[str] = set()
+        self._capped: set[_Key] = set()
+        self._shares: dict[_Key, dict[FlavorResource, int]] = {}
+        self._real: dict[str, tuple[Amounts, ...]] = {}
+        self._present: dict[str, Present] = {}
+        self._present_changed: set[str] = set()
+        self._knows = False, False
+        self._dirty = False
+
+    def set_queue(self, view: ClusterQueue, queue: model.ClusterQueue) -> None:
+        """Takes a ClusterQueue as it is written."""
+        key = _Key(_QUEUE, queue.name)
+        if view.metadata.annotation(names.CAPACITY_GUARD) == names.CAPACITY_GUARD_ENFORCE:
+            self._annotated.add(queue.name)
+        else:
+            self._annotated.discard(queue.name)
+        self._queues[queue.name] = queue
+        self._promise(key, queue.resource_groups)
+        self._state.set_cluster_queue(self._limited(queue, key) if key in self._capped else queue)
+
+    def hold_queue(self, name: str) -> None:
+        """Lets a ClusterQueue admit nothing more, if it is known, and keeps its quota."""
+        known = self._queues.get(name)
+        if known is None:
+            return
+        held = self._queues[name] = replace(known, stop_policy=model.StopPolicy.HOLD)
+        key = _Key(_QUEUE, name)
+        self._state.set_cluster_queue(self._limited(held, key) if key in self._capped else held)
+
+    def drop_queue(self, name: str) -> None:
+        """Forgets a ClusterQueue."""
+        self._queues.pop(name, None)
+        self._annotated.discard(name)
+        self._forget(_Key(_QUEUE, name))
+        self._state.drop_cluster_queue(ClusterQueueName(name))
+
+    def set_cohort(self, cohort: model.Cohort) -> None:
+        """Takes a Cohort as it is written."""
+        key = _Key(_COHORT, cohort.name)
+        self._cohorts[cohort.name] = cohort
+        self._promise(key, cohort.resource_groups)
+        self._state.set_cohort(self._limited(cohort, key) if key in self._capped else cohort)
+
+    def drop_cohort(self, name: str) -> None:
+        """Forgets a Cohort."""
+        self._cohorts.pop(name, None)
+        self._forget(_Key(_COHORT, name))
+        self._state.drop_cohort(CohortName(name))
+
+    def set_flavor(self, name: str, node_labels: Mapping[str, str]) -> None:
+        """Takes which nodes a flavor selects."""
+        self._capacities.set_flavor(name, node_labels)
+
+    def drop_flavor(self, name: str) -> None:
+        """Forgets a flavor."""
+        self._capacities.drop_flavor(name)
+
+    def settle(self) -> frozenset[str]:
+        """Hands out capacity anew if anything changed; ClusterQueues whose text may differ."""
+        knows = self._capacities.any_nodes, self._capacities.complete
+        flavors, first = self._changed_flavors(), knows != self._knows
+        if not flavors and not self._dirty and not first:
+            return frozenset()
+        self._dirty, self._knows = False, knows
+        guarded, before = self._guarded(), self._shares
+        self._share_out(guarded)
+        for key in sorted(self._capped | guarded):
+            self._pass_on(key, limited=key in guarded)
+        self._capped = guarded
+        self._note_present(guarded)
+        return frozenset(
+            key.name
+            for key, shares in self._shares.items()
+            if key.kind == _QUEUE
+            and (first or shares != before.get(key) or not flavors.isdisjoint(_flavors(shares)))
+        )
+
+    def take_present(self) -> dict[str, Present | None]:
+        """ClusterQueues that are held to other devices than before; None: to none any more."""
+        changed, self._present_changed = sorted(self._present_changed), set()
+        return {name: self._present.get(name) for name in changed}
+
+    def shortages(self, queue: str) -> tuple[Shortage, ...] | None:
+        """Quota of a ClusterQueue without GPUs behind it; None where nothing can be said.
+
+        That is: it promises no GPUs, no node with GPUs was ever seen, or it is not known yet what
+        pods of others hold.
+        """
+        key = _Key(_QUEUE, queue)
+        promises = self._promises.get(key)
+        if not promises or not all(self._knows):
+            return None
+        shares = self._shares.get(key, {})
+        found = []
+        for pair in sorted(promises):
+            share = shares.get(pair, 0)
+            if share < promises[pair] != amount.UNLIMITED:
+                capacity = self._capacities.capacity(pair.flavor)
+                real = capacity.real.get(pair.resource, 0)
+                found.append(
+                    Shortage(
+                        pair=pair,
+                        promised=promises[pair],
+                        share=share,
+                        real=real,
+                        capacity=capacity,
+                    )
+                )
+        return tuple(found)
+
+    def promised(self, queue: str) -> tuple[FlavorResource, ...]:
+        """GPUs for which a ClusterQueue has quota, sorted."""
+        return tuple(sorted(self._promises.get(_Key(_QUEUE, queue), ())))
+
+    def promising(self, flavors: Iterable[str]) -> frozenset[str]:
+        """ClusterQueues that have quota for GPUs in one of the flavors."""
+        return frozenset(
+            key.name
+            for key, pairs in self._promises.items()
+            if key.kind == _QUEUE and not _flavors(pairs).isdisjoint(flavors)
+        )
+
+    # -------------------------------------------------------------------------------- helpers
+
+    def _promise(self, key: _Key, groups: Iterable[model.ResourceGroup]) -> None:
+        self._promises[key] = {
+            FlavorResource(flavor.name, resource): quota.nominal
+            for group in groups
+            for flavor in group.flavors
+            for resource, quota in flavor.resources.items()
+            if is_gpu(resource)
+        }
+        self._dirty = True
+
+    def _forget(self, key: _Key) -> None:
+        self._promises.pop(key, None)
+        self._capped.discard(key)
+        self._shares.pop(key, None)
+        self._dirty = True
+
+    def _changed_flavors(self) -> frozenset[str]:
+        """Flavors of which other amounts exist than before; who uses them does not matter."""
+        found = set()
+        for flavor in self._capacities.take_changed():
+            capacity = self._capacities.capacity(flavor)
+            now = tuple(
+                dict(p) for p in (capacity.real, capacity.healthy, capacity.sick, capacity.outside)
+            )
+            if self._real.get(flavor) != now:
+                self._real[flavor] = now
+                found.add(flavor)
+        return frozenset(found)
+
+    def _guarded(self) -> set[_Key]:
+        """Everything in trees in which some ClusterQueue is annotated: one may borrow there."""
+        if not self._annotated:
+            return set()
+        self._state.forest.refresh()
+        queues, cohorts = self._state.forest.queues, self._state.forest.cohorts
+        roots = {
+            id(queues[name].root())
+            for name in map(ClusterQueueName, self._annotated)
+            if name in queues
+        }
+        found = {_Key(_QUEUE, n) for n, node in queues.items() if id(node.root()) in roots}
+        found |= {_Key(_COHORT, n) for n, node in cohorts.items() if id(node.root()) in roots}
+        return found & self._promises.keys()
+
+    def _note_present(self, guarded: AbstractSet[_Key]) -> None:
+        found: dict[str, Present] = {}
+        for key in guarded if all(self._knows) else ():
+            if key.kind == _QUEUE:
+                flavors = sorted(_flavors(self._promises[key]))
+                found[key.name] = {flavor: self._devices(flavor) for flavor in flavors}
+        known = self._present.keys() | found.keys()
+        self._present_changed |= {n for n in known if self._present.get(n) != found.get(n)}
+        self._present = found
+
+    def _devices(self, flavor: str) -> frozenset[str]:
+        real = self._real.get(flavor, ({},))[0]
+        return frozenset(name for name, n in real.items() if n and resources.is_device(name))
+
+    def _share_out(self, guarded: set[_Key]) -> None:
+        left: dict[FlavorResource, int] = {}
+        self._shares = {}
+        for key in sorted(self._promises, key=lambda key: (key in guarded, *reversed(key))):
+            shares = self._shares[key] = {}
+            for pair, promised in self._promises[key].items():
+                real = left.get(pair)
+                if real is None:
+                    real = self._real.get(pair.flavor, ({},))[0].get(pair.resource, 0)
+                if key in guarded and not self._capacities.complete:
+                    real = 0
+                shares[pair] = min(promised, real)
+                left[pair] = real - shares[pair]
+
+    def _pass_on(self, key: _Key, *, limited: bool) -> None:
+        if key.kind == _QUEUE and key.name in self._queues:
+            queue = self._queues[key.name]
+            self._state.set_cluster_queue(self._limited(queue, key) if limited else queue)
+        elif key.kind == _COHORT and key.name in self._cohorts:
+            cohort = self._cohorts[key.name]
+            self._state.set_cohort(self._limited(cohort, key) if limited else cohort)
+
+    def _limited(self, found: _Owner, key: _Key) -> _Owner:
+        shares = self._shares.get(key, {})
+        return replace(
+            found, resource_groups=tuple(_group(one, shares) for one in found.resource_groups)
+        )
+
+
+def _group(
+    group: model.ResourceGroup, shares: Mapping[FlavorResource, int]
+) -> model.ResourceGroup:
+    return replace(group, flavors=tuple(_flavor(one, shares) for one in group.flavors))
+
+
+def _flavor(
+    quotas: model.FlavorQuotas, shares: Mapping[FlavorResource, int]
+) -> model.FlavorQuotas:
+    limited = {
+        resource: _quota(quota, shares.get(FlavorResource(quotas.name, resource), quota.nominal))
+        for resource, quota in quotas.resources.items()
+    }
+    return replace(quotas, resources=limited)
+
+
+def _quota(quota: model.ResourceQuota, share: int) -> model.ResourceQuota:
+    given = min(quota.nominal, share)
+    is_bounded = quota.nominal != amount.UNLIMITED
+    return replace(quota, nominal=given, withheld=quota.nominal - given if is_bounded else 0)
+
+
+def _flavors(pairs: Iterable[FlavorResource]) -> set[str]:
+    return {pair.flavor for pair in pairs}
+
+
+def _text(resource: str, value: int) -> str:
+    return quantity.in_words(resource, value)

@@ -1,0 +1,268 @@
+"""The GPUs of the cluster as the controller sees them: nodes, their agents, and pods on them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from admission.base import conditions
+from admission.base.clock import Clock
+from admission.controller.devices import capacitymetrics
+from admission.controller.devices.capacity import Amounts, Capacities
+from admission.controller.devices.guard import Guard, Present
+from admission.controller.devices.lost_nodes import LostNodes
+from admission.controller.devices.slice_inventory import SliceInventory
+from admission.controller.seeing import informers
+from admission.controller.seeing.informers import Informer
+from admission.gpu.capacity import Fragmentation
+from admission.gpu.health import DeviceReading
+from admission.gpu.nodes import NodeFacts
+from admission.kube import resources
+from admission.kube.resources import Resource
+from admission.objects import (
+    condition_list,
+    koordinator,
+    nodes,
+    pods,
+    resource_claim,
+    resource_slice,
+    views,
+)
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.resource_claim import ObjectKey
+
+_PUBLISH_SECONDS: Final = 5.0
+_REASONS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """GPUs held by pods that are not watched, by node and resource, as just listed.
+
+    Attributes:
+        outside: of pods that no queue admitted.
+        claims: ResourceClaims of the pods that no queue admitted, by namespace and name.
+    """
+
+    outside: Mapping[str, Amounts]
+    claims: frozenset[ObjectKey] = frozenset()
+
+
+class _Seen(NamedTuple):
+    """What looking at every node of a flavor told.
+
+    Attributes:
+        pieces: what is free, by resource.
+        reasons: why GPUs do not count, or are counted with care; the first few.
+    """
+
+    pieces: Mapping[str, Fragmentation]
+    reasons: tuple[str, ...]
+
+
+_NOTHING_SEEN: Final = _Seen({}, ())
+
+
+class NodeInventory:
+    """Takes what is seen of GPUs, and says what follows for ClusterQueues.
+
+    Attributes:
+        informers: what watches must be told to, by resource.
+        lost_nodes: nodes on which nothing runs any more.
+    """
+
+    def __init__(self, capacities: Capacities, guard: Guard, clock: Clock) -> None:
+        self._capacities = capacities
+        self._guard = guard
+        self._clock = clock
+        self._devices: dict[str, tuple[DeviceReading, ...]] = {}
+        self._seen: dict[str, _Seen] = {}
+        self._reworded: set[str] = set()
+        self._bare: dict[str, NodeFacts] = {}
+        self._slice_inventory = SliceInventory()
+        self.lost_nodes = LostNodes()
+        self._publisher = capacitymetrics.Publisher()
+        self._published, self._published_version = -_PUBLISH_SECONDS, 0
+        self.informers: Mapping[Resource, Informer[Any]] = {
+            resources.NODES: Informer("Node", self._see_node, self._lose_node, slim=True),
+            resources.DEVICES: Informer("Device", self._see_device, self._lose_device, slim=True),
+            resources.RESOURCE_SLICES: Informer(
+                "ResourceSlice", self._see_slice, self._lose_slice, slim=True
+            ),
+        }
+
+    def see_pod(self, pod: views.Pod, *, outside: bool = False) -> None:
+        """Take a pod as it is now.
+
+        Args:
+            pod: the pod.
+            outside: whether no queue is charged for it.
+
+        Raises:
+            InvalidValueError: a quantity cannot be read.
+        """
+        uid, node = pod.metadata.uid, pod.spec.node_name
+        if pods.has_ended(pod) or not self._capacities.has_pod(uid, node, outside=outside):
+            self._capacities.set_pod(uid, node, pods.held_gpus(pod), outside=outside)
+
+    def node_labels(self, name: str) -> dict[str, str]:
+        """Return the labels of a node with GPUs; of any other node none."""
+        return dict(self._capacities.node_labels(name))
+
+    def lose_pod(self, uid: str) -> None:
+        """A pod is gone, or is none of ours any more."""
+        self._capacities.set_pod(uid, "", {})
+
+    def listed(self, found: Listed) -> None:
+        """Takes what pods that are not watched hold."""
+        self._capacities.set_listed(found.outside)
+        for node in self._slice_inventory.set_outside(found.claims):
+            self._set_allocated(node)
+
+    def see_claim(self, claim: resource_claim.ResourceClaim) -> None:
+        """Takes a ResourceClaim, which may have been given GPUs."""
+        for node in self._slice_inventory.set_claim(
+            informers.key_of(claim), resource_claim.given(claim)
+        ):
+            self._set_allocated(node)
+
+    def lose_claim(self, claim: views.Object) -> None:
+        """A ResourceClaim is gone, and what it held is free."""
+        for node in self._slice_inventory.set_claim(informers.key_of(claim), ()):
+            self._set_allocated(node)
+
+    def settle(self) -> frozenset[str]:
+        """Draws the consequences of what was seen; ClusterQueues whose condition may differ."""
+        due = self._capacities.settles_at_us()
+        if due is not None and due <= self._now_us():
+            self._capacities.settle(self._now_us())
+        self._publish()
+        return self._guard.settle()
+
+    def take_present(self) -> dict[str, Present | None]:
+        """ClusterQueues that are held to other devices than before; None: to none any more."""
+        return self._guard.take_present()
+
+    def take_reworded(self) -> frozenset[str]:
+        """ClusterQueues whose condition reads otherwise though no amount of theirs has changed."""
+        found, self._reworded = frozenset(self._reworded), set()
+        return found
+
+    def next_due_in(self) -> float | None:
+        """Seconds until `settle` has something to do without any message."""
+        settles, publishes = self._capacities.settles_at_us(), self._publishes_in()
+        moments = [] if publishes is None else [publishes]
+        if settles is not None:
+            moments.append(max(0.0, (settles - self._now_us()) / 1e6))
+        return min(moments, default=None)
+
+    def condition(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
+        """Return whether a ClusterQueue promises no more GPUs than exist.
+
+        Return None where it is unknown.
+        """
+        found = self._guard.shortages(queue.metadata.name)
+        if found is None:
+            return None
+        pairs = self._guard.promised(queue.metadata.name)
+        flavors = dict.fromkeys(shortage.pair.flavor for shortage in found)
+        more = [text for flavor in flavors for text in self._of(flavor).reasons]
+        more += [text for pair in pairs if (text := self._in_pieces(*pair))]
+        shortages = [shortage.text for shortage in found]
+        return condition_list.make(
+            conditions.CAPACITY_SUFFICIENT,
+            conditions.quota_exceeds_capacity(shortages, more)
+            if shortages
+            else conditions.capacity_sufficient(more),
+            status=not found,
+            now=now,
+            generation=queue.metadata.generation,
+        )
+
+    def _of(self, flavor: str) -> _Seen:
+        return self._seen.get(flavor, _NOTHING_SEEN)
+
+    def _in_pieces(self, flavor: str, resource: str) -> str:
+        found = self._of(flavor).pieces.get(resource)
+        is_told = found is not None and not found.is_whole
+        return conditions.fragmented(resource, flavor, found.text) if found and is_told else ""
+
+    def _publish(self) -> None:
+        """Looks at every node of each flavor, so not with every change."""
+        if (due := self._publishes_in()) is None or due > 0:
+            return
+        self._published = self._clock.monotonic()
+        self._published_version = self._capacities.version
+        before, flavors = self._seen, self._capacities.flavors()
+        self._seen = {name: self._look_at(name) for name in flavors}
+        changed = {name for name, seen in self._seen.items() if seen != before.get(name)}
+        self._reworded |= self._guard.promising(changed)
+        capacities = {name: self._capacities.capacity(name) for name in flavors}
+        self._publisher.publish(capacities, {n: seen.pieces for n, seen in self._seen.items()})
+
+    def _look_at(self, flavor: str) -> _Seen:
+        reasons = list(islice(self._capacities.reasons(flavor), _REASONS + 1))
+        if len(reasons) > _REASONS:
+            reasons[_REASONS:] = [conditions.AND_MORE_NODES]
+        return _Seen(self._capacities.fragmentation(flavor), tuple(reasons))
+
+    def _publishes_in(self) -> float | None:
+        if self._published_version == self._capacities.version:
+            return None
+        return max(0.0, self._published + _PUBLISH_SECONDS - self._clock.monotonic())
+
+    # -------------------------------------------------------------------------------- watched
+
+    def _see_node(self, view: views.Node) -> None:
+        name = view.metadata.name
+        self.lost_nodes.see(view)
+        found = nodes.node_facts(
+            view, self._devices.get(name), self._slice_inventory.published(name)
+        )
+        self._set_facts(found)
+
+    def _set_facts(self, facts: NodeFacts) -> None:
+        """Takes a node; of one without GPUs it is remembered that it may get some."""
+        if nodes.has_gpus(facts) or self._capacities.has_node(facts.name):
+            self._bare.pop(facts.name, None)
+            self._capacities.set_node(facts, self._now_us())
+        else:
+            self._bare[facts.name] = facts
+
+    def _lose_node(self, view: views.Object) -> None:
+        self.lost_nodes.lose(view.metadata.name)
+        self._bare.pop(view.metadata.name, None)
+        self._capacities.drop_node(view.metadata.name)
+
+    def _see_slice(self, view: resource_slice.ResourceSlice) -> None:
+        self._set_published(self._slice_inventory.put(view))
+
+    def _lose_slice(self, view: views.Object) -> None:
+        self._set_published(self._slice_inventory.drop(view.metadata.name))
+
+    def _set_published(self, names_: Iterable[str]) -> None:
+        """Takes what the slices of nodes say now."""
+        for name in names_:
+            bare = self._bare.get(name)
+            if bare is not None:
+                self._set_facts(replace(bare, published=self._slice_inventory.published(name)))
+            self._capacities.set_published(
+                name, self._slice_inventory.published(name), self._now_us()
+            )
+            self._set_allocated(name)
+
+    def _set_allocated(self, node: str) -> None:
+        self._capacities.set_allocated(node, *self._slice_inventory.allocated(node))
+
+    def _see_device(self, view: koordinator.Device) -> None:
+        name = view.metadata.name
+        self._devices[name] = koordinator.readings(view)
+        self._capacities.set_devices(name, self._devices[name], self._now_us())
+
+    def _lose_device(self, view: views.Object) -> None:
+        self._devices.pop(view.metadata.name, None)
+        self._capacities.set_devices(view.metadata.name, None, self._now_us())
+
+    def _now_us(self) -> int:
+        return int(self._clock.now().timestamp() * 1_000_000)

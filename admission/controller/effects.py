@@ -1,0 +1,97 @@
+"""What is counted, told and logged of a write about a Workload or its owner that took effect."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+from admission.base import clock, metrics
+from admission.base.clock import Clock
+from admission.base.events import Event, Events
+from admission.base.names import WorkloadKey
+from admission.controller.owners.index import Subject
+from admission.controller.owners.owners import Owners
+from admission.controller.queues.accounting import Accounting
+from admission.controller.trace import Trace
+from admission.controller.workloads import repeats
+from admission.controller.workloads.workloadindex import WorkloadIndex
+from admission.controller.writing import writes
+from admission.controller.writing.flow_control import RepeatedEvents
+from admission.controller.writing.writes import Outcome, Purpose
+from admission.kube import resources
+from admission.objects import views
+from admission.objects.workload import Workload
+from admission.owners import pod as pod_owner
+from admission.owners.framework import Owner
+from admission.scheduling.decisions import Evict
+
+
+class Effects:
+    """Knows whose writes they are."""
+
+    def __init__(
+        self,
+        subject: Callable[[WorkloadKey], tuple[Owners[Any, Any], Subject] | None],
+        workloads: WorkloadIndex,
+        accounting: Accounting,
+        events: Events,
+        clock: Clock,
+    ) -> None:
+        self._subject = subject
+        self._workloads = workloads
+        self._trace = Trace()
+        self._accounting = accounting
+        self._repeated = RepeatedEvents(events, clock)
+        self._clock = clock
+
+    def changed(self, old: Workload | None, new: Workload, preemption: Evict | None) -> None:
+        """Takes a change of a Workload, whoever wrote it; see `Trace.changed`."""
+        self._trace.changed(old, new, preemption)
+
+    def done(self, key: WorkloadKey, outcome: Outcome) -> None:
+        """Takes a write that took effect; call before what it changed is seen."""
+        self._trace.written(key, outcome, self._workloads.get(key))
+        match outcome.write.purpose:
+            case Purpose.CREATE_WORKLOAD:
+                self._created(key)
+            case Purpose.RESERVE_QUOTA:
+                self._repeat(key, outcome.object, repeats.of_reservation(outcome.object))
+            case Purpose.EXPLAIN_WORKLOAD:
+                self._repeat(key, outcome.object, repeats.of_wait(outcome.object))
+            case Purpose.START_OWNER if outcome.write.resource is resources.PODS:
+                self._released(key, outcome.object)
+            case _:
+                pass
+
+    def _owner(self, key: WorkloadKey) -> Owner | None:
+        found = self._subject(key)
+        return None if found is None else found[1].owner
+
+    def _created(self, key: WorkloadKey) -> None:
+        owner = self._owner(key)
+        if owner is not None:
+            now = self._clock.now()
+            self._accounting.created(owner.kind.name, owner.view.metadata, now)
+
+    def _repeat(self, key: WorkloadKey, workload: Workload, told: Iterable[Event]) -> None:
+        """Says again on a Workload what it says, unless its owner has a condition that does."""
+        owner = self._owner(key)
+        if owner is None or not owner.kind.has_condition:
+            for event in told:
+                self._repeated.event(writes.workload_reference(workload), event)
+
+    def _released(self, key: WorkloadKey, pod: views.Pod) -> None:
+        workload = self._workloads.get(key)
+        admission = workload.status.admission if workload else None
+        if workload is None or admission is None:
+            return
+        now, is_group = self._clock.now(), bool(pod_owner.group_name(pod))
+        _count_release(pod, admission.cluster_queue, now)
+        self._accounting.released(workload, is_group=is_group, now=now)
+
+
+def _count_release(pod: views.Pod, cluster_queue: str, now: datetime) -> None:
+    metrics.RELEASED_PODS.labels(cluster_queue).inc()
+    created = pod.metadata.creation_timestamp
+    if created:
+        waited = (now - clock.from_wire(created)).total_seconds()
+        metrics.POD_RELEASE_SECONDS.labels(cluster_queue).observe(max(0.0, waited))

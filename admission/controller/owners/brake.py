@@ -1,0 +1,163 @@
+"""Holds stops of what runs back where there are too many of them in a short time.
+
+Whatever makes the controller want to stop much of what runs at once, a mistake of people or of
+this program, there is time to look and to prevent it (ADR 0121).
+"""
+
+from datetime import datetime
+from itertools import islice
+from typing import Any, Final
+
+from admission.base import clock as clocks
+from admission.base import conditions, logs, metrics, names
+from admission.base.clock import Clock
+from admission.base.conditions import Text
+from admission.base.errors import InvalidValueError
+from admission.base.events import Event
+from admission.base.names import WorkloadKey
+from admission.controller.writing import writes
+from admission.controller.writing.writes import Purpose, Write
+from admission.objects import condition_list, views
+from admission.objects.workload import Workload
+
+_MINUTE_US: Final = 60_000_000
+
+
+class Brake:
+    """Which stops may be written now, and which are held back.
+
+    A stop is allowed every ``60 s / per_minute``; what is not used adds up to as many as
+    ``per_minute``. Nothing is allowed when this process begins to lead: one that ends again and
+    again stops nothing. Those that wait go in the order in which they came.
+    """
+
+    def __init__(self, clock: Clock, per_minute: int, namespace: str) -> None:
+        """Allows nothing until `lead`.
+
+        Args:
+            clock: source of time.
+            per_minute: stops allowed in a minute; 0 for any number.
+            namespace: of the installation; its annotation lets go what is held back.
+        """
+        self._clock = clock
+        self._most = per_minute
+        self._namespace = namespace
+        self._step_us = _MINUTE_US // per_minute if per_minute else 0
+        self._empty_us = self._now_us()
+        self._allowed_until: datetime | None = None
+        self._held: dict[WorkloadKey, None] = {}
+        self._granted: dict[WorkloadKey, str] = {}
+        self._log = logs.get("brake")
+
+    def lead(self) -> None:
+        """This process leads from now on, and has allowed nothing yet."""
+        self._empty_us = self._now_us()
+
+    def see_namespace(self, view: views.Object) -> None:
+        """Take a namespace; that of the installation says until when all stops are allowed."""
+        if view.metadata.name != self._namespace:
+            return
+        text = view.metadata.annotation(names.STOPS_ALLOWED_UNTIL)
+        try:
+            self._allowed_until = clocks.from_wire(text) if text else None
+        except (InvalidValueError, ValueError) as error:
+            self._allowed_until = None
+            self._log.error("annotation not understood", name=view.metadata.name, error=str(error))
+
+    def holds(self, key: WorkloadKey, owner: views.Object, workload: Workload | None) -> bool:
+        """Return whether an owner may not be stopped now; it is looked at again when it may.
+
+        Args:
+            key: of its Workload.
+            owner: what is to be stopped.
+            workload: its Workload; None where there is none.
+        """
+        if not self._most or not _runs(owner) or _is_ordered(workload):
+            return self._let(key)
+        if self._granted.get(key) == owner.metadata.uid:
+            return False
+        self._held.setdefault(key)
+        if not self._is_open():
+            free = self._free()
+            if key not in islice(self._held, free):
+                metrics.STOPS_HELD_BACK.set(len(self._held))
+                return True
+            full_us = self._now_us() - self._most * self._step_us
+            self._empty_us = max(self._empty_us, full_us) + self._step_us
+        self._granted[key] = owner.metadata.uid
+        return self._let(key)
+
+    def forget(self, key: WorkloadKey) -> None:
+        """Take that the owner of a key is not to be stopped, or is gone."""
+        self._granted.pop(key, None)
+        self._let(key)
+
+    def take_due(self) -> tuple[WorkloadKey, ...]:
+        """Return who was held back and may be stopped now, longest held first."""
+        if not self._held:
+            return ()
+        return tuple(self._held if self._is_open() else islice(self._held, self._free()))
+
+    def next_due_in(self) -> float | None:
+        """Return the seconds until one more stop is allowed; None while none is held back."""
+        if not self._held:
+            return None
+        return (self._step_us - (self._now_us() - self._empty_us) % self._step_us) / 1e6
+
+    def text(self, why: Text) -> str:
+        """Return what is said of an owner that is not stopped yet."""
+        return conditions.stop_held_back(why, self._most).message
+
+    def mark(self, workload: Workload, why: Text, told: Event) -> Write | None:
+        """Return the write that says on a Workload that its owner is not stopped yet."""
+        condition = condition_list.make(
+            conditions.STOP_HELD_BACK,
+            conditions.stop_held_back(why, self._most),
+            status=True,
+            now=self._clock.now(),
+            generation=workload.metadata.generation,
+        )
+        known = workload.status.condition(conditions.STOP_HELD_BACK)
+        if known is not None and (known.status, known.message) == ("True", condition.message):
+            return None
+        changes: dict[str, Any] = {"conditions": condition_list.merged(workload, condition)}
+        return writes.set_workload_status(workload, Purpose.KEEP_UP, changes, (told,))
+
+    def unmark(self, workload: Workload) -> Write | None:
+        """Return the write that takes that back, once nothing is held back any more."""
+        if workload.status.condition(conditions.STOP_HELD_BACK) is None:
+            return None
+        kept = condition_list.merged(workload, without=conditions.STOP_HELD_BACK)
+        return writes.set_workload_status(workload, Purpose.KEEP_UP, {"conditions": kept})
+
+    def _let(self, key: WorkloadKey) -> bool:
+        if key in self._held:
+            del self._held[key]
+            metrics.STOPS_HELD_BACK.set(len(self._held))
+        return False
+
+    def _is_open(self) -> bool:
+        """Return whether an administrator lets everything go now."""
+        return self._allowed_until is not None and self._clock.now() < self._allowed_until
+
+    def _free(self) -> int:
+        """Return how many stops are allowed now."""
+        return min(self._most, (self._now_us() - self._empty_us) // self._step_us)
+
+    def _now_us(self) -> int:
+        return int(self._clock.monotonic() * 1e6)
+
+
+def _runs(owner: views.Object) -> bool:
+    """Return whether a stop may lose work: a pod that is not bound has done none."""
+    if not isinstance(owner, views.Pod):
+        return True
+    return bool(owner.spec.node_name) or owner.status.phase == "Running"
+
+
+def _is_ordered(workload: Workload | None) -> bool:
+    """Return whether a stop is what a decision or a person asks for."""
+    evicted = None if workload is None else workload.status.condition(conditions.EVICTED)
+    if evicted is None or evicted.status != "True":
+        return False
+    return evicted.reason in conditions.ORDERED_EVICTIONS

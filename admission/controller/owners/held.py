@@ -1,0 +1,108 @@
+"""Owners whose pods another controller makes: it may be late to see that they were stopped."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from typing_extensions import override
+
+from admission.base.clock import Clock
+from admission.base.events import Events
+from admission.base.names import WorkloadKey
+from admission.controller.owners.index import Subject
+from admission.controller.owners.owners import Decide, Owners
+from admission.controller.owners.running_pods import RunningPods
+from admission.controller.queues.configuration import Configuration
+from admission.controller.workloads.workloadindex import WorkloadIndex
+from admission.controller.writing.work_queue import WorkQueue
+from admission.controller.writing.writes import Write
+from admission.objects import views
+from admission.owners.framework import Document, Integration, Owner, View
+
+_CONFIRMS: Final = timedelta(seconds=10)
+"""So long the controller of an owner may take to say that it has seen it stopped."""
+
+
+class HeldOwners(Owners[View, Document]):
+    """Owners of one kind that are held as a whole."""
+
+    def __init__(
+        self,
+        integration: Integration[View, Document],
+        workloads: WorkloadIndex,
+        configuration: Configuration,
+        events: Events,
+        clock: Clock,
+        look_at: Callable[[Iterable[WorkloadKey]], None],
+        running: RunningPods,
+        queue: WorkQueue,
+    ) -> None:
+        """Prepare an empty index; see `Owners`.
+
+        Args:
+            integration: the kind.
+            workloads: all Workloads.
+            configuration: queues, flavors and classes as last seen.
+            events: takes events about the owners.
+            clock: source of time.
+            look_at: is told which Workloads to look at again.
+            running: is told of owners that run, too.
+            queue: says when to look at a Workload again.
+        """
+        self._as_owner = integration.owner
+        integration = replace(integration, owner=self._owner)
+        super().__init__(integration, workloads, configuration, events, clock, look_at, running)
+        self._queue = queue
+        self._stopped_at: dict[str, datetime] = {}
+        """When owners were first seen stopped whose controller may not have seen it, by UID."""
+
+    @override
+    def see(self, found: views.Object) -> None:
+        super().see(found)
+        key = self._kind.key_of(found)
+        view = self.index.get(key)
+        if view is None or view.metadata.uid != found.metadata.uid:
+            return
+        suspends = self._as_owner(view).suspends()
+        if suspends is not None:
+            self._running.see_owner(key, suspends.let_go())
+
+    @override
+    def lose(self, gone: views.Object, *, for_good: bool = False) -> None:
+        super().lose(gone, for_good=for_good)
+        self._running.see_owner(self._kind.key_of(gone), None)
+        self._stopped_at.pop(gone.metadata.uid, None)
+
+    def is_held(self, namespace: str, owner: views.OwnerReference) -> bool:
+        """Return whether an owner is there that has a queue: its pods wait for it."""
+        if not self._kind.is_of(owner):
+            return False
+        metadata = views.ObjectMeta(namespace=namespace, name=owner.name, uid=owner.uid)
+        found = self.index.get(self._kind.key_of(views.Object(metadata=metadata)))
+        is_managed = self._configuration.manages(namespace)
+        return found is not None and found.metadata.uid == owner.uid and is_managed
+
+    def _owner(self, view: View) -> Owner:
+        """Return an owner; it counts as running until its controller knows that it was stopped.
+
+        A start that is taken back at once may never be seen by that controller, so that it says
+        nothing: then the time decides.
+        """
+        owner = self._as_owner(view)
+        suspends, uid = owner.suspends(), view.metadata.uid
+        if suspends is None or not owner.is_held() or suspends.is_stopped():
+            self._stopped_at.pop(uid, None)
+            return owner
+        now = self._clock.now()
+        due = self._stopped_at.setdefault(uid, now) + _CONFIRMS
+        return suspends.as_starting() if now < due else owner
+
+    @override
+    def next_write(self, subject: Subject, decide: Decide) -> Write | None:
+        write, owner = super().next_write(subject, decide), subject.owner
+        if write is None and owner is not None and owner.view.metadata.uid in self._stopped_at:
+            now, since = self._clock.now(), self._stopped_at[owner.view.metadata.uid]
+            if now < since + _CONFIRMS:
+                self._queue.add_at(subject.key, since + _CONFIRMS, now)
+        return write

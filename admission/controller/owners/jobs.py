@@ -1,0 +1,77 @@
+"""What only batch/v1 Jobs have: Jobs that they control."""
+
+from collections.abc import Callable, Iterable
+
+from typing_extensions import override
+
+from admission.base.clock import Clock
+from admission.base.events import Events
+from admission.base.names import WorkloadKey
+from admission.controller.owners.child_jobs import ChildJobs
+from admission.controller.owners.held import HeldOwners
+from admission.controller.owners.running_pods import RunningPods
+from admission.controller.queues.configuration import Configuration
+from admission.controller.seeing.informers import Informer
+from admission.controller.workloads.workloadindex import WorkloadIndex
+from admission.controller.writing.work_queue import WorkQueue
+from admission.controller.writing.writes import Outcome
+from admission.kube import resources
+from admission.objects import batch, views
+from admission.owners import batch_job
+
+
+class Jobs(HeldOwners[batch.Job, batch.JobDocument]):
+    """Jobs with a queue.
+
+    Attributes:
+        children: Jobs without a queue that Jobs control.
+    """
+
+    def __init__(
+        self,
+        workloads: WorkloadIndex,
+        configuration: Configuration,
+        events: Events,
+        clock: Clock,
+        look_at: Callable[[Iterable[WorkloadKey]], None],
+        running: RunningPods,
+        queue: WorkQueue,
+    ) -> None:
+        """Prepare an empty index; see `Owners`.
+
+        Args:
+            workloads: all Workloads.
+            configuration: queues, flavors and classes as last seen.
+            events: takes events about the Jobs.
+            clock: source of time.
+            look_at: is told which Workloads to look at again.
+            running: is told of Jobs that run, too.
+            queue: says when to look at a Workload again.
+        """
+        super().__init__(
+            batch_job.INTEGRATION, workloads, configuration, events, clock, look_at, running, queue
+        )
+        self.children = ChildJobs(self.index, workloads, configuration, events, look_at)
+        children = Informer("Job", self.children.see, self.children.lose)
+        self.informers = {**self.informers, resources.CHILD_JOBS: children}
+
+    @override
+    def see(self, found: views.Object) -> None:
+        super().see(found)
+        self._look_at(self.children.below(found.metadata.uid))
+
+    @override
+    def lose(self, gone: views.Object, *, for_good: bool = False) -> None:
+        super().lose(gone, for_good=for_good)
+        self._look_at(self.children.below(gone.metadata.uid))
+
+    @override
+    def naming(self, workload: views.Object) -> tuple[WorkloadKey, ...]:
+        owner = workload.metadata.controller()
+        below = () if owner is None else self.children.below(owner.uid)
+        return (*super().naming(workload), *below)
+
+    @override
+    def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
+        self.children.settle(key, outcome)
+        super().settle(key, outcome)

@@ -1,0 +1,133 @@
+"""Which events owners get about their Workloads, and when.
+
+Source: kueue pkg/controller/jobframework/reconciler.go.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from admission.base import conditions, events, names
+from admission.base.conditions import Text
+from admission.base.events import Event, Events
+from admission.base.names import WorkloadKey
+from admission.controller.workloads import checks
+from admission.controller.workloads.checks import State
+from admission.controller.writing import writes
+from admission.controller.writing.writes import Write
+from admission.kube.resources import Resource
+from admission.objects import views
+from admission.objects.workload import Workload
+from admission.owners.framework import Owner
+from admission.owners.workload import (
+    class_changed,
+    gates_changed,
+    has_other_gates,
+    names_other_class,
+)
+
+_LASTING: Final = (
+    conditions.PRIORITY_CLASS_NOT_FOUND,
+    conditions.PREBUILT_NOT_FOUND,
+    events.ADMISSION_CHECKS,
+    events.WORKLOAD_NOT_MADE,
+    events.STOP_HELD_BACK,
+)
+"""Reasons of events that are told each time that they read otherwise."""
+
+
+class OwnerEvents:
+    """Tells of what was done once, and of what lasts each time that it reads otherwise."""
+
+    def __init__(self, events: Events, resource: Resource) -> None:
+        self._events = events
+        self._resource = resource
+        self._said: dict[tuple[WorkloadKey, str], Event] = {}
+
+    def done(self, owner: views.Object | None, write: Write) -> None:
+        """Tell that a write took effect: on the owner, which may be gone by now."""
+        if write.resource is self._resource:
+            regarding = write.regarding
+        elif owner is not None:
+            regarding = writes.reference(self._resource, owner.metadata)
+        else:
+            return
+        for event in write.events:
+            self._events.event(regarding, event)
+
+    def lacks_class(self, key: WorkloadKey, owner: views.Object, name: str) -> None:
+        """Tell that the owner, or its pod template, names a class that does not exist."""
+        is_label = owner.metadata.label(names.PRIORITY_CLASS_LABEL) == name
+        kind = "WorkloadPriorityClass" if is_label else "PriorityClass"
+        text = conditions.priority_class_not_found(kind, name)
+        self._tell_change(key, owner, text.reason, events.warning(*text))
+
+    def lacks_workload(self, key: WorkloadKey, owner: views.Object, why: Text | None) -> None:
+        """Tell that the Workload is not there that an owner names; None when it is."""
+        event = None if why is None else events.warning(*why)
+        self._tell_change(key, owner, conditions.PREBUILT_NOT_FOUND, event)
+
+    def lacks_pods(self, key: WorkloadKey, owner: views.Object, why: Text) -> None:
+        """Tell why there is no Workload for the pods of an owner."""
+        event = events.workload_not_made(why)
+        self._tell_change(key, owner, events.WORKLOAD_NOT_MADE, event)
+
+    def checked(self, key: WorkloadKey, owner: Owner, workload: Workload) -> None:
+        """Tell what its checks wait for, where they wait for something."""
+        text = _open_checks(owner, workload)
+        event = events.admission_checks(text) if text else None
+        self._tell_change(key, owner.view, events.ADMISSION_CHECKS, event)
+
+    def held_back(self, key: WorkloadKey, owner: views.Object, event: Event | None) -> None:
+        """Tell that an owner without Workload is not stopped yet; None when it is."""
+        self._tell_change(key, owner, events.STOP_HELD_BACK, event)
+
+    def forget(self, key: WorkloadKey) -> None:
+        """The owner of a key is gone."""
+        for reason in _LASTING:
+            self._said.pop((key, reason), None)
+
+    def _tell_change(
+        self, key: WorkloadKey, owner: views.Object, reason: str, event: Event | None
+    ) -> None:
+        said = self._said.pop((key, reason), None)
+        if event is None:
+            return
+        self._said[key, reason] = event
+        if event != said:
+            self._events.event(writes.reference(self._resource, owner.metadata), event)
+
+
+def followed(owner: Owner, workload: Workload) -> Iterator[Event]:
+    """Return the events about what a Workload without quota is about to take over from its owner.
+
+    A change of the queue, or of the limit on the running time, is told by nothing.
+    """
+    resizes = owner.resizes()
+    if resizes is not None and resizes.has_other_pods(workload):
+        yield events.updated_pod_sets(workload.key().text())
+    if names_other_class(owner.view, workload):
+        yield class_changed(workload)
+    if has_other_gates(owner.view, workload):
+        yield gates_changed(owner.view)
+
+
+def started(workload: Workload) -> Iterator[Event]:
+    """Return the event about an owner that its Workload's admission has started."""
+    if workload.status.admission is not None:
+        yield events.started(workload.status.admission.cluster_queue)
+
+
+def _open_checks(owner: Owner, workload: Workload) -> str:
+    """Return what the checks say that a held owner with quota waits for; empty for nothing."""
+    status = workload.status
+    waits = status.is_true(conditions.QUOTA_RESERVED) and not any(
+        status.is_true(kind)
+        for kind in (conditions.ADMITTED, conditions.EVICTED, conditions.FINISHED)
+    )
+    if not waits or not owner.is_held():
+        return ""
+    return "; ".join(
+        f"{check.name}: {check.message}"
+        for check in checks.in_state(workload, State.PENDING)
+        if check.message
+    )

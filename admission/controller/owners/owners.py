@@ -1,0 +1,492 @@
+"""What is written about owners of one kind and their Workloads, and told of them.
+
+Source: kueue pkg/controller/jobframework/reconciler.go.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Generic
+
+from admission.base import conditions, events, patches
+from admission.base.clock import Clock
+from admission.base.conditions import Text
+from admission.base.events import Event, Events
+from admission.base.names import (
+    MADE_FOR_RUNNING,
+    PRIORITY_CLASS_LABEL,
+    WorkloadKey,
+)
+from admission.controller.owners import owner_events, requests
+from admission.controller.owners.brake import Brake
+from admission.controller.owners.index import OwnerIndex, Subject
+from admission.controller.owners.owner_events import OwnerEvents
+from admission.controller.owners.running_pods import RunningPods
+from admission.controller.queues.configuration import Configuration
+from admission.controller.seeing.informers import Informer
+from admission.controller.workloads import evictions, keeping, statuses
+from admission.controller.workloads.workloadindex import WorkloadIndex
+from admission.controller.writing import writes
+from admission.controller.writing.writes import Outcome, Purpose, Result, Verb, Write
+from admission.kube import resources
+from admission.kube.resources import Resource
+from admission.objects import views
+from admission.objects.workload import Workload
+from admission.owners import injection, lifecycle, prebuilt
+from admission.owners.framework import Document, Integration, Kind, Owner, View
+from admission.owners.lifecycle import Next, Step
+from admission.owners.workload import (
+    MissingPriorityClassError,
+    PriorityClasses,
+    may_change_class,
+)
+
+Decide = Callable[[WorkloadKey, Workload], Write | None]
+"""Returns the write of an open decision, or of the upkeep of a Workload, if there is one."""
+
+_OF_NAMED: Final = frozenset({Step.ADOPT_WORKLOAD, Step.AWAIT_WORKLOAD})
+
+
+def resource_of(kind: Kind) -> Resource:
+    """Return where the owners of a kind are."""
+    known = resources.of_kind(kind.api_version, kind.name)
+    return known or Resource(kind.group, kind.version, kind.plural, kind.name)
+
+
+class Owners(Generic[View, Document]):
+    """Owners of one kind.
+
+    Attributes:
+        integration: the kind.
+        resource: where its objects are.
+        index: the owners as last seen.
+        informers: who takes what is watched, by resource.
+        brake: holds stops back where there are too many.
+    """
+
+    brake: Brake
+
+    def __init__(
+        self,
+        integration: Integration[View, Document],
+        workloads: WorkloadIndex,
+        configuration: Configuration,
+        events: Events,
+        clock: Clock,
+        look_at: Callable[[Iterable[WorkloadKey]], None],
+        running: RunningPods,
+    ) -> None:
+        """Prepare an empty index.
+
+        Args:
+            integration: the kind.
+            workloads: all Workloads.
+            configuration: queues, flavors and classes as last seen.
+            events: takes events about the owners.
+            clock: source of time.
+            look_at: is told which Workloads to look at again.
+            running: the pods of owners that run.
+        """
+        kind = integration.kind
+        resource = resource_of(kind)
+        self.integration = integration
+        self.resource = resource
+        self._kind = kind
+        self._workloads = workloads
+        self._configuration = configuration
+        self._events = OwnerEvents(events, resource)
+        self._clock = clock
+        self._look_at = look_at
+        self._running = running
+        self._stuck: set[WorkloadKey] = set()
+        self._stopped: set[WorkloadKey] = set()
+        """Owners whose deletion was accepted; they may still run for their grace period."""
+        self._unmarkable: set[WorkloadKey] = set()
+        """Owners on which the server refused to have the reason of their deletion written."""
+        self._deleted: dict[WorkloadKey, str] = {}
+        self.index = self._make_index(look_at)
+        self.informers: Mapping[Resource, Informer[Any]] = {
+            resource: Informer(resource.kind, self.see, self.lose)
+        }
+
+    def _make_index(
+        self, look_at: Callable[[Iterable[WorkloadKey]], None]
+    ) -> OwnerIndex[View, Document]:
+        return OwnerIndex(self.integration, self._workloads, look_at, self._forget)
+
+    # ------------------------------------------------------------------------------- seeing
+
+    def see(self, found: views.Object) -> None:
+        """Take a sight of an owner: whole as watched, or as an answer."""
+        self.index.see(found)
+
+    def lose(self, gone: views.Object, *, for_good: bool = False) -> None:
+        """Take the news that an owner is gone, or its label is; see `OwnerIndex.lose`."""
+        self.index.lose(gone, for_good=for_good)
+
+    def of_namespace(self, namespace: str) -> tuple[WorkloadKey, ...]:
+        """Return the keys to look at when it may have changed whether a namespace is managed."""
+        return self.index.of_namespace(namespace)
+
+    def naming(self, workload: views.Object) -> tuple[WorkloadKey, ...]:
+        """Return the keys to look at when a Workload came, changed or went, besides its own."""
+        named = WorkloadKey(workload.metadata.namespace, workload.metadata.name)
+        if self._workloads.get(named) is None:
+            self._deleted.pop(named, None)
+        return self.index.naming(named)
+
+    def take_stuck(self) -> set[WorkloadKey]:
+        """Return the owners that lacked what may be there now; they are looked at again."""
+        stuck, self._stuck = self._stuck, set()
+        return stuck
+
+    def _forget(self, key: WorkloadKey) -> None:
+        for keys in (self._stuck, self._stopped, self._unmarkable):
+            keys.discard(key)
+        self.brake.forget(key)
+        self._deleted.pop(key, None)
+        self._events.forget(key)
+
+    # -------------------------------------------------------------------------- what it is now
+
+    def are_ready(self, subject: Subject) -> bool | None:
+        """Return whether all pods are ready or have succeeded; None while they are to start."""
+        owner, workload = subject.owner, subject.workload
+        if owner is None or workload is None:
+            return None
+        if owner.is_held() and workload.status.is_true(conditions.ADMITTED):
+            return None
+        return owner.is_ready()
+
+    # ------------------------------------------------------------------------------ writing
+
+    def next_write(self, subject: Subject, decide: Decide) -> Write | None:
+        """Return the next write about an owner and its Workload, or None for none.
+
+        Args:
+            subject: both as last seen.
+            decide: see `Decide`.
+        """
+        key, owner, workload = subject.key, subject.owner, subject.workload
+        if self._is_left_alone(subject):
+            return None if workload is None else decide(key, workload)
+        if subject.beside is not None and workload is not None:
+            return self._remove(workload)
+        step = self._next_step(subject)
+        if step.step is not Step.STOP:
+            self.brake.forget(key)
+        if owner is not None and workload is not None and not self._kind.has_condition:
+            self._events.checked(key, owner, workload)
+        clears = step.step is Step.CLEAR_RESERVATION and self._kind.is_deleted_to_stop
+        if workload is not None and step.step not in lifecycle.ENDS and not clears:
+            write = decide(key, workload)
+            is_resized = owner is not None and owner.resizes() is not None
+            # without quota it follows its owner in everything
+            if write is None and owner and is_resized and not workload.is_pending():
+                write = self._follow_labels(key, owner.view, workload)
+            if write is not None:
+                return write
+        if owner is not None and step.step in {Step.CREATE_WORKLOAD, *_OF_NAMED}:
+            return self._without_workload(key, owner, step)
+        if owner is not None and step.step is Step.FOLLOW and workload is not None:
+            return self._follow(key, owner, workload)
+        if workload is not None:
+            self.index.drop_document(key)
+            write = self._about_workload(subject, step, workload)
+            if write is not None:
+                return write
+        write = None if owner is None else self._about_owner(key, step, owner, workload)
+        if write is None and workload is not None and step.step is not Step.STOP:
+            return self.brake.unmark(workload)
+        return write
+
+    def _is_left_alone(self, subject: Subject) -> bool:
+        """Return whether an owner is in a namespace that is not managed.
+
+        Its Workload stands for itself then.
+        """
+        is_here = subject.owner is not None or subject.beside is not None
+        return is_here and not self._configuration.manages(subject.key.namespace)
+
+    def _next_step(self, subject: Subject) -> Next:
+        owner = subject.owner
+        if owner is None:
+            return lifecycle.without_owner(self._kind, subject.workload)
+        return lifecycle.next_step(owner, subject.workload, self.index.named_by(owner.view))
+
+    def _remove(self, workload: Workload) -> Write | None:
+        """Delete a second Workload once, and let it go where our finalizer is on it."""
+        if not workload.metadata.deletion_timestamp:
+            return self._delete(workload, is_told=True)
+        step = lifecycle.remove_finalizer(workload)
+        return None if step is lifecycle.NOTHING else requests.remove_finalizer(workload)
+
+    def _delete(self, workload: Workload, *, is_told: bool) -> Write | None:
+        """Delete a Workload once; it stays until its finalizer is off."""
+        if self._deleted.get(workload.key()) == workload.metadata.uid:
+            return None
+        is_told = is_told and not self._kind.has_condition
+        told = (events.deleted_workload(workload.key().text()),) if is_told else ()
+        return writes.delete_workload(workload, told)
+
+    # ------------------------------------------------------- owners that have no Workload yet
+
+    def _without_workload(self, key: WorkloadKey, owner: Owner, step: Next) -> Write | None:
+        """Return the next write for an owner whose Workload is to be made or adopted."""
+        named = self._kind.prebuilt_key(owner.view)
+        if named is None:
+            return self._create(key, owner)
+        workload = self.index.named_by(owner.view)
+        if step.step is Step.ADOPT_WORKLOAD and workload is not None:
+            return self._adopt(key, owner, workload)
+        self._lacks_workload(key, owner, prebuilt.missing(named, workload))
+        return None
+
+    def _create(self, key: WorkloadKey, owner: Owner) -> Write | None:
+        asked = self._workloads.ask_absence(key) if owner.was_admitted() else None
+        made = asked or self._make(key, owner)
+        if made is None or isinstance(made, Write):
+            return made
+        if owner.was_admitted():
+            made["metadata"].setdefault("annotations", {})[MADE_FOR_RUNNING] = "true"
+        told = () if self._kind.has_condition else (events.created_workload(key.text()),)
+        return writes.create_workload(key, made, told)
+
+    def _make(self, key: WorkloadKey, owner: Owner) -> dict[str, Any] | Write | None:
+        """Return the document of a Workload, the read that is needed first, or None to wait."""
+        document, view = self.index.document_of(key), self.index.get(key)
+        if document is None or view is None:
+            return self._read(key, owner)
+        configuration = self._configuration
+        classes = PriorityClasses(
+            workload=configuration.priority_classes, pod=configuration.pod_priority_classes
+        )
+        copied = configuration.settings.integrations.label_keys_to_copy
+        try:
+            return self.integration.build(view, document, classes, copied)
+        except MissingPriorityClassError as missing:
+            self._lacks_class(key, owner.view, missing.name)
+            return None
+
+    def _adopt(self, key: WorkloadKey, owner: Owner, workload: Workload) -> Write:
+        """Take the Workload that the owner names; both are read whole before."""
+        document, view = self.index.document_of(key), self.index.get(key)
+        if document is None or view is None:
+            return self._read(key, owner)
+        found = self.index.named_document(key)
+        if found is None or not requests.is_read(found, workload):
+            return writes.read_workload(key, workload)
+        changes = self.integration.adopt(view, document, found)
+        if changes is not None:
+            return requests.adopt(key, workload, changes)
+        return requests.on_lane(key, self._finish(workload, conditions.OUT_OF_SYNC))
+
+    def _read(self, key: WorkloadKey, owner: Owner) -> Write:
+        return requests.read(key, self.resource, owner.view, self.integration.document)
+
+    def _lacks_workload(self, key: WorkloadKey, owner: Owner, why: Text) -> None:
+        """Tell why an owner has no Workload though it names one."""
+        self._events.lacks_workload(key, owner.view, why)
+
+    def _lacks_class(self, key: WorkloadKey, owner: views.Object, name: str) -> None:
+        """Tell once that a class does not exist; the owner is looked at when one is made."""
+        self._events.lacks_class(key, owner, name)
+        self._stuck.add(key)
+
+    # ----------------------------------------------------------------- owners with a Workload
+
+    def _follow(self, key: WorkloadKey, owner: Owner, workload: Workload) -> Write | None:
+        """Make a Workload without quota ask for what its owner asks for."""
+        is_adopted = prebuilt.is_adopted(workload, owner.view)
+        if owner.resizes() is None or is_adopted:
+            return self._follow_labels(key, owner.view, workload)
+        made = self._make(key, owner)
+        if made is None or isinstance(made, Write):
+            return made
+        told = owner_events.followed(owner, workload)
+        return requests.follow(workload, owner.view, made, told)
+
+    def _follow_labels(
+        self, key: WorkloadKey, owner: views.Object, workload: Workload
+    ) -> Write | None:
+        """Make a Workload take over what the labels of its owner say now."""
+        label = owner.metadata.label(PRIORITY_CLASS_LABEL)
+        classes = self._configuration.priority_classes
+        if may_change_class(owner, workload) and label not in classes:
+            self._lacks_class(key, owner, label)
+        return keeping.follow_owner(owner, workload, classes)
+
+    def _about_workload(self, subject: Subject, step: Next, workload: Workload) -> Write | None:
+        owner = subject.owner
+        match step.step:
+            case Step.DELETE_WORKLOAD:
+                return self._delete(
+                    workload, is_told=not workload.status.is_true(conditions.FINISHED)
+                )
+            case Step.REMOVE_FINALIZER:
+                return requests.remove_finalizer(workload)
+            case Step.CHARGE if owner is not None:
+                return self._charge_running(subject.key, workload)
+            case Step.FINISH:
+                return self._finish(workload, Text(step.reason, step.message))
+            case Step.CLEAR_RESERVATION:
+                is_held = owner is not None and owner.is_held()
+                stays = is_held or not self._kind.is_deleted_to_stop
+                status = evictions.clear(workload, self._clock.now(), stays=stays)
+                return writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
+            case Step.RECLAIM:
+                reclaims = None if owner is None else owner.reclaims()
+                return None if reclaims is None else requests.reclaim(workload, reclaims)
+            case _:
+                return None
+
+    def _charge_running(self, key: WorkloadKey, workload: Workload) -> Write | None:
+        """Give a Workload the quota that its owner's pods hold, even above the ClusterQueue's."""
+        admit = self._running.admit(workload)
+        if admit is None:
+            self._stuck.add(key)  # it goes on running, and is charged once its queue exists
+            return None
+        status = statuses.reserve(workload, admit, self._clock.now())
+        told = (events.charged_running(admit.cluster_queue),)
+        return writes.set_workload_status(workload, Purpose.CHARGE_RUNNING, status, told)
+
+    def _finish(self, workload: Workload, text: Text) -> Write:
+        status = statuses.finish(workload, *text, self._clock.now())
+        is_told = not self._kind.has_condition
+        told = (events.finished_workload(workload.key().text()),) if is_told else ()
+        return writes.set_workload_status(workload, Purpose.FINISH_WORKLOAD, status, told)
+
+    def _about_owner(
+        self, key: WorkloadKey, step: Next, owner: Owner, workload: Workload | None
+    ) -> Write | None:
+        restores = owner.restores()
+        match step.step:
+            case Step.START if workload is not None:
+                return self._start(key, owner, workload)
+            case Step.STOP if self._kind.key_of(owner.view) not in self._stopped:
+                asked = None if workload is not None else self._ask_absence(key, owner)
+                return asked or self._stop_or_wait(key, step, owner, workload)
+            case Step.RESET if restores is not None:
+                return self._patch(key, owner, Purpose.RESET_OWNER, restores.reset(), "status")
+            case Step.RESTORE if restores is not None:
+                return self._patch(key, owner, Purpose.RESTORE_OWNER, restores.restore(workload))
+            case _:
+                return None
+
+    def _patch(
+        self,
+        key: WorkloadKey,
+        owner: Owner,
+        purpose: Purpose,
+        changes: patches.Patch,
+        subresource: str = "",
+        told: tuple[Event, ...] = (),
+    ) -> Write:
+        """Return a change of an owner; the answer is whole while it has no Workload."""
+        is_made = self._workloads.get(key) is not None
+        into = self.integration.answer if is_made else self.integration.document
+        return requests.patch(
+            key, self.resource, owner.view, purpose, changes,
+            into=into, subresource=subresource, events=told,
+        )  # fmt: skip
+
+    def _ask_absence(self, key: WorkloadKey, owner: Owner) -> Write | None:
+        """Return what to read before an owner is stopped that has no Workload."""
+        named = self._kind.prebuilt_key(owner.view)
+        if named is None:
+            return self._workloads.ask_absence(key)
+        if self.index.named_by(owner.view) is not None:
+            return None  # it is there, but another's
+        return self._workloads.ask_absence(key, named.name)
+
+    def _start(self, key: WorkloadKey, owner: Owner, workload: Workload) -> Write | None:
+        """Start an owner; one that contradicts its assignment ends as FailedToStart."""
+        try:
+            flavors = self._configuration.flavors
+            given = injection.injections(workload, owner.pod_sets, flavors)
+            changes = owner.start(workload, given)
+        except KeyError:
+            return None  # the flavor was deleted after the decision; its return wakes the owner
+        except injection.InjectionConflictError as conflict:
+            return self._finish(workload, Text(conditions.FAILED_TO_START, str(conflict)))
+        told = tuple(owner_events.started(workload))
+        gathers = owner.gathers()
+        if gathers is None:
+            return self._patch(key, owner, Purpose.START_OWNER, changes, told=told)
+        return requests.patch(
+            key, self.resource, gathers.to_start(workload), Purpose.START_OWNER, changes,
+            into=self.integration.answer, events=told,
+        )  # fmt: skip
+
+    def _stop_or_wait(
+        self, key: WorkloadKey, step: Next, owner: Owner, workload: Workload | None
+    ) -> Write | None:
+        """Stop an owner, or say that it is not stopped yet."""
+        if not self.brake.holds(key, owner.view, workload):
+            self._events.held_back(key, owner.view, None)
+            return self._stop(key, owner, step)
+        why = Text(step.reason, step.message)
+        told = events.stop_held_back(self.brake.text(why))
+        if workload is not None:
+            return self.brake.mark(workload, why, told)
+        self._events.held_back(key, owner.view, told)
+        return None
+
+    def _stop(self, key: WorkloadKey, owner: Owner, step: Next) -> Write | None:
+        """Suspend an owner, or say on it why it is deleted, and then delete it."""
+        restores, terminates = owner.restores(), owner.terminates()
+        if restores is not None:
+            told = (events.stopped(step.message),)
+            return self._patch(key, owner, Purpose.STOP_OWNER, restores.suspend(), told=told)
+        if terminates is None:
+            return None
+        changes = terminates.termination(Text(step.reason, step.message), self._clock.now())
+        if changes is None or self._kind.key_of(owner.view) in self._unmarkable:
+            stopped = events.stopped(step.message)
+            return requests.delete(
+                key, self.resource, owner.view, self.integration.answer, stopped
+            )
+        return self._patch(key, owner, Purpose.MARK_OWNER, changes, "status")
+
+    # ----------------------------------------------------------------------------- settling
+
+    def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
+        """Take what came of a write about an owner or its Workload; call before it is seen."""
+        write, subject = outcome.write, self.index.subject(key)
+        by = None if subject is None else subject.beside or subject.owner
+        owner = None if by is None else by.view
+        if outcome.result is Result.DONE:
+            self._events.done(owner, write)
+        if subject is None or owner is None:
+            return
+        is_deleted = outcome.result is Result.DONE and write.purpose is Purpose.DELETE_WORKLOAD
+        if is_deleted and subject.workload and subject.workload.metadata.uid == write.uid:
+            self._deleted[key] = write.uid
+        if subject.beside is None:
+            self._take_answer(key, owner, outcome)
+
+    def _take_answer(self, key: WorkloadKey, owner: views.Object, outcome: Outcome) -> None:
+        write, found, own = outcome.write, outcome.object, self._kind.key_of(owner)
+        is_done = outcome.result is Result.DONE
+        if write.purpose is Purpose.READ_OWNER and isinstance(found, self.integration.document):
+            self.index.keep_document(key, found)
+        elif write.purpose is Purpose.READ_WORKLOAD and isinstance(found, dict):
+            self.index.keep_named(key, found)
+        elif write.purpose is Purpose.ADOPT_WORKLOAD:
+            self.index.drop_named(key)  # it has changed, by this write or another
+            self._events.lacks_workload(key, owner, None)
+        elif write.purpose is Purpose.MARK_OWNER and outcome.result is Result.REFUSED:
+            self._unmarkable.add(own)
+        elif self._is_about(owner, write) and write.verb is Verb.DELETE and is_done:
+            self._stopped.add(own)
+        if self._is_gone(owner, outcome):
+            self.lose(owner, for_good=True)
+
+    def _is_about(self, owner: views.Object, write: Write) -> bool:
+        return write.resource is self.resource and write.uid == owner.metadata.uid
+
+    def _is_gone(self, owner: views.Object, outcome: Outcome) -> bool:
+        """Return whether an answer tells that an owner is not there, or another in its place."""
+        if not self._is_about(owner, outcome.write):
+            return False
+        found = outcome.object
+        is_other = isinstance(found, views.Object) and found.metadata.uid != owner.metadata.uid
+        return is_other or outcome.result is Result.GONE

@@ -1,0 +1,538 @@
+"""Groups of pods: their pods as last seen, and what is written about them.
+
+Source: kueue pkg/controller/jobs/pod.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from typing_extensions import override
+
+from admission.base import clock as clocks
+from admission.base import conditions, events
+from admission.base.conditions import Text
+from admission.base.events import Event
+from admission.base.names import WorkloadKey
+from admission.controller.devices.claims import Claims
+from admission.controller.owners import pods_without_workload, requests
+from admission.controller.owners.index import OwnerIndex, Subject
+from admission.controller.owners.owners import Decide, Owners
+from admission.controller.owners.pod_endings import PodEndings
+from admission.controller.seeing.object_cache import Observed, version
+from admission.controller.workloads import evictions
+from admission.controller.workloads.workloadindex import WorkloadIndex
+from admission.controller.writing import writes
+from admission.controller.writing.work_queue import WorkQueue
+from admission.controller.writing.writes import Outcome, Purpose, Result, Verb, Write
+from admission.objects import condition_list, views
+from admission.objects.workload import Workload
+from admission.owners import lifecycle, pod_group
+from admission.owners import pod as pod_owner
+from admission.owners.framework import Integration, Owner
+from admission.owners.lifecycle import Next, Step
+from admission.owners.pod_group import Departed, PodGroup, PodGroupOwner
+from admission.owners.workload import MissingPriorityClassError, PriorityClasses
+from admission.scheduling import explain
+from admission.scheduling.decisions import Wait
+
+_GATHERING: Final = timedelta(seconds=1)
+"""After the creation of its last pod, until a group says which pods it lacks."""
+_KEPT: Final = timedelta(hours=1)
+"""After an eviction, for how long the Workload of a group is kept of which no pod is there."""
+
+
+class GroupIndex(OwnerIndex[Any, views.PodDocument]):
+    """The pods of groups, by group.
+
+    Attributes:
+        clock: source of time.
+    """
+
+    def __init__(
+        self,
+        integration: Integration[Any, views.PodDocument],
+        workloads: WorkloadIndex,
+        look_at: Callable[[Iterable[WorkloadKey]], None],
+        forget: Callable[[WorkloadKey], None],
+        endings: PodEndings,
+        copied: Iterable[str],
+    ) -> None:
+        """Prepare an empty index.
+
+        Args:
+            integration: the kind.
+            workloads: all Workloads.
+            look_at: is told which Workloads to look at again.
+            forget: is told that a group is gone.
+            endings: knows whether a pod that is being deleted may still run.
+            copied: keys of labels that a Workload takes over.
+        """
+        super().__init__(integration, workloads, look_at, forget)
+        self._endings = endings
+        self._copied = tuple(copied)
+        self._pods: Observed[WorkloadKey, views.Pod] = Observed()
+        self._members: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
+        """The pods of each group, by the keys that they would have as single pods."""
+        self._groups: dict[WorkloadKey, PodGroup] = {}
+        """Groups as they were last put together; one that has changed since is missing."""
+        self._documents: dict[WorkloadKey, dict[str, views.PodDocument]] = {}
+        """A pod of each role, whole, by group and role, until there is a Workload."""
+        self._departed: dict[WorkloadKey, dict[str, Departed]] = {}
+        """Pods that have ended and are gone, by group and uid."""
+
+    @override
+    def get(self, key: WorkloadKey) -> PodGroup | None:
+        members = self._members.get(key)
+        if members is None:
+            return None
+        found = self._groups.get(key)
+        if found is None:
+            pods = (self._pods.get(one) for one in members)
+            found = pod_group.read(pod for pod in pods if pod is not None)
+            self._groups[key] = found
+        return found
+
+    def pod(self, own: WorkloadKey) -> views.Pod | None:
+        """Return a pod by the key that it would have as a single pod."""
+        return self._pods.get(own)
+
+    @override
+    def subject(self, key: WorkloadKey) -> Subject | None:
+        group, workload = self.get(key), self._workloads.get(key)
+        if group is None:
+            if workload is None or not pod_group.is_owned_by_pods(workload):
+                return None
+            group = pod_group.empty(workload)
+        owner = PodGroupOwner(
+            group,
+            workload,
+            departed=self._departed.get(key),
+            is_ending=self._endings.is_ending,
+            copied=self._copied,
+        )
+        return Subject(key, owner, workload)
+
+    @override
+    def naming(self, named: WorkloadKey) -> tuple[WorkloadKey, ...]:
+        if self._workloads.get(named) is None:
+            self._departed.pop(named, None)
+        else:
+            self._documents.pop(named, None)
+        return (named,) if named in self._members else ()
+
+    @override
+    def of_namespace(self, namespace: str) -> tuple[WorkloadKey, ...]:
+        return tuple(key for key in self._members if key.namespace == namespace)
+
+    @override
+    def see(self, found: views.Object) -> views.Pod | None:
+        own = pod_owner.KIND.key_of(found)
+        before = self._pods.get(own)
+        if before is not None and version(found) <= version(before):
+            return None
+        if not isinstance(found, views.PodDocument | views.Pod):
+            return None
+        pod = pod_owner.read(found)
+        if not self._pods.put(own, pod):
+            return None
+        key = pod_group.KIND.key_of(pod)
+        self._members.setdefault(key, {})[own] = None
+        self._groups.pop(key, None)
+        if isinstance(found, views.PodDocument):
+            self._keep(key, pod, found)
+        self._look_at((key,))
+        return pod
+
+    def _keep(self, key: WorkloadKey, pod: views.Pod, document: views.PodDocument) -> None:
+        """Keep a pod whole from which a pod set may be made: the first that comes of each role."""
+        if self._workloads.get(key) is not None or pod_owner.is_terminal(pod):
+            return
+        kept = self.document_for(key, pod)
+        if kept is None or kept.metadata.uid == pod.metadata.uid:
+            self._documents.setdefault(key, {})[pod_group.role_of(pod)] = document
+
+    @override
+    def lose(self, gone: views.Object, *, for_good: bool = False) -> None:
+        own = pod_owner.KIND.key_of(gone)
+        known = self._pods.get(own)
+        newest = known if known is not None and version(known) > version(gone) else gone
+        is_known = self._pods.remove(own, gone.metadata.uid, None if for_good else newest)
+        if known is None or not is_known:
+            return
+        key = pod_group.KIND.key_of(known)
+        departed = pod_group.departed(known)
+        if departed is not None and self._workloads.get(key) is not None:
+            self._departed.setdefault(key, {})[known.metadata.uid] = departed
+        self._groups.pop(key, None)
+        self._members[key].pop(own, None)
+        if not self._members[key]:
+            del self._members[key]
+            self._documents.pop(key, None)
+            self._forget(key)
+        self._workloads.doubt_absence(key)
+        self._look_at((key,))
+
+    def document_for(self, key: WorkloadKey, pod: views.Pod) -> views.PodDocument | None:
+        """Return a pod whole that can stand for the role of this one, or None."""
+        found = self._documents.get(key, {}).get(pod_group.role_of(pod))
+        if found is None or found.metadata.uid == pod.metadata.uid:
+            return found
+        known = self._pods.get(pod_owner.KIND.key_of(found))
+        return found if known is not None and known.metadata.uid == found.metadata.uid else None
+
+    def keep(self, key: WorkloadKey, document: views.PodDocument) -> None:
+        """Take a pod that was read whole."""
+        self._keep(key, pod_owner.read(document), document)
+
+    @override
+    def drop_document(self, key: WorkloadKey) -> None:
+        self._documents.pop(key, None)
+
+
+class PodGroups(Owners[Any, views.PodDocument]):
+    """Groups of pods.
+
+    Attributes:
+        members: the pods by group; the same as ``index``.
+        lose_pod: takes the news that a pod is gone.
+    """
+
+    members: GroupIndex
+    lose_pod: Callable[[views.Object], None]
+
+    def __init__(
+        self, *common: Any, endings: PodEndings, claims: Claims, queue: WorkQueue
+    ) -> None:
+        """Prepare an empty index.
+
+        Args:
+            *common: as for `Owners`.
+            endings: knows whether a pod that is being deleted may still run.
+            claims: tells what pods ask for by claim.
+            queue: says when to look at a Workload again.
+        """
+        self._endings = endings
+        super().__init__(INTEGRATION, *common)
+        self._claims = claims
+        self._queue = queue
+        self._marked: set[str] = set()
+        """UIDs of pods on which the server refused to have the reason of their deletion."""
+        self._deleting: set[str] = set()
+        """UIDs of pods whose deletion was accepted."""
+        self.informers = {}
+
+    @override
+    def _make_index(self, look_at: Callable[[Iterable[WorkloadKey]], None]) -> GroupIndex:
+        copied = self._configuration.settings.integrations.label_keys_to_copy
+        self.members = GroupIndex(
+            self.integration, self._workloads, look_at, self._forget, self._endings, copied
+        )
+        return self.members
+
+    # ------------------------------------------------------------------------------- seeing
+
+    def workload_of(self, own: WorkloadKey) -> WorkloadKey:
+        """Return the key of the Workload of a pod.
+
+        Args:
+            own: the key that a Workload of the pod alone would have.
+        """
+        pod = self.members.pod(own)
+        return own if pod is None else pod_group.KIND.key_of(pod)
+
+    def see_pod(self, found: views.Object) -> views.Pod | None:
+        """Take a pod of a group; None for an old sight."""
+        return self.members.see(found)
+
+    def lost_pod(self, gone: views.Object, *, for_good: bool) -> None:
+        """Take the news that a pod is gone, or its label is."""
+        self.members.lose(gone, for_good=for_good)
+        self._marked.discard(gone.metadata.uid)
+        self._deleting.discard(gone.metadata.uid)
+
+    @override
+    def _is_left_alone(self, subject: Subject) -> bool:
+        """Return false: the pods were gated by us, and would wait for ever."""
+        return False
+
+    @override
+    def of_namespace(self, namespace: str) -> tuple[WorkloadKey, ...]:
+        return ()
+
+    # ------------------------------------------------------------------------------ writing
+
+    @override
+    def next_write(self, subject: Subject, decide: Decide) -> Write | None:
+        key, owner = subject.key, subject.owner
+        if not isinstance(owner, PodGroupOwner):
+            return super().next_write(subject, decide)
+        for pod in owner.ending():
+            due = self._endings.free_at(pod)
+            if due is not None:
+                self._queue.add_at(key, due, self._clock.now())
+        doubtful = self._settle_doubtful(key, owner)
+        if doubtful is not None:
+            return doubtful
+        return super().next_write(subject, decide) or self._tell_next(subject, owner)
+
+    def _settle_doubtful(self, key: WorkloadKey, owner: PodGroupOwner) -> Write | None:
+        """Return the write that gives a pod in doubt its queue, or lets it go."""
+        now = self._clock.now()
+        for pod in owner.gated():
+            if not pods_without_workload.is_in_doubt(pod):
+                continue
+            due = pods_without_workload.decided_at(pod, now)
+            settled = pods_without_workload.settle(
+                pod, self._configuration, self._claims.sought(pod), due=now >= due
+            )
+            if settled is not None:
+                return self._on_pod(key, pod, *settled)
+            if now < due:
+                self._queue.add_at(key, due, now)
+        return None
+
+    @override
+    def _next_step(self, subject: Subject) -> Next:
+        workload, owner = subject.workload, subject.owner
+        if workload is None or not isinstance(owner, PodGroupOwner) or owner.view.members:
+            return super()._next_step(subject)
+        kept_until = _kept_until(workload)
+        if kept_until is None or kept_until <= self._clock.now():
+            return lifecycle.without_owner(self._kind, workload)
+        self._queue.add_at(subject.key, kept_until, self._clock.now())
+        return super()._next_step(subject)
+
+    @override
+    def _make(self, key: WorkloadKey, owner: Owner) -> dict[str, Any] | Write | None:
+        if not isinstance(owner, PodGroupOwner):
+            return None
+        documents = {}
+        for role, pod in owner.roles().items():
+            document = self.members.document_for(key, pod)
+            if document is None:
+                return writes.read(
+                    key, Purpose.READ_OWNER, self.resource, pod.metadata, views.PodDocument
+                )
+            documents[role] = document
+        configuration = self._configuration
+        classes = PriorityClasses(
+            workload=configuration.priority_classes, pod=configuration.pod_priority_classes
+        )
+        try:
+            return owner.build(documents, classes)
+        except MissingPriorityClassError:
+            self._stuck.add(key)
+            return None
+
+    @override
+    def _lacks_class(self, key: WorkloadKey, owner: views.Object, name: str) -> None:
+        """The condition says so."""
+        self._stuck.add(key)
+
+    @override
+    def _about_workload(self, subject: Subject, step: Next, workload: Workload) -> Write | None:
+        owner, now = subject.owner, self._clock.now()
+        if not isinstance(owner, PodGroupOwner):
+            return super()._about_workload(subject, step, workload)
+        match step.step:
+            case Step.RECORD_PODS:
+                metadata = owner.unrecorded(workload)
+                return writes.patch_workload(
+                    workload, Purpose.RECORD_PODS, {"metadata": metadata or {}}
+                )
+            case Step.AWAIT_REPLACEMENTS:
+                text, is_lacking = owner.waiting(workload) or (conditions.REPLACEMENT_NEEDED, True)
+                condition = condition_list.make(
+                    conditions.WAITING_FOR_REPLACEMENT_PODS,
+                    text,
+                    status=is_lacking,
+                    now=now,
+                    generation=workload.metadata.generation,
+                )
+                changes = {"conditions": condition_list.merged(workload, condition)}
+                return writes.set_workload_status(workload, Purpose.AWAIT_REPLACEMENTS, changes)
+            case Step.WITHDRAW:
+                status = evictions.withdraw(workload, conditions.GROUP_SHORT, now)
+                return writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
+            case _:
+                return super()._about_workload(subject, step, workload)
+
+    @override
+    def _about_owner(
+        self, key: WorkloadKey, step: Next, owner: Owner, workload: Workload | None
+    ) -> Write | None:
+        if not isinstance(owner, PodGroupOwner):
+            return None
+        match step.step:
+            case Step.STOP if any(self._stoppable(owner)):
+                asked = None if workload is not None else self._ask_absence(key, owner)
+                return asked or self._stop_or_wait(key, step, owner, workload)
+            case Step.REMOVE_EXCESS:
+                pod = owner.excess(workload)
+                if pod is None or pod.metadata.uid in self._deleting:
+                    return None
+                return self._delete_pod(key, pod, events.excess_pod_deleted())
+            case Step.START:
+                return super()._about_owner(key, step, owner, workload)
+            case _:
+                return None
+
+    def _stoppable(self, owner: PodGroupOwner) -> Iterable[views.Pod]:
+        return (pod for pod in owner.to_stop() if pod.metadata.uid not in self._deleting)
+
+    @override
+    def _stop(self, key: WorkloadKey, owner: Owner, step: Next) -> Write | None:
+        """Say on each pod that runs why it is deleted, and then delete it."""
+        if not isinstance(owner, PodGroupOwner):
+            return None
+        text, now = Text(step.reason, step.message), self._clock.now()
+        pods = list(self._stoppable(owner))
+        for pod in pods:
+            changes = pod_owner.termination(pod, text, now)
+            if changes is not None and pod.metadata.uid not in self._marked:
+                return self._on_pod(key, pod, Purpose.MARK_OWNER, changes, subresource="status")
+        return self._delete_pod(key, pods[0], events.stopped(step.message)) if pods else None
+
+    def _on_pod(
+        self, key: WorkloadKey, pod: views.Pod, purpose: Purpose, changes: Any, **more: Any
+    ) -> Write:
+        return requests.patch(
+            key, self.resource, pod, purpose, changes, into=self.integration.answer, **more
+        )
+
+    def _delete_pod(self, key: WorkloadKey, pod: views.Pod, event: Event) -> Write:
+        return requests.delete(key, self.resource, pod, self.integration.answer, event)
+
+    # ----------------------------------------------------------------------------- settling
+
+    @override
+    def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
+        subject, write = self.members.subject(key), outcome.write
+        owner = None if subject is None else subject.owner
+        is_done = outcome.result is Result.DONE
+        if not isinstance(owner, PodGroupOwner):
+            return
+        if is_done:
+            first = next(iter(owner.view.members), None)
+            self._events.done(first, write)
+        if is_done and write.purpose is Purpose.DELETE_WORKLOAD:
+            self._deleted[key] = write.uid
+        if write.resource is self.resource:
+            self._settle_pod(key, outcome)
+
+    def _settle_pod(self, key: WorkloadKey, outcome: Outcome) -> None:
+        write, found = outcome.write, outcome.object
+        if write.purpose is Purpose.READ_OWNER and isinstance(found, views.PodDocument):
+            self.members.keep(key, found)
+        elif write.purpose is Purpose.MARK_OWNER and outcome.result is Result.REFUSED:
+            self._marked.add(write.uid)
+        elif write.verb is Verb.DELETE and outcome.result is Result.DONE:
+            self._deleting.add(write.uid)
+        is_other = isinstance(found, views.Object) and found.metadata.uid != write.uid
+        if is_other or outcome.result is Result.GONE:
+            metadata = views.ObjectMeta(namespace=write.namespace, name=write.name, uid=write.uid)
+            self.lose_pod(views.Object(metadata=metadata))
+
+    # --------------------------------------------------------------------------- what pods say
+
+    def explain(self, key: WorkloadKey, wait: Wait) -> Write | None:
+        """Return the next write that says on a pod of a group why it waits, or None for none."""
+        subject = self.members.subject(key)
+        owner = None if subject is None else subject.owner
+        if not isinstance(owner, PodGroupOwner):
+            return None
+        text = Text(wait.reason, explain.waiting(wait))
+        return self._tell_first(key, owner.gated(), text)
+
+    def _tell_next(self, subject: Subject, owner: PodGroupOwner) -> Write | None:
+        """Return the next write that says on a pod where its group stands."""
+        key, workload = subject.key, subject.workload
+        step = self._next_step(subject)
+        if workload is None or step.step is Step.AWAIT_PODS:
+            return self._tell_missing(key, owner, step)
+        if workload.status.is_true(conditions.FINISHED):
+            return self._tell_first(key, owner.gated(), conditions.group_is_over(key.name))
+        lacking = owner.lacks(workload)
+        if workload.is_pending() and lacking:
+            total = sum(one.count for one in workload.spec.pod_sets or ())
+            text = conditions.group_lacks(key.name, lacking, total)
+            return self._tell_first(key, owner.gated(), text)
+        admission = workload.status.admission
+        if admission is None or not workload.status.is_true(conditions.ADMITTED):
+            return None
+        for pod in owner.gated():
+            if not owner.suits(pod, workload):
+                text = conditions.group_has_other_roles(pod_group.role_of(pod))
+                write = self._tell(key, pod, text, admitted=False)
+                if write is not None:
+                    return write
+        told = conditions.pod_admitted(admission.cluster_queue)
+        for pod in owner.to_stop():
+            found = pod_owner.admitted_condition(pod)
+            if found is not None and found.status != "True":
+                return self._tell(key, pod, told, admitted=True)
+        return None
+
+    def _tell_missing(self, key: WorkloadKey, owner: PodGroupOwner, step: Next) -> Write | None:
+        """Say on the pods why their group has no Workload, once no more of them come."""
+        gated = list(owner.gated())
+        if not gated:
+            return None
+        text = Text(step.reason, step.message)
+        hints = (pods_without_workload.hint_for(pod, self._configuration) for pod in gated)
+        hint = next((one for one in hints if one is not None), None)
+        if step.step is not Step.AWAIT_PODS:
+            if hint is None:
+                return None
+            text = hint
+            self._stuck.add(key)
+        now = self._clock.now()
+        last = max(pod.metadata.creation_timestamp or "" for pod in gated)
+        due = clocks.from_wire(last) + _GATHERING if last else now
+        if now < due:
+            self._queue.add_at(key, due, now)
+            return None
+        first = gated[0]
+        self._events.lacks_pods(key, first, text)
+        is_about_others = text.reason == conditions.GROUP_INCOMPLETE
+        others = conditions.group_waits_as(first.metadata.name) if is_about_others else text
+        write = self._tell(key, first, text, admitted=False)
+        return write or self._tell_first(key, gated[1:], others)
+
+    def _tell_first(self, key: WorkloadKey, pods: Iterable[views.Pod], text: Text) -> Write | None:
+        """Return the write that says something on the first pod that does not say it yet."""
+        told = (self._tell(key, pod, text, admitted=False) for pod in pods)
+        return next((write for write in told if write is not None), None)
+
+    def _tell(
+        self, key: WorkloadKey, pod: views.Pod, text: Text, *, admitted: bool
+    ) -> Write | None:
+        changes = pod_owner.tell(pod, text, self._clock.now(), admitted=admitted)
+        if changes is None:
+            return None
+        return self._on_pod(key, pod, Purpose.EXPLAIN_POD, changes, subresource="status")
+
+
+def _kept_until(workload: Workload) -> datetime | None:
+    """Return until when the Workload of a group is kept of which no pod is there; None for now.
+
+    One that was evicted keeps its place in the queue for the pods that take the place of those
+    that were stopped.
+    """
+    evicted = workload.status.condition(conditions.EVICTED)
+    if evicted is None or evicted.status != "True":
+        return None
+    is_over = workload.status.is_true(conditions.FINISHED)
+    return None if is_over else clocks.from_wire(evicted.last_transition_time) + _KEPT
+
+
+INTEGRATION: Final[Integration[Any, views.PodDocument]] = Integration(
+    kind=pod_group.KIND,
+    document=views.PodDocument,
+    answer=views.Pod,
+    view=pod_owner.read,
+    owner=pod_owner.PodOwner,
+    build=pod_owner.build,
+    adopt=pod_owner.adopt,
+)

@@ -1,0 +1,239 @@
+"""What only pods have: those in doubt, and a condition that says what they wait for.
+
+Source: kueue pkg/controller/jobs/pod.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from typing_extensions import override
+
+from admission.base import conditions, events
+from admission.base.clock import Clock
+from admission.base.conditions import Text
+from admission.base.events import Events
+from admission.base.names import WorkloadKey
+from admission.controller.devices.claims import Claims
+from admission.controller.devices.node_inventory import NodeInventory
+from admission.controller.owners import pods_without_workload, requests
+from admission.controller.owners.held import HeldOwners
+from admission.controller.owners.index import Subject
+from admission.controller.owners.owners import Decide, Owners
+from admission.controller.owners.pod_endings import PodEndings
+from admission.controller.owners.pod_groups import PodGroups
+from admission.controller.owners.running_pods import RunningPods
+from admission.controller.queues.configuration import Configuration
+from admission.controller.workloads.workloadindex import WorkloadIndex
+from admission.controller.writing.work_queue import WorkQueue
+from admission.controller.writing.writes import Purpose, Write
+from admission.objects import views
+from admission.owners import pod as pod_owner
+from admission.owners import pod_group
+from admission.owners.framework import Owner
+from admission.owners.lifecycle import Next
+from admission.owners.pod import PodOwner
+from admission.scheduling import explain
+from admission.scheduling.decisions import Wait
+
+
+class Pods(Owners[views.Pod, views.PodDocument]):
+    """Single pods. What is watched of pods comes here, and goes on to their groups.
+
+    Attributes:
+        groups: the pods of groups.
+    """
+
+    def __init__(
+        self,
+        workloads: WorkloadIndex,
+        configuration: Configuration,
+        events: Events,
+        clock: Clock,
+        look_at: Callable[[Iterable[WorkloadKey]], None],
+        running: RunningPods,
+        held: Sequence[HeldOwners[Any, Any]],
+        inventory: NodeInventory,
+        claims: Claims,
+        queue: WorkQueue,
+        endings: PodEndings,
+        groups: PodGroups,
+    ) -> None:
+        """Prepare an empty index.
+
+        Args:
+            workloads: all Workloads.
+            configuration: queues, flavors and classes as last seen.
+            events: takes events about the pods.
+            clock: source of time.
+            look_at: is told which Workloads to look at again.
+            running: is told of the pods, too.
+            held: owners that are held as a whole.
+            inventory: is told which GPUs the pods hold.
+            claims: tells what pods ask for by claim.
+            queue: says when to look at a Workload again.
+            endings: knows whether a pod that is being deleted may still run.
+            groups: is told of the pods of groups.
+        """
+        integration = replace(pod_owner.INTEGRATION, owner=self._owner)
+        super().__init__(integration, workloads, configuration, events, clock, look_at, running)
+        self._held = held
+        self._endings = endings
+        self.groups = groups
+        groups.lose_pod = partial(self.lose, for_good=True)
+        self._inventory = inventory
+        self._claims = claims
+        self._queue = queue
+
+    @override
+    def see(self, found: views.Object) -> None:
+        is_ours = self._kind.includes(found.metadata)
+        is_of_group = is_ours and bool(pod_owner.group_name(found))
+        if is_of_group and self.index.get(self._kind.key_of(found)) is not None:
+            self.index.lose(found)  # it has joined a group
+        pod = self.groups.see_pod(found) if is_of_group else self.index.see(found)
+        if pod is not None:
+            kind = pod_group.KIND if is_of_group else self._kind
+            self._endings.see(pod, kind.key_of(pod))
+            self._inventory.see_pod(pod)
+            self._running.see(pod)
+        elif not is_ours:
+            self._lose_label(found)
+
+    def _lose_label(self, found: views.Object) -> None:
+        if self.groups.members.pod(self._kind.key_of(found)) is not None:
+            self.groups.lost_pod(found, for_good=False)
+        if self._running.lose(found):
+            self._inventory.lose_pod(found.metadata.uid)
+
+    @override
+    def lose(self, gone: views.Object, *, for_good: bool = False) -> None:
+        if self._running.lose(gone, for_good=for_good):
+            self._inventory.lose_pod(gone.metadata.uid)
+        own = self._kind.key_of(gone)
+        known = self.index.get(own)
+        if known is not None:
+            super().lose(gone, for_good=for_good)
+        else:
+            known = self.groups.members.pod(own)
+            self.groups.lost_pod(gone, for_good=for_good)
+        if known is not None and known.metadata.uid == gone.metadata.uid:
+            self._endings.lose(known)
+
+    @override
+    def _is_left_alone(self, subject: Subject) -> bool:
+        """Return false: a pod with our label was gated by us, and would wait for ever."""
+        return False
+
+    @override
+    def of_namespace(self, namespace: str) -> tuple[WorkloadKey, ...]:
+        return ()
+
+    # ------------------------------------------------------------------- pods being deleted
+
+    def _owner(self, pod: views.Pod) -> PodOwner:
+        return PodOwner(pod, ending=self._endings.is_ending(pod))
+
+    @override
+    def next_write(self, subject: Subject, decide: Decide) -> Write | None:
+        write = super().next_write(subject, decide)
+        pod = None if subject.owner is None else self.index.get(self._own_key(subject.owner))
+        if pod is None:
+            return write
+        is_held_back = self._endings.is_awaited(pod)
+        if write is None and is_held_back and (due := self._endings.free_at(pod)) is not None:
+            self._queue.add_at(subject.key, due, self._clock.now())
+        if write is not None and is_held_back and write.purpose is Purpose.FINISH_WORKLOAD:
+            return replace(write, events=(events.freed_from_lost_node(pod.spec.node_name),))
+        return write or self._acknowledge(subject)
+
+    def _own_key(self, owner: Owner) -> WorkloadKey:
+        return self._kind.key_of(owner.view)
+
+    @override
+    def _lacks_workload(self, key: WorkloadKey, owner: Owner, why: Text) -> None:
+        """The condition says so."""
+
+    @override
+    def _lacks_class(self, key: WorkloadKey, owner: views.Object, name: str) -> None:
+        """The condition says so."""
+        self._stuck.add(key)
+
+    @override
+    def _without_workload(self, key: WorkloadKey, owner: Owner, step: Next) -> Write | None:
+        """Make or adopt the Workload of a gated pod; else give the pod a queue, or say why not."""
+        pod = self.index.get(key)
+        if pod is None:
+            return None
+        controller = pod.metadata.controller()
+        if controller is not None and any(
+            one.is_held(key.namespace, controller) for one in self._held
+        ):
+            # its owner was let go by somebody else: it is suspended again, and the pod goes
+            return self._tell(
+                key,
+                pod,
+                conditions.waits_for_owner(controller.kind, controller.name),
+                admitted=False,
+            )
+        now, configuration = self._clock.now(), self._configuration
+        is_in_doubt = pods_without_workload.is_in_doubt(pod)
+        if not is_in_doubt and pods_without_workload.hint_for(pod, configuration) is None:
+            write = super()._without_workload(key, owner, step)
+            if write is not None:
+                return write
+        sought = self._claims.sought(pod)
+        if is_in_doubt:
+            due = pods_without_workload.decided_at(pod, now)
+            settled = pods_without_workload.settle(pod, configuration, sought, due=now >= due)
+            if settled is not None:
+                return self._patch(key, owner, *settled)
+            if now < due:
+                self._queue.add_at(key, due, now)
+                return None
+        hint = pods_without_workload.hint_for(pod, configuration, sought)
+        hint = hint or pods_without_workload.hint_for_named(pod, self.index.named_by(pod))
+        if hint is None:
+            return None
+        self._stuck.add(key)
+        return self._tell(key, pod, hint, admitted=False)
+
+    # ---------------------------------------------------------------------------- conditions
+
+    def explain(self, key: WorkloadKey, wait: Wait) -> Write | None:
+        """Return the write that says on the pod of a Workload why it waits, or None for none."""
+        subject = self.index.subject(key)
+        if subject is None:
+            return self.groups.explain(key, wait)
+        pod = None if subject.owner is None else self.index.get(self._own_key(subject.owner))
+        if pod is None or not pod_owner.is_gated(pod):
+            return None
+        return self._tell(key, pod, Text(wait.reason, explain.waiting(wait)), admitted=False)
+
+    def _acknowledge(self, subject: Subject) -> Write | None:
+        """Turn the condition True once the pod is released; only where there was one."""
+        key, workload = subject.key, subject.workload
+        if subject.owner is None or workload is None or subject.owner.is_held():
+            return None
+        pod = self.index.get(self._own_key(subject.owner))
+        admitted = workload.status.is_true(conditions.ADMITTED) and workload.status.admission
+        if pod is None or not admitted or pod_owner.is_terminal(pod):
+            return None
+        found = pod_owner.admitted_condition(pod)
+        if found is None or found.status == "True":
+            return None
+        text = conditions.pod_admitted(admitted.cluster_queue)
+        return self._tell(key, pod, text, admitted=True)
+
+    def _tell(
+        self, key: WorkloadKey, pod: views.Pod, text: Text, *, admitted: bool
+    ) -> Write | None:
+        changes = pod_owner.tell(pod, text, self._clock.now(), admitted=admitted)
+        if changes is None:
+            return None
+        is_made = self._workloads.get(key) is not None
+        into = self.integration.answer if is_made else self.integration.document
+        return requests.patch(
+            key, self.resource, pod, Purpose.EXPLAIN_POD, changes, into=into, subresource="status"
+        )

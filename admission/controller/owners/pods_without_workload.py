@@ -1,0 +1,91 @@
+"""Gated pods that have no Workload: those in doubt, and those for which none can be made.
+
+The webhook gates a GPU pod when it cannot know yet whether its namespace has a queue, and one with
+claims where GPUs go through a queue, as it knows no claims: a gate can be taken off later, but not
+put on. Such a pod carries our label and no queue. It is given to the namespace's default queue, or
+let go: at once if its claims are for other devices, else a second after its creation.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from admission.base import clock, conditions, names
+from admission.base.conditions import Text
+from admission.base.names import LocalQueueKey
+from admission.base.patches import Patch
+from admission.controller.queues.configuration import Configuration
+from admission.controller.writing.writes import Purpose
+from admission.objects import pods as pod_objects
+from admission.objects import views
+from admission.objects.resource_claim import Sought
+from admission.objects.workload import Workload
+from admission.owners import pod as pod_owner
+from admission.owners import prebuilt
+
+NOTHING_SOUGHT: Final = Sought(counted=False)
+_GRACE: Final = timedelta(seconds=1)
+
+
+def is_in_doubt(pod: views.Pod) -> bool:
+    """Return whether the webhook gated the pod without knowing its queue."""
+    return not pod.metadata.label(names.QUEUE_LABEL)
+
+
+def decided_at(pod: views.Pod, now: datetime) -> datetime:
+    """Return when it is settled what becomes of a pod in doubt.
+
+    A queue that is created in the same breath as the pod is seen by then.
+    """
+    created = pod.metadata.creation_timestamp
+    return clock.from_wire(created) + _GRACE if created else now
+
+
+def settle(
+    pod: views.Pod, configuration: Configuration, sought: Sought, *, due: bool
+) -> tuple[Purpose, Patch] | None:
+    """Return the change that gives a pod in doubt its queue, or lets it go; None to wait.
+
+    Args:
+        pod: the pod.
+        configuration: queues and namespaces.
+        sought: whether it asks for anything by claim that is counted.
+        due: whether a queue that is not there now is not waited for.
+    """
+    namespace = pod.metadata.namespace
+    by_claim_only = pod.spec.resource_claims and not pod_objects.gpus_of(pod.spec)
+    if by_claim_only and sought.problem:
+        return None
+    if by_claim_only and not sought.counted:
+        return Purpose.LET_GO, pod_owner.let_go(pod)
+    managed = not configuration.leaves_out(namespace)
+    default = LocalQueueKey(namespace, names.DEFAULT_LOCAL_QUEUE)
+    if managed and default in configuration.local_queues:
+        change = pod_owner.put_in_queue(pod, names.DEFAULT_LOCAL_QUEUE)
+        return Purpose.ADOPT_POD, change
+    required = configuration.managed.queue_required or configuration.enforces(namespace)
+    if not due or (managed and required):
+        return None
+    return Purpose.LET_GO, pod_owner.let_go(pod)
+
+
+def hint_for(
+    pod: views.Pod, configuration: Configuration, sought: Sought = NOTHING_SOUGHT
+) -> Text | None:
+    """Return why no Workload can be made for a gated pod; None when one can."""
+    if is_in_doubt(pod) and sought.problem:
+        return conditions.claim_unknown(sought.problem)
+    namespace = pod.metadata.namespace
+    if is_in_doubt(pod) and configuration.enforces(namespace):
+        return conditions.queue_required_in_namespace(namespace)
+    if is_in_doubt(pod) and configuration.managed.queue_required:
+        return conditions.queue_required_in_cluster()
+    label = pod.metadata.label(names.PRIORITY_CLASS_LABEL)
+    if label and label not in configuration.priority_classes:
+        return conditions.pod_priority_class_not_found(label)
+    return None
+
+
+def hint_for_named(pod: views.Pod, found: Workload | None) -> Text | None:
+    """Return why the Workload that a gated pod names is not its own; None where it names none."""
+    named = pod_owner.KIND.prebuilt_key(pod)
+    return None if named is None else prebuilt.missing(named, found)

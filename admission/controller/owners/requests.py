@@ -1,0 +1,129 @@
+"""The writes about owners and their Workloads, as values."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from admission.base import names
+from admission.base.events import Event
+from admission.base.names import WorkloadKey
+from admission.base.patches import Patch
+from admission.controller.writing import writes
+from admission.controller.writing.writes import Purpose, Verb, Write
+from admission.kube.resources import Resource
+from admission.objects import views
+from admission.objects.workload import Workload
+from admission.owners.framework import Reclaims
+from admission.owners.workload import gates_of
+
+
+def read(
+    key: WorkloadKey, resource: Resource, owner: views.Object, into: type[views.Object]
+) -> Write:
+    """Return the read of an owner whole, to make its Workload from."""
+    return writes.read(key, Purpose.READ_OWNER, resource, owner.metadata, into)
+
+
+def patch(
+    key: WorkloadKey,
+    resource: Resource,
+    owner: views.Object,
+    purpose: Purpose,
+    changes: Patch,
+    *,
+    into: type[views.Object],
+    subresource: str = "",
+    events: tuple[Event, ...] = (),
+) -> Write:
+    """Return a change of an owner; the patch carries the precondition."""
+    return Write(
+        lane=key,
+        purpose=purpose,
+        verb=Verb.PATCH,
+        resource=resource,
+        namespace=owner.metadata.namespace,
+        name=owner.metadata.name,
+        uid=owner.metadata.uid,
+        patch=changes,
+        subresource=subresource,
+        into=into,
+        events=events,
+    )
+
+
+def delete(
+    key: WorkloadKey,
+    resource: Resource,
+    owner: views.Object,
+    into: type[views.Object],
+    event: Event,
+) -> Write:
+    """Return the deletion of exactly that owner, with its own grace period; the event says why."""
+    return Write(
+        lane=key,
+        purpose=Purpose.STOP_OWNER,
+        verb=Verb.DELETE,
+        resource=resource,
+        namespace=owner.metadata.namespace,
+        name=owner.metadata.name,
+        uid=owner.metadata.uid,
+        into=into,
+        events=(event,),
+    )
+
+
+def follow(
+    workload: Workload, owner: views.Object, made: dict[str, Any], events: Iterator[Event]
+) -> Write:
+    """Return the write after which a Workload without quota asks for what its owner asks for.
+
+    Args:
+        workload: as it is.
+        owner: the owner.
+        made: the document of the Workload that would be made for the owner now; it has the
+            digest of the owner's pod templates as an annotation.
+        events: what is told of it.
+    """
+    absent = ("priorityClassRef", "maximumExecutionTimeSeconds")
+    digest = made["metadata"]["annotations"][names.TEMPLATE_DIGEST]
+    changes = {
+        "metadata": {
+            "annotations": {
+                names.TEMPLATE_DIGEST: digest,
+                names.ADMISSION_GATED_BY: gates_of(owner) or None,
+                names.MADE_FOR_RUNNING: None,
+            }
+        },
+        "spec": {**dict.fromkeys(absent), **made["spec"]},
+    }
+    return writes.patch_workload(workload, Purpose.FOLLOW_OWNER, changes, events=tuple(events))
+
+
+def adopt(key: WorkloadKey, workload: Workload, changes: dict[str, Any]) -> Write:
+    """Return the write with which a Workload becomes that of the owner of a key."""
+    return on_lane(key, writes.patch_workload(workload, Purpose.ADOPT_WORKLOAD, changes))
+
+
+def on_lane(key: WorkloadKey, write: Write) -> Write:
+    """Return a write about a Workload that waits for the turn of the owner that names it."""
+    return replace(write, lane=key)
+
+
+def remove_finalizer(workload: Workload) -> Write:
+    """Return the write that takes our finalizer off."""
+    others = [one for one in workload.metadata.finalizers or () if one != names.RESOURCE_IN_USE]
+    return writes.set_finalizers(workload, Purpose.LET_WORKLOAD_GO, others)
+
+
+def reclaim(workload: Workload, owner: Reclaims) -> Write:
+    """Return the write that says how many pods of each pod set will never run again."""
+    counts = owner.reclaimable(workload)
+    listed = [{"name": name, "count": count} for name, count in counts.items()]
+    return writes.set_workload_status(workload, Purpose.RECLAIM_PODS, {"reclaimablePods": listed})
+
+
+def is_read(document: dict[str, Any] | None, workload: Workload) -> bool:
+    """Return whether a Workload was read whole in its present version."""
+    metadata = workload.metadata
+    wanted = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+    return document is not None and wanted.items() <= document["metadata"].items()

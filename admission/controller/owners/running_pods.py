@@ -1,0 +1,635 @@
+"""Pods that were released and have not ended: each is charged to a queue, whatever became of it.
+
+Most are charged by the reservation of their Workload. A pod is charged on its own while no
+reservation stands for it: its Workload was deleted or has ended, its Job is gone, or more pods of
+the Job run than were admitted because old ones are still ending (ADR 0123).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from admission.base import clock as clocks
+from admission.base import conditions, metrics, names, patches
+from admission.base.clock import Clock
+from admission.base.names import LocalQueueKey, WorkloadKey
+from admission.config.gpu import GpuConfiguration
+from admission.controller.devices.node_inventory import NodeInventory
+from admission.controller.owners import requests
+from admission.controller.queues.configuration import Configuration
+from admission.controller.seeing.informers import Informer
+from admission.controller.writing import writes
+from admission.controller.writing.work_queue import WorkQueue
+from admission.controller.writing.writes import Outcome, Purpose, Result, Write
+from admission.kube import resources
+from admission.kube.resources import Resource
+from admission.objects import condition_list, views
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.workload import PodSet, PodTemplate, Workload, WorkloadSpec
+from admission.owners import pod as pod_owner
+from admission.scheduling.decisions import Admit
+
+SELECTOR: Final = f"{names.PODSET_LABEL},{names.MANAGED_LABEL}!={names.MANAGED_VALUE}"
+"""Pods that an admitted owner made; single pods are watched by the label ``managed``."""
+
+_MARKS: Final = (
+    names.MANAGED_LABEL,
+    names.PODSET_LABEL,
+    names.LOCAL_QUEUE_NAME_LABEL,
+    names.CLUSTER_QUEUE_NAME_LABEL,
+    names.QUEUE_LABEL,
+)
+_AGAIN: Final = timedelta(minutes=1)
+"""Between two looks at a pod that lost its label and did not get it back."""
+_NAMED: Final = 3
+"""Pods that a condition names."""
+
+
+class Ledger(Protocol):
+    """What is charged."""
+
+    def charged_pods(self, key: WorkloadKey, pod_set: str) -> int:
+        """Return for how many pods of a pod set a Workload is charged; all if it is empty."""
+        ...
+
+    def charge(
+        self, view: Workload, queue: str, node_labels: dict[str, str], *, ends: bool
+    ) -> None:
+        """Charge a ClusterQueue for pods that run without a Workload that is charged for them.
+
+        Args:
+            view: what they ask for, as a Workload that is nowhere stored.
+            queue: the ClusterQueue.
+            node_labels: of the node on which they run.
+            ends: they are being deleted, so nothing else is preempted for what they hold.
+        """
+        ...
+
+    def admit_running(
+        self, view: Workload, queue: str, node_labels: dict[str, str]
+    ) -> Admit | None:
+        """Return what a Workload is charged whose pods run; None if it cannot be read.
+
+        Args:
+            view: the Workload.
+            queue: the ClusterQueue.
+            node_labels: of the node on which its pods run, as far as it is known.
+        """
+        ...
+
+    def lose(self, key: WorkloadKey) -> None:
+        """Charge nothing more for a key."""
+        ...
+
+
+class _Pod(NamedTuple):
+    """A pod that runs.
+
+    Attributes:
+        view: the pod.
+        of: the Workload that let it start.
+        resource: by which it is watched.
+    """
+
+    view: views.Pod
+    of: WorkloadKey
+    resource: Resource
+
+    @property
+    def key(self) -> WorkloadKey:
+        """Return by what the pod is charged on its own; no Workload can have such a name."""
+        return WorkloadKey(self.view.metadata.namespace, f"pod {self.view.metadata.name}")
+
+    @property
+    def pod_set(self) -> str:
+        """Return the name of the pod set; empty where it cannot be a label."""
+        return self.view.metadata.label(names.PODSET_LABEL)
+
+
+@dataclass(slots=True)
+class _Doubt:
+    """A pod that a watch by label does not show any more, though nobody has deleted it.
+
+    Attributes:
+        was: the pod as it was watched.
+        found: the pod as it was read; None before.
+        due: when it is looked at again; None for now.
+    """
+
+    was: views.Pod
+    found: views.Pod | None = None
+    due: datetime | None = None
+
+
+class RunningPods:
+    """Pods that were released and have not ended, by the Workload that let them start.
+
+    Attributes:
+        informers: who takes what is watched, by resource.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        configuration: Configuration,
+        inventory: NodeInventory,
+        clock: Clock,
+        queue: WorkQueue,
+        settings: GpuConfiguration,
+        look_at: Callable[[Iterable[WorkloadKey]], None],
+    ) -> None:
+        """Prepare an empty index.
+
+        Args:
+            ledger: is told what is charged besides Workloads.
+            configuration: queues as last seen.
+            inventory: knows the nodes; is told which GPUs the pods of Jobs hold.
+            clock: source of time.
+            queue: says when to look at a pod again.
+            settings: say when a pod that is being deleted counts as ended.
+            look_at: is told which keys have something to be written.
+        """
+        self._ledger = ledger
+        self._configuration = configuration
+        self._inventory = inventory
+        self._clock = clock
+        self._queue = queue
+        self._settings = settings
+        self._look_at = look_at
+        self._pods: dict[str, _Pod] = {}
+        self._of: dict[WorkloadKey, dict[str, dict[str, None]]] = {}
+        """UIDs by Workload and pod set."""
+        self._owners: dict[WorkloadKey, Workload] = {}
+        """What owners ask for that were let go as a whole, by the key of their Workload."""
+        self._short: set[WorkloadKey] = set()
+        """Those of them that are charged on their own for pods that are not there yet."""
+        self._exceeded: set[tuple[WorkloadKey, str]] = set()
+        """Pod sets of which pods are charged on their own."""
+        self._on: dict[str, dict[str, None]] = {}
+        self._alone: dict[WorkloadKey, str] = {}
+        """UIDs of pods that are charged on their own, by their key."""
+        self._strays: dict[str, views.Pod] = {}
+        """Pods of owners that no queue is charged for, by UID."""
+        self._doubts: dict[str, _Doubt] = {}
+        self._releasing: dict[str, dict[str, None]] = {}
+        """UIDs of pods that hold what nobody else gets yet, by ClusterQueue."""
+        self._releasing_in: dict[str, str] = {}
+        self._reworded: set[str] = set()
+        self.informers: dict[Resource, Informer[views.Pod]] = {
+            resources.RELEASED_PODS: Informer("Pod", self._see_of_owner, self._lose_of_owner)
+        }
+
+    # ------------------------------------------------------------------------------- seeing
+
+    def see(self, pod: views.Pod, resource: Resource = resources.PODS) -> None:
+        """Take a pod as it is now."""
+        uid = pod.metadata.uid
+        doubt = self._doubts.pop(uid, None)
+        if not self._runs(pod):
+            self._forget(uid)
+            return
+        before = known = self._pods.get(uid)
+        one = _Pod(pod, _workload_of(pod), resource)
+        if known is not None and (known.of, known.pod_set) != (one.of, one.pod_set):
+            self._forget(uid)
+            known = None
+        self._pods[uid] = one
+        self._of.setdefault(one.of, {}).setdefault(one.pod_set, {})[uid] = None
+        if pod.spec.node_name:
+            self._on.setdefault(pod.spec.node_name, {})[uid] = None
+        if known is None or _differs(known.view, pod):
+            self._note_releasing(one)
+            self._recount(one.of, one.pod_set)
+        if known is None:
+            self._recount_owner(one.of)
+        is_managed = self._configuration.manages(pod.metadata.namespace)
+        if resource is not resources.RELEASED_PODS or not is_managed:
+            return
+        was = pod if before is None else before.view
+        was = was if doubt is None else doubt.was
+        if _is_single(was):
+            self._doubt(one, was, pod)  # it lost the label by which it is watched
+
+    def lose(
+        self,
+        gone: views.Object,
+        resource: Resource = resources.PODS,
+        *,
+        for_good: bool = False,
+    ) -> bool:
+        """Take the news that a pod is gone, or is not watched by one of its labels any more.
+
+        A watch by label shows a pod that lost its label as deleted. A bound pod is deleted in two
+        steps; so one that vanishes without the first is read before it is believed.
+
+        Returns:
+            False if the pod is watched by another label.
+        """
+        uid = gone.metadata.uid
+        known = self._pods.get(uid)
+        if known is None:
+            return True
+        if known.resource is not resource and not for_good:
+            return False
+        view = known.view
+        is_told = bool(view.metadata.deletion_timestamp) or not view.spec.node_name
+        if for_good or is_told or not self._configuration.manages(view.metadata.namespace):
+            self._forget(uid)
+        else:
+            self._doubt(known, view)
+        return True
+
+    def _doubt(self, one: _Pod, was: views.Pod, found: views.Pod | None = None) -> None:
+        """Have a pod read, or labelled as it was, that its watch does not show any more."""
+        uid = one.view.metadata.uid
+        self._doubts[uid] = _Doubt(was, found)
+        self._alone.setdefault(one.key, uid)
+        self._look_at((one.key,))
+
+    def _see_of_owner(self, pod: views.Pod) -> None:
+        self._place(pod)
+        self.see(pod, resources.RELEASED_PODS)
+
+    def _lose_of_owner(self, gone: views.Object) -> None:
+        uid = gone.metadata.uid
+        if self.lose(gone, resources.RELEASED_PODS):
+            self._strays.pop(uid, None)
+            self._inventory.lose_pod(uid)
+
+    def _place(self, pod: views.Pod) -> None:
+        """Tell the inventory of a pod: one that no queue is charged for takes GPUs from all."""
+        is_charged = self._is_charged(pod)
+        self._inventory.see_pod(pod, outside=not is_charged)
+        if is_charged:
+            self._strays.pop(pod.metadata.uid, None)
+        else:
+            self._strays[pod.metadata.uid] = pod
+
+    def see_owner(self, key: WorkloadKey, asked: Workload | None) -> None:
+        """Take what an owner asks for that was let go as a whole, or None where it is held.
+
+        Its pods may not be there yet, and nobody else may get what they will take.
+
+        Args:
+            key: of its Workload.
+            asked: its pod sets, in a Workload that is nowhere stored; their labels name the
+                ClusterQueue.
+        """
+        if asked is not None:
+            self._owners[key] = asked
+            self._recount_owner(key)
+        else:
+            self._owners.pop(key, None)
+            self._lose_owner(key)
+
+    def _lose_owner(self, key: WorkloadKey) -> None:
+        if key in self._short:
+            self._short.discard(key)
+            self._ledger.lose(_owner_key(key))
+
+    def _recount_owner(self, key: WorkloadKey) -> None:
+        """Charge the pods that an owner may still make, where its Workload is not charged."""
+        asked = self._owners.get(key)
+        if asked is None:
+            return
+        there, is_charged = self._of.get(key, {}), self._ledger.charged_pods(key, "") > 0
+        missing = [
+            msgspec.structs.replace(one, count=one.count - len(there.get(one.name, ())))
+            for one in asked.spec.pod_sets or ()
+            if not is_charged and one.count > len(there.get(one.name, ()))
+        ]
+        queue = self._configuration.cluster_queue_of(
+            LocalQueueKey(key.namespace, asked.spec.queue_name), _queue_of_templates(asked)
+        )
+        if not missing or not queue or not self._configuration.manages(key.namespace):
+            self._lose_owner(key)
+            return
+        self._short.add(key)
+        metadata = msgspec.structs.replace(asked.metadata, name=_owner_key(key).name)
+        spec = msgspec.structs.replace(asked.spec, pod_sets=tuple(missing))
+        charged = msgspec.structs.replace(asked, metadata=metadata, spec=spec)
+        self._ledger.charge(charged, queue, {}, ends=False)
+
+    def node_changed(self, name: str) -> None:
+        """Take the news that it may have changed whether pods on a node can run."""
+        for key in dict.fromkeys(self._pods[uid].of for uid in self._on.get(name, ())):
+            self.recount(key)
+
+    def configuration_changed(self) -> None:
+        """Count anew what is charged besides Workloads: queues or flavors have changed."""
+        for pod in tuple(self._strays.values()):
+            self._place(pod)
+        uids = (*self._alone.values(), *self._strays)
+        for key in dict.fromkeys(self._pods[uid].of for uid in uids if uid in self._pods):
+            self.recount(key)
+        for key in tuple(self._owners):
+            self._recount_owner(key)
+
+    def _forget(self, uid: str) -> None:
+        self._doubts.pop(uid, None)
+        known = self._pods.pop(uid, None)
+        if known is None:
+            return
+        pod_sets = self._of[known.of]
+        _discard(pod_sets, known.pod_set, uid)
+        if not pod_sets:
+            del self._of[known.of]
+        _discard(self._on, known.view.spec.node_name, uid)
+        self._stop_charging(known)
+        self._set_releasing(uid, None)
+        self._recount(known.of, known.pod_set)
+        self._recount_owner(known.of)
+
+    # ------------------------------------------------------------------------------ charging
+
+    def admit(self, workload: Workload) -> Admit | None:
+        """Return what a Workload is charged whose pods run; None without its ClusterQueue."""
+        key, asked = workload.key(), self._owners.get(workload.key())
+        pods = [self._pods[uid] for uids in self._of.get(key, {}).values() for uid in uids]
+        named = "" if asked is None else _queue_of_templates(asked)
+        node = ""
+        if pods:
+            first = min(pods, key=_order).view
+            named = first.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL)
+            node = first.spec.node_name
+        queue = self._configuration.cluster_queue_of(
+            LocalQueueKey(key.namespace, workload.spec.queue_name), named
+        )
+        if not queue:
+            return None
+        return self._ledger.admit_running(workload, queue, self._inventory.node_labels(node))
+
+    def recount(self, key: WorkloadKey) -> None:
+        """Charge each pod of a Workload on its own that the Workload is not charged for."""
+        for pod_set in tuple(self._of.get(key, ())):
+            self._recount(key, pod_set)
+        self._recount_owner(key)
+
+    def _recount(self, key: WorkloadKey, pod_set: str) -> None:
+        uids = self._of.get(key, {}).get(pod_set, {})
+        charged = self._ledger.charged_pods(key, pod_set)
+        if len(uids) <= charged and (key, pod_set) not in self._exceeded:
+            return  # this is so for nearly all pods, and looks at none of them
+        now = self._clock.now()
+        pods = [self._pods[uid] for uid in uids]
+        running = sorted((one for one in pods if not self._has_ended(one.view, now)), key=_order)
+        alone = {one.view.metadata.uid for one in running[charged:]}
+        self._exceeded.discard((key, pod_set))
+        if alone:
+            self._exceeded.add((key, pod_set))
+        for one in pods:
+            if one.view.metadata.uid in alone:
+                self._charge(one, now)
+            else:
+                self._stop_charging(one)
+
+    def _charge(self, one: _Pod, now: datetime) -> None:
+        metadata = one.view.metadata
+        if not self._is_charged(one.view):
+            self._stop_charging(one)
+            return
+        before = self._alone.get(one.key)
+        if before not in {None, metadata.uid}:
+            self._ledger.lose(one.key)  # a pod of the same name; the other one is being confirmed
+        self._alone[one.key] = metadata.uid
+        labels = self._inventory.node_labels(one.view.spec.node_name)
+        ends = bool(metadata.deletion_timestamp)
+        self._ledger.charge(_asked(one), self._queue_of(one.view), labels, ends=ends)
+        self._note_releasing(one)
+        due = self._free_at(one.view) if ends else None
+        if due is not None:
+            self._queue.add_at(one.key, due, now)
+
+    def _stop_charging(self, one: _Pod) -> None:
+        uid = one.view.metadata.uid
+        if self._alone.get(one.key) == uid and uid not in self._doubts:
+            del self._alone[one.key]
+            self._ledger.lose(one.key)
+            self._queue.cancel(one.key)
+        self._note_releasing(one)
+
+    def _is_charged(self, pod: views.Pod) -> bool:
+        """Return whether a pod's labels name a queue, in a namespace where they can be trusted."""
+        managed = self._configuration.manages(pod.metadata.namespace)
+        return managed and bool(self._queue_of(pod))
+
+    def _queue_of(self, pod: views.Pod) -> str:
+        """Return the ClusterQueue that a pod is charged to; empty for none."""
+        queue = LocalQueueKey(pod.metadata.namespace, _queue(pod))
+        named = pod.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL)
+        return self._configuration.cluster_queue_of(queue, named)
+
+    # ---------------------------------------------------------------------------- what runs
+
+    def _runs(self, pod: views.Pod) -> bool:
+        """Return whether a pod may use what it was admitted for, as far as it tells itself."""
+        if pod_owner.is_gated(pod) or pod_owner.is_terminal(pod):
+            return False
+        if not pod.metadata.deletion_timestamp:
+            return True
+        return pod_owner.may_run_on(pod) and not self._settings.releases_on_deletion
+
+    def _has_ended(self, pod: views.Pod, now: datetime) -> bool:
+        """Return whether nothing of a pod can run any more on its node."""
+        if not pod.metadata.deletion_timestamp:
+            node = pod.spec.node_name
+            return bool(node) and self._inventory.lost_nodes.is_gone(node)
+        due = self._free_at(pod)
+        return due is not None and due <= now
+
+    def _free_at(self, pod: views.Pod) -> datetime | None:
+        """Return from when on a pod that is being deleted counts as ended; None until it ends."""
+        ends = clocks.from_wire(pod.metadata.deletion_timestamp or "")
+        after = self._settings.lost_node_after
+        return self._inventory.lost_nodes.frees_at(pod.spec.node_name, ends, after)
+
+    # ---------------------------------------------------------------- pods without their label
+
+    def next_write(self, key: WorkloadKey) -> Write | None:
+        """Return the next write about a pod that is charged on its own, or None for none."""
+        uid = self._alone.get(key)
+        one = self._pods.get(uid) if uid is not None else None
+        if uid is None or one is None:
+            return None
+        doubt, now = self._doubts.get(uid), self._clock.now()
+        if doubt is None:
+            self.recount(one.of)
+            return None
+        if doubt.due is not None and now < doubt.due:
+            self._queue.add_at(key, doubt.due, now)
+            return None
+        if doubt.found is None:
+            return writes.read(
+                key, Purpose.CONFIRM_POD, resources.PODS, one.view.metadata, views.Pod
+            )
+        return self._put_back(key, doubt.was, doubt.found)
+
+    def _put_back(self, key: WorkloadKey, pod: views.Pod, found: views.Pod) -> Write:
+        """Return the write that gives a pod its labels again, so that it is watched."""
+        was, now = pod.metadata, found.metadata
+        labels = {label: was.label(label) for label in _MARKS if was.label(label)}
+        if _is_single(pod):
+            labels[names.MANAGED_LABEL] = names.MANAGED_VALUE
+        marks = {names.WORKLOAD_ANNOTATION: was.annotation(names.WORKLOAD_ANNOTATION) or None}
+        precondition = {"resourceVersion": now.resource_version, "uid": now.uid}
+        changes = patches.merge(
+            {"metadata": {**precondition, "labels": labels, "annotations": marks}}
+        )
+        return requests.patch(
+            key, resources.PODS, found, Purpose.LABEL_POD, changes, into=views.Pod
+        )
+
+    def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
+        """Take what came of a write about a pod that is charged on its own."""
+        uid, purpose = self._alone.get(key), outcome.write.purpose
+        doubt = None if uid is None else self._doubts.get(uid)
+        if uid is None or doubt is None:
+            return
+        found = outcome.object if isinstance(outcome.object, views.Pod) else None
+        is_gone = outcome.result is Result.GONE or (found and found.metadata.uid != uid)
+        if is_gone or (found is not None and not self._runs(found)):
+            self._forget(uid)
+            return
+        if found is not None and found.metadata.label(names.MANAGED_LABEL):
+            self.see(found)
+        elif (
+            found is not None
+            and found.metadata.label(names.PODSET_LABEL)
+            and not _is_single(doubt.was)
+        ):
+            self.see(found, resources.RELEASED_PODS)
+        elif found is None or purpose is Purpose.LABEL_POD:
+            doubt.found, doubt.due = None, self._clock.now() + _AGAIN
+        else:
+            doubt.found = found
+
+    # ------------------------------------------------------------------------------ releasing
+
+    def _note_releasing(self, one: _Pod) -> None:
+        """Record whether a pod holds quota though it was stopped, or its Workload has ended."""
+        metadata = one.view.metadata
+        is_alone = self._alone.get(one.key) == metadata.uid
+        is_releasing = bool(metadata.deletion_timestamp) or is_alone
+        queue = self._queue_of(one.view) if is_releasing else ""
+        self._set_releasing(metadata.uid, queue or None)
+
+    def _set_releasing(self, uid: str, queue: str | None) -> None:
+        before = self._releasing_in.pop(uid, None)
+        if queue is not None:
+            self._releasing_in[uid] = queue
+        if before == queue:
+            return
+        if before is not None:
+            _discard(self._releasing, before, uid)
+        if queue is not None:
+            self._releasing.setdefault(queue, {})[uid] = None
+        for name in filter(None, (before, queue)):
+            self._reworded.add(name)
+            metrics.RELEASING_PODS.labels(name).set(len(self._releasing.get(name, ())))
+
+    def take_reworded(self) -> frozenset[str]:
+        """Return the ClusterQueues whose condition may have changed since the last call."""
+        found, self._reworded = frozenset(self._reworded), set()
+        return found
+
+    def condition(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
+        """Return which pods hold quota that nobody gets before they have ended; None for none."""
+        uids = self._releasing.get(queue.metadata.name)
+        if not uids:
+            return None
+        text = conditions.releasing(list(self._told(uids)), len(uids))
+        return condition_list.make(
+            conditions.RELEASING,
+            text,
+            status=True,
+            now=now,
+            generation=queue.metadata.generation,
+        )
+
+    def _told(self, uids: Iterable[str]) -> Iterator[str]:
+        pods = [self._pods[uid].view for uid in uids if uid in self._pods]
+        for pod in sorted(pods, key=lambda one: (one.metadata.namespace, one.metadata.name))[
+            :_NAMED
+        ]:
+            where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
+            yield f"{pod.metadata.namespace}/{pod.metadata.name}{where}"
+
+
+def _owner_key(key: WorkloadKey) -> WorkloadKey:
+    """Return by what the pods are charged that an owner may still make."""
+    return WorkloadKey(key.namespace, f"pods of {key.name}")
+
+
+def _queue_of_templates(asked: Workload) -> str:
+    """Return the ClusterQueue that the pod templates of an owner name; empty for none."""
+    labels = (
+        one.template.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL)
+        for one in asked.spec.pod_sets or ()
+    )
+    return next(filter(None, labels), "")
+
+
+def _workload_of(pod: views.Pod) -> WorkloadKey:
+    """Return the Workload that let a pod start, or that it would have."""
+    named = pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
+    own = pod_owner.KIND.key_of(pod)
+    return WorkloadKey(own.namespace, named) if named else own
+
+
+def _is_single(pod: views.Pod) -> bool:
+    """Return whether a pod has a Workload of its own, by its label or by its annotation."""
+    if pod.metadata.label(names.MANAGED_LABEL) == names.MANAGED_VALUE:
+        return True
+    named = pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
+    return bool(named) and named == pod_owner.KIND.key_of(pod).name
+
+
+def _queue(pod: views.Pod) -> str:
+    """Return the name of a pod's LocalQueue."""
+    metadata = pod.metadata
+    return metadata.label(names.LOCAL_QUEUE_NAME_LABEL) or metadata.label(names.QUEUE_LABEL)
+
+
+def _asked(one: _Pod) -> Workload:
+    """Return what a pod asks for, as a Workload that is nowhere stored."""
+    pod = one.view
+    template = PodTemplate(metadata=pod.metadata, spec=pod.spec)
+    return Workload(
+        metadata=views.ObjectMeta(
+            namespace=one.key.namespace,
+            name=one.key.name,
+            uid=pod.metadata.uid,
+            creation_timestamp=pod.metadata.creation_timestamp,
+        ),
+        spec=WorkloadSpec(
+            queue_name=_queue(pod),
+            priority=pod.spec.priority,
+            pod_sets=(PodSet(name=names.DEFAULT_PODSET, count=1, template=template),),
+        ),
+    )
+
+
+def _order(one: _Pod) -> tuple[bool, str]:
+    """Return what sorts pods: those that go on first, as the reservation was made for them."""
+    return bool(one.view.metadata.deletion_timestamp), one.view.metadata.uid
+
+
+def _differs(known: views.Pod, pod: views.Pod) -> bool:
+    """Return whether a pod is to be counted anew."""
+    return (
+        known.metadata.deletion_timestamp != pod.metadata.deletion_timestamp
+        or known.spec.node_name != pod.spec.node_name
+        or any(known.metadata.label(one) != pod.metadata.label(one) for one in _MARKS)
+    )
+
+
+def _discard(index: dict[str, dict[str, None]], key: str, uid: str) -> None:
+    """Take a UID out of an index, and its key where it was the last one."""
+    found = index.get(key)
+    if found is not None:
+        found.pop(uid, None)
+        if not found:
+            del index[key]

@@ -1,0 +1,73 @@
+"""Which queues and classes a Workload depends on, and which Workloads a change concerns."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from admission.base.names import LocalQueueKey
+from admission.controller.queues.configuration import Configuration
+from admission.controller.workloads.following import Following
+from admission.controller.workloads.rules import Surroundings
+from admission.kube import resources
+from admission.kube.resources import Resource
+from admission.objects import views
+from admission.objects.local_queue import LocalQueue
+from admission.objects.workload import Workload
+
+
+def around(
+    workload: Workload,
+    configuration: Configuration,
+    following: Following,
+    now: datetime,
+    *,
+    pods_ready: bool | None,
+) -> Surroundings:
+    """Return what decides about a Workload besides itself."""
+    local = configuration.local_queues.get(_local_queue(workload))
+    return Surroundings(
+        local_queue=local,
+        cluster_queue=configuration.cluster_queues.get(_cluster_queue(workload, local)),
+        priority=following.priority(workload, configuration.priority_classes),
+        now=now,
+        settings=configuration.settings,
+        pods_ready=pods_ready,
+    )
+
+
+def test(
+    resource: Resource, changed: views.Object, configuration: Configuration
+) -> Callable[[Workload], bool]:
+    """Return whether a Workload has to be looked at again after a change of an object."""
+    name, namespace = changed.metadata.name, changed.metadata.namespace
+    if resource is resources.LOCAL_QUEUES:
+        return lambda workload: _local_queue(workload) == (namespace, name)
+    if resource is resources.CLUSTER_QUEUES:
+        return lambda workload: (
+            name
+            == _cluster_queue(workload, configuration.local_queues.get(_local_queue(workload)))
+        )
+    if resource is resources.WORKLOAD_PRIORITY_CLASSES:
+        return lambda workload: _priority_class(workload) == name
+    if resource is resources.RESOURCE_FLAVORS:
+        return lambda workload: workload.status.admission is not None
+    return lambda _: False
+
+
+def _local_queue(workload: Workload) -> LocalQueueKey:
+    return LocalQueueKey(workload.metadata.namespace, workload.spec.queue_name)
+
+
+def _cluster_queue(workload: Workload, local: LocalQueue | None) -> str:
+    """Return where the Workload holds quota, else where its LocalQueue points.
+
+    It is empty for nowhere.
+    """
+    admission = workload.status.admission
+    if admission is not None:
+        return admission.cluster_queue
+    return local.spec.cluster_queue if local is not None else ""
+
+
+def _priority_class(workload: Workload) -> str:
+    reference = workload.spec.priority_class_ref
+    return reference.name if reference is not None else ""

@@ -1,0 +1,364 @@
+"""Queues, cohorts, flavors, namespaces, priority classes: as watched, passed on to the state."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from admission.base.errors import InvalidValueError
+from admission.base.names import FlavorName, LocalQueueKey
+from admission.base.namespaces import ManagedNamespaces
+from admission.config import kueue
+from admission.controller.devices.guard import Guard
+from admission.controller.seeing import informers
+from admission.controller.seeing.informers import Informer
+from admission.kube import resources
+from admission.kube.resources import Resource
+from admission.objects import cluster_queue, cohort, local_queue, resource_flavor, views
+from admission.objects.admission_check import AdmissionCheck
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort
+from admission.objects.local_queue import LocalQueue
+from admission.objects.priority_class import WorkloadPriorityClass
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.topology import Topology
+from admission.scheduling.state import State
+
+_SAME: Final = True
+"""What a handler returns where nothing changed that matters."""
+
+
+class Configuration:
+    """What admins and teams set, as last seen.
+
+    Attributes:
+        flavors: ResourceFlavors by name.
+        cluster_queues: ClusterQueues by name.
+        cohorts: Cohorts by name.
+        local_queues: LocalQueues by key.
+        checks: AdmissionChecks by name.
+        topologies: Topologies by name.
+        priority_classes: values of WorkloadPriorityClasses by name.
+        pod_priority_classes: PriorityClasses by name.
+        namespaces: labels of the namespaces by name.
+        unreadable: what is wrong with a queue that cannot be taken in as it is written now; by
+            resource, namespace and name.
+        settings: Kueue's document, which says what is done with Workloads besides.
+        managed: where pods and Jobs may be ours.
+        informers: by resource; what a watch of it must be told to.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        guard: Guard,
+        changed: Callable[[Resource, views.Object], None],
+        settings: kueue.Configuration,
+        managed: ManagedNamespaces,
+    ) -> None:
+        """Prepares the informers.
+
+        Args:
+            state: is told everything.
+            guard: tells it of ClusterQueues and Cohorts, as far as GPUs exist.
+            changed: is told of each object that is new, gone, or other than before in what
+                matters here; a status that we wrote ourselves does not.
+            settings: see there.
+            managed: see there.
+        """
+        self.settings = settings
+        self.managed = managed
+        self._state = state
+        self._guard = guard
+        self._changed = changed
+        self.flavors: dict[str, ResourceFlavor] = {}
+        self.cluster_queues: dict[str, ClusterQueue] = {}
+        self.cohorts: dict[str, Cohort] = {}
+        self.local_queues: dict[LocalQueueKey, LocalQueue] = {}
+        self._behind: dict[str, dict[LocalQueueKey, None]] = {}
+        self.checks: dict[str, AdmissionCheck] = {}
+        self.topologies: dict[str, Topology] = {}
+        self.priority_classes: dict[str, int] = {}
+        self.pod_priority_classes: dict[str, views.PriorityClass] = {}
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.unreadable: dict[tuple[Resource, str, str], str] = {}
+        self._touched: dict[tuple[Resource, str, str], None] = {}
+        self._by_kind: Mapping[str, Mapping[str, views.Object]] = {
+            resources.RESOURCE_FLAVORS.kind: self.flavors,
+            resources.CLUSTER_QUEUES.kind: self.cluster_queues,
+            resources.COHORTS.kind: self.cohorts,
+            resources.ADMISSION_CHECKS.kind: self.checks,
+            resources.TOPOLOGIES.kind: self.topologies,
+        }
+        self.informers: Mapping[Resource, Informer[Any]] = {
+            resource: Informer(
+                resource.kind, self._telling(resource, put), self._telling(resource, drop)
+            )
+            for resource, put, drop in (
+                (resources.NAMESPACES, self._see_namespace, self._lose_namespace),
+                (resources.RESOURCE_FLAVORS, self._see_flavor, self._lose_flavor),
+                (resources.COHORTS, self._see_cohort, self._lose_cohort),
+                (resources.CLUSTER_QUEUES, self._see_cluster_queue, self._lose_cluster_queue),
+                (resources.LOCAL_QUEUES, self._see_local_queue, self._lose_local_queue),
+                (resources.WORKLOAD_PRIORITY_CLASSES, self._see_priority, self._lose_priority),
+                (resources.PRIORITY_CLASSES, self._see_pod_priority, self._lose_pod_priority),
+                (resources.ADMISSION_CHECKS, self._see_check, self._lose_check),
+                (resources.TOPOLOGIES, self._see_topology, self._lose_topology),
+            )
+        }
+
+    def find(self, kind: str, namespace: str, name: str) -> views.Object | None:
+        """A flavor, queue, cohort, check or topology as last seen."""
+        if kind == resources.LOCAL_QUEUES.kind:
+            return self.local_queues.get(LocalQueueKey(namespace, name))
+        return self._by_kind[kind].get(name)
+
+    def manages(self, namespace: str) -> bool:
+        """Return whether a namespace is managed.
+
+        It is not before it was seen, if that depends on labels.
+        """
+        return self.managed.include(namespace, self.namespaces.get(namespace))
+
+    def leaves_out(self, namespace: str) -> bool:
+        """Return whether a namespace is surely not managed."""
+        return self.managed.leave_out(namespace, self.namespaces.get(namespace))
+
+    def cluster_queue_of(self, queue: LocalQueueKey, named: str) -> str:
+        """Return the ClusterQueue that pods are charged to which run; empty where none exists.
+
+        Args:
+            queue: their LocalQueue.
+            named: the ClusterQueue that they were admitted by, as far as it is known.
+        """
+        local = self.local_queues.get(queue)
+        for name in (named, "" if local is None else local.spec.cluster_queue):
+            if name in self.cluster_queues:
+                return name
+        return ""
+
+    def enforces(self, namespace: str) -> bool:
+        """Return whether GPU pods need a queue in a namespace, by its label or by its mode."""
+        has_queue = any(key.namespace == namespace for key in self.local_queues)
+        return self.managed.enforces(self.namespaces.get(namespace, {}), has_queue=has_queue)
+
+    def behind(self, cluster_queue: str) -> Iterable[LocalQueueKey]:
+        """LocalQueues that point to a ClusterQueue."""
+        return self._behind.get(cluster_queue, {})
+
+    def _repoint(self, key: LocalQueueKey, old: str, new: str) -> None:
+        if old != new:
+            self._behind.get(old, {}).pop(key, None)
+        self._behind.setdefault(new, {})[key] = None
+
+    def take_touched(self) -> tuple[tuple[Resource, str, str], ...]:
+        """Return whose status or finalizers may be wrong since the last call.
+
+        Each is a kind, a namespace and a name.
+
+        Those that were seen or lost, and what was in use by one that names it no more.
+        """
+        touched = tuple(self._touched)
+        self._touched.clear()
+        return touched
+
+    def _touch(self, resource: Resource, name: str, namespace: str = "") -> None:
+        self._touched[resource, namespace, name] = None
+
+    def _touch_seen(
+        self, resource: Resource, known: views.Object | None, view: views.Object
+    ) -> None:
+        """Touches what is not just the echo of a version that was seen."""
+        version = view.metadata.resource_version
+        if known is None or known.metadata.resource_version != version:
+            self._touch(resource, view.metadata.name, view.metadata.namespace)
+
+    @contextmanager
+    def _noting(
+        self, resource: Resource, name: str, stop: Callable[[], None], *, namespace: str = ""
+    ) -> Iterator[None]:
+        """Remembers what keeps an object from being taken in, and stops what was known of it."""
+        key = resource, namespace, name
+        self.unreadable.pop(key, None)
+        try:
+            yield
+        except InvalidValueError as error:
+            self.unreadable[key] = str(error)
+            stop()
+            raise
+
+    def _telling(
+        self, resource: Resource, handle: Callable[[Any], bool | None]
+    ) -> Callable[[Any], None]:
+        def handle_and_tell(view: Any) -> None:
+            if handle(view) is not _SAME:
+                self._changed(resource, view)
+
+        return handle_and_tell
+
+    def _see_namespace(self, view: views.Namespace) -> None:
+        self.namespaces[view.metadata.name] = view.metadata.labels or {}
+        self._state.set_namespace(view.metadata.name, view.metadata.labels or {})
+
+    def _lose_namespace(self, view: views.Object) -> None:
+        self.namespaces.pop(view.metadata.name, None)
+        self._state.drop_namespace(view.metadata.name)
+
+    def _see_flavor(self, view: ResourceFlavor) -> bool:
+        name = view.metadata.name
+        known = self.flavors.get(name)
+        self.flavors[name] = view
+        self._touch_seen(resources.RESOURCE_FLAVORS, known, view)
+        self._touch_left(resources.TOPOLOGIES, _topology(known), _topology(view))
+        if known is not None and _topology(known) != _topology(view):
+            for queue, found in self.cluster_queues.items():
+                if name in _flavors(found):
+                    self._touch(resources.CLUSTER_QUEUES, queue)
+        self._guard.set_flavor(name, view.spec.node_labels or {})
+        self._state.set_resource_flavor(resource_flavor.scheduling_value(view))
+        return known is not None and _is_same(known, view) and known.spec == view.spec
+
+    def _lose_flavor(self, view: views.Object) -> None:
+        known = self.flavors.pop(view.metadata.name, None)
+        self._touch_left(resources.TOPOLOGIES, _topology(known), ())
+        self._guard.drop_flavor(view.metadata.name)
+        self._state.drop_resource_flavor(FlavorName(view.metadata.name))
+
+    def _see_cohort(self, view: Cohort) -> bool:
+        name = view.metadata.name
+        known = self.cohorts.get(name)
+        self.cohorts[name] = view
+        self._touch_seen(resources.COHORTS, known, view)
+        if known is not None and _is_same(known, view) and known.spec == view.spec:
+            return _SAME
+        self._guard.set_cohort(cohort.scheduling_value(view))
+        return not _SAME
+
+    def _lose_cohort(self, view: views.Object) -> None:
+        self.cohorts.pop(view.metadata.name, None)
+        self._touch(resources.COHORTS, view.metadata.name)
+        self._guard.drop_cohort(view.metadata.name)
+
+    def _see_cluster_queue(self, view: ClusterQueue) -> bool:
+        name = view.metadata.name
+        known = self.cluster_queues.get(name)
+        self.cluster_queues[name] = view
+        self._touch_seen(resources.CLUSTER_QUEUES, known, view)
+        if known is not None and _is_same(known, view) and known.spec == view.spec:
+            return _SAME
+        self._touch_used(known, view)
+        with self._noting(resources.CLUSTER_QUEUES, name, lambda: self._guard.hold_queue(name)):
+            self._guard.set_queue(view, cluster_queue.scheduling_value(view))
+        return not _SAME
+
+    def _lose_cluster_queue(self, view: views.Object) -> None:
+        self._touch(resources.CLUSTER_QUEUES, view.metadata.name)
+        self.unreadable.pop((resources.CLUSTER_QUEUES, "", view.metadata.name), None)
+        self._touch_used(self.cluster_queues.pop(view.metadata.name, None))
+        self._guard.drop_queue(view.metadata.name)
+
+    def _touch_used(self, before: ClusterQueue | None, after: ClusterQueue | None = None) -> None:
+        self._touch_left(resources.RESOURCE_FLAVORS, _flavors(before), _flavors(after))
+        self._touch_left(resources.ADMISSION_CHECKS, _checks(before), _checks(after))
+
+    def _touch_left(self, resource: Resource, before: Iterable[str], after: Iterable[str]) -> None:
+        """What was named and is named no more may be free now."""
+        for name in sorted(set(before) - set(after)):
+            self._touch(resource, name)
+
+    def _see_local_queue(self, view: LocalQueue) -> bool:
+        key = LocalQueueKey(*informers.key_of(view))
+        known = self.local_queues.get(key)
+        self.local_queues[key] = view
+        before = view if known is None else known
+        self._repoint(key, before.spec.cluster_queue, view.spec.cluster_queue)
+        self._touch_seen(resources.LOCAL_QUEUES, known, view)
+        with self._noting(
+            resources.LOCAL_QUEUES,
+            key.name,
+            lambda: self._state.drop_local_queue(key),
+            namespace=key.namespace,
+        ):
+            self._state.set_local_queue(local_queue.scheduling_value(view))
+        return known is not None and _is_same(known, view) and known.spec == view.spec
+
+    def _lose_local_queue(self, view: views.Object) -> None:
+        key = LocalQueueKey(*informers.key_of(view))
+        known = self.local_queues.pop(key, None)
+        if known is not None:
+            self._behind[known.spec.cluster_queue].pop(key, None)
+        self._touch(resources.LOCAL_QUEUES, key.name, key.namespace)
+        self.unreadable.pop((resources.LOCAL_QUEUES, *key), None)
+        self._state.drop_local_queue(key)
+
+    def _see_priority(self, view: WorkloadPriorityClass) -> bool:
+        known = self.priority_classes.get(view.metadata.name)
+        self.priority_classes[view.metadata.name] = view.value
+        return known == view.value
+
+    def _lose_priority(self, view: views.Object) -> None:
+        self.priority_classes.pop(view.metadata.name, None)
+
+    def _see_pod_priority(self, view: views.PriorityClass) -> bool:
+        known = self.pod_priority_classes.get(view.metadata.name)
+        self.pod_priority_classes[view.metadata.name] = view
+        return known is not None and (known.value, known.global_default) == (
+            view.value,
+            view.global_default,
+        )
+
+    def _lose_pod_priority(self, view: views.Object) -> None:
+        self.pod_priority_classes.pop(view.metadata.name, None)
+
+    def _see_check(self, view: AdmissionCheck) -> bool:
+        name = view.metadata.name
+        known = self.checks.get(name)
+        self.checks[name] = view
+        self._touch_seen(resources.ADMISSION_CHECKS, known, view)
+        active, controller = _is_active(view), view.spec.controller_name
+        self._state.set_admission_check(name, active=active, controller=controller)
+        return known is not None and _is_same(known, view) and _is_active(known) == active
+
+    def _lose_check(self, view: views.Object) -> None:
+        self.checks.pop(view.metadata.name, None)
+        self._state.drop_admission_check(view.metadata.name)
+
+    def _see_topology(self, view: Topology) -> bool:
+        name = view.metadata.name
+        known = self.topologies.get(name)
+        self.topologies[name] = view
+        self._touch_seen(resources.TOPOLOGIES, known, view)
+        self._state.set_topology(name)
+        return known is not None
+
+    def _lose_topology(self, view: views.Object) -> None:
+        self.topologies.pop(view.metadata.name, None)
+        self._state.drop_topology(view.metadata.name)
+
+
+def _is_active(check: AdmissionCheck) -> bool:
+    found = check.status.conditions or ()
+    return any(one.type == "Active" and one.status == "True" for one in found)
+
+
+def _topology(flavor: ResourceFlavor | None) -> tuple[str, ...]:
+    return (flavor.spec.topology_name,) if flavor and flavor.spec.topology_name else ()
+
+
+def _checks(queue: ClusterQueue | None) -> set[str]:
+    strategy = queue.spec.admission_checks_strategy if queue is not None else None
+    return {one.name for one in (strategy.admission_checks if strategy else None) or ()}
+
+
+def _flavors(queue: ClusterQueue | None) -> set[str]:
+    groups = (queue.spec.resource_groups if queue is not None else None) or ()
+    return {flavor.name for group in groups for flavor in group.flavors}
+
+
+def _is_same(known: views.Object, view: views.Object) -> bool:
+    """Return whether an object was not made anew or annotated since, and does not go."""
+    old, new = known.metadata, view.metadata
+    return (old.uid, old.deletion_timestamp, old.annotations or {}) == (
+        new.uid,
+        new.deletion_timestamp,
+        new.annotations or {},
+    )

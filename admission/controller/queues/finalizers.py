@@ -1,0 +1,114 @@
+"""The finalizer that holds what ClusterQueues are made of, and them, while it is in use.
+
+A new ClusterQueue or ResourceFlavor gets it in the review; here it is added where that was
+missed, and taken off once a deleted object is free. What holds what:
+
+* a ResourceFlavor is in use while a ClusterQueue lists it; Cohorts and Workloads do not hold it;
+* an AdmissionCheck is in use while a ClusterQueue asks for it;
+* a Topology is in use while a ResourceFlavor names it;
+* a ClusterQueue is in use while a Workload reserves quota in it; pending Workloads, LocalQueues
+  and its cohort do not hold it.
+
+Source: kueue pkg/controller/core (resourceflavor_controller.go, admissioncheck_controller.go,
+clusterqueue_controller.go) and pkg/controller/tas/topology_controller.go.
+"""
+
+from typing import Final
+
+from admission.base import names
+from admission.base.names import ClusterQueueName
+from admission.controller.queues.configuration import Configuration
+from admission.controller.writing import writes
+from admission.controller.writing.flow_control import FlowControl
+from admission.controller.writing.writes import Purpose, QueueLane
+from admission.kube import resources
+from admission.objects import views
+from admission.objects.cluster_queue import ClusterQueue
+from admission.scheduling.state import State
+
+RESOURCES: Final = {
+    one.kind: one
+    for one in (
+        resources.CLUSTER_QUEUES,
+        resources.RESOURCE_FLAVORS,
+        resources.ADMISSION_CHECKS,
+        resources.TOPOLOGIES,
+    )
+}
+"""The kinds that are held, by name."""
+
+
+def wanted(metadata: views.ObjectMeta, *, is_in_use: bool) -> tuple[str, ...] | None:
+    """The finalizers that the object should have instead; None where it has the right ones.
+
+    An object that is being deleted cannot get a finalizer any more.
+    """
+    present = metadata.finalizers or ()
+    is_held = names.RESOURCE_IN_USE in present
+    if metadata.deletion_timestamp is None:
+        return None if is_held else (*present, names.RESOURCE_IN_USE)
+    if is_held and not is_in_use:
+        return tuple(name for name in present if name != names.RESOURCE_IN_USE)
+    return None
+
+
+def lists(queue: ClusterQueue, flavor: str) -> bool:
+    """Return whether the ClusterQueue has quota in the flavor."""
+    groups = queue.spec.resource_groups or ()
+    return any(one.name == flavor for group in groups for one in group.flavors)
+
+
+def asks_for(queue: ClusterQueue, check: str) -> bool:
+    """Return whether the ClusterQueue lists the admission check."""
+    strategy = queue.spec.admission_checks_strategy
+    return any(
+        one.name == check for one in (strategy.admission_checks if strategy else None) or ()
+    )
+
+
+class Finalizers:
+    """Which objects may have the wrong finalizers, and the writes that mend them."""
+
+    def __init__(self, state: State, configuration: Configuration, flow: FlowControl) -> None:
+        self._state = state
+        self._configuration = configuration
+        self._flow = flow
+        self._marked: dict[QueueLane, None] = {}
+
+    def mark(self, lane: QueueLane) -> None:
+        """The object may have the wrong finalizers; other kinds are passed over."""
+        if lane.kind in RESOURCES:
+            self._marked[lane] = None
+
+    def send(self) -> None:
+        """Sends the writes that are needed; what is busy stays marked."""
+        for lane in tuple(self._marked):
+            if not self._flow.is_busy(lane):
+                del self._marked[lane]
+                self._mend(lane)
+
+    def _mend(self, lane: QueueLane) -> None:
+        view = self._configuration.find(*lane)
+        if view is None:
+            return
+        finalizers = wanted(view.metadata, is_in_use=self._is_in_use(lane, view))
+        if finalizers is not None:
+            changes = {"metadata": {"finalizers": list(finalizers)}}
+            resource = RESOURCES[lane.kind]
+            purpose = Purpose.HOLD_OR_RELEASE
+            self._flow.submit(writes.patch_queue(lane, purpose, resource, view, changes))
+
+    def _is_in_use(self, lane: QueueLane, view: views.Object) -> bool:
+        if view.metadata.deletion_timestamp is None:
+            return True  # what nobody deletes is not counted
+        queues = self._configuration.cluster_queues.values()
+        match lane.kind:
+            case resources.CLUSTER_QUEUES.kind:
+                return self._state.reserving(ClusterQueueName(lane.name)) > 0
+            case resources.RESOURCE_FLAVORS.kind:
+                return any(lists(queue, lane.name) for queue in queues)
+            case resources.ADMISSION_CHECKS.kind:
+                return any(asks_for(queue, lane.name) for queue in queues)
+            case _:
+                flavors = self._configuration.flavors.values()
+                return any(flavor.spec.topology_name == lane.name for flavor in flavors)

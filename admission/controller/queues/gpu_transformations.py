@@ -1,0 +1,116 @@
+"""How each ClusterQueue counts GPUs now, and whose Workloads must be counted anew."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from admission.base import conditions, logs
+from admission.base.names import LocalQueueKey
+from admission.controller.devices.guard import Present
+from admission.controller.queues.configuration import Configuration
+from admission.controller.seeing import informers
+from admission.gpu.catalogue import Catalogue
+from admission.kube import resources
+from admission.kube.resources import Resource
+from admission.objects import condition_list, gpu_transformation, views
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.gpu_transformation import GpuTransformation
+from admission.scheduling import model
+
+
+class GpuTransformations:
+    """Prices of all ClusterQueues."""
+
+    def __init__(self, configuration: Configuration, catalogue: Catalogue) -> None:
+        self._configuration = configuration
+        self._catalogue = catalogue
+        self._by_queue: dict[str, GpuTransformation] = {}
+        self._present: dict[str, Present] = {}
+        self._stale_queues: set[str] = set()
+        self._stale_locals: set[LocalQueueKey] = set()
+        self._reworded: set[str] = set()
+        self._log = logs.get("prices")
+
+    def priced(self, workload: model.Workload) -> model.Workload:
+        """A Workload as the ClusterQueue counts it in which it waits or holds quota."""
+        return gpu_transformation.priced(workload, self._by_queue.get(self._queue_of(workload)))
+
+    def condition(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
+        """Return whether GPUs are counted exactly.
+
+        Return None for a queue without GPU memory and slices.
+        """
+        found = self._by_queue.get(queue.metadata.name)
+        if found is None:
+            return None
+        doubts = found.doubts
+        return condition_list.make(
+            conditions.COSTS_EXACT,
+            conditions.costs_assumed(doubts) if doubts else conditions.COSTS_ARE_EXACT,
+            status=not doubts,
+            now=now,
+            generation=queue.metadata.generation,
+        )
+
+    def take_reworded(self) -> frozenset[str]:
+        """ClusterQueues whose condition may have changed since the last call."""
+        found, self._reworded = frozenset(self._reworded), set()
+        return found
+
+    def hold_to(self, queue: str, present: Present | None) -> None:
+        """Takes which devices a guarded ClusterQueue's nodes have; None for one without guard."""
+        if present is None:
+            self._present.pop(queue, None)
+        else:
+            self._present[queue] = present
+        self._update(queue)
+
+    def changed(self, resource: Resource, view: views.Object) -> None:
+        """Takes a change of what admins set; notes whose Workloads are counted otherwise."""
+        name = view.metadata.name
+        if resource is resources.CLUSTER_QUEUES:
+            self._update(name)
+        elif resource is resources.LOCAL_QUEUES:
+            self._stale_locals.add(LocalQueueKey(*informers.key_of(view)))
+        elif resource is resources.RESOURCE_FLAVORS:
+            for queue, found in self._configuration.cluster_queues.items():
+                if _lists(found, name):
+                    self._update(queue)
+
+    def take_stale(self) -> Callable[[model.Workload], bool] | None:
+        """Tests whether a Workload must be priced again; None if none must.
+
+        It is asked once: the next answer covers what has changed since.
+        """
+        if not self._stale_queues and not self._stale_locals:
+            return None
+        queues, locals_ = self._stale_queues, self._stale_locals
+        self._stale_queues, self._stale_locals = set(), set()
+        return lambda one: one.queue in locals_ or self._queue_of(one) in queues
+
+    def _queue_of(self, workload: model.Workload) -> str:
+        if workload.reservation is not None:
+            return workload.reservation.cluster_queue
+        local = self._configuration.local_queues.get(workload.queue)
+        return local.spec.cluster_queue if local is not None else ""
+
+    def _update(self, name: str) -> None:
+        queue = self._configuration.cluster_queues.get(name)
+        found = None
+        if queue is not None:
+            flavors, present = self._configuration.flavors, self._present.get(name)
+            found = gpu_transformation.pricing(queue, flavors, self._catalogue, present)
+        if found == self._by_queue.get(name):
+            return
+        self._stale_queues.add(name)
+        self._reworded.add(name)
+        if found is None:
+            del self._by_queue[name]
+            return
+        self._by_queue[name] = found
+        if found.doubts:
+            self._log.warning("GPU costs assumed", cluster_queue=name, doubts=found.doubts)
+
+
+def _lists(queue: ClusterQueue, flavor: str) -> bool:
+    groups = queue.spec.resource_groups or ()
+    return any(quotas.name == flavor for group in groups for quotas in group.flavors)

@@ -1,0 +1,232 @@
+"""Writes the status of each ClusterQueue, LocalQueue and Cohort that changed, coalesced.
+
+A status is compared with the one that was last seen, so that a restart writes nothing that is
+right already, and what somebody else has overwritten is put right. Finalizers of the objects
+that others refer to go the same ways, see `finalizers`.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from admission.base import logs
+from admission.base.clock import Clock
+from admission.base.names import ClusterQueueName, CohortName, LocalQueueKey
+from admission.controller.queues import queuemetrics, queuestatus
+from admission.controller.queues.accounting import Accounting
+from admission.controller.queues.configuration import Configuration
+from admission.controller.queues.finalizers import Finalizers
+from admission.controller.queues.support import Support
+from admission.controller.seeing import object_cache
+from admission.controller.writing import writes
+from admission.controller.writing.flow_control import FlowControl, StatusQueue
+from admission.controller.writing.writes import Outcome, QueueLane, Result
+from admission.kube import resources
+from admission.kube.resources import Resource
+from admission.objects import views
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort
+from admission.objects.local_queue import LocalQueue
+from admission.scheduling.state import State
+
+_CLUSTER_QUEUE: Final = resources.CLUSTER_QUEUES.kind
+_LOCAL_QUEUE: Final = resources.LOCAL_QUEUES.kind
+_COHORT: Final = resources.COHORTS.kind
+_WITH_STATUS: Final = (_CLUSTER_QUEUE, _LOCAL_QUEUE, _COHORT)
+
+
+class _Built(NamedTuple):
+    """An object and the status that it should have."""
+
+    view: ClusterQueue | LocalQueue | Cohort
+    resource: Resource
+    status: dict[str, Any]
+
+
+AboutGpus = Callable[[ClusterQueue, datetime], views.Condition | None]
+"""Says something about the GPUs of a ClusterQueue, if there is something to say."""
+
+
+class QueueStatuses:
+    """Which statuses are stale, and the writes that mend them."""
+
+    def __init__(
+        self,
+        state: State,
+        configuration: Configuration,
+        flow: FlowControl,
+        clock: Clock,
+        interval_seconds: float,
+        accounting: Accounting,
+        about_gpus: tuple[AboutGpus, ...],
+    ) -> None:
+        self._state = state
+        self._configuration = configuration
+        self._flow = flow
+        self._clock = clock
+        self._accounting = accounting
+        self._about = (*about_gpus, Support(configuration).condition)
+        accounting.ask_cohorts_of(state.cohorts_of)
+        self._log = logs.get("queues")
+        self._queue = StatusQueue(interval_seconds)
+        self._finalizers = Finalizers(state, configuration, flow)
+
+    def restore(self) -> None:
+        """Takes over the past usage that an earlier leader has left in the LocalQueues."""
+        for key in sorted(self._configuration.local_queues):
+            try:
+                known = queuestatus.consumption_of(self._configuration.local_queues[key])
+            except ValueError as error:
+                known = None
+                self._log.error(
+                    "past usage left out", namespace=key.namespace, name=key.name, error=str(error)
+                )
+            self._state.restore_consumption(key, known, self._now_us())
+
+    def collect(self) -> None:
+        """Asks who has something new to tell."""
+        changed = self._state.take_changed()
+        for queue in sorted(changed.cluster_queues):
+            self.mark(QueueLane(_CLUSTER_QUEUE, "", queue))
+        for key in sorted(changed.local_queues):
+            self.mark(QueueLane(_LOCAL_QUEUE, *key))
+        for cohort in sorted(changed.cohorts):
+            self.mark(QueueLane(_COHORT, "", cohort))
+        for resource, namespace, name in self._configuration.take_touched():
+            self.mark(QueueLane(resource.kind, namespace, name))
+        for key in sorted(self._accounting.census.take_changed()):
+            self._mark_counted(key)
+
+    def _mark_counted(self, key: LocalQueueKey) -> None:
+        """Metrics of a LocalQueue, and of the ClusterQueue behind it, are stale."""
+        local = self._configuration.local_queues.get(key)
+        if local is not None:
+            self.mark(QueueLane(_LOCAL_QUEUE, *key))
+            self.mark(QueueLane(_CLUSTER_QUEUE, "", local.spec.cluster_queue))
+
+    def mark(self, lane: QueueLane) -> None:
+        """Status and finalizers may be stale."""
+        self._finalizers.mark(lane)
+        if lane.kind in _WITH_STATUS:
+            self._queue.mark(lane, self._clock.monotonic())
+
+    def next_due(self, room_at: float) -> float | None:
+        """Moment of the monotonic clock at which `send` has something to do."""
+        return self._queue.next_due(room_at)
+
+    def send(self, room_at: float) -> None:
+        """Sends the writes that are due, as long as there is room for them.
+
+        Many may be due at once, so none is taken up that would stand in the way of others.
+        """
+        self._finalizers.send()
+        now = self._clock.monotonic()
+        for lane in self._queue.due(now, room_at):
+            if not self._flow.may_report():
+                break
+            if self._flow.is_busy(lane):
+                self._queue.postpone(lane, now)
+            else:
+                self._queue.take(lane, now)
+                self._send(lane)
+
+    def settle(self, lane: QueueLane, outcome: Outcome) -> None:
+        """Takes what came of a write; what the object is now was answered, or read.
+
+        One that is gone since, or was seen later already, is not taken back.
+        """
+        known, found = self._configuration.find(*lane), outcome.object
+        if known is not None and found is not None and _is_newer(found, known):
+            self._configuration.informers[outcome.write.resource].see(found)
+        if outcome.result is Result.CONFLICT:
+            self.mark(lane)
+
+    def _send(self, lane: QueueLane) -> None:
+        try:
+            built = self._build(lane)
+        except Exception:  # noqa: BLE001  # one odd queue must not stop all others
+            self._log.exception("status left as it is", **lane._asdict())
+            return
+        if built is None:
+            self._queue.forget(lane)
+            return
+        whole = queuestatus.changed(built.status, built.view.status)
+        if whole is not None:
+            self._flow.submit(writes.replace_queue_status(lane, built.resource, built.view, whole))
+
+    def _build(self, lane: QueueLane) -> _Built | None:
+        """The object, its resource and its status; None when the object is gone."""
+        match lane.kind:
+            case resources.LOCAL_QUEUES.kind:
+                return self._local_queue(LocalQueueKey(lane.namespace, lane.name))
+            case resources.CLUSTER_QUEUES.kind:
+                return self._cluster_queue(lane.name)
+            case _:
+                return self._cohort(lane.name)
+
+    def _local_queue(self, key: LocalQueueKey) -> _Built | None:
+        view = self._configuration.local_queues.get(key)
+        if view is None:
+            queuemetrics.forget_local_queue(key.namespace, key.name)
+            self._accounting.forget_local_queue(key.namespace, key.name)
+            return None
+        now, resource = self._clock.now(), resources.LOCAL_QUEUES
+        problem = self._configuration.unreadable.get((resource, *key))
+        found = (
+            self._state.local_queue_status(key)
+            if problem is None
+            else queuestatus.unreadable(None, problem)
+        )
+        consumption = self._state.consumption(key)
+        around = queuemetrics.Surroundings(
+            role=self._accounting.role,
+            counted=self._accounting.census.count((key,)),
+            past=None if consumption is None else self._state.fair_usage(key),
+        )
+        queuemetrics.local_queue(view, found, around)
+        status = queuestatus.local_queue(view, found, now, consumption, self._state.sampling_us)
+        return _Built(view, resource, status)
+
+    def _cluster_queue(self, name: str) -> _Built | None:
+        view = self._configuration.cluster_queues.get(name)
+        if view is None:
+            queuemetrics.forget_cluster_queue(name)
+            self._accounting.forget_cluster_queue(name)
+            return None
+        now, resource = self._clock.now(), resources.CLUSTER_QUEUES
+        problem = self._configuration.unreadable.get((resource, "", name))
+        known = ClusterQueueName(name) in self._state.forest.queues
+        found = self._state.cluster_queue_status(ClusterQueueName(name)) if known else None
+        if found is None or problem is not None:
+            found = queuestatus.unreadable(found, problem or "")
+        above = self._state.cohorts_of(name)
+        around = queuemetrics.Surroundings(
+            role=self._accounting.role,
+            counted=self._accounting.census.count(self._configuration.behind(name)),
+            root=above[-1] if above else "",
+            is_readable=problem is None,
+        )
+        queuemetrics.cluster_queue(view, found, around)
+        about = filter(None, (condition(view, now) for condition in self._about))
+        return _Built(view, resource, queuestatus.cluster_queue(view, found, now, about))
+
+    def _cohort(self, name: str) -> _Built | None:
+        found = self._state.cohort_status(CohortName(name))
+        if found is None:
+            queuemetrics.forget_cohort(name)
+            self._accounting.forget_cohort(name)
+        else:
+            queuemetrics.cohort(name, found, self._accounting.role)
+        view = self._configuration.cohorts.get(name)
+        if view is None:
+            return None
+        return _Built(view, resources.COHORTS, queuestatus.cohort(found))
+
+    def _now_us(self) -> int:
+        return int(self._clock.now().timestamp() * 1_000_000)
+
+
+def _is_newer(found: views.Object, known: views.Object) -> bool:
+    """Return whether one is a later version of the other object."""
+    same = found.metadata.uid == known.metadata.uid
+    return same and object_cache.version(found) > object_cache.version(known)

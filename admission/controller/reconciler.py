@@ -1,0 +1,166 @@
+"""What is to be done about a Workload now, derived from how the objects look now.
+
+The order is: what a decision of the scheduler asks for, then the rules about a Workload besides
+quota (upkeep), then the next step of the pod or Job that it was made for, then the children of a
+Job, then pods that run without a Workload.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from admission.base import clock as clocks
+from admission.base import conditions, events
+from admission.base.clock import Clock
+from admission.base.events import Event
+from admission.base.names import WorkloadKey
+from admission.controller.devices.claims import Claims
+from admission.controller.owners.child_jobs import ChildJobs
+from admission.controller.owners.index import Subject
+from admission.controller.owners.owners import Owners
+from admission.controller.owners.running_pods import RunningPods
+from admission.controller.queues import concerns
+from admission.controller.queues.configuration import Configuration
+from admission.controller.scheduler import Scheduler
+from admission.controller.workloads import evictions, keeping, upkeep
+from admission.controller.workloads.authorship import ForeignReservations
+from admission.controller.workloads.following import Following
+from admission.controller.workloads.workloadindex import WorkloadIndex
+from admission.controller.writing import writes
+from admission.controller.writing.writes import Purpose, Write
+from admission.objects.workload import Workload
+
+SubjectOf = Callable[[WorkloadKey], tuple[Owners[Any, Any], Subject] | None]
+"""Whose business a Workload key is and what there is; None for nobody's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be done about a Workload now.
+
+    Attributes:
+        request: the next request, or None if nothing is to be written.
+        event: what is recorded as the request is sent, and on which object.
+        again: when the Workload is to be reconciled again though nothing changes, or None.
+    """
+
+    request: Write | None = None
+    event: tuple[dict[str, str], Event] | None = None
+    again: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cache:
+    """What a plan is derived from.
+
+    Attributes:
+        workloads: all Workloads.
+        subject: whose business a Workload is.
+        configuration: queues and classes.
+        scheduler: decisions that are not written yet, and what Workloads ask for.
+        claims: ResourceClaims of Workloads.
+        foreign: reservations that others have written.
+        following: Workloads whose priority class has changed.
+        children: Jobs that a Job controls.
+        running: pods that run without a Workload.
+    """
+
+    workloads: WorkloadIndex
+    subject: SubjectOf
+    configuration: Configuration
+    scheduler: Scheduler
+    claims: Claims
+    foreign: ForeignReservations
+    following: Following
+    children: ChildJobs
+    running: RunningPods
+
+
+class Reconciler:
+    """Derives the plan of one Workload; changes nothing itself."""
+
+    def __init__(self, cache: Cache, clock: Clock, *, waits_for_pods: bool) -> None:
+        """Prepare a reconciler.
+
+        Args:
+            cache: what plans are derived from.
+            clock: the present.
+            waits_for_pods: whether Workloads whose pods do not get ready are evicted.
+        """
+        self._cache = cache
+        self._clock = clock
+        self._waits_for_pods = waits_for_pods
+
+    def reconcile(self, key: WorkloadKey) -> Plan:
+        """Return what is to be done about a Workload, or about an owner that has none yet."""
+        cache, found = self._cache, self._cache.subject(key)
+        workload = cache.workloads.get(key)
+        if workload is not None and cache.foreign.is_unattributed(key):
+            return Plan(request=writes.find_writer(workload))
+        plan = Plan()
+
+        def of_workload(key: WorkloadKey, workload: Workload) -> Write | None:
+            nonlocal plan
+            plan = self._of_workload(key, workload)
+            return plan.request
+
+        request: Write | None = None
+        if found is not None:
+            owners, subject = found
+            request = owners.next_write(subject, of_workload)
+        elif workload is not None:
+            request = of_workload(key, workload)
+        request = request or cache.children.next_write(key) or cache.running.next_write(key)
+        return Plan(request=request, event=plan.event, again=plan.again)
+
+    def _of_workload(self, key: WorkloadKey, workload: Workload) -> Plan:
+        """Return what a decision, its claims or the rules of upkeep ask for."""
+        decided = self._cache.scheduler.write_for(workload) or self._hold_to_claims(key, workload)
+        return Plan(request=decided) if decided is not None else self._keep_up(key, workload)
+
+    def _hold_to_claims(self, key: WorkloadKey, workload: Workload) -> Write | None:
+        """Return the request that takes back quota which was reserved for other claims (ADR 0122).
+
+        A claim that vanished keeps only what has not started from starting.
+        """
+        claims, scheduler = self._cache.claims, self._cache.scheduler
+        reserved = workload.status.condition(conditions.QUOTA_RESERVED)
+        if not claims.concern(key) or reserved is None or reserved.status != "True":
+            return None
+        if any(workload.status.is_true(one) for one in (conditions.EVICTED, conditions.FINISHED)):
+            return None
+        found = self._cache.subject(key)
+        owner = None if found is None else found[1].owner
+        is_held = owner is not None and owner.is_held()
+        since = clocks.from_wire(reserved.last_transition_time)
+        is_other = claims.changed_since(key, since) and (
+            scheduler.asks_for_more(key) or (is_held and scheduler.cannot_be_counted(key))
+        )
+        if not (is_other or claims.has_outgrown(workload)):
+            return None
+        text, now = conditions.CLAIMS_CHANGED, self._clock.now()
+        if is_held:
+            status = evictions.withdraw(workload, text, now)
+            return writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
+        status = evictions.evict(workload, text, now)
+        told = (events.evicted(*text),)
+        return writes.set_workload_status(workload, Purpose.EVICT, status, told)
+
+    def _keep_up(self, key: WorkloadKey, workload: Workload) -> Plan:
+        """Return what the rules about a Workload besides quota ask for."""
+        found = self._cache.subject(key) if self._waits_for_pods else None
+        now = self._clock.now()
+        around = concerns.around(
+            workload,
+            self._cache.configuration,
+            self._cache.following,
+            now,
+            pods_ready=None if found is None else found[0].are_ready(found[1]),
+        )
+        change = upkeep.next_change(workload, around)
+        if change is None:
+            return Plan(again=upkeep.next_due(workload, around))
+        return Plan(
+            request=keeping.write_for(workload, change), event=keeping.event_of(workload, change)
+        )

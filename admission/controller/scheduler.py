@@ -1,0 +1,404 @@
+"""Runs scheduling cycles and remembers each decision until it is written."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from admission.base import conditions, logs, metrics, names
+from admission.base.clock import Clock
+from admission.base.conditions import WaitReason
+from admission.base.events import Events
+from admission.base.names import ClusterQueueName, WorkloadKey
+from admission.controller.devices.resource_adjustments import ResourceAdjustments
+from admission.controller.explaining import Explainer
+from admission.controller.queues.accounting import Accounting
+from admission.controller.queues.gpu_transformations import GpuTransformations
+from admission.controller.workloads import evictions, statuses
+from admission.controller.writing import writes
+from admission.controller.writing.flow_control import FlowControl
+from admission.controller.writing.writes import Outcome, Purpose, Result, Write
+from admission.objects import workload as workload_objects
+from admission.objects.workload import Workload
+from admission.owners.integrations import Kinds
+from admission.scheduling import decisions, model, overcommitment, podsets
+from admission.scheduling.state import State
+
+
+class Scheduler:
+    """Decisions that wait to be written, and when the next cycle runs.
+
+    After a cycle that gave nobody anything, the next one comes with the next change, or after a
+    rest that grows from a millisecond to a second: a head may advance over several cycles without
+    any change from outside.
+
+    While as many decisions are open as flow control allows, the next cycle waits: what it decided
+    would be old by the time of its writing, and it would evict what has ended by then (ADR 0066).
+    """
+
+    def __init__(
+        self,
+        state: State,
+        clock: Clock,
+        explainer: Explainer,
+        accounting: Accounting,
+        prices: GpuTransformations,
+        charges: ResourceAdjustments,
+        *,
+        flow: FlowControl,
+        events: Events,
+        kinds: Kinds,
+    ) -> None:
+        """Prepares the loop.
+
+        Args:
+            state: what is known, and who waits.
+            clock: the present.
+            explainer: is told why Workloads wait.
+            accounting: counts preemptions.
+            prices: count GPUs in the currency of each queue.
+            charges: say what besides itself decides what a Workload is charged for.
+            flow: says when the next cycle may run.
+            events: takes events about victims and preemptors.
+            kinds: of owners that are served.
+        """
+        self._log = logs.get("scheduling")
+        self._state = state
+        self._clock = clock
+        self._explainer = explainer
+        self._accounting = accounting
+        self._prices = prices
+        self._charges = charges
+        self._unpriced: dict[WorkloadKey, model.Workload] = {}
+        self._admits: dict[WorkloadKey, decisions.Admit] = {}
+        self._evicts: dict[WorkloadKey, decisions.Evict] = {}
+        self._preemptions: dict[WorkloadKey, decisions.Evict] = {}
+        self._take_backs: set[WorkloadKey] = set()
+        self._flow = flow
+        self._events = events
+        self._kinds = kinds
+
+    def changed(self) -> None:
+        """Something that cycles depend on has changed."""
+        self._flow.hurry_cycle()
+
+    def see(self, view: Workload) -> None:
+        """Takes a Workload as it is now."""
+        key = view.key()
+        before = self._unpriced.get(key)
+        self._take(view, before)
+        after = self._unpriced.get(key)
+        if before is None or after is None or after.reservation is not None:
+            return
+        if _asked(before) != _asked(after) and self._admits.pop(key, None) is not None:
+            self._state.forget(key, self._now_us())  # it was decided for what it asked before
+
+    def translate_again(self, found: Iterable[Workload]) -> None:
+        """Takes Workloads that have not changed, though their surroundings have.
+
+        What was decided stands: its write may be under way, and nothing would refuse it.
+        """
+        for view in found:
+            self._take(view, None)
+
+    def hold(self, view: Workload, *, stays: bool) -> None:
+        """Takes a Workload of which only what it holds may be read.
+
+        Args:
+            view: the Workload, or as much of it as can be read.
+            stays: whether nothing can be written about it.
+        """
+        key = view.key()
+        try:
+            held = workload_objects.scheduling_value_of_held(view, stays=stays)
+        except ValueError as error:
+            self._log_unreadable("what a workload holds cannot be read", key, error)
+            held = None
+        if held is None:
+            self.lose(key)
+        else:
+            self._put(key, held)
+
+    def charge(
+        self, view: Workload, queue: str, node_labels: dict[str, str], *, ends: bool
+    ) -> None:
+        """Charge a ClusterQueue for pods on their own; see `running_pods.Ledger`."""
+        key, now_us = view.key(), self._now_us()
+        charged = self._running(view, queue, node_labels)
+        if charged is None:
+            self.lose(key)
+            return
+        known = self._unpriced.get(key)
+        eviction = None if known is None else known.eviction
+        if ends and eviction is None:
+            eviction = model.Eviction(reason=conditions.PODS_ENDING, since_us=now_us)
+        charged = replace(charged, eviction=eviction, stays=not ends, is_pod=True)
+        if known is not None and known.reservation and charged.reservation:
+            since = known.reservation.reserved_us
+            charged = replace(charged, reservation=replace(charged.reservation, reserved_us=since))
+        if charged != known:
+            self._put(key, charged)
+
+    def admit_running(
+        self, view: Workload, queue: str, node_labels: dict[str, str]
+    ) -> decisions.Admit | None:
+        """Return what a Workload is charged whose pods run; None without its ClusterQueue.
+
+        Args:
+            view: the Workload.
+            queue: name of the ClusterQueue.
+            node_labels: of the node on which its pods run.
+        """
+        charged = self._running(view, queue, node_labels)
+        if charged is None or charged.reservation is None:
+            return None
+        pod_sets = charged.reservation.pod_sets
+        return decisions.Admit(
+            workload=charged.key, cluster_queue=ClusterQueueName(queue), pod_sets=pod_sets
+        )
+
+    def _running(
+        self, view: Workload, queue: str, node_labels: dict[str, str]
+    ) -> model.Workload | None:
+        """Return a Workload as a ClusterQueue is charged for its pods, which run."""
+        key = view.key()
+        try:
+            around = self._charges.around(key.namespace)
+            asked = workload_objects.scheduling_value(view, around)
+        except ValueError as error:
+            self._log_unreadable("what running pods hold cannot be read", key, error)
+            return None
+        empty = model.Reservation(cluster_queue=ClusterQueueName(queue), pod_sets=())
+        priced = self._prices.priced(replace(asked, reservation=empty))
+        return self._state.charged(priced, queue, node_labels, self._now_us())
+
+    def charged_pods(self, key: WorkloadKey, pod_set: str) -> int:
+        """Return for how many pods of a pod set a Workload is charged; all if it is empty."""
+        workload = self._unpriced.get(key)
+        if workload is None or not workload.counts or workload.reservation is None:
+            return 0
+        left = {one.name: one.effective_count for one in workload.pod_sets}
+        return sum(
+            min(left.get(one.name, one.count), one.count)
+            for one in workload.reservation.pod_sets
+            if not pod_set or one.name == pod_set
+        )
+
+    def _take(self, view: Workload, known: model.Workload | None) -> None:
+        """Takes a Workload; one that breaks a rule keeps what it holds, and is told the rule."""
+        key = view.key()
+        around = self._charges.around(key.namespace)
+        try:
+            workload = workload_objects.scheduling_value(view, around, known)
+        except ValueError as error:
+            self._log_unreadable("workload cannot be read", key, error)
+            self.hold(view, stays=False)
+            if view.is_pending():
+                self._explainer.tell(_misconfigured(key, str(error)), self._clock.monotonic())
+            return
+        self._put(key, self._charged(workload, view))
+
+    def _charged(self, workload: model.Workload, view: Workload) -> model.Workload:
+        """Return the workload as it is charged: a deactivated one too, while its owner may run.
+
+        Its owner is stopped, and the reservation is cleared then. Nobody clears that of a Workload
+        without an owner (ADR 0116).
+        """
+        holds = workload.reservation is not None and not workload.finished
+        if workload.active or not holds or not self._kinds.owns(view):
+            return workload
+        return replace(workload, active=True)
+
+    def _log_unreadable(self, what: str, key: WorkloadKey, error: ValueError) -> None:
+        self._log.error(what, namespace=key.namespace, name=key.name, error=str(error))
+
+    def _put(self, key: WorkloadKey, workload: model.Workload) -> None:
+        self._unpriced[key] = workload
+        self._state.set_workload(self._prices.priced(workload), self._now_us())
+        if not workload.wants_quota:
+            self._explainer.forget(key)
+        if workload.finished or not workload.active:
+            self._admits.pop(key, None)
+            self._evicts.pop(key, None)
+        self.changed()
+
+    def reprice(self) -> None:
+        """Counts Workloads anew whose queue counts GPUs otherwise than before."""
+        is_stale = self._prices.take_stale()
+        if is_stale is None:
+            return
+        for workload in self._unpriced.values():
+            if is_stale(workload):
+                self._state.set_workload(self._prices.priced(workload), self._now_us())
+        self.changed()
+
+    def lose(self, key: WorkloadKey) -> None:
+        """The Workload is gone."""
+        self._unpriced.pop(key, None)
+        self._admits.pop(key, None)
+        self._evicts.pop(key, None)
+        self._preemptions.pop(key, None)
+        self._take_backs.discard(key)
+        self._explainer.forget(key)
+        self._state.drop_workload(key, self._now_us())
+        self.changed()
+
+    def is_foreign_reservation(self, view: Workload) -> bool:
+        """Return whether somebody else has just reserved quota for the Workload."""
+        known = self._state.workload(view.key())
+        fresh = known is None or known.reservation is None
+        if view.metadata.annotation(names.MADE_FOR_RUNNING):
+            return False  # its pods run: nothing is taken back
+        return fresh and view.status.is_true(conditions.QUOTA_RESERVED)
+
+    def asks_for_more(self, key: WorkloadKey) -> bool:
+        """Return whether a Workload asks for more now than its reservation was made for."""
+        known = self._state.workload(key)
+        return known is not None and podsets.exceeds(known)
+
+    def cannot_be_counted(self, key: WorkloadKey) -> bool:
+        """Return whether it cannot be told what a Workload asks for now."""
+        known = self._state.workload(key)
+        return known is not None and bool(known.invalid)
+
+    def over_quota(self, may_take: Callable[[WorkloadKey], bool]) -> tuple[WorkloadKey, ...]:
+        """Return the Workloads whose reservations must go for the others to fit the quota.
+
+        Args:
+            may_take: whether a Workload has not started.
+        """
+        self._state.forest.refresh()
+        return overcommitment.to_take_back(self._state.forest, may_take)
+
+    def take_back(self, may_take: Callable[[WorkloadKey], bool]) -> tuple[WorkloadKey, ...]:
+        """Withdraw the reservations that `over_quota` finds, and return them."""
+        found = self.over_quota(may_take)
+        self._take_backs.update(found)
+        return found
+
+    def run(self) -> tuple[WorkloadKey, ...]:
+        """Runs one cycle if it is time; returns the Workloads it decided something about."""
+        now = self._clock.monotonic()
+        if now < self._flow.cycle_at(self.open_decisions):
+            return ()
+        if not self._state.has_work(self._now_us()):
+            return ()
+        result = self._state.run_cycle(self._now_us())
+        self._count(result, self._clock.monotonic() - now)
+        for admit in result.admitted:
+            self._admits[admit.workload] = admit
+            self._explainer.forget(admit.workload)
+        for evict in result.evicted:
+            self._evicts[evict.workload] = self._preemptions[evict.workload] = evict
+        for wait in (*result.waiting, *result.bypassed):
+            self._explainer.tell(wait, now)
+        self._flow.end_cycle(now, decided=bool(result.admitted or result.evicted))
+        admitted = tuple(admit.workload for admit in result.admitted)
+        return admitted + tuple(evict.workload for evict in result.evicted)
+
+    @property
+    def open_decisions(self) -> int:
+        """How many decisions are not written yet."""
+        return len(self._admits) + len(self._evicts)
+
+    def next_due_in(self) -> float | None:
+        """Seconds until the next cycle may have work; None when only a change brings any."""
+        now_us = self._now_us()
+        if self._state.has_work(now_us):
+            return max(0.0, self._flow.cycle_at(self.open_decisions) - self._clock.monotonic())
+        wakeup = self._state.next_wakeup_us()
+        return None if wakeup is None else max(0.0, (wakeup - now_us) / 1e6)
+
+    def undecided(self) -> set[WorkloadKey]:
+        """Return the Workloads of which a decision is not written yet."""
+        return {*self._admits, *self._evicts, *self._take_backs}
+
+    def preemption_of(self, key: WorkloadKey) -> decisions.Evict | None:
+        """The last decision to evict a Workload for another one."""
+        return self._preemptions.get(key)
+
+    def write_for(self, workload: Workload) -> Write | None:
+        """The write of an open decision about a Workload."""
+        key, now = workload.key(), self._clock.now()
+        if key in self._take_backs and not workload.is_pending():
+            status = evictions.withdraw(workload, conditions.RESERVED_TWICE, now)
+            return writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
+        evict = self._open_eviction(key, workload)
+        if evict is not None:
+            status = evictions.preempt(workload, evict, now)
+            return writes.set_workload_status(workload, Purpose.EVICT, status)
+        admit = self._admits.get(key)
+        if admit is not None:
+            status = statuses.reserve(workload, admit, now)
+            return writes.set_workload_status(workload, Purpose.RESERVE_QUOTA, status)
+        return None
+
+    def _open_eviction(self, key: WorkloadKey, workload: Workload) -> decisions.Evict | None:
+        """The eviction that is still to be written; one that is told, or has no quota, needs none.
+
+        Ours is told already where only the answer got lost.
+        """
+        is_over = workload.status.is_true(conditions.EVICTED) or workload.is_pending()
+        if is_over:
+            self._evicts.pop(key, None)
+        return self._evicts.get(key)
+
+    def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
+        """Takes what came of the write of a decision; call before the answer is seen.
+
+        A conflict alone keeps the decision where the Workload still waits: what changed was
+        beside the point, and the write is made again for the new version.
+        """
+        purpose, result = outcome.write.purpose, outcome.result
+        if result is Result.DROPPED:
+            return
+        if purpose is Purpose.CLEAR_RESERVATION and result is not Result.CONFLICT:
+            self._take_backs.discard(key)
+        if purpose is Purpose.EVICT:
+            self._settle_eviction(key, outcome)
+        if purpose is not Purpose.RESERVE_QUOTA or key not in self._admits:
+            return
+        if result is Result.CONFLICT and outcome.object.is_pending():
+            return
+        del self._admits[key]
+        if result is not Result.DONE:
+            self._state.forget(key, self._now_us())
+            self.changed()
+
+    def _settle_eviction(self, key: WorkloadKey, outcome: Outcome) -> None:
+        evict = self._evicts.get(key)
+        if evict is None:
+            return
+        is_conflict = outcome.result is Result.CONFLICT
+        was_written = is_conflict and evictions.tells(outcome.object, evict)
+        if was_written or outcome.result is Result.DONE:
+            self._accounting.preempted(evict.preemptor_cluster_queue, evict.preemption_reason)
+            preemptor = self._state.workload(evict.preemptor)
+            told = evictions.told(outcome.object, evict, preemptor)
+            for regarding, event in told:
+                self._events.event(regarding, event)
+        if was_written or not is_conflict:
+            del self._evicts[key]
+
+    def _count(self, result: decisions.CycleResult, seconds: float) -> None:
+        label = "success" if result.admitted else "inadmissible"
+        self._accounting.cycle(result)
+        metrics.ADMISSION_ATTEMPTS.labels(label, self._accounting.role).inc()
+        metrics.ADMISSION_ATTEMPT_DURATION_SECONDS.labels(label, self._accounting.role).observe(
+            seconds
+        )
+
+    def _now_us(self) -> int:
+        return int(self._clock.now().timestamp() * 1_000_000)
+
+
+def _asked(workload: model.Workload) -> tuple[object, ...]:
+    """Return what an admission was decided for."""
+    return workload.pod_sets, workload.queue, workload.invalid
+
+
+def _misconfigured(key: WorkloadKey, message: str) -> decisions.Wait:
+    return decisions.Wait(
+        workload=key,
+        cluster_queue=ClusterQueueName(""),
+        reason=WaitReason.MISCONFIGURED,
+        message=message,
+    )

@@ -1,0 +1,177 @@
+"""Keeps what the state knows of one kind equal to what was watched."""
+
+from collections.abc import Callable, Container, Iterable
+from typing import Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from admission.base import logs
+from admission.base.errors import AdmissionError
+from admission.kube.reflector import Deleted, Replaced, Upserted
+from admission.objects import views
+
+Value = TypeVar("Value", bound=views.Object)
+
+Change: TypeAlias = Replaced[Value] | Upserted[Value] | Deleted[Value]
+
+
+def _ignore(*_: object) -> None:
+    """Only the log tells."""
+
+
+def key_of(value: views.Object) -> tuple[str, str]:
+    """Namespace and name."""
+    return value.metadata.namespace, value.metadata.name
+
+
+class Informer(Generic[Value]):
+    """Passes on the objects of one kind one by one; a relist becomes its differences.
+
+    Keeps only the metadata of each, to know what a relist left out.
+
+    An object that cannot be taken in (a value that breaks a rule, though the API server stored
+    it) is logged, told of and left out; everything else goes on.
+
+    Attributes:
+        on_left_out: told of an object that was left out, and why.
+        on_reverted: told that a list shows an object in an earlier state than the one known.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        put: Callable[[Value], None],
+        drop: Callable[[views.Object], None],
+        *,
+        slim: bool = False,
+    ) -> None:
+        """Prepare an informer that has seen nothing.
+
+        Args:
+            kind: for the log.
+            put: takes an object that is new or changed.
+            drop: takes what is remembered of an object that is gone.
+            slim: remember only name and uid, of many objects with much metadata.
+        """
+        self._kind = kind
+        self._put = put
+        self._drop = drop
+        self._slim = slim
+        self._known: dict[tuple[str, str], views.Object] = {}
+        self._log = logs.get("mirror")
+        self.synced = False
+        self.on_left_out: Callable[[views.Object, str], None] = _ignore
+        self.on_reverted: Callable[[], None] = _ignore
+
+    def apply(self, change: Change[Value]) -> None:
+        """Takes a change."""
+        if isinstance(change, Replaced):
+            unreadable = {(one.namespace, one.name) for one in change.undecodable}
+            self._replace(change.items, unreadable, change.version)
+            self.synced = True
+        elif isinstance(change, Upserted):
+            self._set(change.object)
+        else:
+            self._remove(change.object)
+
+    def forget_sync(self) -> None:
+        """Count as not synced until the next whole list."""
+        self.synced = False
+
+    def see(self, value: Value) -> None:
+        """Takes an object from the answer to a request, as if it had been watched."""
+        self._set(value)
+
+    def _replace(
+        self, items: Iterable[Value], unreadable: Container[tuple[str, str]], version: str
+    ) -> None:
+        """Takes a whole list; what cannot be read stays as it was last seen.
+
+        What was seen as the answer to a request may be newer than a list that arrives after it;
+        then its absence says nothing, and the watch from that list on tells of it.
+        """
+        listed = {key_of(value): value for value in items}
+        if any(self._is_reverted(value, version) for value in listed.values()):
+            self._log.warning("objects went back to an earlier state", kind=self._kind)
+            self.on_reverted()
+            return
+        gone = [
+            value
+            for key, value in self._known.items()
+            if key not in listed and key not in unreadable and not _is_newer(value, version)
+        ]
+        for value in gone:
+            del self._known[key_of(value)]
+            self._drop(_as_of(value, version))
+        for value in listed.values():
+            self._set(value)
+
+    def _set(self, value: Value) -> None:
+        """Takes a sight of an object; of one that has taken another's place both are told.
+
+        An answer may be older than the object that has its name by now; that one stays.
+        """
+        key = key_of(value)
+        known = self._known.get(key)
+        if known is not None and known.metadata.uid != value.metadata.uid:
+            if _is_newer(known, value.metadata.resource_version):
+                return
+            self._drop(known)
+        self._known[key] = self._remembered(value)
+        try:
+            self._put(value)
+        except (AdmissionError, msgspec.ValidationError) as error:
+            self._log.error("object left out", **self._words(value), error=str(error))
+            self.on_left_out(value, str(error))
+        except Exception:  # noqa: BLE001  # one odd object must not stop what serves all others
+            self._log.exception("object left out", **self._words(value))
+            self.on_left_out(value, "it was not understood; the controller's log says more")
+
+    def _is_reverted(self, listed: Value, version: str) -> bool:
+        """Return whether a list that is not older than what is known shows an older state.
+
+        Only an etcd that was restored does so, also one whose versions go on from a later number.
+        """
+        known = self._known.get(key_of(listed))
+        return (
+            known is not None
+            and known.metadata.uid == listed.metadata.uid
+            and _is_newer(known, listed.metadata.resource_version)
+            and not _is_newer(known, version)
+        )
+
+    def _words(self, value: Value) -> dict[str, str]:
+        found = value.metadata
+        return {"kind": self._kind, "namespace": found.namespace, "name": found.name}
+
+    def _remembered(self, value: views.Object) -> views.Object:
+        found = value.metadata
+        if not self._slim:
+            return views.Object(metadata=found)
+        identity = views.ObjectMeta(namespace=found.namespace, name=found.name, uid=found.uid)
+        return views.Object(metadata=identity)
+
+    def _remove(self, value: views.Object) -> None:
+        """Takes the news that an object is gone; another one may have its name already.
+
+        Its successor is known before the news comes where it was seen in an answer.
+        """
+        key = key_of(value)
+        known = self._known.get(key)
+        if known is not None and known.metadata.uid == value.metadata.uid:
+            del self._known[key]
+            self._drop(self._remembered(value))
+
+
+def _as_of(gone: views.Object, version: str) -> views.Object:
+    """Return an object with the version of the list that it is not in any more.
+
+    An answer from before that list does not bring it back.
+    """
+    return views.Object(metadata=msgspec.structs.replace(gone.metadata, resource_version=version))
+
+
+def _is_newer(value: views.Object, version: str) -> bool:
+    """Return whether an object was seen in a state later than a version of its kind."""
+    known = value.metadata.resource_version
+    return known.isdecimal() and version.isdecimal() and int(known) > int(version)

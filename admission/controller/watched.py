@@ -1,0 +1,73 @@
+"""Which kinds the controller follows, and as what."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from admission.controller.devices import claims
+from admission.controller.owners import child_jobs, owners, running_pods
+from admission.kube import resources
+from admission.kube.resources import Resource
+from admission.objects import batch, koordinator, resource_slice, views
+from admission.objects.admission_check import AdmissionCheck
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort
+from admission.objects.local_queue import LocalQueue
+from admission.objects.priority_class import WorkloadPriorityClass
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.topology import Topology
+from admission.objects.workload import Workload
+from admission.owners import batch_job, pod
+from admission.owners.integrations import Kinds
+
+_ALWAYS: Final = (batch_job.INTEGRATION, pod.INTEGRATION)
+
+WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
+    resources.NAMESPACES: views.Namespace,
+    resources.RESOURCE_FLAVORS: ResourceFlavor,
+    resources.COHORTS: Cohort,
+    resources.CLUSTER_QUEUES: ClusterQueue,
+    resources.LOCAL_QUEUES: LocalQueue,
+    resources.LIMIT_RANGES: views.LimitRange,
+    resources.WORKLOAD_PRIORITY_CLASSES: WorkloadPriorityClass,
+    resources.ADMISSION_CHECKS: AdmissionCheck,
+    resources.TOPOLOGIES: Topology,
+    resources.WORKLOADS: Workload,
+    resources.NODES: views.Node,
+    resources.PRIORITY_CLASSES: views.PriorityClass,
+    resources.CHILD_JOBS: batch.JobDocument,
+    resources.RELEASED_PODS: views.Pod,
+    **{owners.resource_of(one.kind): one.document for one in _ALWAYS},
+}
+"""What the core must be told about, and as what."""
+
+OPTIONAL: Final[Mapping[Resource, type[views.Object]]] = {
+    resources.DEVICES: koordinator.Device,
+    resources.RUNTIME_CLASSES: views.RuntimeClass,
+    **claims.WATCHED,
+    resources.RESOURCE_SLICES: resource_slice.ResourceSlice,
+}
+"""What it wants to be told about where that is served."""
+
+
+def rows(kinds: Kinds) -> dict[Resource, type[views.Object]]:
+    """Return the kinds of owners that a cluster may not serve; they are listed anew with a leader.
+
+    Args:
+        kinds: all that are served by the installation.
+    """
+    found = {owners.resource_of(one.kind): one.document for one in kinds.integrations}
+    return {resource: into for resource, into in found.items() if resource not in WATCHED}
+
+
+def awaited(kinds: Kinds) -> tuple[Resource, ...]:
+    """Return what must be listed, or said not to be served, before anything is decided."""
+    return (*WATCHED, *rows(kinds), resources.RUNTIME_CLASSES, *claims.WATCHED)
+
+
+def selectors(kinds: Kinds) -> dict[Resource, str]:
+    """Return the label selectors of what is not watched whole."""
+    return {
+        resources.CHILD_JOBS: child_jobs.SELECTOR,
+        resources.RELEASED_PODS: running_pods.SELECTOR,
+        **{owners.resource_of(one.kind): one.kind.selector for one in kinds.integrations},
+    }

@@ -1,0 +1,187 @@
+"""Taking quota back: what an eviction, its end and a withdrawn reservation write.
+
+Every function returns the ``status`` member of a merge patch. Source: kueue pkg/workload/evict
+and pkg/controller/jobframework/reconciler.go.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from admission.base import conditions, events
+from admission.base.conditions import EvictionReason, Text
+from admission.base.events import Event
+from admission.controller.workloads import checks, times
+from admission.controller.writing import writes
+from admission.objects import condition_list, views
+from admission.objects.workload import EvictionCount, Workload
+from admission.scheduling import decisions, model
+
+_PLACES: Final = ("clusterName", "nominatedClusterNames", "unhealthyNodes")
+"""Members of the status that tell of an admission that is over."""
+_RETRIED_AT_ONCE: Final = frozenset(
+    {EvictionReason.PREEMPTED, EvictionReason.NODE_FAILURES, EvictionReason.CLAIMS_CHANGED}
+)
+
+
+def preempt(workload: Workload, evicted: decisions.Evict, now: datetime) -> dict[str, Any]:
+    """Somebody else needs the quota; it is kept until the pods are gone."""
+    preempted = condition_list.make(
+        conditions.PREEMPTED,
+        Text(evicted.preemption_reason, evicted.message),
+        status=True,
+        now=now,
+    )
+    return evict(workload, Text(evicted.reason, evicted.message), now, preempted)
+
+
+def told(
+    workload: Workload, evicted: decisions.Evict, preemptor: model.Workload | None
+) -> Iterator[tuple[dict[str, str], Event]]:
+    """Yield the events that follow once `preempt` was written, each with its object.
+
+    Args:
+        workload: the victim.
+        evicted: what was decided.
+        preemptor: for whom; None for one that is gone.
+    """
+    victim = writes.workload_reference(workload)
+    yield victim, events.evicted(evicted.reason, evicted.message)
+    if preemptor is None:
+        return
+    priorities = preemptor.priority, workload.spec.priority or 0
+    yield victim, events.preempted(evicted.message, priorities)
+    regarding = {
+        **victim,
+        "namespace": preemptor.key.namespace,
+        "name": preemptor.key.name,
+        "uid": preemptor.uid,
+    }
+    name, uid = evicted.workload.text(), workload.metadata.uid
+    yield regarding, events.preempted_workload(name, uid, evicted.cluster_queue, priorities)
+
+
+def tells(workload: Workload, evicted: decisions.Evict) -> bool:
+    """Return whether `preempt` was written for this decision."""
+    found = workload.status.condition(conditions.PREEMPTED)
+    told = found is not None and (found.status, found.message) == ("True", evicted.message)
+    return told and workload.status.is_true(conditions.EVICTED)
+
+
+def evict(
+    workload: Workload,
+    text: Text,
+    now: datetime,
+    *changes: views.Condition,
+    without: str = "",
+    cause: str = "",
+) -> dict[str, Any]:
+    """The Workload must give its quota back; its checks start anew, and the eviction is counted.
+
+    Args:
+        workload: as it is.
+        text: of the condition Evicted.
+        now: the present.
+        changes: further conditions.
+        without: a condition that ends with the eviction.
+        cause: of what is counted, where the reason does not say it.
+    """
+    evicted = condition_list.make(
+        conditions.EVICTED,
+        text,
+        status=True,
+        now=now,
+        generation=workload.metadata.generation,
+    )
+    status: dict[str, Any] = {
+        "conditions": condition_list.merged(workload, evicted, *changes, without=without),
+        "schedulingStats": {"evictions": _counted(workload, text.reason, cause)},
+        **dict.fromkeys(_PLACES),
+    }
+    states = checks.reset(workload, now)
+    if states is not None:
+        status["admissionChecks"] = states
+    return status
+
+
+def clear(workload: Workload, now: datetime, *, stays: bool = True) -> dict[str, Any]:
+    """Return the status of an evicted Workload without running pods: its quota is free.
+
+    Args:
+        workload: as it is.
+        now: the present.
+        stays: whether its owner stays and may be tried again. The Workload of a single pod ends
+            with the pod. Source: kueue pkg/controller/jobframework/reconciler.go
+            (SkipReassignmentForPodOwnedWorkloads).
+    """
+    evicted = workload.status.condition(conditions.EVICTED)
+    text = Text(evicted.reason, evicted.message) if evicted else Text("", "")
+    again = stays and text.reason in _RETRIED_AT_ONCE
+    requeued = requeue(workload, text, again=again, now=now)
+    return _without_quota(workload, conditions.evicted_before(text.message), now, requeued)
+
+
+def withdraw(workload: Workload, text: Text, now: datetime) -> dict[str, Any]:
+    """A reservation that may not stand is taken back; nothing of the Workload has run."""
+    return _without_quota(workload, text, now)
+
+
+def requeue(workload: Workload, text: Text, *, again: bool, now: datetime) -> views.Condition:
+    """The condition Requeued: whether the Workload may be tried again."""
+    return condition_list.make(
+        conditions.REQUEUED,
+        text,
+        status=again,
+        now=now,
+        generation=workload.metadata.generation,
+    )
+
+
+def admitted_seconds(workload: Workload, now: datetime) -> int:
+    """Whole seconds since the Workload was admitted; 0 where it is not."""
+    return int(times.seconds_true(workload, conditions.ADMITTED, now))
+
+
+def time_admitted(workload: Workload, now: datetime) -> dict[str, int]:
+    """Goes with Admitted=False: how long the Workload was admitted so far, if it was just now.
+
+    Also where that took less than a second: zero tells an end from an admission that never was.
+    """
+    if not workload.status.is_true(conditions.ADMITTED):
+        return {}
+    past = workload.status.accumulated_past_execution_time_seconds or 0
+    return {"accumulatedPastExecutionTimeSeconds": past + admitted_seconds(workload, now)}
+
+
+def _without_quota(
+    workload: Workload,
+    text: Text,
+    now: datetime,
+    *changes: views.Condition,
+) -> dict[str, Any]:
+    generation = workload.metadata.generation
+    return {
+        "admission": None,
+        "conditions": condition_list.merged(
+            workload,
+            *changes,
+            condition_list.not_reserved(text, now, generation),
+            condition_list.not_admitted(now, generation),
+        ),
+        **time_admitted(workload, now),
+    }
+
+
+def _counted(workload: Workload, reason: str, cause: str) -> list[dict[str, Any]]:
+    """Evictions so far with this one; ``DeactivatedDueToX`` is Deactivated with the cause X."""
+    base = reason
+    if reason.startswith(EvictionReason.DEACTIVATED):
+        base, cause = conditions.eviction_cause(reason)
+    stats = workload.status.scheduling_stats
+    past = (stats.evictions if stats else None) or ()
+    found = {(one.reason, one.underlying_cause): one for one in past}
+    known = found.get((base, cause), EvictionCount(reason=base, underlying_cause=cause))
+    found[base, cause] = msgspec.structs.replace(known, count=known.count + 1)
+    return [msgspec.to_builtins(found[key]) for key in sorted(found)]

@@ -1,0 +1,60 @@
+"""Changes that upkeep or an owner asks for, as writes and events."""
+
+from collections.abc import Mapping
+
+from admission.base.events import Event
+from admission.controller.workloads.rules import Change
+from admission.controller.writing import writes
+from admission.controller.writing.writes import Purpose, Write
+from admission.kube import resources
+from admission.objects import views
+from admission.objects.workload import Workload
+from admission.owners.workload import changes_for
+
+
+def write_for(workload: Workload, change: Change) -> Write | None:
+    """The write of a change; None for the owner of a kind that we do not know."""
+    if change.purpose is Purpose.DELETE_OWNER:
+        owner = workload.metadata.controller()
+        resource = owner and resources.of_kind(owner.api_version, owner.kind)
+        return writes.delete_owner(workload, owner, resource) if owner and resource else None
+    if change.purpose is Purpose.DELETE_WORKLOAD:
+        return writes.delete_workload(workload)
+    if change.finalizers is not None:
+        return writes.set_finalizers(workload, change.purpose, change.finalizers)
+    if change.spec is not None:
+        return writes.patch_workload_spec(workload, change.purpose, change.spec)
+    return writes.set_workload_status(workload, change.purpose, change.status or {})
+
+
+def event_of(workload: Workload, change: Change) -> tuple[dict[str, str], Event] | None:
+    """Return the event of a change and its object: the owner, where that is deleted."""
+    if change.event is None:
+        return None
+    owner = workload.metadata.controller()
+    regarding = writes.workload_reference(workload)
+    if change.purpose is Purpose.DELETE_OWNER and owner is not None:
+        regarding = {
+            "apiVersion": owner.api_version,
+            "kind": owner.kind,
+            "namespace": workload.metadata.namespace,
+            "name": owner.name,
+            "uid": owner.uid,
+        }
+    return regarding, change.event
+
+
+def follow_owner(
+    owner: views.Object, workload: Workload, classes: Mapping[str, int]
+) -> Write | None:
+    """Return the write after which a Workload says what its owner says now, or None for none.
+
+    Args:
+        owner: the owner.
+        workload: its Workload, which has not ended.
+        classes: values of the WorkloadPriorityClasses by name; one that is missing is waited for.
+    """
+    changes, told = changes_for(owner, workload, classes)
+    if not changes:
+        return None
+    return writes.patch_workload(workload, Purpose.FOLLOW_OWNER, changes, events=told)

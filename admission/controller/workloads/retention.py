@@ -1,0 +1,92 @@
+"""The end of Workloads that have ended: when they, or their owners, are deleted.
+
+Source: kueue pkg/controller/core/workload_controller.go and
+pkg/controller/jobframework/reconciler.go.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from admission.base import clock, conditions, events, names
+from admission.config.kueue import WorkloadRetention
+from admission.controller.workloads import rules, statuses
+from admission.controller.workloads.rules import Change, Surroundings
+from admission.controller.writing.writes import Purpose
+from admission.objects import views
+from admission.objects.workload import Workload
+
+_OWNERS: Final = frozenset({("v1", "Pod"), ("batch/v1", "Job")})
+"""Kinds whose objects we delete; others have controllers of their own."""
+
+
+def end(workload: Workload, around: Surroundings) -> Change | None:
+    """Return the change that is due on a Workload that is finished or being deleted, if any."""
+    is_orphan = not workload.metadata.owner_references
+    if workload.metadata.deletion_timestamp:
+        return _release(workload) if is_orphan else None
+    if is_orphan and workload.metadata.label(names.JOB_UID_LABEL):
+        released = _release(workload)
+        if released is not None:
+            return released
+    moment = _finished_end(workload, around.settings.object_retention_policies.workloads)
+    if moment is None or moment > around.now:
+        return None
+    return _release(workload) or Change(
+        purpose=Purpose.DELETE_WORKLOAD, event=events.deleted_finished()
+    )
+
+
+def finish_orphan(workload: Workload, around: Surroundings) -> Change | None:
+    """A Workload that was made for a Job, but has no owner, is over."""
+    if workload.metadata.owner_references or not workload.metadata.label(names.JOB_UID_LABEL):
+        return None
+    status = statuses.finish(workload, *conditions.OWNER_NOT_FOUND, around.now)
+    return Change(purpose=Purpose.FINISH_WORKLOAD, status=status)
+
+
+def delete_owner(workload: Workload, around: Surroundings) -> Change | None:
+    """The owner of a Workload that the program deactivated is deleted after a while."""
+    moment = _owner_end(workload, around.settings.object_retention_policies.workloads)
+    if moment is None or moment > around.now:
+        return None
+    return Change(purpose=Purpose.DELETE_OWNER, event=events.deleted_owner())
+
+
+def due(workload: Workload, settings: WorkloadRetention) -> datetime | None:
+    """Return when the Workload or its owner is to be deleted; None for never."""
+    return _finished_end(workload, settings) or _owner_end(workload, settings)
+
+
+def _finished_end(workload: Workload, settings: WorkloadRetention) -> datetime | None:
+    found = workload.status.condition(conditions.FINISHED)
+    if found is None or found.status != "True":
+        return None
+    return _after(found, settings.after_finished)
+
+
+def _owner_end(workload: Workload, settings: WorkloadRetention) -> datetime | None:
+    found = workload.status.condition(conditions.EVICTED)
+    is_over = workload.status.is_true(conditions.FINISHED)
+    if found is None or found.status != "True" or is_over or rules.is_active(workload):
+        return None
+    owner = workload.metadata.controller()
+    if owner is None or (owner.api_version, owner.kind) not in _OWNERS:
+        return None
+    if not found.reason.startswith(conditions.DEACTIVATED_BY_PROGRAM):
+        return None
+    return _after(found, settings.after_deactivated_by_kueue)
+
+
+def _after(condition: views.Condition, time: timedelta | None) -> datetime | None:
+    if time is None or not condition.last_transition_time:
+        return None
+    return clock.from_wire(condition.last_transition_time) + time
+
+
+def _release(workload: Workload) -> Change | None:
+    """Takes our finalizer off, where it is."""
+    found = workload.metadata.finalizers or ()
+    if names.RESOURCE_IN_USE not in found:
+        return None
+    left = tuple(one for one in found if one != names.RESOURCE_IN_USE)
+    return Change(purpose=Purpose.LET_WORKLOAD_GO, finalizers=left)

@@ -1,0 +1,97 @@
+"""What a rule of upkeep looks at besides the Workload, and what it may ask for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from admission.base import conditions, events
+from admission.base.conditions import Text
+from admission.base.events import Event
+from admission.config.kueue import Configuration
+from admission.controller.writing.writes import Purpose
+from admission.objects import condition_list
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.local_queue import LocalQueue
+from admission.objects.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What decides about a Workload besides itself.
+
+    Attributes:
+        local_queue: the queue it names; None where there is none.
+        cluster_queue: where it holds quota, else where its LocalQueue points; None likewise.
+        priority: value of its WorkloadPriorityClass that it has to take over; None for none.
+        now: the present.
+        settings: Kueue's document, which says what is done with Workloads besides.
+        pods_ready: whether all of its pods are ready; None where somebody else tells.
+    """
+
+    local_queue: LocalQueue | None
+    cluster_queue: ClusterQueue | None
+    priority: int | None
+    now: datetime
+    settings: Configuration
+    pods_ready: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What is to be written; one of status, spec and finalizers, or a deletion.
+
+    Attributes:
+        purpose: why; DELETE_WORKLOAD and DELETE_OWNER have nothing else.
+        status: members of the status.
+        spec: members of the spec.
+        finalizers: the Workload's finalizers from now on.
+        event: an event on the Workload, or on the owner it deletes.
+    """
+
+    purpose: Purpose = Purpose.KEEP_UP
+    status: dict[str, Any] | None = None
+    spec: dict[str, Any] | None = None
+    finalizers: tuple[str, ...] | None = None
+    event: Event | None = None
+
+
+Rule = Callable[[Workload, Surroundings], Change | None]
+
+
+def is_active(workload: Workload) -> bool:
+    """Return whether nobody has deactivated it."""
+    return workload.spec.active is not False
+
+
+def is_settled(workload: Workload) -> bool:
+    """Return whether it holds quota and nobody has told it to leave."""
+    return (
+        workload.status.is_true(conditions.QUOTA_RESERVED)
+        and is_active(workload)
+        and not workload.status.is_true(conditions.EVICTED)
+    )
+
+
+def target(
+    workload: Workload,
+    text: Text,
+    now: datetime,
+    event: Event | None = None,
+) -> Change:
+    """The Workload is to be deactivated."""
+    condition = condition_list.make(
+        conditions.DEACTIVATION_TARGET,
+        text,
+        status=True,
+        now=now,
+        generation=workload.metadata.generation,
+    )
+    return Change(status={"conditions": condition_list.merged(workload, condition)}, event=event)
+
+
+def eviction(workload: Workload, status: dict[str, Any], text: Text) -> Change:
+    """An eviction; one of a Workload without quota is no news."""
+    reserved = workload.status.is_true(conditions.QUOTA_RESERVED)
+    event = events.evicted(*text) if reserved else None
+    return Change(purpose=Purpose.EVICT, status=status, event=event)

@@ -1,0 +1,99 @@
+"""What is written into the status of a Workload at each turn of its life.
+
+Every function returns the ``status`` member of a merge patch; lists in it are whole. Source:
+kueue pkg/workload/workload.go and pkg/workload/evict.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from admission.base import conditions, quantity
+from admission.base.conditions import Text
+from admission.controller.workloads import checks, evictions
+from admission.objects import condition_list, views
+from admission.objects.workload import Workload, admission_document
+from admission.scheduling import decisions
+
+
+def reserve(workload: Workload, admit: decisions.Admit, now: datetime) -> dict[str, Any]:
+    """Quota is reserved; without an open admission check it is admitted in the same write."""
+    generation = workload.metadata.generation
+    is_open = not checks.all_ready(workload, admit.checks)
+    reserved = condition_list.make(
+        conditions.QUOTA_RESERVED,
+        conditions.quota_reserved(admit.cluster_queue),
+        status=True,
+        now=now,
+        generation=generation,
+    )
+    admitted = condition_list.make(
+        conditions.ADMITTED,
+        conditions.CHECKS_OPEN if is_open else conditions.IS_ADMITTED,
+        status=not is_open,
+        now=now,
+        generation=generation,
+    )
+    return {
+        "admission": admission_document(admit),
+        "resourceRequests": None,
+        "conditions": condition_list.merged(workload, reserved, admitted, *_over(workload, now)),
+    }
+
+
+def finish(workload: Workload, reason: str, message: str, now: datetime) -> dict[str, Any]:
+    """The Workload has ended; its quota is free."""
+    return {
+        "conditions": condition_list.merged(
+            workload,
+            condition_list.make(
+                conditions.FINISHED,
+                Text(reason, message),
+                status=True,
+                now=now,
+                generation=workload.metadata.generation,
+            ),
+        )
+    }
+
+
+def explain(workload: Workload, wait: decisions.Wait, now: datetime) -> dict[str, Any] | None:
+    """Return why the Workload has no quota; None where its conditions say so already."""
+    generation = workload.metadata.generation
+    reserved = condition_list.not_reserved(Text(wait.reason, wait.message), now, generation)
+    if condition_list.same_but_for_time(
+        workload.status.condition(conditions.QUOTA_RESERVED), reserved
+    ):
+        return None
+    status: dict[str, Any] = {
+        "conditions": condition_list.merged(
+            workload, reserved, condition_list.not_admitted(now, generation)
+        ),
+        **evictions.time_admitted(workload, now),
+    }
+    if wait.requests:
+        status["resourceRequests"] = [
+            {"name": pod_set, "resources": _quantities(requests)}
+            for pod_set, requests in wait.requests
+        ]
+    return status
+
+
+def _over(workload: Workload, now: datetime) -> tuple[views.Condition, ...]:
+    """Evicted and Preempted, where True, end with a new reservation."""
+    return tuple(
+        condition_list.make(
+            condition.type,
+            conditions.over(condition.message),
+            status=False,
+            now=now,
+            generation=workload.metadata.generation,
+        )
+        for condition in workload.status.conditions or ()
+        if condition.type in {conditions.EVICTED, conditions.PREEMPTED}
+        and condition.status == "True"
+    )
+
+
+def _quantities(requests: Mapping[Any, int]) -> dict[str, str]:
+    return {name: quantity.from_canonical(name, requests[name]) for name in sorted(requests)}

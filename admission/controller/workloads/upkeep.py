@@ -1,0 +1,351 @@
+"""What a Workload needs besides quota: rules, the first that applies is carried out.
+
+Each rule looks at the Workload and its queues as they are now and says what is to be written, if
+anything; the next look finds the next rule. Source: kueue
+pkg/controller/core/workload_controller.go, in its order.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from admission.base import clock, conditions, events, names
+from admission.base.conditions import EvictionReason, Text, WaitReason
+from admission.controller.workloads import checks, evictions, readiness, retention, times
+from admission.controller.workloads.checks import State
+from admission.controller.workloads.rules import (
+    Change,
+    Rule,
+    Surroundings,
+    eviction,
+    is_active,
+    is_settled,
+    target,
+)
+from admission.controller.writing.writes import Purpose
+from admission.objects import condition_list, views
+from admission.objects.workload import Workload
+
+_DRAIN: Final = "HoldAndDrain"
+_AFTER_BACKOFF: Final = frozenset(
+    {EvictionReason.ADMISSION_CHECK, EvictionReason.PODS_READY_TIMEOUT}
+)
+
+
+def next_change(workload: Workload, around: Surroundings) -> Change | None:
+    """The first change that a rule asks for."""
+    if workload.metadata.deletion_timestamp or workload.status.is_true(conditions.FINISHED):
+        return retention.end(workload, around)
+    for rule in _RULES:
+        change = rule(workload, around)
+        if change is not None:
+            return change
+    return None
+
+
+def next_due(workload: Workload, around: Surroundings) -> datetime | None:
+    """Return when a rule will apply by the mere passing of time; None for never."""
+    settings = around.settings
+    kept = retention.due(workload, settings.object_retention_policies.workloads)
+    if workload.metadata.deletion_timestamp or workload.status.is_true(conditions.FINISHED):
+        return kept
+    moments = [
+        _backoff_end(workload),
+        _execution_end(workload, around.now),
+        readiness.due(workload, settings.wait_for_pods_ready),
+        kept,
+    ]
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+# --------------------------------------------------------------------------------------- rules
+
+
+def _follow_priority_class(_: Workload, around: Surroundings) -> Change | None:
+    """A new value of a WorkloadPriorityClass reaches the Workloads that name it."""
+    return None if around.priority is None else Change(spec={"priority": around.priority})
+
+
+def _deactivate(workload: Workload, _: Surroundings) -> Change | None:
+    """A deactivation target becomes ``spec.active: false``."""
+    target = workload.status.is_true(conditions.DEACTIVATION_TARGET)
+    return Change(spec={"active": False}) if target and is_active(workload) else None
+
+
+def _evict_inactive(workload: Workload, around: Surroundings) -> Change | None:
+    """An inactive Workload is evicted, whether it holds quota or not."""
+    if is_active(workload):
+        return None
+    if _is_evicted(workload):
+        return _forget_backoff(workload)
+    text = conditions.DEACTIVATED
+    cause = workload.status.condition(conditions.DEACTIVATION_TARGET)
+    if cause is not None and cause.status == "True":
+        text = conditions.deactivated_due_to(Text(cause.reason, cause.message))
+    extra = []
+    if not _is_reserved(workload):
+        extra = [evictions.requeue(workload, text, again=False, now=around.now)]
+    status = evictions.evict(
+        workload, text, around.now, *extra, without=conditions.DEACTIVATION_TARGET
+    )
+    return eviction(workload, status | {"requeueState": None}, text)
+
+
+def _forget_backoff(workload: Workload) -> Change | None:
+    """Of a Workload that was evicted before it was deactivated: what led there is over."""
+    found = workload.status
+    if found.condition(conditions.DEACTIVATION_TARGET) is None and found.requeue_state is None:
+        return None
+    kept = condition_list.merged(workload, without=conditions.DEACTIVATION_TARGET)
+    return Change(status={"conditions": kept, "requeueState": None})
+
+
+def _reactivate(workload: Workload, around: Surroundings) -> Change | None:
+    """An active Workload that was deactivated may be tried again.
+
+    Differs: also after ``DeactivatedDueTo<cause>``, where Kueue leaves it parked for ever.
+    """
+    held = _held_back(workload)
+    if held is None or not is_active(workload):
+        return None
+    if not held.reason.startswith(EvictionReason.DEACTIVATED):
+        return None
+    return _requeue(workload, conditions.REACTIVATED, around.now)
+
+
+def _end_backoff(workload: Workload, around: Surroundings) -> Change | None:
+    """After the backoff of an eviction the Workload may be tried again."""
+    held = _held_back(workload)
+    if held is None or held.reason not in _AFTER_BACKOFF or not is_active(workload):
+        return None
+    end = _backoff_end(workload)
+    if end is not None and end > around.now:
+        return None
+    change = _requeue(workload, conditions.BACKOFF_FINISHED, around.now)
+    status = change.status or {}
+    return Change(status=status | {"requeueState": {"requeueAt": None}})
+
+
+def _restart(workload: Workload, around: Surroundings) -> Change | None:
+    """Return what a stopped queue had evicted may be tried again once the queue is restarted."""
+    held = _held_back(workload)
+    if held is None or not is_active(workload):
+        return None
+    for kind, queue in (
+        ("LocalQueue", around.local_queue),
+        ("ClusterQueue", around.cluster_queue),
+    ):
+        running = queue is not None and queue.spec.stop_policy == "None"
+        if held.reason == conditions.queue_drained(kind).reason and running:
+            return _requeue(workload, conditions.queue_restarted(kind), around.now)
+    return None
+
+
+def _end_gate(workload: Workload, around: Surroundings) -> Change | None:
+    """A Workload whose admission gates are gone says that it waits for quota only."""
+    found = workload.status.condition(conditions.QUOTA_RESERVED)
+    gated = workload.metadata.annotation(names.ADMISSION_GATED_BY)
+    if (
+        gated
+        or found is None
+        or found.status == "True"
+        or found.reason != WaitReason.ADMISSION_GATED
+    ):
+        return None
+    generation = workload.metadata.generation
+    open_again = condition_list.not_reserved(conditions.GATES_CLEARED, around.now, generation)
+    return Change(
+        status={"conditions": condition_list.merged(workload, open_again)},
+        event=events.gates_cleared(),
+    )
+
+
+def _drop_admission(workload: Workload, _: Surroundings) -> Change | None:
+    """An admission whose reservation somebody took back is taken out, too.
+
+    Who applies QuotaReserved=False as another field manager cannot take out what we wrote.
+    """
+    found = workload.status.condition(conditions.QUOTA_RESERVED)
+    if workload.status.admission is None or found is None or found.status == "True":
+        return None
+    return Change(purpose=Purpose.CLEAR_RESERVATION, status={"admission": None})
+
+
+def _sync_checks(workload: Workload, around: Surroundings) -> Change | None:
+    """The Workload lists exactly the checks that its ClusterQueue asks for."""
+    if around.cluster_queue is None or not is_active(workload):
+        return None
+    needed = checks.required(around.cluster_queue, workload)
+    states = checks.synced(workload, needed, around.now)
+    return None if states is None else Change(status={"admissionChecks": states})
+
+
+def _admit(workload: Workload, around: Surroundings) -> Change | None:
+    """With all checks ready, a Workload that holds quota is admitted.
+
+    Also where another program reserved quota in a queue that is stopped or does not exist.
+    """
+    admission = workload.status.admission
+    if not is_settled(workload) or admission is None:
+        return None
+    if workload.status.is_true(conditions.ADMITTED):
+        return None
+    listed = (one.name for one in workload.status.admission_checks or ())
+    queue = around.cluster_queue
+    if not checks.all_ready(workload, checks.required(queue, workload) if queue else listed):
+        return None
+    admitted = condition_list.make(
+        conditions.ADMITTED,
+        conditions.IS_ADMITTED,
+        status=True,
+        now=around.now,
+        generation=workload.metadata.generation,
+    )
+    waited = times.seconds_true(workload, conditions.QUOTA_RESERVED, around.now)
+    return Change(
+        status={"conditions": condition_list.merged(workload, admitted)},
+        event=events.admitted(admission.cluster_queue, waited),
+    )
+
+
+def _obey_rejection(workload: Workload, around: Surroundings) -> Change | None:
+    """A rejected check ends the Workload's hopes."""
+    rejected = checks.in_state(workload, State.REJECTED)
+    if not rejected or not is_settled(workload):
+        return None
+    found = checks.summary(rejected, State.REJECTED)
+    return target(
+        workload,
+        conditions.check_rejected(found),
+        around.now,
+        events.check_rejected(found),
+    )
+
+
+def _obey_retry(workload: Workload, around: Surroundings) -> Change | None:
+    """A check that asks for a retry evicts the Workload, for a while if it says so."""
+    retrying = checks.in_state(workload, State.RETRY)
+    if not retrying or not is_settled(workload):
+        return None
+    text = conditions.check_retries(checks.summary(retrying, State.RETRY))
+    status = evictions.evict(workload, text, around.now)
+    moment, state = checks.retry_at(retrying), workload.status.requeue_state
+    if moment is not None:
+        if state is not None and state.requeue_at:
+            moment = max(moment, clock.from_wire(state.requeue_at))
+        status["requeueState"] = {"requeueAt": clock.to_wire(moment)}
+    return eviction(workload, status, text)
+
+
+def _obey_queues(workload: Workload, around: Surroundings) -> Change | None:
+    """A queue that is stopped, going or gone: drained, or reservations withdrawn."""
+    if not is_settled(workload):
+        return None
+    admitted = workload.status.is_true(conditions.ADMITTED)
+    admission = workload.status.admission
+    for kind, name, queue in (
+        ("LocalQueue", workload.spec.queue_name, around.local_queue),
+        ("ClusterQueue", admission.cluster_queue if admission else "", around.cluster_queue),
+    ):
+        gone = queue is None or bool(queue.metadata.deletion_timestamp)
+        policy = "None" if queue is None else queue.spec.stop_policy
+        if not admitted and gone:
+            return _withdraw(workload, conditions.queue_gone(kind, name), around.now)
+        if not admitted and policy != "None":
+            return _withdraw(workload, conditions.queue_stopped(kind, name), around.now)
+        if admitted and policy == _DRAIN:
+            text = conditions.queue_drained(kind)
+            status = evictions.evict(workload, text, around.now)
+            return eviction(workload, status, text)
+    return None
+
+
+def _limit_execution(workload: Workload, around: Surroundings) -> Change | None:
+    """A Workload that ran for its maximum time is deactivated."""
+    seconds, end = (
+        workload.spec.maximum_execution_time_seconds,
+        _execution_end(workload, around.now),
+    )
+    if seconds is None or end is None or end > around.now or not is_settled(workload):
+        return None
+    change = target(
+        workload,
+        conditions.EXECUTION_TIME_EXCEEDED,
+        around.now,
+        events.execution_time_exceeded(seconds),
+    )
+    status = change.status or {}
+    return Change(
+        status=status | {"accumulatedPastExecutionTimeSeconds": None}, event=change.event
+    )
+
+
+_RULES: Final[tuple[Rule, ...]] = (
+    retention.finish_orphan,
+    _drop_admission,
+    _follow_priority_class,
+    _deactivate,
+    _evict_inactive,
+    retention.delete_owner,
+    _reactivate,
+    _end_backoff,
+    _restart,
+    _end_gate,
+    _sync_checks,
+    _admit,
+    _obey_rejection,
+    _obey_retry,
+    _obey_queues,
+    readiness.limit,
+    _limit_execution,
+    readiness.tell,
+)
+
+
+# --------------------------------------------------------------------------------------- words
+
+
+def _is_evicted(workload: Workload) -> bool:
+    return workload.status.is_true(conditions.EVICTED)
+
+
+def _is_reserved(workload: Workload) -> bool:
+    return workload.status.is_true(conditions.QUOTA_RESERVED)
+
+
+def _held_back(workload: Workload) -> views.Condition | None:
+    """The condition Requeued where it is False."""
+    found = workload.status.condition(conditions.REQUEUED)
+    return found if found is not None and found.status == "False" else None
+
+
+def _backoff_end(workload: Workload) -> datetime | None:
+    state = workload.status.requeue_state
+    held = _held_back(workload)
+    if state is None or not state.requeue_at or held is None:
+        return None
+    return clock.from_wire(state.requeue_at)
+
+
+def _execution_end(workload: Workload, now: datetime) -> datetime | None:
+    """Return when the maximum execution time ends.
+
+    Return None without a limit or while it does not run.
+    """
+    limit = workload.spec.maximum_execution_time_seconds
+    if limit is None or not workload.status.is_true(conditions.ADMITTED):
+        return None
+    past = workload.status.accumulated_past_execution_time_seconds or 0
+    ran = evictions.admitted_seconds(workload, now)
+    return now + timedelta(seconds=limit - past - ran)
+
+
+def _requeue(workload: Workload, text: Text, now: datetime) -> Change:
+    condition = evictions.requeue(workload, text, again=True, now=now)
+    return Change(status={"conditions": condition_list.merged(workload, condition)})
+
+
+def _withdraw(workload: Workload, text: Text, now: datetime) -> Change:
+    return Change(
+        purpose=Purpose.CLEAR_RESERVATION,
+        status=evictions.withdraw(workload, text, now),
+    )

@@ -1,0 +1,526 @@
+"""Flow control: what may be sent to the API server now, and when the controller decides.
+
+This is the only place that says "not now"; `docs/flow-control.md` explains it on one page.
+
+* At most one request about a Workload or a queue is open. One without a usable answer is sent
+  again, one that was refused makes its object rest.
+* Requests have one of four priorities: decisions first, then releases, then everything else that
+  keeps objects right, then what only people read.
+* One limit of requests in flight follows the answers of the API server.
+* Cycles, statuses, conditions and repeated events give way while there is much to send.
+"""
+
+import heapq
+import math
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from collections.abc import Iterable, Mapping
+from itertools import count
+from typing import Any, Final, NamedTuple
+
+from typing_extensions import override
+
+from admission.base import metrics
+from admission.base.clock import Clock
+from admission.base.events import Event, Events
+from admission.controller.writing import writes
+from admission.controller.writing.writer import Writer
+from admission.controller.writing.writes import (
+    Lane,
+    Outcome,
+    Purpose,
+    QueueLane,
+    Result,
+    Verb,
+    Write,
+)
+
+UNINSTALLED_SECONDS: Final = 30.0
+"""Between two looks whether Workloads exist as a kind again."""
+LEAVING_SECONDS: Final = 1.0
+"""After an owner was deleted, until its Workload is looked at again."""
+ODD_SECONDS: Final = 60.0
+"""Between two looks at a Workload that cannot be dealt with."""
+
+_UNKNOWN_RETRY_SECONDS: Final = 1.0
+"""Until a request without a usable answer is sent again."""
+_REFUSED_SECONDS: Final = (1.0, 2.0, 5.0, 15.0, 60.0)
+"""How long an object rests after it was refused something once, twice and so on."""
+
+_ALWAYS: Final = 8
+"""Requests that may be in flight however slow answers are, unless they fail to come."""
+_LEAST: Final = 2
+"""The lowest limit."""
+_SLOW_FACTOR: Final = 2
+"""An answer that takes this many times the usual one says that requests wait for one another."""
+_QUICK_FACTOR: Final = 1.25
+"""One that takes less than this says that they do not, and that one more may be tried."""
+_BATCH: Final = 16
+"""Answers in one measurement."""
+_WINDOW_SECONDS: Final = 300.0
+"""How long the usual time of an answer is kept while no request is alone."""
+_DISTURBED_SECONDS: Final = 10.0
+"""So long after quota was taken back, more may soon be."""
+_HANDED_OVER_PERCENT: Final = 125
+"""Requests that are handed over, of the limit, so that no writer waits for the next one."""
+_REPORT_PERCENT: Final = 40
+"""Share of the limit that may be used for what only people read; one request at least."""
+_CALM_SECONDS: Final = 1.0
+"""After the last request that does more than report, until reports need no pause."""
+_CONDITION_PAUSE_SECONDS: Final = 0.2
+"""Between two conditions that say why a Workload waits, while other requests are sent."""
+
+_FIRST_REST_SECONDS: Final = 0.001
+_LONGEST_REST_SECONDS: Final = 1.0
+"""After a cycle that decided nothing: from a millisecond, doubled each time."""
+_PAUSE_PER_CYCLE: Final = 3.0
+"""Cycles take at most a quarter of the time: requests and watches need the rest."""
+_LONGEST_HOLD_SECONDS: Final = 1.0
+"""So long at most the next cycle waits for open decisions to be written."""
+_GATHERING_SECONDS: Final = 0.01
+"""From one turn to the next while nothing can be decided: a turn costs much the same for one
+message and for many (ADR 0070)."""
+
+_ROOM_SECONDS: Final = 1.0
+"""After as much was sent as may be, until queue statuses follow each change again."""
+_MANY_A_SECOND: Final = 50
+"""Statuses a second above which the interval of each grows."""
+_LONGEST_STRETCH: Final = 2
+"""By how much it grows at most."""
+_PATIENCE_SECONDS: Final = 2.0
+"""So long a status waits while other requests take all the room."""
+_EVENT_MS: Final = 200
+_EVENTS_AT_ONCE: Final = 50
+"""Events that repeat a condition: fifty at once, and one in each 200 ms."""
+
+
+class _Limit:
+    """How many requests may be in flight, from how long answers take.
+
+    As in a congestion window. The usual time of an answer is that of requests which were nearly
+    alone. While answers take longer than twice that, requests wait for one another in the API
+    server, and fewer do as much. While they take about as long, and all that may be in flight is,
+    one more is tried: a distant server answers late without being busy. Where requests are never
+    alone, a batch is sent at the lowest limit now and then, so that the usual time is known.
+
+    Attributes:
+        congestion: the limit that follows the time of answers, from `_LEAST` to the most.
+        failing: the limit that follows requests without an answer: it falls by half where half of
+            what is in flight fails in a row, and grows by one with each batch of answers.
+    """
+
+    def __init__(self, most: int, now: float) -> None:
+        self._most, self._least = most, min(_LEAST, most)
+        self._always = min(_ALWAYS, most)
+        self.congestion = self._always
+        self.failing = most
+        self._usual, self._usual_of, self._usual_at = 0.0, 0, now
+        self._slowness = 1.0
+        self._answers, self._seconds = 0, 0.0
+        self._was_full = False
+        self._failures = 0
+        """Requests without an answer since the last answer."""
+        self._probing = 0
+
+    @property
+    def requests(self) -> int:
+        """How many requests may be in flight."""
+        if self._probing:
+            return self._least
+        return min(max(self.congestion, self._always), self.failing)
+
+    @property
+    def handed_over(self) -> int:
+        """How many requests may be handed over, so that no writer waits for the next one."""
+        if self._probing:
+            return self._least
+        return math.ceil(self.requests * _HANDED_OVER_PERCENT / 100)
+
+    @property
+    def decisions(self) -> int:
+        """How many decisions may be open while what they give away may be taken back."""
+        return min(self.congestion, self.requests)
+
+    @property
+    def slowness(self) -> float:
+        """How many times the usual time answers take now."""
+        return self._slowness
+
+    def fill(self) -> None:
+        """Take that as much is in flight as may be."""
+        self._was_full = True
+
+    def fail(self) -> None:
+        """Take that a request got no usable answer."""
+        self._failures += 1
+        if self._failures >= max(1, self.requests // 2):
+            self.failing = max(self._least, self.requests // 2)
+            self._failures = 0
+
+    def answer(self, seconds: float, beside: int, now: float) -> None:
+        """Take how long an answer took.
+
+        Args:
+            seconds: from request to answer.
+            beside: how many requests were in flight when it was sent or answered, with it.
+            now: the present.
+        """
+        if beside <= self._least:
+            self._usual_of = min(self._usual_of + 1, _BATCH)
+            self._usual += (seconds - self._usual) / self._usual_of
+            self._usual_at = now
+        self._probing = max(0, self._probing - 1)
+        self._failures = 0
+        self._answers += 1
+        self._seconds += seconds
+        if self._answers < max(self.requests, _BATCH):
+            return
+        is_known = self._usual_of >= _BATCH // 2
+        if self._was_full and (not is_known or now - self._usual_at >= _WINDOW_SECONDS):
+            self._probing, self._usual_of = _BATCH, 0
+        elif is_known:
+            self._follow(self._seconds / self._answers / max(self._usual, 1e-9))
+        self.failing = min(self._most, self.failing + 1)
+        self._was_full = False
+        self._answers, self._seconds = 0, 0.0
+
+    def _follow(self, slowness: float) -> None:
+        self._slowness = slowness
+        if slowness > _SLOW_FACTOR:
+            fewer = max(self.congestion // 2, int(self.congestion * _SLOW_FACTOR / slowness))
+            self.congestion = max(self._least, min(fewer, self.congestion - 1))
+        elif self.congestion < self._always or (self._was_full and slowness < _QUICK_FACTOR):
+            self.congestion = min(self._most, self.congestion + 1)
+
+
+class FlowControl:
+    """Sends requests through a writer, as far as they may be sent now.
+
+    Attributes:
+        room_at: monotonic time from which queue statuses follow each change; later while as much
+            is sent as may be.
+    """
+
+    def __init__(self, writer: Writer, clock: Clock, *, most: int) -> None:
+        """Begin as if the API server answered at once.
+
+        Args:
+            writer: sends.
+            clock: the present.
+            most: requests that may ever be in flight at once.
+        """
+        self._writer = writer
+        self._clock = clock
+        self._limit = _Limit(most, clock.monotonic())
+        self._open: dict[Lane, Write] = {}
+        self._beside: dict[Lane, int] = {}
+        self._retries = deque[Write]()
+        self._resting: set[Lane] = set()
+        self._refusals: dict[Lane, int] = {}
+        self._wakes: list[tuple[float, int, Lane]] = []
+        self._numbers = count()
+        self._sending = self._reserving = self._reporting = 0
+        self._acted_at = self._evicted_at = -math.inf
+        self._condition_at = 0.0
+        self.room_at = clock.monotonic()
+        self._rest = 0.0
+        self._cycle_at = self._paused_until = self._held_until = 0.0
+        metrics.DECISIONS_OPEN_LIMIT.set_function(lambda: self.most_decisions)
+        metrics.REQUESTS_IN_FLIGHT_LIMIT.set_function(lambda: self._limit.requests)
+
+    # ------------------------------------------------------------------- one request per object
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are sent, or are to be sent again, whose outcome is open."""
+        return len(self._open)
+
+    @property
+    def sending(self) -> int:
+        """Requests handed to the writer whose outcome was not reported."""
+        return self._sending
+
+    def open(self) -> Iterable[Lane]:
+        """Return the objects about which a request is open."""
+        return tuple(self._open)
+
+    def is_busy(self, lane: Lane) -> bool:
+        """Return whether a request about an object is open, or the object rests."""
+        return lane in self._open or lane in self._resting
+
+    def submit(self, write: Write) -> None:
+        """Send a request about an object that is not busy."""
+        assert write.lane not in self._open, write
+        self._open[write.lane] = write
+        if write.purpose in writes.TELLING:
+            self._reporting += 1
+        else:
+            self._acted_at = self._clock.monotonic()
+        self._send(write)
+
+    def settle(self, outcome: Outcome) -> bool:
+        """Take an outcome; return whether it is final, else the same request goes out again."""
+        lane = outcome.write.lane
+        beside = max(self._beside.pop(lane), self._sending)
+        self._sending -= 1
+        self._reserving -= outcome.write.purpose is Purpose.RESERVE_QUOTA
+        if outcome.result is Result.UNKNOWN:
+            self._limit.fail()
+            self._wake_at(lane, _UNKNOWN_RETRY_SECONDS)
+            return False
+        self._reporting -= self._open.pop(lane).purpose in writes.TELLING
+        if outcome.result is Result.REFUSED:
+            refusals = self._refusals.get(lane, 0)
+            self._refusals[lane] = refusals + 1
+            self.rest(lane, _REFUSED_SECONDS[min(refusals, len(_REFUSED_SECONDS) - 1)])
+        else:
+            self._refusals.pop(lane, None)
+        if outcome.result is Result.DONE:
+            now = self._clock.monotonic()
+            if outcome.write.purpose is Purpose.EVICT:
+                self._evicted_at = now
+            if outcome.write.verb is not Verb.READ:
+                self._limit.answer(outcome.seconds, beside, now)
+        return True
+
+    def rest(self, lane: Lane, seconds: float) -> None:
+        """Send nothing about an object for a while."""
+        self._resting.add(lane)
+        self._wake_at(lane, seconds)
+
+    def forget(self, lane: Lane) -> None:
+        """Forget how often an object was refused something: it is gone."""
+        self._refusals.pop(lane, None)
+
+    def due(self) -> list[Lane]:
+        """Return the objects whose rest is over; send open requests again that are due."""
+        now, ended = self._clock.monotonic(), []
+        while self._wakes and self._wakes[0][0] <= now:
+            _, _, lane = heapq.heappop(self._wakes)
+            if lane in self._open:
+                self._retries.append(self._open[lane])
+            elif lane in self._resting:
+                self._resting.discard(lane)
+                ended.append(lane)
+        while self._retries and self._sending < self._limit.requests:
+            self._send(self._retries.popleft())
+        return ended
+
+    def next_due_in(self) -> float | None:
+        """Return the seconds until `due` has something to do, or None."""
+        if not self._wakes:
+            return None
+        return max(0.0, self._wakes[0][0] - self._clock.monotonic())
+
+    def _send(self, write: Write) -> None:
+        self._sending += 1
+        self._reserving += write.purpose is Purpose.RESERVE_QUOTA
+        self._beside[write.lane] = self._sending
+        if self._sending >= self._limit.requests:
+            self._limit.fill()
+        self._writer.submit(write)
+
+    def _wake_at(self, lane: Lane, seconds: float) -> None:
+        due = self._clock.monotonic() + seconds
+        heapq.heappush(self._wakes, (due, next(self._numbers), lane))
+
+    # ----------------------------------------------------------------------- how many, and whose
+
+    @property
+    def most_decisions(self) -> int:
+        """How many decisions may be open now, one at least.
+
+        Fewer while answers are slow and quota is being taken back (ADR 0074): what is decided
+        then is old by the time it is written, and costs an eviction and a second reservation.
+        """
+        disturbed = self._clock.monotonic() - self._evicted_at < _DISTURBED_SECONDS
+        return self._limit.decisions if disturbed else self._limit.requests
+
+    def may_decide(self) -> bool:
+        """Return whether the request of a decision may be sent."""
+        return self.may_send() and self._reserving < self.most_decisions
+
+    def may_send(self) -> bool:
+        """Return whether a request may be sent that does more than report."""
+        return self._sending < self._limit.handed_over
+
+    def may_report(self) -> bool:
+        """Return whether a request may be sent that only people read."""
+        return self._reporting < max(1, self._limit.requests * _REPORT_PERCENT // 100)
+
+    def may_report_condition(self) -> bool:
+        """Return whether a condition may be sent that says why a Workload waits.
+
+        There is a pause between two of them, longer while answers are slow, unless for a while
+        nothing was sent but reports.
+        """
+        now = self._clock.monotonic()
+        only_reports = self.in_flight == self._reporting
+        is_calm = only_reports and now - self._acted_at >= _CALM_SECONDS
+        return now >= self._condition_at or is_calm
+
+    def report_condition(self, write: Write) -> None:
+        """Send a condition that says why a Workload waits."""
+        pause = _CONDITION_PAUSE_SECONDS * max(1.0, self._limit.slowness / _SLOW_FACTOR)
+        self._condition_at = self._clock.monotonic() + pause
+        self.submit(write)
+
+    @property
+    def condition_at(self) -> float:
+        """Monotonic time from which the next condition may be sent."""
+        return self._condition_at
+
+    # ------------------------------------------------------------------------- turns and cycles
+
+    def hurry_cycle(self) -> None:
+        """Take that something has changed that cycles depend on."""
+        self._rest = 0.0
+        self._cycle_at = self._paused_until
+
+    def end_cycle(self, began: float, *, decided: bool) -> None:
+        """Take when a cycle began, which has just ended, and whether it decided anything."""
+        now = self._clock.monotonic()
+        self._paused_until = now + _PAUSE_PER_CYCLE * (now - began)
+        self._held_until = now + _LONGEST_HOLD_SECONDS
+        if decided:
+            self.hurry_cycle()
+        else:
+            self._rest = min(max(self._rest * 2, _FIRST_REST_SECONDS), _LONGEST_REST_SECONDS)
+            self._cycle_at = max(self._paused_until, began + self._rest)
+
+    def cycle_at(self, open_decisions: int) -> float:
+        """Return the monotonic time before which no cycle runs."""
+        if open_decisions >= self.most_decisions:
+            return max(self._cycle_at, self._held_until)
+        return self._cycle_at
+
+    def end_turn(self, open_decisions: int) -> None:
+        """Take how much is decided and not written after all was sent that may be."""
+        if open_decisions >= self.most_decisions or not self.may_send():
+            self.room_at = self._clock.monotonic() + _ROOM_SECONDS
+
+    def gathering_seconds(self, open_decisions: int) -> float:
+        """Return the least time between the starts of two turns, so that messages gather."""
+        return _GATHERING_SECONDS if open_decisions >= self.most_decisions else 0.0
+
+
+class _Mark(NamedTuple):
+    """A status that is to be written, and since when."""
+
+    at: float
+    number: int
+    key: QueueLane
+
+
+class StatusQueue:
+    """Queue statuses that are to be written, each at most once in an interval.
+
+    While more are marked than 50 a second would allow, the interval grows, up to twice.
+    Times are seconds of the monotonic clock. A key that is marked either rests, until its
+    interval is over, or waits; those that wait are kept in the order in which they were marked,
+    so that to look for what is due costs as much as there is.
+    """
+
+    def __init__(self, interval_seconds: float) -> None:
+        self._interval = interval_seconds
+        self._stretched = interval_seconds
+        self._numbers = count()
+        self._marks: dict[QueueLane, _Mark] = {}
+        self._next: dict[QueueLane, float] = {}
+        self._waiting: list[_Mark] = []
+        self._resting: list[tuple[float, _Mark]] = []
+        """A heap by the end of the rest; some are unmarked since."""
+
+    def mark(self, key: QueueLane, now: float) -> None:
+        """The status may have changed."""
+        if key not in self._marks:
+            self._add(key, now, now)
+
+    def forget(self, key: QueueLane) -> None:
+        """The object is gone."""
+        self._remove(key)
+        self._next.pop(key, None)
+
+    def due(self, now: float, room_at: float) -> list[QueueLane]:
+        """Marked keys whose turn has come, in the order in which they were marked.
+
+        Args:
+            now: the present.
+            room_at: from then on statuses follow each change; one that was marked two seconds
+                ago does not wait for it.
+        """
+        wanted = max(self._interval, len(self._marks) / _MANY_A_SECOND)
+        self._stretched = min(wanted, _LONGEST_STRETCH * self._interval)
+        while self._resting and self._resting[0][0] <= now:
+            _, mark = heapq.heappop(self._resting)
+            if self._marks.get(mark.key) == mark:
+                insort(self._waiting, mark)
+        last = len(self._waiting)
+        if now < room_at:
+            last = bisect_right(self._waiting, now, key=_waits_until)
+        return [mark.key for mark in self._waiting[:last]]
+
+    def take(self, key: QueueLane, now: float) -> None:
+        """Unmarks a key; its next turn is after the interval."""
+        self._remove(key)
+        self._next[key] = now + self._stretched
+
+    def postpone(self, key: QueueLane, now: float) -> None:
+        """Gives a key its next turn after the interval; it waits from when it was marked."""
+        self._next[key] = now + self._stretched
+        marked = self._remove(key)
+        if marked is not None:
+            self._add(key, marked.at, now)
+
+    def next_due(self, room_at: float) -> float | None:
+        """Return when there may be something due; None when nothing is marked."""
+        moments = [end for end, _ in self._resting[:1]]
+        if self._waiting:
+            first = self._waiting[0]
+            moments.append(max(first.at, min(_waits_until(first), room_at)))
+        return min(moments, default=None)
+
+    def _add(self, key: QueueLane, marked_at: float, now: float) -> None:
+        mark = self._marks[key] = _Mark(marked_at, next(self._numbers), key)
+        rests_until = self._next.get(key, now)
+        if rests_until <= now:
+            insort(self._waiting, mark)
+        else:
+            heapq.heappush(self._resting, (rests_until, mark))
+
+    def _remove(self, key: QueueLane) -> _Mark | None:
+        """Unmarks a key; where it rests it is passed over when the rest is over."""
+        mark = self._marks.pop(key, None)
+        if mark is not None:
+            place = bisect_left(self._waiting, mark)
+            if self._waiting[place : place + 1] == [mark]:
+                del self._waiting[place]
+        return mark
+
+
+def _waits_until(mark: _Mark) -> float:
+    """Return when it waits for room no longer."""
+    return mark.at + _PATIENCE_SECONDS
+
+
+class RepeatedEvents(Events):
+    """Pass on fifty events at once and five a second; leave out and count further ones.
+
+    They say again what a condition says (ADR 0069).
+    """
+
+    def __init__(self, events: Events, clock: Clock) -> None:
+        self._events = events
+        self._clock = clock
+        self._spent_until_ms = 0
+
+    @override
+    def event(self, regarding: Mapping[str, Any], event: Event) -> None:
+        """Record one event, or leave it out."""
+        now_ms = int(self._clock.monotonic() * 1000)
+        spent_until_ms = max(self._spent_until_ms, now_ms) + _EVENT_MS
+        if spent_until_ms - now_ms > _EVENTS_AT_ONCE * _EVENT_MS:
+            metrics.EVENTS_LEFT_OUT.inc()
+            return
+        self._spent_until_ms = spent_until_ms
+        self._events.event(regarding, event)

@@ -1,0 +1,227 @@
+"""Sends writes and finds out what became of each, from a pool of threads.
+
+A write whose answer got lost is sent again. That is safe because each carries a precondition: if
+the first one took effect, the second is refused as a conflict, and reading the object tells.
+"""
+
+import math
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from admission.base import logs, metrics
+from admission.base.clock import Clock
+from admission.controller.writing.writes import Outcome, Result, Verb, Write
+from admission.kube import errors
+from admission.kube.api import Api
+
+Fence = Callable[[], bool]
+"""Whether a request sent now would end while this process may still write."""
+
+_REFUSALS: Final = (
+    errors.BadRequestError,
+    errors.UnauthorizedError,
+    errors.ForbiddenError,
+    errors.InvalidError,
+)
+_ATTEMPTS: Final = 4
+_BACKOFF_SECONDS: Final = (0.05, 0.1, 0.2, 0.5)
+_LONGEST_PAUSE_SECONDS: Final = 5.0
+_FENCE_SECONDS: Final = 0.05
+
+
+class Writer(Protocol):
+    """Takes writes; each one's outcome is reported once, from any thread."""
+
+    def submit(self, write: Write) -> None:
+        """Sends the write, soon."""
+        ...
+
+
+class Sender:
+    """Sends writes and tells what is known of each afterwards."""
+
+    def __init__(
+        self, api: Api, clock: Clock, stopping: threading.Event, fence: Fence = lambda: True
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._stopping = stopping
+        self._fence = fence
+        self._unknown_at = -math.inf
+        self._log = logs.get("writer")
+
+    @property
+    def unknown_at(self) -> float:
+        """Monotonic time when a request last ended without telling whether it took effect.
+
+        The API server may still work on that one.
+        """
+        return self._unknown_at
+
+    def note_unknown(self) -> None:
+        """Takes a request of which nobody can tell whether it took effect."""
+        self._unknown_at = self._clock.monotonic()
+
+    def send(self, write: Write) -> Outcome:
+        """Sends the write, a few times if need be; never raises for what a server can do."""
+        for attempt in range(_ATTEMPTS):
+            if not self._may_write():
+                return Outcome(write=write, result=Result.DROPPED)
+            started = self._clock.monotonic()
+            try:
+                outcome = self._attempt(write)
+            except errors.KubeError as error:
+                if error.outcome_unknown:
+                    self.note_unknown()
+                self._log_failure(write, attempt, error)
+                self._pause(error, attempt)
+                continue
+            outcome = replace(outcome, seconds=self._clock.monotonic() - started)
+            _observe(outcome)
+            return outcome
+        return Outcome(write=write, result=Result.UNKNOWN)
+
+    def _may_write(self) -> bool:
+        """Waits until the fence is open; false once the process stops."""
+        while not self._fence():
+            if self._stopping.wait(_FENCE_SECONDS):
+                return False
+        return not self._stopping.is_set()
+
+    def _attempt(self, write: Write) -> Outcome:
+        try:
+            return Outcome(write=write, result=Result.DONE, object=self._request(write))
+        except (errors.ConflictError, errors.AlreadyExistsError):
+            return self._after_conflict(write)
+        except errors.NotFoundError as error:
+            if write.verb is Verb.CREATE:  # its namespace is gone, which may come back
+                return Outcome(write=write, result=Result.REFUSED, error=error)
+            return Outcome(write=write, result=Result.GONE)
+        except _REFUSALS as error:
+            return Outcome(write=write, result=Result.REFUSED, error=error)
+
+    def _request(self, write: Write) -> Any:
+        match write.verb:
+            case Verb.READ:
+                return self._api.get(write.resource, write.name, write.namespace, into=write.into)
+            case Verb.CREATE:
+                return self._api.create(
+                    write.resource, write.document or {}, write.namespace, into=write.into
+                )
+            case Verb.REPLACE:
+                return self._api.replace(
+                    write.resource, write.document or {},
+                    subresource=write.subresource, into=write.into,
+                )  # fmt: skip
+            case Verb.PATCH:
+                assert write.patch is not None
+                return self._api.patch(
+                    write.resource, write.name, write.patch, write.namespace,
+                    subresource=write.subresource, into=write.into,
+                )  # fmt: skip
+            case Verb.DELETE:
+                self._api.delete(
+                    write.resource, write.name, write.namespace,
+                    uid=write.uid, propagation=write.propagation or None,
+                )  # fmt: skip
+                return None
+
+    def _after_conflict(self, write: Write) -> Outcome:
+        try:
+            found = self._api.get(write.resource, write.name, write.namespace, into=write.into)
+        except errors.NotFoundError:
+            return Outcome(write=write, result=Result.GONE)
+        return Outcome(write=write, result=Result.CONFLICT, object=found)
+
+    def _log_failure(self, write: Write, attempt: int, error: errors.KubeError) -> None:
+        """The last of some attempts is told; nearly always one of the next succeeds."""
+        log = self._log.warning if attempt == _ATTEMPTS - 1 else self._log.debug
+        log(
+            "write failed, will retry",
+            purpose=write.purpose.value,
+            namespace=write.namespace,
+            name=write.name,
+            error=str(error),
+        )
+
+    def _pause(self, error: errors.KubeError, attempt: int) -> None:
+        asked = error.retry_after if isinstance(error, errors.ApiError) else None
+        if errors.is_unavailable(error):
+            asked = None  # a server that starts asks to wait for longer than it takes
+        pause = _BACKOFF_SECONDS[attempt] if asked is None else asked
+        self._stopping.wait(min(pause, _LONGEST_PAUSE_SECONDS))
+
+
+class WriterPool:
+    """Threads that send writes and report outcomes; one more is started while all are busy."""
+
+    def __init__(self, sender: Sender, report: Callable[[Outcome], None], *, threads: int) -> None:
+        """Prepare a pool of up to so many threads."""
+        self._log = logs.get("writer")
+        self._sender = sender
+        self._report = report
+        self._queue: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
+        self._most = threads
+        self._idle = threading.Semaphore(0)
+        self._threads: list[threading.Thread] = []
+        self._is_started = False
+
+    def start(self) -> None:
+        """Begin to send what was submitted."""
+        self._is_started = True
+        for _ in range(min(self._queue.qsize(), self._most)):
+            self._start_thread()
+
+    def _start_thread(self) -> None:
+        name = f"writer-{len(self._threads)}"
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def submit(self, write: Write) -> None:
+        """Send the write as soon as a thread is free; called by one thread."""
+        self._queue.put(write)
+        if self._idle.acquire(blocking=False) or not self._is_started:
+            return
+        if len(self._threads) < self._most:
+            self._start_thread()
+
+    def stop(self, timeout_seconds: float) -> bool:
+        """Ends the threads after what was submitted; writes not yet sent are dropped.
+
+        Returns:
+            Whether all threads have ended, so that none waits for an answer.
+        """
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join(timeout_seconds)
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _run(self) -> None:
+        while (write := self._next()) is not None:
+            self._report(self._sent(write))
+
+    def _next(self) -> Write | None:
+        try:
+            return self._queue.get_nowait()
+        except queue.Empty:
+            self._idle.release()
+            return self._queue.get()
+
+    def _sent(self, write: Write) -> Outcome:
+        """Sends a write; whatever goes wrong, its lane must not stay taken for ever."""
+        try:
+            return self._sender.send(write)
+        except Exception:  # noqa: BLE001  # the thread must live on
+            self._sender.note_unknown()
+            self._log.exception("writer failed", purpose=write.purpose.value, name=write.name)
+            return Outcome(write=write, result=Result.UNKNOWN)
+
+
+def _observe(outcome: Outcome) -> None:
+    labels = outcome.write.purpose.value, outcome.result.name.lower()
+    metrics.WRITE_DURATION_SECONDS.labels(*labels).observe(outcome.seconds)

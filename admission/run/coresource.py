@@ -1,0 +1,56 @@
+"""Lists of pending workloads from the controller's core, asked on its own thread."""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
+from admission.controller.queries import Answer, Reader
+from admission.objects.workload import Workload
+from admission.scheduling.pending import PendingSnapshot
+from admission.visibility import statuses
+
+_ANSWER_SECONDS: Final = 5.0
+_SLICE: Final = 1_000
+"""Workloads looked up in one turn of the core."""
+
+
+class AskCore(Protocol):
+    """Has the core answer a question; raises TimeoutError where it does not come to it."""
+
+    def __call__(self, question: Callable[[Reader], Answer], within_seconds: float, /) -> Answer:
+        """The answer."""
+        ...
+
+
+class CoreSource:
+    """What `admission.visibility.lists.Source` promises, from the core."""
+
+    def __init__(self, ask: AskCore) -> None:
+        self._ask_core = ask
+
+    def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
+        """A copy of the line of a queue."""
+
+        def ask(reader: Reader) -> tuple[bool, PendingSnapshot | None]:
+            return reader.synced, reader.line(queue)
+
+        synced, found = self._ask(ask)
+        if not synced:
+            raise statuses.not_ready("the controller has not listed everything yet")
+        return found
+
+    def workloads(self, keys: tuple[WorkloadKey, ...]) -> tuple[Workload | None, ...]:
+        """Workloads by identity, in slices that do not hold the core up."""
+        found: list[Workload | None] = []
+        for start in range(0, len(keys), _SLICE):
+            found += self._some(keys[start : start + _SLICE])
+        return tuple(found)
+
+    def _some(self, keys: tuple[WorkloadKey, ...]) -> tuple[Workload | None, ...]:
+        return self._ask(lambda reader: reader.workloads(keys))
+
+    def _ask(self, question: Callable[[Reader], Answer]) -> Answer:
+        try:
+            return self._ask_core(question, _ANSWER_SECONDS)
+        except TimeoutError as error:
+            raise statuses.not_ready("the controller is busy") from error

@@ -1,0 +1,94 @@
+"""The controller's process from start to signal."""
+
+from pathlib import Path
+from typing import Final
+
+from admission.base import logs
+from admission.base.clock import SystemClock
+from admission.config.addresses import Address
+from admission.config.settings import Settings
+from admission.controller import watched
+from admission.owners import integrations
+from admission.run import signals
+from admission.run.connection import Target
+from admission.run.controller import Controller
+from admission.run.leading import Alone, Elected
+from admission.run.visibility import VisibilityServer
+from certs.files import CertificateFiles
+
+_CHECK_SECONDS: Final = 1.0
+_OTHER_CONNECTIONS: Final = 7
+"""Lease and its watch, lists of others' pods, who asks for pending workloads, certificates, labels
+of namespaces."""
+
+
+def run_controller(
+    target: Target,
+    address: Address | None,
+    settings: Settings,
+    *,
+    leader_election: bool,
+    visibility: Address | None = None,
+    certificates: Path | None = None,
+) -> None:
+    """Runs a controller until SIGTERM or SIGINT, or until its core thread ends.
+
+    Args:
+        target: its API server.
+        address: where health, readiness and metrics are served, beside where the settings say
+            for health.
+        settings: what the installation chose.
+        leader_election: whether to wait for the Lease.
+        visibility: where pending workloads are served; None for nowhere.
+        certificates: directory of the webhook's serving certificate, which lists of pending
+            workloads and secure metrics are served with, too; the leader renews it where the
+            webhook runs outside the cluster.
+
+    Raises:
+        KubeError: the API server cannot be reached at all with this configuration.
+        OSError: the address cannot be bound.
+        SystemExit: the core thread has ended; the supervisor starts a new process.
+    """
+    log = logs.get("process")
+    stopping = signals.stop_event()
+    api = target.connect(
+        connections=(
+            settings.gpu.controller.writers
+            + len(watched.WATCHED)
+            + len(watched.OPTIONAL)
+            + len(watched.rows(integrations.kinds_of(settings)))
+            + _OTHER_CONNECTIONS
+        ),
+        timeout_seconds=settings.gpu.controller.request_timeout.total_seconds(),
+        silence_seconds=settings.gpu.controller.watch_silence.total_seconds(),
+    )
+    clock = SystemClock()
+    leadership = Elected(api, settings, clock) if leader_election else Alone()
+    controller = Controller(api, settings, clock, leadership, certificates)
+    for served in _addresses(address, settings):
+        port = controller.serve_pages(served, _of_metrics(certificates, settings))
+        log.info("controller serves", host=served.host, port=port, election=leader_election)
+    lists = VisibilityServer(controller.ask, api, clock)
+    if visibility is not None and certificates is not None:
+        port = lists.start(visibility, certificates)
+        log.info("visibility serves", host=visibility.host, port=port)
+    controller.start()
+    problem = ""
+    while not stopping.wait(_CHECK_SECONDS) and not problem:
+        problem = controller.problem()
+    controller.stop()  # first: a successor waits for the Lease
+    lists.stop()
+    api.close()
+    if problem:
+        raise SystemExit(problem)
+    log.info("controller stopped")
+
+
+def _of_metrics(directory: Path | None, settings: Settings) -> CertificateFiles | None:
+    if directory is None or not settings.gpu.controller.secure_metrics:
+        return None
+    return CertificateFiles.of(directory)
+
+
+def _addresses(address: Address | None, settings: Settings) -> list[Address]:
+    return [one for one in (address, settings.kueue.health.address) if one is not None]

@@ -1,0 +1,140 @@
+"""Serves pending workloads to API servers, over TLS, beside the controller.
+
+A standby serves, too: it follows the same objects and so keeps the same lines. Only who is tried
+first because its victims are leaving is known to the leader alone.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from typing_extensions import override
+
+from admission.base import logs
+from admission.base.clock import Clock
+from admission.base.rounds import Rounds
+from admission.config.addresses import Address
+from admission.kube import resources
+from admission.kube.api import Api
+from admission.kube.errors import KubeError
+from admission.run.contexts import ContextCache
+from admission.run.coresource import AskCore, CoreSource
+from admission.run.pages import BoundedServer, QuietHandler
+from admission.visibility import callers, pages
+from admission.visibility.callers import FrontProxy
+from certs.files import CertificateFiles
+
+MOST_AT_ONCE: Final = 256
+"""Connections at once; for a further one the oldest is closed."""
+_FOLLOW_SECONDS: Final = 60.0
+_RETRY_SECONDS: Final = 5.0
+_log = logs.get("visibility")
+
+
+class FrontProxies:
+    """Follows how the API server makes itself known; asks for it from time to time."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._current: FrontProxy | None = None
+        self._problem = ""
+        self._rounds = Rounds("front-proxy", self._round, self._failed)
+
+    @property
+    def current(self) -> FrontProxy | None:
+        """Return what was last read; None before, and where it passes no requests on."""
+        return self._current
+
+    def authority(self) -> str:
+        """PEM text of who signs its client certificate; empty if unknown."""
+        return "" if self._current is None else self._current.authority
+
+    def start(self) -> None:
+        """Reads in a thread of its own."""
+        self._rounds.start()
+
+    def stop(self) -> None:
+        """Reads no more."""
+        self._rounds.stop()
+
+    def read(self) -> bool:
+        """Reads once; false where it could not be read. What was known stays then."""
+        name, namespace = callers.CONFIG_MAP, callers.CONFIG_MAP_NAMESPACE
+        try:
+            found = self._api.get(resources.CONFIG_MAPS, name, namespace)
+            self._current = FrontProxy.of(found.get("data") or {})
+        except (KubeError, msgspec.DecodeError) as error:
+            self._tell(str(error))
+            return False
+        self._tell("" if self._current else "the API server passes no requests on")
+        return True
+
+    def _tell(self, problem: str) -> None:
+        """Logs a problem that is new."""
+        if problem and problem != self._problem:
+            place = f"{callers.CONFIG_MAP_NAMESPACE}/{callers.CONFIG_MAP}"
+            _log.warning("front proxy unknown", config_map=place, error=problem)
+        self._problem = problem
+
+    def _round(self) -> float:
+        return _FOLLOW_SECONDS if self.read() else _RETRY_SECONDS
+
+    def _failed(self, error: Exception) -> float:
+        _log.error("front proxy unknown", exc_info=error)
+        return _FOLLOW_SECONDS
+
+
+class VisibilityServer:
+    """The visibility API on one address."""
+
+    def __init__(self, ask: AskCore, api: Api, clock: Clock) -> None:
+        """Serves nothing yet.
+
+        Args:
+            ask: has the controller's core answer.
+            api: says who may ask.
+            clock: for how long its answers hold.
+        """
+        self.proxies = FrontProxies(api)
+        self._app = pages.create_app(CoreSource(ask), api, clock, lambda: self.proxies.current)
+        self._server: BoundedServer | None = None
+
+    def start(self, address: Address, directory: Path) -> int:
+        """Serves, from when the directory holds a certificate; returns the port.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        contexts = ContextCache(CertificateFiles.of(directory), self.proxies.authority)
+        self._server = BoundedServer(
+            (address.host, address.port), self._app, contexts.current, _Handler,
+            most_at_once=MOST_AT_ONCE,
+        )  # fmt: skip
+        self.proxies.start()
+        self._server.serve("visibility")
+        return self._server.server_port
+
+    def stop(self) -> None:
+        """Frees the port; requests that are being answered end with the process."""
+        self.proxies.stop()
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+
+
+class _Handler(QuietHandler):
+    @override
+    def get_environ(self) -> dict[str, Any]:
+        environ: dict[str, Any] = super().get_environ()
+        environ[pages.PEER] = _common_name(self.connection)
+        environ[pages.HEADERS] = tuple(self.headers.items())
+        return environ
+
+
+def _common_name(connection: Any) -> str | None:
+    """Of the client's certificate, which was verified; None without one."""
+    certificate = connection.getpeercert() or {}
+    subject: Iterable[Iterable[tuple[str, str]]] = certificate.get("subject", ())
+    found = [value for part in subject for key, value in part if key == "commonName"]
+    return found[-1] if found else None

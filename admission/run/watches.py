@@ -1,0 +1,198 @@
+"""Everything the controller watches: started, listed anew, stopped, and looked at for its health.
+
+A watch that does not end is the failure that nobody sees: the core goes on with what it knew.
+Two times tell it apart from an API server that is away, where a restart would not help.
+
+An API server that went back to an earlier state ends the use of all of it: versions mean something
+else then, and nothing that was seen may be compared with what is listed (ADR 0120).
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from admission.base import metrics
+from admission.base.clock import Clock
+from admission.controller import core, watched
+from admission.controller.core import Message
+from admission.controller.quarantine import Unreadable
+from admission.kube import resources
+from admission.kube.api import Api, Undecodable
+from admission.kube.connectivity import Connectivity
+from admission.kube.reflector import Reflector, Replaced
+from admission.kube.resources import Resource
+from admission.owners import integrations
+from admission.owners.integrations import Kinds
+from admission.run.optional import OptionalWatch
+
+WATCH_SECONDS: Final = (60.0, 120.0)
+"""Life of one watch: a server that falls silent without closing is noticed after that."""
+SILENT_SECONDS: Final = 300.0
+"""Longer than two watches and their retries take together."""
+
+
+class Watches:
+    """The reflectors of all kinds that the core wants to be told about."""
+
+    def __init__(
+        self,
+        api: Api,
+        put: Callable[[Message], None],
+        clock: Clock,
+        reverted: Callable[[], None] = lambda: None,
+        kinds: Kinds = integrations.DEFAULT,
+    ) -> None:
+        """Prepares the watches.
+
+        Args:
+            api: where the objects are.
+            put: takes what is seen, from any thread.
+            clock: measures silence.
+            reverted: told, from any thread, that the API server is in an earlier state than what
+                was seen; once, and before anything of that state is put.
+            kinds: of owners that are served.
+        """
+        self._api = api
+        self._put = put
+        self._clock = clock
+        self._reverted = reverted
+        self._is_reverted = False
+        self._connectivity = Connectivity(clock)
+        self._lock = threading.Lock()
+        self._is_stopped = False
+        self._needed: list[Reflector[Any]] = []
+        self._selectors = watched.selectors(kinds)
+        self._rows = watched.rows(kinds)
+        self._owners: list[OptionalWatch] = []
+        self._others = [self._optional_watch(*one) for one in watched.OPTIONAL.items()]
+
+    def start(self) -> None:
+        """Lists and follows everything."""
+        self._follow()
+        for watch in self._others:
+            watch.start()
+
+    def restart(self, first: Message) -> None:
+        """Lists everything anew that a leader may have written to.
+
+        Args:
+            first: told before anything of the new lists, and after all that was seen earlier.
+        """
+        with self._lock:
+            if self._is_stopped:
+                return
+            for reflector in self._needed:
+                reflector.stop()
+            for watch in self._owners:
+                watch.stop()
+            self._put(first)
+            self._follow()
+
+    def stop(self) -> None:
+        """Ends all watches; nothing is put afterwards, from another thread."""
+        with self._lock:
+            self._is_stopped = True
+            for reflector in self._needed:
+                reflector.stop()
+            for watch in self._optional:
+                watch.stop()
+
+    def is_certain(self) -> bool:
+        """Return whether nothing that was seen may be of a state that the API server has left.
+
+        It may be after a connection broke, until a list tells.
+        """
+        return not (self._is_reverted or any(one.is_unsure for one in self._needed))
+
+    def unready(self) -> str:
+        """Return what is not known, or not known to be up to date; empty when all is well."""
+        listed = [(r.resource, r.has_synced) for r in self._needed]
+        listed += [(o.reflector.resource, o.is_settled) for o in self._optional]
+        waiting = [resource for resource, has_synced in listed if not has_synced]
+        if self._is_reverted:
+            return "the API server went back to an earlier state: all is listed anew"
+        if waiting:
+            return f"not listed yet: {_named(waiting)}"
+        due = self._clock.monotonic() - SILENT_SECONDS
+        silent = [r.resource for r in self._needed if r.last_activity < due]
+        return f"not heard of for long: {_named(silent)}" if silent else ""
+
+    def stuck(self) -> str:
+        """Return which watches hang, so that only a restart helps; empty when none does."""
+        due = self._clock.monotonic() - SILENT_SECONDS
+        followed = [o.reflector for o in self._optional if o.reflector.has_synced]
+        hanging = [r.resource for r in (*self._needed, *followed) if r.last_sign < due]
+        return f"watches hang: {_named(hanging)}" if hanging else ""
+
+    def _follow(self) -> None:
+        newest = {one.resource: one.newest for one in self._needed}
+        self._needed = [
+            self._reflector(resource, into, newest=newest.get(resource, 0))
+            for resource, into in watched.WATCHED.items()
+        ]
+        for reflector in self._needed:
+            reflector.start()
+        newest = {one.reflector.resource: one.reflector.newest for one in self._owners}
+        self._owners = [
+            self._optional_watch(resource, into, newest=newest.get(resource, 0))
+            for resource, into in self._rows.items()
+        ]
+        for watch in self._owners:
+            watch.start()
+
+    @property
+    def _optional(self) -> list[OptionalWatch]:
+        """What may not be served."""
+        return [*self._owners, *self._others]
+
+    def _revert(self) -> None:
+        """Takes the news from a reflector, which may hold the lock that `stop` waits for."""
+        if not self._is_reverted:
+            self._is_reverted = True
+            self._reverted()
+
+    def _optional_watch(
+        self, resource: Resource, into: type[Any], newest: int = 0
+    ) -> OptionalWatch:
+        def absent() -> None:
+            self._put(core.Observed(resource, Replaced(())))
+
+        versions = resources.versions(resource)
+        reflectors = [self._reflector(resource, into, one, newest) for one in versions]
+        return OptionalWatch(self._api, reflectors, absent)
+
+    def _reflector(
+        self,
+        resource: Resource,
+        into: type[Any],
+        version: Resource | None = None,
+        newest: int = 0,
+    ) -> Reflector[Any]:
+        """Follows a resource, read in another version where one is given."""
+
+        def quarantine(found: Undecodable) -> None:
+            metrics.UNDECODABLE_OBJECTS.labels(resource.kind).inc()
+            if resource is resources.WORKLOADS:
+                self._put(Unreadable(found))
+
+        def unserved() -> None:
+            self._put(core.Unserved(resource))
+
+        return Reflector(
+            self._api,
+            version or resource,
+            into,
+            lambda change: self._put(core.Observed(resource, change)),
+            clock=self._clock,
+            label_selector=self._selectors.get(resource, ""),
+            watch_seconds=WATCH_SECONDS,
+            on_undecodable=quarantine,
+            on_reverted=self._revert,
+            on_unserved=unserved,
+            newest=newest,
+            connectivity=self._connectivity,
+        )
+
+
+def _named(found: list[Resource]) -> str:
+    return ", ".join(sorted(resource.plural for resource in found))

@@ -1,0 +1,114 @@
+"""Who may ask what: the API server decides, by SubjectAccessReviews.
+
+Source: k8s.io/apiserver pkg/server/options/authorization.go (10 s for each answer, nothing asked
+about system:masters), pkg/endpoints/handlers/responsewriters/errors.go (the message).
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.base import names
+from admission.base.clock import Clock
+from admission.kube import resources
+from admission.visibility import statuses
+from admission.visibility.callers import Caller, Reviews
+from admission.visibility.memory import Memory
+
+_REMEMBERED_SECONDS: Final = 10.0
+_MASTERS: Final = "system:masters"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a request is about: a path, or the subresource of a queue.
+
+    Attributes:
+        verb: of the request, as ``get``.
+        path: where nothing but a path is asked for; empty otherwise.
+        version: of the API.
+        plural: ``clusterqueues`` or ``localqueues``.
+        subresource: of it; empty for the queue itself.
+        namespace: empty for ClusterQueues.
+        name: of the queue; empty for a collection.
+    """
+
+    verb: str
+    path: str = ""
+    version: str = ""
+    plural: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    def attributes(self) -> dict[str, Any]:
+        """Part of the spec of a SubjectAccessReview."""
+        if self.path:
+            return {"nonResourceAttributes": {"path": self.path, "verb": self.verb}}
+        found = {
+            "verb": self.verb,
+            "group": names.VISIBILITY_GROUP,
+            "version": self.version,
+            "resource": self.plural,
+            "subresource": self.subresource,
+            "namespace": self.namespace,
+            "name": self.name,
+        }
+        return {"resourceAttributes": {key: value for key, value in found.items() if value}}
+
+
+class Access:
+    """Asks whether users may; remembers the answers for seconds."""
+
+    def __init__(self, api: Reviews, clock: Clock) -> None:
+        self._api = api
+        self._known: Memory[tuple[Caller, Target], tuple[bool, str]] = Memory(
+            clock, _REMEMBERED_SECONDS
+        )
+
+    def check(self, caller: Caller, target: Target) -> None:
+        """Returns if the user may.
+
+        Raises:
+            RefusedError: the user may not.
+            KubeError: the API server refused or did not answer.
+        """
+        if _MASTERS in caller.groups:
+            return
+        allowed, reason = self._known.get((caller, target), lambda: self._review(caller, target))
+        if not allowed:
+            raise _forbidden(caller, target, reason)
+
+    def _review(self, caller: Caller, target: Target) -> tuple[bool, str]:
+        resource = resources.SUBJECT_ACCESS_REVIEWS
+        spec = {
+            "user": caller.name,
+            "groups": list(caller.groups),
+            **({"uid": caller.uid} if caller.uid else {}),
+            **({"extra": {k: list(v) for k, v in caller.extra}} if caller.extra else {}),
+            **target.attributes(),
+        }
+        asked = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
+        status = self._api.create(resource, asked).get("status", {})
+        # "denied" is stronger than "allowed", which is then false; both are looked at.
+        allowed = bool(status.get("allowed")) and not status.get("denied")
+        return allowed, str(status.get("reason", ""))
+
+
+def _forbidden(caller: Caller, target: Target, reason: str) -> statuses.RefusedError:
+    tail = f": {reason}" if reason else ""
+    if target.path:
+        text = f'User "{caller.name}" cannot {target.verb} path "{target.path}"'
+        return statuses.forbidden(f"forbidden: {text}{tail}", {})
+    group = names.VISIBILITY_GROUP
+    resource = "/".join(part for part in (target.plural, target.subresource) if part)
+    where = (
+        f'in the namespace "{target.namespace}"' if target.namespace else "at the cluster scope"
+    )
+    name = f' "{target.name}"' if target.name else ""
+    message = (
+        f'{target.plural}.{group}{name} is forbidden: User "{caller.name}" cannot {target.verb} '
+        f'resource "{resource}" in API group "{group}" {where}{tail}'
+    )
+    return statuses.forbidden(
+        message, {"name": target.name, "group": group, "kind": target.plural}
+    )

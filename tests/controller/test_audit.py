@@ -1,0 +1,195 @@
+"""Audits on the embedded store: what is charged is compared with what the API server shows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from admission.base import metrics, names, patches
+from admission.base.names import ClusterQueueName, FlavorName, FlavorResource, ResourceName
+from admission.controller.audit import Auditor
+from admission.controller.queries import Counted, Reader
+from admission.gpu import catalogue
+from admission.kube import resources
+from admission.scheduling.transformation import NO_RULES
+from tests.builders.jobs import queued_job
+from tests.builders.pods import group_pod
+from tests.builders.queues import make_cluster_queue
+from tests.controller.test_running_pods import change, drop_workload, ending, made, run
+from tests.controller.world import WORKLOAD_KIND, World, ready_world
+
+GPUS = (
+    ClusterQueueName("gpus"),
+    FlavorResource(FlavorName("a100"), ResourceName(names.GPU_RESOURCE)),
+)
+
+
+@dataclass
+class Audits:
+    """An auditor of a world, and what it asked for."""
+
+    found: World
+    repairs: list[str] = field(default_factory=list)
+    waited: list[float] = field(default_factory=list)
+    between: Callable[[], object] = lambda: None
+    is_current: bool = True
+
+    def __post_init__(self) -> None:
+        self.auditor = Auditor(
+            self.found.store,
+            self.ask,
+            self.repairs.append,
+            self.found.events,
+            catalogue.load(),
+            NO_RULES,
+            is_current=lambda: self.is_current,
+            wait=self.wait,
+            monotonic=self.found.clock.monotonic,
+            interval_seconds=600,
+            release_on_deletion=False,
+        )
+
+    def ask(self, question: Callable[[Reader], Counted]) -> Counted:
+        return question(self.found.core)
+
+    def wait(self, seconds: float) -> bool:
+        self.waited.append(seconds)
+        self.between()
+        return False
+
+
+def forget(found: World, name: str) -> None:
+    """Make the accounting lose what a pod's Workload holds."""
+    key = names.WorkloadKey("ml", found.workloads()[name].metadata.name)
+    found.state.drop_workload(key)
+
+
+def test_nothing_differs_where_all_is_charged_once() -> None:
+    found = made()
+    run(found, "first", gpus=1)
+    found.add_pod("second", gpus=1)
+    found.settle()
+    assert Audits(found).auditor.audit() == {}
+
+
+def test_nothing_differs_while_a_pod_is_charged_on_its_own() -> None:
+    found = made()
+    ending(found)
+    assert Audits(found).auditor.audit() == {}
+
+
+def test_nothing_differs_once_the_node_of_a_pod_is_gone() -> None:
+    found = made()
+    ending(found)
+    found.store.delete(resources.NODES, "n0")
+    found.settle()
+    assert Audits(found).auditor.audit() == {}
+
+
+def test_nothing_differs_while_pods_of_a_group_end_are_replaced_and_have_succeeded() -> None:
+    found = made()
+    more = patches.merge({"spec": make_cluster_queue(quota=3)["spec"]})
+    found.store.patch(resources.CLUSTER_QUEUES, "gpus", more)
+    for name in ("a", "b", "c"):
+        found.store.create(resources.PODS, group_pod(name, total=3), "ml")
+    found.settle()
+    for name in ("a", "b", "c"):
+        bound = patches.merge({"spec": {"nodeName": "n0"}})
+        found.store.patch(resources.PODS, name, bound, "ml")
+        found.set_phase(name, "Running")
+    found.settle()
+    assert found.admitted() == {"a", "b", "c"}
+    found.set_phase("a", "Succeeded")
+    found.set_phase("b", "Failed")
+    found.settle()
+    assert Audits(found).auditor.audit() == {}
+    found.store.create(resources.PODS, group_pod("d", total=3), "ml")
+    found.store.delete(resources.WORKLOADS, "gang", "ml")
+    found.settle()
+    assert Audits(found).auditor.audit() == {}
+
+
+def test_pods_beyond_those_that_were_admitted_are_to_be_charged() -> None:
+    found = made()
+    run(found, "first", gpus=1)
+    run(found, "second", gpus=1)
+    drop_workload(found, "second")
+    found.store.delete(resources.PODS, "second", "ml")
+    found.settle()
+    assert Audits(found).auditor.audit() == {}
+
+
+def test_what_is_held_and_not_charged_is_told_and_everything_is_read_again() -> None:
+    found = made()
+    run(found, "first", gpus=2)
+    forget(found, "first")
+    audits = Audits(found)
+    assert audits.auditor.audit() == {GPUS: -2}
+    assert audits.repairs == ["what is charged is not what is held"]
+    told = [note for name, reason, note in found.events.recorded if reason == "LedgerDrift"]
+    expected = "2 nvidia.com/gpu of flavor a100 are held and not charged"
+    assert told == [f"{expected}. The controller reads everything again"]
+    value = metrics.LEDGER_DRIFT.labels("gpus", "a100", names.GPU_RESOURCE)._value.get()
+    assert value == -2
+
+
+def test_everything_is_read_again_once_an_hour_at_most() -> None:
+    found = made()
+    run(found, "first", gpus=2)
+    forget(found, "first")
+    audits = Audits(found)
+    audits.auditor.audit()
+    audits.auditor.audit()
+    assert len(audits.repairs) == 1
+    found.clock.advance(3600)
+    audits.auditor.audit()
+    assert len(audits.repairs) == 2
+
+
+def test_what_differs_only_for_a_moment_is_no_drift() -> None:
+    found = made()
+    run(found, "first", gpus=2)
+    found.store.delete(resources.PODS, "first", "ml")
+    change(found, "first", {"metadata": {"finalizers": None}})
+    audits = Audits(found, between=found.settle)  # the core has not seen it yet
+    assert audits.auditor.audit() == {}
+    assert audits.repairs == []
+
+
+def test_a_sum_that_is_not_the_sum_of_what_is_charged_is_told() -> None:
+    found = made()
+    run(found, "first", gpus=2)
+    node = found.state.forest.queues[ClusterQueueName("gpus")]
+    node.usage[GPUS[1]] += 1
+    assert Audits(found).auditor.audit() == {GPUS: 1}
+
+
+def test_a_process_that_may_be_behind_audits_nothing() -> None:
+    """As one that was frozen, and does not lead any more."""
+    found = made()
+    run(found, "first", gpus=2)
+    forget(found, "first")
+    audits = Audits(found, is_current=False)
+    with pytest.raises(TimeoutError):
+        audits.auditor.audit()
+    assert audits.repairs == []
+
+
+def test_an_audit_changes_nothing() -> None:
+    found = made()
+    run(found, "first", gpus=2)
+    sent = len(found.sent)
+    Audits(found).auditor.audit()
+    found.settle()
+    assert len(found.sent) == sent
+
+
+def test_nothing_differs_while_a_job_is_charged_for_pods_that_are_not_there() -> None:
+    found = ready_world(quota=2)
+    found.add(queued_job())
+    found.settle()
+    name = found.workloads()["train"].metadata.name
+    found.store.delete(resources.CRDS, WORKLOAD_KIND)
+    found.store.delete(resources.WORKLOADS, name, "ml")
+    found.settle()
+    assert Audits(found).auditor.audit() == {}

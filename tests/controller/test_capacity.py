@@ -1,0 +1,506 @@
+"""Promised against real: nodes, sick GPUs, pods of others, and the guard."""
+
+from typing import Any
+
+import pytest
+from prometheus_client import REGISTRY
+from typing_extensions import override
+
+from admission.base import conditions, names, patches
+from admission.config.settings import Settings
+from admission.controller import core
+from admission.controller.devices import outside
+from admission.controller.devices.node_inventory import Listed
+from admission.controller.queues.accounting import Accounting
+from admission.kube import errors, resources
+from admission.kube.reflector import Upserted
+from admission.objects import koordinator, views
+from admission.sandbox.store import Store
+from admission.scheduling.state import State
+from tests.builders.cluster import make_namespace, make_node
+from tests.builders.pods import make_pod
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.clocks import FakeClock
+from tests.controller.test_one_currency import GPU, MEMORY, MIG, flavor, queue
+from tests.controller.world import World
+
+GUARD = {names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE}
+A100 = "NVIDIA-A100-SXM4-80GB"
+
+
+def node(name: str, *, labels: dict[str, str] | None = None, **units: int) -> dict[str, Any]:
+    """A Ready node; units by short name."""
+    known = {"gpu": GPU, "mig": MIG}
+    amounts = {known[key]: value for key, value in units.items()}
+    return make_node(name, {names.GPU_PRODUCT_LABEL: A100, **(labels or {})}, amounts)
+
+
+def guarded(document: dict[str, Any]) -> dict[str, Any]:
+    document["metadata"]["annotations"] = GUARD
+    return document
+
+
+def make_world(*documents: dict[str, Any]) -> World:
+    made = World()
+    made.add(make_namespace(), make_flavor("a100", product=A100), *documents)
+    made.settle()
+    return made
+
+
+def set_node(made: World, name: str, **status: Any) -> None:
+    change = patches.merge({"status": status})
+    made.store.patch(resources.NODES, name, change, subresource="status")
+    made.settle()
+
+
+def allocatable(made: World, name: str, gpus: int) -> None:
+    set_node(made, name, allocatable={GPU: str(gpus)})
+
+
+def add(made: World, *pods: str, gpus: int = 1, queue: str = "team-a") -> None:
+    for pod in pods:
+        made.add_pod(pod, gpus=gpus, queue=queue)
+        made.settle()
+
+
+def bind(made: World, pod: str, node_name: str) -> None:
+    made.store.patch(resources.PODS, pod, patches.merge({"spec": {"nodeName": node_name}}), "ml")
+    made.settle()
+
+
+def condition(made: World, name: str = "gpus") -> tuple[str, str]:
+    """Status and text of the condition about capacity; empty where there is none."""
+    made.pass_time(2)
+    found = made.status_of(name).get("conditions", [])
+    kind = conditions.CAPACITY_SUFFICIENT
+    return next(((c["status"], c["message"]) for c in found if c["type"] == kind), ("", ""))
+
+
+def guarded_world(quota: int = 8, **units: int) -> World:
+    return make_world(
+        node("n0", gpu=units.get("gpu", 8)),
+        guarded(make_cluster_queue(quota=quota)),
+        make_local_queue(),
+    )
+
+
+# ---------------------------------------------------------------------------------- promised
+
+
+def test_a_queue_that_promises_more_than_exists_says_so_with_numbers():
+    made = make_world(node("n0", gpu=4), make_cluster_queue(quota=6), make_local_queue())
+    status, message = condition(made)
+    assert status == "False"
+    assert "nvidia.com/gpu in flavor a100: quota promises 6, 4 exist (4 healthy)" in message
+    add(made, "p0", "p1", "p2", "p3", "p4", "p5")
+    assert len(made.admitted()) == 6, "without the guard a promise is a promise"
+    made.store.create(resources.NODES, node("n1", gpu=2))
+    made.settle()
+    assert condition(made)[0] == "True"
+    assert condition(made)[1].startswith("All GPUs that the nominal quota promises exist")
+
+
+def test_nothing_is_said_where_no_node_has_gpus_or_no_quota_is_for_gpus():
+    assert condition(make_world(make_cluster_queue(quota=6))) == ("", "")
+
+
+def test_memory_and_slices_are_held_against_what_devices_are_worth():
+    made = make_world(node("n0", gpu=1, mig=7), queue("gpus", "a100", memory="160Gi", slices=14))
+    assert condition(made)[0] == "False"
+    assert "gpu-memory in flavor a100: quota promises 160Gi, 150Gi exist" in condition(made)[1]
+    assert "gpu-slices" not in condition(made)[1]
+
+
+def test_queues_are_promised_capacity_by_name():
+    made = make_world(
+        node("n0", gpu=10),
+        make_cluster_queue("alpha", quota=8),
+        make_cluster_queue("beta", quota=8),
+    )
+    assert condition(made, "alpha")[0] == "True"
+    assert condition(made, "beta")[0] == "False"
+    assert "8 promised to queues before this one" in condition(made, "beta")[1]
+
+
+# ------------------------------------------------------------------------------------- guard
+
+
+def test_the_guard_admits_only_what_exists_and_a_new_node_lets_more_in():
+    made = guarded_world(quota=8, gpu=4)
+    add(made, *"abcdef")
+    assert made.admitted() == set("abcd")
+    made.store.create(resources.NODES, node("n1", gpu=1))
+    made.settle()
+    assert len(made.admitted()) == 5
+
+
+def test_a_sick_gpu_shrinks_what_the_next_pod_gets_and_running_pods_keep_theirs():
+    made = guarded_world()
+    add(made, *"abcdefgh")
+    for pod in "abcdefgh":
+        bind(made, pod, "n0")
+    allocatable(made, "n0", 7)
+    assert made.admitted() == set("abcdefgh")
+    made.delete_pod("a")
+    made.settle()
+    add(made, "next")
+    assert not made.is_gated("b")
+    assert made.is_gated("next")
+    made.pass_time(3)
+    told = made.condition("next")
+    assert told is not None
+    assert "0 free now, at most 7 (1 more promised, do not exist); held by" in told.message
+    allocatable(made, "n0", 8)
+    assert not made.is_gated("next")
+
+
+def test_all_devices_gone_at_once_is_believed_after_the_grace_only():
+    made = guarded_world(quota=2, gpu=2)
+    allocatable(made, "n0", 0)
+    add(made, "during")
+    assert not made.is_gated("during")
+    made.pass_time(61)
+    add(made, "later")
+    assert made.is_gated("later")
+    assert "quota promises 2, 0 exist" in condition(made)[1]
+    allocatable(made, "n0", 2)
+    assert not made.is_gated("later")
+
+
+@pytest.mark.parametrize(
+    ("labels", "spec", "conditions"),
+    [
+        ({}, {"unschedulable": True}, []),
+        ({"gpu-health": "unhealthy"}, {}, []),
+        ({names.GPU_PRODUCT_LABEL: "NVIDIA-A100-SXM4-80GB-MIG-INVALID"}, {}, []),
+        ({"nvidia.com/mig.config.state": "rebooting"}, {}, []),
+        ({}, {}, [{"type": "Ready", "status": "Unknown"}]),
+        ({}, {}, [{"type": "AcceleratedHardwareReady", "status": "False"}]),
+        ({}, {}, [{"type": "XIDErrors", "status": "True"}]),
+    ],
+)
+def test_req_11_a_node_that_cannot_be_used_is_no_capacity(labels, spec, conditions):
+    made = make_world(
+        node("n0", gpu=1, labels={"pool": "a"}),
+        node("n1", gpu=1, labels={"pool": "a"}),
+        guarded(make_cluster_queue(quota=2)),
+        make_local_queue(),
+    )
+    pool = patches.merge({"spec": {"nodeLabels": {"pool": "a", names.GPU_PRODUCT_LABEL: None}}})
+    made.store.patch(resources.RESOURCE_FLAVORS, "a100", pool)
+    ready = [{"type": "Ready", "status": "True"}] if not conditions else []
+    change = {"metadata": {"labels": labels}, "spec": spec}
+    made.store.patch(resources.NODES, "n1", patches.merge(change))
+    set_node(made, "n1", conditions=[*ready, *conditions] or None)
+    add(made, "first", "second")
+    assert made.admitted() == {"first"}
+
+
+def test_pods_on_a_cordoned_node_do_not_take_from_the_others():
+    made = make_world(
+        node("n0", gpu=2),
+        node("n1", gpu=2),
+        guarded(make_cluster_queue(quota=4)),
+        make_local_queue(),
+    )
+    add(made, "a", "b")
+    for pod in "ab":
+        bind(made, pod, "n0")
+    made.store.patch(resources.NODES, "n0", patches.merge({"spec": {"unschedulable": True}}))
+    made.settle()
+    add(made, "c", "d", "e")
+    assert made.admitted() == set("abcd")
+
+
+def test_the_guard_of_one_queue_covers_what_it_may_borrow():
+    made = make_world(
+        node("n0", gpu=4),
+        guarded(make_cluster_queue("gpus", quota=2, cohortName="all")),
+        make_cluster_queue("lender", quota=8, cohortName="all"),
+        make_local_queue(),
+        make_local_queue("team-b", "lender"),
+    )
+    add(made, *"abcdef")
+    assert made.admitted() == set("abcd")
+
+
+def test_promises_of_other_trees_come_before_the_guarded_ones():
+    made = make_world(
+        node("n0", gpu=4),
+        guarded(make_cluster_queue("alpha", quota=4)),
+        make_cluster_queue("omega", quota=3),
+        make_local_queue("team-a", "alpha"),
+        make_local_queue("team-b", "omega"),
+    )
+    add(made, "a", "b")
+    add(made, "x", "y", "z", queue="team-b")
+    assert made.admitted() == {"a", "x", "y", "z"}
+
+
+def test_taking_the_guard_off_admits_what_was_promised():
+    made = guarded_world(quota=4, gpu=2)
+    add(made, *"abcd")
+    assert made.admitted() == set("ab")
+    off = patches.merge({"metadata": {"annotations": {names.CAPACITY_GUARD: None}}})
+    made.store.patch(resources.CLUSTER_QUEUES, "gpus", off)
+    made.settle()
+    assert made.admitted() == set("abcd")
+
+
+def test_a_restart_finds_the_same_capacity():
+    made = guarded_world(quota=8, gpu=2)
+    add(made, *"abc")
+    again = made.restarted()
+    again.settle()
+    add(again, "d")
+    assert again.admitted() == set("ab")
+
+
+# ------------------------------------------------------------------------- pods of others
+
+
+def other_pod(name: str, **labels: str) -> dict[str, Any]:
+    return make_pod(name, labels=labels, gpus=1, nodeName="n0")
+
+
+def test_pods_without_a_queue_hold_what_they_hold():
+    made = guarded_world(quota=4, gpu=4)
+    for pod in ("wild-0", "wild-1", "wild-2"):
+        made.store.create(resources.PODS, other_pod(pod), "ml")
+    made.set_phase("wild-2", "Succeeded")
+    found = outside.look(made.store, page_size=1)
+    assert found.outside == {"n0": {GPU: 2}}
+    made.core.receive(found)
+    made.settle()
+    add(made, *"abc")
+    assert {"a", "b"} < made.admitted()
+    assert made.is_gated("c")
+    assert "4 healthy, 2 held by pods without a queue" in condition(made)[1]
+
+
+def test_a_guarded_queue_waits_until_it_is_known_what_others_hold():
+    clock = FakeClock()
+    made = World(clock=clock)
+    made.core = core.Core(
+        state=State(),
+        writer=made,
+        events=made.events,
+        clock=clock,
+        settings=Settings(),
+        accounting=Accounting(),
+        lists_others=True,
+    )
+    made.core.receive(core.Lead())
+    made.add(make_namespace(), make_flavor("a100", product=A100), node("n0", gpu=2))
+    made.add(guarded(make_cluster_queue(quota=2)), make_local_queue())
+    add(made, "a")
+    assert made.is_gated("a")
+    assert condition(made) == ("", "")
+    made.core.receive(outside.look(made.store))
+    made.settle()
+    assert not made.is_gated("a")
+    assert condition(made)[0] == "True"
+
+
+class Away(Store):
+    """A store that is out of reach."""
+
+    @override
+    def list(self, *args: Any, **options: Any) -> Any:
+        raise errors.TransportError("refused")
+
+
+def test_a_failed_list_is_tried_again_soon():
+    told: list[Listed] = []
+    lister = outside.Lister(Away(clock=FakeClock()), told.append, 60)
+    assert lister._round() == 5
+    assert told == []
+
+
+def test_equal_lists_are_told_once():
+    told: list[Listed] = []
+    made = guarded_world()
+    lister = outside.Lister(made.store, told.append, 60)
+    assert lister.look()
+    assert lister.look()
+    assert told == [Listed({})]
+
+
+def test_pods_that_admitted_owners_made_are_not_listed():
+    made = guarded_world()
+    made.store.create(resources.PODS, other_pod("job", **{names.PODSET_LABEL: "main"}), "ml")
+    assert outside.look(made.store).outside == {}
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ({names.PODSET_LABEL: "main"}, False),
+        ({names.PODSET_LABEL: "main", names.CLUSTER_QUEUE_NAME_LABEL: "gpus"}, True),
+    ],
+)
+def test_a_pod_hides_behind_the_label_of_a_pod_set_only_if_a_queue_is_charged_for_it(
+    labels: dict[str, str], expected: bool
+) -> None:
+    made = guarded_world(quota=2, gpu=2)
+    made.store.create(resources.PODS, other_pod("forged", **labels), "ml")
+    made.settle()
+    made.pass_time(10)
+    assert (condition(made)[0] == "True") is expected
+
+
+# ------------------------------------------------------------------------------- Koordinator
+
+
+def device(name: str, *healthy: bool) -> koordinator.Device:
+    infos = tuple(
+        koordinator.DeviceInfo(
+            type="gpu",
+            id=f"GPU-{minor}",
+            minor=minor,
+            health=one,
+            conditions=(views.Condition(type="Healthy", status="False", reason="Xid79"),),
+        )
+        for minor, one in enumerate(healthy)
+    )
+    spec = koordinator.DeviceSpec(devices=infos)
+    return koordinator.Device(metadata=views.ObjectMeta(name=name, uid=name), spec=spec)
+
+
+@pytest.mark.parametrize("first", ["device", "node"])
+def test_a_device_that_the_agent_calls_sick_does_not_count(first: str):
+    made = make_world(guarded(make_cluster_queue(quota=4)), make_local_queue())
+    seen = core.Observed(resources.DEVICES, Upserted(device("n0", True, True, False, True)))
+    if first == "device":
+        made.core.receive(seen)
+    made.store.create(resources.NODES, node("n0", gpu=4))
+    made.settle()
+    made.core.receive(seen)
+    add(made, *"abcd")
+    assert made.admitted() == set("abc")
+    assert "3 healthy, 1 sick" in condition(made)[1]
+
+
+def test_free_gpus_in_pieces_are_told_in_words():
+    made = make_world(
+        node("n0", gpu=2), node("n1", gpu=3), make_cluster_queue(quota=9), make_local_queue()
+    )
+    add(made, "a")
+    bind(made, "a", "n1")
+    made.pass_time(6)
+    add(made, "b")
+    assert condition(made)[1].endswith("; nvidia.com/gpu in flavor a100: 4 free, largest hole 2")
+
+
+def test_req_30_pieces_are_told_where_all_gpus_exist_and_whenever_they_change():
+    made = make_world(
+        node("n0", gpu=2), node("n1", gpu=3), make_cluster_queue(quota=5), make_local_queue()
+    )
+    made.pass_time(6)
+    said = "All GPUs that the nominal quota promises exist; nvidia.com/gpu in flavor a100: "
+    assert condition(made) == ("True", f"{said}5 free, largest hole 3")
+    add(made, "a")
+    bind(made, "a", "n1")
+    made.pass_time(6)
+    assert condition(made) == ("True", f"{said}4 free, largest hole 2")
+    made.store.delete(resources.NODES, "n0")
+    made.pass_time(6)
+    assert condition(made)[0] == "False", "three of five exist, two of them free on one node"
+    assert "largest hole" not in condition(made)[1]
+
+
+def test_req_30_slices_that_no_profile_can_use_are_told_and_counted():
+    half = "nvidia.com/mig-3g.40gb"
+    cut = node("n0", labels={"nvidia.com/gpu.count": "2", "nvidia.com/mig.strategy": "mixed"})
+    cut["status"] |= {"capacity": {half: "4"}, "allocatable": {half: "4"}}
+    made = make_world(cut, queue("gpus", "a100", slices=12), make_local_queue())
+    made.pass_time(6)
+    text = "gpu-slices in flavor a100: 12 free, largest hole 12, 2 more that no profile can use"
+    assert condition(made)[1].endswith(text)
+    assert shown("fragmentation_stranded", names.GPU_SLICES) == {("a100", names.GPU_SLICES): 2.0}
+    assert shown("flavor_cards") == {("a100", GPU): 2.0}
+
+
+def test_req_13_why_gpus_do_not_count_is_told_beside_the_numbers():
+    nodes = [node(f"n{index}", gpu=1, labels={"gpu-health": "unhealthy"}) for index in range(5)]
+    made = make_world(*nodes, make_cluster_queue(quota=5), make_local_queue())
+    made.pass_time(6)
+    assert "0 exist (0 healthy, 5 sick); n0: label gpu-health" in condition(made)[1]
+    assert "n2: " in condition(made)[1]
+    assert condition(made)[1].endswith("; and more nodes")
+
+
+def test_req_30_gauges_show_flavors_and_go_with_them():
+    made = make_world(
+        node("n0", gpu=2), node("n1", gpu=3), make_cluster_queue(quota=9), make_local_queue()
+    )
+    add(made, "a")
+    bind(made, "a", "n1")
+    allocatable(made, "n1", 2)
+    made.pass_time(6)
+    assert shown("flavor_capacity") == {("a100", GPU): 4.0}
+    assert shown("flavor_sick") == {("a100", GPU): 1.0}
+    assert shown("fragmentation_free") == {("a100", GPU): 3.0}
+    assert shown("fragmentation_largest_hole") == {("a100", GPU): 2.0}
+    for name in ("n0", "n1"):
+        made.store.delete(resources.NODES, name)
+    made.pass_time(6)
+    assert shown("flavor_capacity") == {}
+
+
+def shown(gauge: str, resource: str = GPU) -> dict[tuple[str, str], float]:
+    """Amounts in a gauge of this process, by flavor and resource."""
+    return {
+        (sample.labels["flavor"], sample.labels["resource"]): sample.value
+        for family in REGISTRY.collect()
+        if family.name == f"gpu_admission_{gauge}"
+        for sample in family.samples
+        if sample.labels["flavor"] == "a100" and sample.labels["resource"] == resource
+    }
+
+
+def test_one_currency_is_guarded_too():
+    made = make_world(
+        flavor("h100", "H100-80GB"),
+        node("n0", gpu=1),
+        guarded(queue("gpus", "a100", memory="800Gi")),
+        make_local_queue(),
+    )
+    made.add_pod("whole", gpus=1)
+    made.settle()
+    made.add_pod("slice", gpus=1, resource=MIG)
+    made.settle()
+    assert made.admitted() == {"whole"}
+    assert MEMORY in condition(made)[1]
+
+
+def test_the_guard_admits_no_slice_where_the_nodes_are_not_cut():
+    made = make_world(
+        node("n0", gpu=2), guarded(queue("gpus", "a100", memory="800Gi")), make_local_queue()
+    )
+    made.add_pod("slice", gpus=1, resource=MIG)
+    made.settle()
+    made.add_pod("whole", gpus=1)
+    made.settle()
+    assert made.admitted() == {"whole"}
+    made.pass_time(3)
+    told = made.condition("slice")
+    assert told is not None
+    assert f"flavor a100 has no {MIG} now, only {GPU}: {names.CAPACITY_GUARD}" in told.message
+
+    made.store.create(resources.NODES, node("n1", mig=7))
+    made.settle()
+    assert made.admitted() == {"slice", "whole"}
+
+
+def test_without_the_guard_nodes_that_are_not_there_yet_may_bring_the_slices():
+    made = make_world(
+        node("n0", gpu=2), guarded(queue("gpus", "a100", memory="800Gi")), make_local_queue()
+    )
+    made.add_pod("slice", gpus=1, resource=MIG)
+    made.settle()
+    assert made.is_gated("slice")
+    off = patches.merge({"metadata": {"annotations": {names.CAPACITY_GUARD: None}}})
+    made.store.patch(resources.CLUSTER_QUEUES, "gpus", off)
+    made.settle()
+    assert not made.is_gated("slice")

@@ -1,0 +1,308 @@
+"""What a watch tells and what requests answer come in any order, and answers may get lost."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.base import names, patches
+from admission.base.names import WorkloadKey
+from admission.controller import core, watched
+from admission.controller.devices.slice_inventory import SliceInventory
+from admission.controller.writing.writes import Outcome, Purpose, Result, Write
+from admission.kube import errors, resources
+from admission.kube.reflector import Deleted, Upserted
+from admission.kube.resources import Resource
+from admission.objects import batch, views
+from admission.objects.resource_slice import ResourceSlice
+from admission.objects.workload import Workload
+from tests.builders.cluster import make_namespace
+from tests.builders.jobs import queued_job
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import make_pod_set, make_workload
+from tests.controller.test_capacity import bind, make_world, node
+from tests.controller.test_slice_inventory import resource_slice
+from tests.controller.world import World, ready_world
+
+
+def tell(world: World, resource: Resource, *changes: Any) -> None:
+    """A watch tells the core."""
+    for change in changes:
+        world.core.receive(core.Observed(resource, change))
+
+
+def turn(world: World) -> None:
+    """Whatever the core wants is written, and no watch tells it anything."""
+    world.core.step()
+    while world.send_one() is not None:
+        world.core.step()
+
+
+def answer(world: World, write: Write, result: Result, found: Any = None) -> None:
+    """The answer to an open write arrives."""
+    world._queue.remove(write)
+    world.core.receive(Outcome(write=write, result=result, object=found))
+
+
+def open_write(world: World, purpose: Purpose) -> Write:
+    world.core.step()
+    return next(write for write in world.queued if write.purpose is purpose)
+
+
+def until(world: World, purpose: Purpose) -> Write:
+    """Lets things happen until such a write is open."""
+    for _ in range(50):
+        world.observe()
+        world.core.step()
+        found = [write for write in world.queued if write.purpose is purpose]
+        if found:
+            return found[0]
+        if world.send_one() is None:
+            world.clock.advance(0.5)
+    raise AssertionError(f"no {purpose}")
+
+
+def gone_by_hand(world: World, workload: Workload) -> Deleted[Workload]:
+    """Somebody deletes a Workload; what a watch will tell of it."""
+    metadata = workload.metadata
+    world.store.delete(resources.WORKLOADS, metadata.name, metadata.namespace)
+    later = str(int(metadata.resource_version) + 1)
+    ended = msgspec.structs.replace(metadata, resource_version=later)
+    return Deleted(msgspec.structs.replace(workload, metadata=ended))
+
+
+def test_a_workload_made_again_stays_known_when_the_news_of_the_old_ones_end_comes_late() -> None:
+    world = ready_world(quota=1)
+    world.add_pod("train", gpus=4)
+    until(world, Purpose.EXPLAIN_WORKLOAD)
+    old = world.workloads()["train"]
+    end = gone_by_hand(world, old)
+    turn(world)  # the text finds nothing, the Workload is made again
+    new = world.workloads()["train"]
+    tell(world, resources.WORKLOADS, end, Upserted(new))
+    key = WorkloadKey("ml", new.metadata.name)
+    (known,) = world.core.workloads((key,))
+
+    assert new.metadata.uid != old.metadata.uid
+    assert known is not None
+    assert known.metadata.uid == new.metadata.uid
+    change = patches.merge(
+        {"spec": {"resourceGroups": make_cluster_queue()["spec"]["resourceGroups"]}}
+    )
+    world.store.patch(resources.CLUSTER_QUEUES, "gpus", change)
+    for resource in (resources.CLUSTER_QUEUES, resources.WORKLOADS):
+        into = watched.WATCHED[resource]
+        tell(world, resource, *map(Upserted, world.listed(resource, into).items))
+    world.clock.advance(2)
+    turn(world)
+    assert world.admitted() == {"train"}
+
+
+def test_an_answer_that_nothing_was_found_is_not_about_what_was_made_since() -> None:
+    world = ready_world(quota=1)
+    document = make_workload("by-hand", make_pod_set(gpus=4))
+    world.add(document)
+    write = until(world, Purpose.EXPLAIN_WORKLOAD)
+    old = world.store.get(resources.WORKLOADS, "by-hand", "ml", into=Workload)
+    end = gone_by_hand(world, old)
+    world.add(document)
+    new = world.store.get(resources.WORKLOADS, "by-hand", "ml", into=Workload)
+    tell(world, resources.WORKLOADS, end, Upserted(new))
+    answer(world, write, Result.GONE)
+    (known,) = world.core.workloads((WorkloadKey("ml", "by-hand"),))
+
+    assert known is not None
+    assert known.metadata.uid == new.metadata.uid
+
+
+def test_a_job_of_the_same_name_stays_known_when_the_news_of_the_old_ones_end_comes_late() -> None:
+    world = ready_world()
+    world.add(queued_job())
+    write = until(world, Purpose.START_OWNER)
+    old = world.store.get(resources.JOBS, "train", "ml", into=batch.JobDocument)
+    world.store.delete(resources.JOBS, "train", "ml")
+    world.add(queued_job())
+    world.send(write)  # a conflict, which shows the new Job
+    new = world.store.get(resources.JOBS, "train", "ml", into=batch.JobDocument)
+    tell(world, resources.JOBS, Deleted(old), Upserted(new))
+    world.clock.advance(2)
+    for _ in range(3):
+        listed = world.listed(resources.WORKLOADS, Workload).items
+        tell(world, resources.WORKLOADS, *map(Upserted, listed))
+        turn(world)
+
+    assert new.metadata.uid != old.metadata.uid
+    assert world.store.get(resources.JOBS, "train", "ml")["spec"]["suspend"] is False
+
+
+def test_a_late_answer_does_not_bring_a_deleted_job_back() -> None:
+    world = ready_world()
+    world.add(queued_job())
+    write = until(world, Purpose.START_OWNER)
+    before = world.store.get(resources.JOBS, "train", "ml", into=batch.JobDocument)
+    world.store.patch(
+        resources.JOBS, "train", patches.merge({"metadata": {"labels": {"a": "b"}}}), "ml"
+    )
+    found = world.store.get(resources.JOBS, "train", "ml", into=batch.JobDocument)
+    world.store.delete(resources.JOBS, "train", "ml")
+    later = str(int(found.metadata.resource_version) + 1)
+    ended = msgspec.structs.replace(found.metadata, resource_version=later)
+    tell(world, resources.JOBS, Deleted(msgspec.structs.replace(found, metadata=ended)))
+    answer(world, write, Result.DONE, found)
+    key = write.lane
+    assert isinstance(key, WorkloadKey)
+
+    assert found.metadata.resource_version != before.metadata.resource_version
+    assert world.core._jobs.index.get(key) is None
+
+
+@pytest.fixture
+def running() -> World:
+    """A pod that runs on a node, known to the core."""
+    world = make_world(node("n0", gpu=4), make_cluster_queue(), make_local_queue())
+    world.add_pod("train", gpus=2)
+    world.settle()
+    bind(world, "train", "n0")
+    return world
+
+
+def test_a_late_answer_does_not_count_the_gpus_of_a_deleted_pod(running: World) -> None:
+    world = running
+    pod = world.pod("train")
+    document = world.store.get(resources.PODS, "train", "ml", into=views.PodDocument)
+    held = world.core._inventory._capacities
+    assert held.has_pod(pod.metadata.uid, "n0")
+    tell(world, resources.PODS, Deleted(document))
+    world.core._pods.see(pod)
+
+    assert not held.has_pod(pod.metadata.uid, "n0")
+
+
+def test_a_pod_that_gets_its_label_back_is_looked_after_again(running: World) -> None:
+    world = running
+    held = world.core._inventory._capacities
+    document = world.store.get(resources.PODS, "train", "ml", into=views.PodDocument)
+    version = int(document.metadata.resource_version)
+    without, again = (
+        msgspec.structs.replace(
+            document,
+            metadata=msgspec.structs.replace(document.metadata, resource_version=str(number)),
+        )
+        for number in (version + 1, version + 2)
+    )
+    tell(world, resources.PODS, Deleted(without))
+    assert not held.has_pod(document.metadata.uid, "n0")
+    tell(world, resources.PODS, Upserted(again))
+
+    assert held.has_pod(document.metadata.uid, "n0")
+
+
+def test_a_pod_that_was_replaced_while_nobody_looked_holds_no_gpus(running: World) -> None:
+    world = running
+    first = world.pod("train").metadata.uid
+    world.delete_pod("train")
+    world.add_pod("train", gpus=2)
+    world.settle()
+
+    assert world.pod("train").metadata.uid != first
+    assert not world.core._inventory._capacities.has_pod(first, "n0")
+
+
+# --------------------------------------------------------------------------------- lost answers
+
+
+def test_an_eviction_whose_answer_got_lost_is_counted_once() -> None:
+    world = World()
+    preemption = {"withinClusterQueue": "LowerPriority"}
+    world.add(
+        make_namespace(),
+        make_flavor(),
+        make_cluster_queue(quota=2, preemption=preemption),
+        make_local_queue(),
+    )
+    world.add_pod("low", gpus=2, spec={"priority": 1})
+    world.settle()
+    world.add_pod("high", gpus=2, spec={"priority": 9})
+    write = until(world, Purpose.EVICT)
+    world._sender.send(write)  # it takes effect, but nobody hears of it
+    answer(world, write, Result.UNKNOWN)
+    low = world.workloads()["low"].metadata.name
+    world.clock.advance(1)
+    turn(world)
+    evictions = [(one.purpose, one.name) for one in world.sent if one.purpose is Purpose.EVICT]
+
+    assert evictions == [(Purpose.EVICT, low)]
+
+
+# ----------------------------------------------------------------------------------------- time
+
+
+def test_parked_workloads_are_tried_again_though_the_clock_was_set_back() -> None:
+    world = ready_world(quota=4)
+    world.add_pod("first", gpus=4)
+    world.settle()
+    world.add_pod("second", gpus=4)
+    world.pass_time(2)
+    world.set_phase("first", "Succeeded")
+    until(world, Purpose.FINISH_WORKLOAD)
+    world.send_one()
+    world.clock.set_back(3600)
+    world.pass_time(3)
+
+    assert world.admitted() == {"first", "second"}
+
+
+# --------------------------------------------------------------------------------------- months
+
+
+def refuse(world: World, purpose: Purpose, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server refuses such writes."""
+    send: Callable[[Write], Outcome] = world._sender.send
+
+    def refusing(write: Write) -> Outcome:
+        if write.purpose is not purpose:
+            return send(write)
+        error = errors.make(403, "no")
+        assert isinstance(error, errors.ApiError)
+        return Outcome(write=write, result=Result.REFUSED, error=error)
+
+    monkeypatch.setattr(world._sender, "send", refusing)
+
+
+def test_nothing_is_left_of_pods_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = ready_world(quota=1)
+    refuse(world, Purpose.CREATE_WORKLOAD, monkeypatch)
+    world.add_pod("refused")
+    world.add_pod("classless", labels={names.PRIORITY_CLASS_LABEL: "none"})
+    world.pass_time(5)
+    assert world.core._flow._refusals
+    assert world.core._pods._stuck
+    world.delete_pod("refused")
+    world.delete_pod("classless")
+    world.pass_time(90)
+
+    assert not world.core._flow._refusals
+    assert not world.core._pods._stuck
+
+
+def test_nothing_is_left_of_queues_whose_workloads_are_gone() -> None:
+    world = ready_world()
+    world.add_pod("train", queue="elsewhere")
+    world.settle()
+    assert world.state._of_local
+    world.delete_pod("train")
+    world.settle()
+
+    assert not world.state._of_local
+
+
+def test_nothing_is_left_of_the_pools_of_nodes_that_are_gone() -> None:
+    slice_inventory = SliceInventory()
+    document = resource_slice()
+    view = msgspec.convert(document, ResourceSlice)
+    slice_inventory.put(view)
+    assert slice_inventory._node_of_pool
+    slice_inventory.drop(view.metadata.name)
+
+    assert not slice_inventory._node_of_pool

@@ -1,0 +1,80 @@
+"""Equal pods are judged once, and each says why it waits."""
+
+from collections import Counter
+
+from admission.base import patches
+from admission.controller.writing.writes import Purpose
+from admission.kube import resources
+from tests.builders.queues import make_cluster_queue
+from tests.controller.world import World, ready_world
+
+TEXTS = {Purpose.EXPLAIN_WORKLOAD, Purpose.EXPLAIN_POD}
+EQUALS = ("a", "b", "c")
+
+
+def waiting_world() -> World:
+    """Three equal pods wait behind one that runs."""
+    world = ready_world(quota=4)
+    world.add_pod("running", gpus=3)
+    world.settle()
+    for name in EQUALS:
+        world.add_pod(name, gpus=2)
+        world.clock.advance(0.1)
+    world.pass_time(3)
+    return world
+
+
+def said(world: World) -> dict[str, set[tuple[str, str]]]:
+    """Reason and message on the pods, and on their Workloads."""
+    conditions = [world.condition(name) for name in EQUALS]
+    workloads = [world.workloads()[name].status.condition("QuotaReserved") for name in EQUALS]
+    return {
+        "pods": {(one.reason, one.message) for one in conditions if one},
+        "workloads": {(one.reason, one.message) for one in workloads if one},
+    }
+
+
+def test_each_of_several_equal_pods_says_the_numbers() -> None:
+    found = said(waiting_world())
+
+    ((reason, message),) = found["pods"]
+    assert reason == "WaitingForQuota"
+    assert "asks 2, 1 free now, at most 4; held by gpus (3)" in message
+    ((of_workload, short),) = found["workloads"]
+    assert of_workload == "WaitingForQuota"
+    assert short.endswith("1 more needed")
+
+
+def test_nothing_is_written_while_nothing_changes() -> None:
+    world = waiting_world()
+    world.sent.clear()
+
+    world.pass_time(120)
+
+    assert [write.purpose for write in world.sent] == []
+
+
+def test_another_reason_reaches_all_of_them_with_one_write_to_each() -> None:
+    world = waiting_world()
+    world.sent.clear()
+    spec = make_cluster_queue(quota=1)["spec"]
+    world.store.patch(resources.CLUSTER_QUEUES, "gpus", patches.merge({"spec": spec}))
+
+    world.pass_time(3)
+
+    ((reason, message),) = said(world)["pods"]
+    assert reason == "ExceedsMaxQuota"
+    assert "asks 2" in message
+    written = [write.purpose for write in world.sent if write.purpose in TEXTS]
+    assert Counter(written) == dict.fromkeys(TEXTS, len(EQUALS))
+
+
+def test_after_a_restart_nothing_is_written_again() -> None:
+    world = waiting_world()
+    before = said(world)
+    again = world.restarted()
+
+    again.pass_time(5)
+
+    assert [write.purpose for write in again.sent if write.purpose in TEXTS] == []
+    assert said(again) == before

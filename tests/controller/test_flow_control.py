@@ -1,0 +1,250 @@
+"""What may be sent now: the limits of flow control, and what follows from answers."""
+
+import pytest
+from prometheus_client import REGISTRY
+
+from admission.controller.writing.flow_control import FlowControl
+from admission.controller.writing.writes import Outcome, Purpose, QueueLane, Result, Verb, Write
+from admission.kube.resources import WORKLOADS
+from tests.clocks import FakeClock
+from tests.controller.test_turns import alike, reserved, send_what_tells, texts, turn
+from tests.controller.world import World, ready_world
+
+_ALWAYS = 8
+_QUICK, _SLOW = 0.010, 0.100
+
+
+class _Nowhere:
+    def submit(self, write: Write) -> None:
+        """Keeps nothing."""
+
+
+def request(number: int, purpose: Purpose = Purpose.KEEP_UP) -> Write:
+    lane = QueueLane("ClusterQueue", "", f"q{number}")
+    return Write(lane=lane, purpose=purpose, verb=Verb.PATCH, resource=WORKLOADS, name=lane.name)
+
+
+def make_flow(clock: FakeClock | None = None, most: int = 32) -> FlowControl:
+    return FlowControl(_Nowhere(), clock or FakeClock(), most=most)
+
+
+def answer(flow: FlowControl, write: Write, seconds: float, result: Result = Result.DONE) -> None:
+    flow.settle(Outcome(write=write, result=result, seconds=seconds))
+
+
+def exchange(flow: FlowControl, seconds: float, *, at_once: int, times: int = 20) -> None:
+    """Send so many requests at once, wait for the answers, and again."""
+    for _ in range(times):
+        sent = [request(number) for number in range(at_once)]
+        for one in sent:
+            flow.submit(one)
+        for one in sent:
+            answer(flow, one, seconds)
+
+
+def evict(flow: FlowControl, result: Result = Result.DONE) -> None:
+    eviction = request(99, Purpose.EVICT)
+    flow.submit(eviction)
+    answer(flow, eviction, 0.01, result)
+
+
+def congested(clock: FakeClock | None = None) -> FlowControl:
+    """One whose requests wait for one another in the API server."""
+    flow = make_flow(clock)
+    exchange(flow, _QUICK, at_once=1)
+    exchange(flow, _SLOW, at_once=_ALWAYS)
+    return flow
+
+
+def in_flight(flow: FlowControl) -> int:
+    """How many requests may be handed over."""
+    number = 0
+    while flow.may_send():
+        flow.submit(request(number))
+        number += 1
+    return number
+
+
+def test_before_any_answer_eight_requests_are_in_flight_and_two_more_wait_for_them() -> None:
+    assert make_flow().most_decisions == _ALWAYS
+    assert in_flight(make_flow()) == 10
+
+
+def test_one_request_without_an_answer_changes_nothing() -> None:
+    flow = make_flow()
+    for number in range(40):
+        lost, answered = request(number), request(number + 100)
+        flow.submit(lost)
+        answer(flow, lost, 0.0, Result.UNKNOWN)
+        flow.submit(answered)
+        answer(flow, answered, _QUICK)
+    assert flow.most_decisions == _ALWAYS
+
+
+@pytest.mark.parametrize(("most", "decisions"), [(1, 1), (2, 2), (8, 8), (256, 8)])
+def test_no_more_are_in_flight_than_are_configured(most: int, decisions: int) -> None:
+    assert make_flow(most=most).most_decisions == decisions
+
+
+def test_a_distant_api_server_is_sent_more_at_once_as_long_as_answers_come_as_soon() -> None:
+    flow = make_flow()
+    exchange(flow, _SLOW, at_once=1)
+    for _ in range(60):
+        exchange(flow, _SLOW, at_once=flow.most_decisions, times=2)
+    assert flow.most_decisions == 32
+
+
+def test_requests_that_wait_for_one_another_are_not_made_more() -> None:
+    flow = make_flow()
+    exchange(flow, _QUICK, at_once=1)
+    for _ in range(60):
+        exchange(flow, 1.5 * _QUICK, at_once=flow.most_decisions, times=2)
+    assert flow.most_decisions == _ALWAYS
+
+
+def test_where_no_request_is_ever_alone_a_batch_is_sent_two_at_a_time() -> None:
+    flow = make_flow()
+    exchange(flow, _SLOW, at_once=_ALWAYS, times=2)
+    assert in_flight(flow) == 2
+
+
+def test_long_answers_bound_no_decisions_while_no_quota_is_taken_back() -> None:
+    assert congested().most_decisions == _ALWAYS
+
+
+def test_while_quota_is_taken_back_long_answers_bound_decisions_for_ten_seconds() -> None:
+    clock = FakeClock()
+    flow = congested(clock)
+    evict(flow)
+    assert flow.most_decisions == 2
+    assert REGISTRY.get_sample_value("gpu_admission_decisions_open_limit") == 2
+    clock.advance(9.9)
+    assert flow.most_decisions == 2
+    clock.advance(0.1)
+    assert flow.most_decisions == _ALWAYS
+
+
+@pytest.mark.parametrize("result", [r for r in Result if r not in {Result.DONE, Result.UNKNOWN}])
+def test_an_eviction_that_was_not_written_takes_nothing_back(result: Result) -> None:
+    flow = congested()
+    evict(flow, result)
+    assert flow.most_decisions == _ALWAYS
+
+
+def test_one_slow_answer_changes_nothing() -> None:
+    flow = make_flow()
+    exchange(flow, _QUICK, at_once=1)
+    exchange(flow, 5 * _QUICK, at_once=1, times=1)
+    exchange(flow, _QUICK, at_once=1)
+    evict(flow)
+    assert flow.most_decisions == _ALWAYS
+
+
+def test_answers_that_are_quick_again_give_all_decisions_back() -> None:
+    flow = congested()
+    exchange(flow, _QUICK, at_once=_ALWAYS, times=40)
+    evict(flow)
+    assert flow.most_decisions >= _ALWAYS
+
+
+def test_an_api_server_that_stays_slow_is_taken_as_it_is_after_five_minutes() -> None:
+    clock = FakeClock()
+    flow = congested(clock)
+    clock.advance(300)
+    exchange(flow, _SLOW, at_once=_ALWAYS, times=2)
+    exchange(flow, _SLOW, at_once=2)
+    exchange(flow, _SLOW, at_once=_ALWAYS, times=40)
+    evict(flow)
+    assert flow.most_decisions >= _ALWAYS
+
+
+def test_requests_without_an_answer_halve_what_is_in_flight_down_to_two() -> None:
+    flow = make_flow()
+    limits = []
+    for number in range(200, 260):
+        write = request(number)
+        flow.submit(write)
+        answer(flow, write, 0.0, Result.UNKNOWN)
+        limits.append(flow.most_decisions)
+    assert limits[:8] == [8, 8, 8, 4, 4, 2, 2, 2]
+    assert limits[-1] == 2
+    exchange(flow, _QUICK, at_once=2, times=80)
+    assert flow.most_decisions >= _ALWAYS
+
+
+def test_what_is_to_be_sent_again_waits_until_it_may_be_in_flight() -> None:
+    clock = FakeClock()
+    flow = make_flow(clock)
+    sent = [request(number) for number in range(_ALWAYS)]
+    for one in sent:
+        flow.submit(one)
+    for one in sent:
+        answer(flow, one, 0.0, Result.UNKNOWN)
+    clock.advance(1.0)
+    flow.due()
+    assert flow.sending == flow.most_decisions == 2
+    assert flow.in_flight == _ALWAYS
+    answer(flow, sent[0], 0.01)
+    flow.due()
+    assert flow.sending == 2
+
+
+def test_evictions_that_no_cycle_decided_leave_decisions_their_turn() -> None:
+    flow = make_flow()
+    evictions = [request(number, Purpose.EVICT) for number in range(10)]
+    for one in evictions:
+        assert flow.may_decide()
+        flow.submit(one)
+    assert not flow.may_decide()
+    answer(flow, evictions[0], 0.01)
+    assert flow.may_decide()
+
+
+@pytest.mark.parametrize(("most", "reports"), [(1, 1), (2, 1), (8, 3), (256, 3)])
+def test_what_only_reports_has_three_of_eight_and_one_at_least(most: int, reports: int) -> None:
+    flow = make_flow(most=most)
+    taken = 0
+    while flow.may_report():
+        flow.submit(request(taken, Purpose.QUEUE_STATUS))
+        taken += 1
+    assert taken == reports
+
+
+def slow_world(quota: int) -> World:
+    """Many Workloads before the first cycle, while requests wait in the API server."""
+    world = ready_world(quota=quota)
+    world.add(*alike())
+    world.observe()
+    flow = world.core._flow
+    exchange(flow, _QUICK, at_once=1)
+    exchange(flow, _SLOW, at_once=_ALWAYS)
+    world._queue.clear()
+    return world
+
+
+def test_a_busy_api_server_is_handed_fewer_decisions_and_as_much_of_all_else() -> None:
+    world = slow_world(quota=30)
+    evict(world.core._flow)
+    world._queue.clear()
+    turn(world)
+    assert reserved(world) == 2
+    assert not world.core._flow.may_decide()
+    assert world.core._flow.may_send()
+
+
+def test_conditions_are_further_between_while_the_api_server_answers_slowly() -> None:
+    world = slow_world(quota=_ALWAYS)
+    turn(world)
+    world.clock.advance(world.core._settings.gpu.controller.waiting_after.total_seconds())
+    turn(world)
+    assert len(texts(world)) == 1
+    send_what_tells(world)
+
+    sent = []
+    for _ in range(40):
+        turn(world)
+        sent.append(len(texts(world)))
+        send_what_tells(world)
+        world.clock.advance(0.1)
+    assert max(sent) == 1
+    assert 2 <= sum(sent) <= 4  # 20 where answers are quick

@@ -1,0 +1,68 @@
+"""What is told of a preemption: on who gives way, and on who comes."""
+
+from admission.base import patches
+from admission.kube import resources
+from admission.kube.api import Document
+from tests.builders.workloads import make_pod_set, make_workload
+from tests.controller.world import World, ready_world
+
+
+def ordered_world(quota: int) -> World:
+    """A queue whose Workloads give way to those of a higher priority."""
+    world = ready_world(quota=quota)
+    change = patches.merge({"spec": {"preemption": {"withinClusterQueue": "LowerPriority"}}})
+    world.store.patch(resources.CLUSTER_QUEUES, "gpus", change)
+    world.settle()
+    return world
+
+
+def add(world: World, name: str, priority: int, gpus: int = 1) -> Document:
+    document = make_workload(name, make_pod_set(gpus=gpus))
+    document["spec"]["priority"] = priority
+    world.add(document)
+    world.settle()
+    return world.store.get(resources.WORKLOADS, name, "ml")
+
+
+def told(world: World) -> list[tuple[str, str, str]]:
+    of_interest = {"EvictedDueToPreempted", "Preempted", "PreemptedWorkload"}
+    return [one for one in world.events.recorded if one[1] in of_interest]
+
+
+def test_the_victim_and_the_preemptor_are_told_who_and_why() -> None:
+    world = ordered_world(quota=1)
+    low = add(world, "low", 1)
+    high = add(world, "high", 9)
+    why = (
+        f"Preempted to accommodate a workload (UID: {high['metadata']['uid']}, JobUID: UNKNOWN)"
+        " due to prioritization in the ClusterQueue; preemptor path: /gpus; preemptee path: /gpus"
+    )
+    ranks = (
+        "; preemptor effective priority: 9 (base: 9, boost: 0)"
+        "; preemptee effective priority: 1 (base: 1, boost: 0)"
+    )
+    whom = f"Preempted workload ml/low (UID: {low['metadata']['uid']}) in ClusterQueue gpus"
+    assert told(world) == [
+        ("low", "EvictedDueToPreempted", why),
+        ("low", "Preempted", why + ranks),
+        ("high", "PreemptedWorkload", whom + ranks),
+    ]
+
+
+def test_every_victim_is_told_of_once_however_long_it_takes_to_leave() -> None:
+    world = ordered_world(quota=3)
+    for name in "abc":
+        add(world, name, 1)
+    add(world, "high", 9, gpus=3)
+    world.pass_time(30)
+    assert sorted(name for name, reason, _ in told(world) if reason == "Preempted") == [
+        "a", "b", "c",
+    ]  # fmt: skip
+    assert sum(name == "high" for name, _, _ in told(world)) == 3
+
+
+def test_who_needs_no_victim_is_told_of_none() -> None:
+    world = ordered_world(quota=2)
+    add(world, "low", 1)
+    add(world, "high", 9)
+    assert told(world) == []

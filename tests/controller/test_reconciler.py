@@ -1,0 +1,93 @@
+"""What is to be done about a Workload is a value, and deriving it changes nothing."""
+
+from datetime import timedelta
+
+import pytest
+
+from admission.base import patches
+from admission.base.names import WorkloadKey
+from admission.controller.reconciler import Plan
+from admission.controller.writing.writes import Purpose
+from admission.kube import resources
+from tests.builders.workloads import make_workload
+from tests.controller.world import World, ready_world
+
+
+def plan_of(world: World, key: WorkloadKey) -> Plan:
+    return world.core._reconciler.reconcile(key)
+
+
+def key_of_pod(world: World) -> WorkloadKey:
+    """Return the key of what is to be looked at first."""
+    (key,) = world.core._queue._others
+    return key
+
+
+def test_a_pod_is_planned_for_step_by_step() -> None:
+    world = ready_world()
+    world.add_pod("train")
+    world.observe()
+    key = key_of_pod(world)
+    planned = []
+    for _ in range(3):
+        plan = plan_of(world, key)
+        assert plan.request is not None
+        planned.append(plan.request.purpose)
+        world.core.step()
+        while world._queue[0].lane != key:
+            world.send_one()
+        assert world._queue[0] == plan.request
+        world.send_one()
+        world.observe()
+        world.core._queue.add_decided(world.core._scheduling.run())
+    assert planned == [Purpose.CREATE_WORKLOAD, Purpose.RESERVE_QUOTA, Purpose.START_OWNER]
+
+
+def test_the_same_objects_give_the_same_plan() -> None:
+    world = ready_world()
+    world.add_pod("train")
+    world.observe()
+    key = key_of_pod(world)
+    assert plan_of(world, key) == plan_of(world, key)
+    assert world._queue == type(world._queue)()
+
+
+def test_nothing_is_planned_for_what_is_not_there() -> None:
+    assert plan_of(ready_world(), WorkloadKey("ml", "nobody")) == Plan()
+
+
+def test_a_plan_says_when_time_alone_changes_it() -> None:
+    world = ready_world()
+    document = make_workload("train")
+    document["spec"]["maximumExecutionTimeSeconds"] = 60
+    world.add(document)
+    world.settle()
+    plan = plan_of(world, WorkloadKey("ml", "train"))
+    assert plan == Plan(again=world.clock.now() + timedelta(seconds=60))
+
+
+def test_a_plan_carries_the_event_that_is_recorded_with_its_request() -> None:
+    world = ready_world()
+    world.add(make_workload("train"))
+    world.settle()
+    change = patches.merge({"spec": {"active": False}})
+    world.store.patch(resources.WORKLOADS, "train", change, "ml")
+    world.observe()
+    plan = plan_of(world, WorkloadKey("ml", "train"))
+    assert plan.request is not None
+    assert plan.request.purpose is Purpose.EVICT
+    assert plan.event is not None
+    regarding, event = plan.event
+    assert (regarding["name"], event.reason) == ("train", "EvictedDueToDeactivated")
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_deriving_a_plan_changes_nothing(times: int) -> None:
+    world = ready_world()
+    world.add_pod("train")
+    world.observe()
+    key = key_of_pod(world)
+    for _ in range(times):
+        plan_of(world, key)
+    world.settle()
+    assert world.admitted() == {"train"}

@@ -1,0 +1,270 @@
+"""Whose write goes out next when there are more than the writers can send."""
+
+from admission.base.names import WorkloadKey
+from admission.config.gpu import Controller
+from admission.controller.writing import writes
+from admission.controller.writing.flow_control import FlowControl
+from admission.controller.writing.writes import Outcome, Purpose, Result, Write
+from admission.kube.api import Document
+from tests.builders.workloads import make_workload
+from tests.clocks import FakeClock
+from tests.controller.world import World, ready_world
+
+_HANDED_OVER = 10
+"""For eight writers."""
+_PODS = 3 * _HANDED_OVER
+
+
+def crowded_world() -> World:
+    """Many pods of which each fits, seen and not yet acted on."""
+    world = ready_world(quota=_PODS)
+    for number in range(_PODS):
+        world.add_pod(f"pod-{number:03}", gpus=1)
+    world.observe()
+    world.core.step()
+    return world
+
+
+def test_no_more_is_handed_over_than_the_writers_can_soon_send() -> None:
+    world = crowded_world()
+    assert len(world._queue) == _HANDED_OVER
+    world.settle()
+    assert len(world.admitted()) == _PODS
+
+
+def test_who_has_quota_is_released_before_new_ones_are_begun() -> None:
+    world = crowded_world()
+    world.settle()
+    order = [(write.purpose, write.lane) for write in world.sent]
+    for reserved in [lane for purpose, lane in order if purpose is Purpose.RESERVE_QUOTA]:
+        first = order.index((Purpose.RESERVE_QUOTA, reserved))
+        last = order.index((Purpose.START_OWNER, reserved))
+        begun = [p for p, _ in order[first:last] if p is Purpose.CREATE_WORKLOAD]
+        assert len(begun) <= _HANDED_OVER
+
+
+def test_the_end_of_a_pod_that_is_gone_before_its_turn_is_not_written_down() -> None:
+    world = ready_world(quota=_PODS)
+    world.add_pod("ended", gpus=1)
+    world.settle()
+    for number in range(_PODS):
+        world.add_pod(f"pod-{number:03}", gpus=1)
+    world.observe()
+    world.core.step()
+    world.sent.clear()
+    world.set_phase("ended", "Succeeded")
+    world.observe()
+    world.core.step()
+    world.delete_pod("ended")
+    world.settle()
+
+    assert Purpose.FINISH_WORKLOAD not in {write.purpose for write in world.sent}
+    assert len(world.admitted()) == _PODS
+
+
+class _Unsent:
+    """A writer that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.writes: list[Write] = []
+
+    def submit(self, write: Write) -> None:
+        self.writes.append(write)
+
+
+def test_a_write_that_waits_to_be_sent_again_does_not_count_as_handed_over() -> None:
+    clock, writer = FakeClock(), _Unsent()
+    flow = FlowControl(writer, clock, most=8)
+    write = writes.find_workload(WorkloadKey("ml", "train"))
+    flow.submit(write)
+    assert flow.sending == 1
+
+    flow.settle(Outcome(write=write, result=Result.UNKNOWN))
+    assert (flow.sending, flow.in_flight) == (0, 1)
+
+    clock.advance(2)
+    flow.due()
+    assert (flow.sending, len(writer.writes)) == (1, 2)
+
+    flow.settle(Outcome(write=write, result=Result.DONE))
+    assert (flow.sending, flow.in_flight) == (0, 0)
+
+
+_WRITERS = 8
+"""Requests that may be in flight while nothing is known of the API server."""
+
+
+def alike() -> list[Document]:
+    """Many Workloads of one GPU each."""
+    return [make_workload(f"train-{number:03}") for number in range(_PODS)]
+
+
+def undecided_world() -> World:
+    """Many Workloads of which each fits, before the first cycle."""
+    world = ready_world(quota=_PODS)
+    world.add(*alike())
+    world.observe()
+    return world
+
+
+def reservations(world: World) -> list[Write]:
+    """Writes of reservations that were handed over and not sent."""
+    return [write for write in world._queue if write.purpose is Purpose.RESERVE_QUOTA]
+
+
+def reserved(world: World) -> int:
+    return len(reservations(world))
+
+
+def turn(world: World, times: int = 100) -> None:
+    for _ in range(times):
+        world.core.step()
+
+
+def test_messages_gather_while_as_many_decisions_are_open_as_there_are_writers() -> None:
+    world = undecided_world()
+    assert world.core.gathering_seconds == 0
+    turn(world)
+    assert world.core.gathering_seconds == 0.01
+    world.settle()
+    assert world.core.gathering_seconds == 0
+
+
+def test_no_cycle_runs_while_as_many_decisions_are_open_as_there_are_writers() -> None:
+    world = undecided_world()
+    turn(world)
+    assert reserved(world) == _WRITERS
+
+    world.send_one()
+    turn(world)
+    assert reserved(world) == _WRITERS
+
+
+def test_decisions_that_are_never_written_hold_the_next_cycle_for_a_second_only() -> None:
+    world = undecided_world()
+    turn(world)
+    assert 0 < (world.core.step() or 0) <= 1
+    decided = len(world.core._scheduling._admits)
+    world.clock.advance(1)
+    turn(world)
+    assert len(world.core._scheduling._admits) == decided + 1
+
+
+def test_a_decision_whose_write_got_no_answer_gives_its_place_to_another() -> None:
+    world = undecided_world()
+    turn(world)
+    world.clock.advance(1)
+    turn(world)
+    world.core.receive(Outcome(write=world._queue[0], result=Result.UNKNOWN))
+    turn(world)
+    assert len({write.name for write in reservations(world)}) == _WRITERS + 1
+
+
+def test_while_writers_are_busy_texts_are_sent_one_by_one_and_far_between() -> None:
+    world = ready_world(quota=_WRITERS)
+    world.add(*alike())
+    world.observe()
+    turn(world)
+    assert reserved(world) == _WRITERS
+    world.clock.advance(Controller().waiting_after.total_seconds())
+    turn(world)
+
+    assert len(texts(world)) == 1
+    send_what_tells(world)
+    turn(world)
+    assert texts(world) == []
+    send_what_tells(world)
+    world.clock.advance(0.2)
+    turn(world)
+    assert len(texts(world)) == 1
+
+
+def test_texts_are_sent_without_pause_once_nothing_else_was_written_for_a_second() -> None:
+    world = ready_world(quota=_WRITERS + 1)
+    world.add(*alike())
+    world.observe()
+    turn(world)
+    world.clock.advance(0.5)
+    send_everything(world)
+    turn(world)
+    assert reserved(world) == 1
+    send_everything(world)
+
+    world.clock.advance(Controller().waiting_after.total_seconds() - 0.1)
+    turn(world)
+    told = [write.purpose for write in world._queue]
+    assert told == [Purpose.QUEUE_STATUS, Purpose.QUEUE_STATUS, Purpose.EXPLAIN_WORKLOAD]
+    send_what_tells(world)
+    turn(world)
+    assert texts(world) == []
+    wait = world.core.step()
+    assert wait is not None  # no message has to come for the next one
+    assert wait <= 0.2
+
+    world.clock.advance(0.2)
+    turn(world)
+    assert len(texts(world)) > 1
+
+
+def send_everything(world: World) -> None:
+    for write in list(world._queue):
+        world.send(write)
+
+
+def send_what_tells(world: World) -> None:
+    for write in list(world._queue):
+        if write.purpose in writes.TELLING:
+            world.send(write)
+
+
+def texts(world: World) -> list[Write]:
+    """Texts that were handed over and not sent."""
+    return [write for write in world._queue if write.purpose is Purpose.EXPLAIN_WORKLOAD]
+
+
+def statuses_waiting(world: World) -> int:
+    """Writes of queue statuses that were handed over and not sent."""
+    return sum(write.purpose is Purpose.QUEUE_STATUS for write in world._queue)
+
+
+def test_queue_statuses_wait_at_most_two_seconds_for_decisions() -> None:
+    world = undecided_world()
+    turn(world)
+    assert statuses_waiting(world) == 0
+    world.clock.advance(1.95)
+    turn(world)
+    assert statuses_waiting(world) == 0
+    wait = world.core.step()
+    assert wait is not None  # no message has to come for them
+    assert wait <= 0.06
+    world.clock.advance(0.06)
+    turn(world)
+    assert statuses_waiting(world) > 0
+
+
+def test_queue_statuses_wait_for_a_second_with_room_after_there_was_none() -> None:
+    world = ready_world(quota=_WRITERS)
+    world.add(*alike()[:_WRITERS])
+    world.observe()
+    turn(world)
+    assert reserved(world) == _WRITERS
+    world.clock.advance(0.5)
+    send_everything(world)
+    turn(world)
+    assert statuses_waiting(world) == 0
+    wait = world.core.step()
+    assert wait is not None
+    assert wait <= 0.5
+    world.clock.advance(0.5)
+    turn(world)
+    assert statuses_waiting(world) > 0
+
+
+def test_a_queue_status_is_written_at_once_while_fewer_decisions_are_open() -> None:
+    world = ready_world(quota=_PODS)
+    world.clock.advance(1)
+    world.add(*alike()[: _WRITERS - 1])
+    world.observe()
+    turn(world)
+    assert reserved(world) == _WRITERS - 1
+    assert statuses_waiting(world) > 0

@@ -1,0 +1,279 @@
+"""A controller core on an embedded store, turned by hand: no threads, no waiting."""
+
+import random
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from admission.base import conditions, patches
+from admission.base.events import Event
+from admission.base.namespaces import MANAGED, ManagedNamespaces
+from admission.config.gpu import GpuConfiguration
+from admission.config.kueue import Configuration
+from admission.config.settings import Settings
+from admission.controller import core, watched
+from admission.controller.core import Core
+from admission.controller.quarantine import Unreadable
+from admission.controller.queues.accounting import Accounting
+from admission.controller.writing.writer import Sender
+from admission.controller.writing.writes import Outcome, Write
+from admission.kube import resources
+from admission.kube.api import Document
+from admission.kube.reflector import Replaced
+from admission.kube.resources import Resource
+from admission.objects import crds, views
+from admission.objects.workload import Workload
+from admission.owners import integrations
+from admission.sandbox.store import Store
+from admission.scheduling import model
+from admission.scheduling.state import State
+from admission.scheduling.transformation import NO_RULES, Rules
+from tests.builders.cluster import make_namespace
+from tests.builders.metadata import make_condition
+from tests.builders.pods import queued_pod
+from tests.builders.queues import (
+    make_check,
+    make_cluster_queue,
+    make_flavor,
+    make_local_queue,
+    reviewed,
+)
+from tests.clocks import FakeClock
+
+_CRDS = crds.documents()
+_ROWS: dict[Resource, Any] = watched.rows(integrations.DEFAULT)
+WATCHED: dict[Resource, Any] = {
+    **watched.WATCHED,
+    **{one: into for one, into in watched.OPTIONAL.items() if one in resources.BUILT_IN},
+    **_ROWS,
+}
+
+
+WORKLOAD_KIND = "workloads.kueue.x-k8s.io"
+
+
+class RecordedEvents:
+    """Events as they were recorded."""
+
+    def __init__(self) -> None:
+        self.recorded: list[tuple[str, str, str]] = []
+
+    def event(self, regarding: Mapping[str, Any], event: Event) -> None:
+        self.recorded.append((regarding["name"], event.reason, event.note))
+
+
+class World:
+    """Store, core and clock. `settle` lets everything happen that can happen now."""
+
+    leads = True
+
+    def __init__(
+        self,
+        store: Store | None = None,
+        clock: FakeClock | None = None,
+        config: model.Config | None = None,
+        device_classes: Mapping[str, str] | None = None,
+        *,
+        kueue: Configuration | None = None,
+        gpu: GpuConfiguration | None = None,
+        rules: Rules = NO_RULES,
+        namespaces: ManagedNamespaces = MANAGED,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.clock = clock or FakeClock()
+        self.store = store or Store(crds=_CRDS, clock=self.clock, rng=rng)
+        if store is None:
+            self.serve_workloads()
+        self.events = RecordedEvents()
+        self.sent: list[Write] = []
+        self.refuse: Any = None
+        self.shown: dict[Resource, tuple[views.Object, ...]] = {}
+        self.unlisted: set[Resource] = set()
+        self.is_job_controller_away = False
+        self._told = 0
+        self._queue: deque[Write] = deque()
+        self._sender = Sender(self.store, self.clock, threading.Event())
+        self.config = config
+        self.state = State(config)
+        self.core = Core(
+            state=self.state,
+            writer=self,
+            events=self.events,
+            clock=self.clock,
+            settings=Settings(
+                kueue=kueue or Configuration(),
+                gpu=gpu or GpuConfiguration(max_stops_per_minute=0),
+            ),
+            accounting=Accounting(),
+            rules=replace(rules, device_classes=device_classes or {}),
+            namespaces=namespaces,
+        )
+        if self.leads:
+            self.core.receive(core.Lead())
+
+    def serve_workloads(self) -> None:
+        """Installs Workloads as a kind, as far as reads of its definition go."""
+        for document in _CRDS:
+            if document["metadata"]["name"] == WORKLOAD_KIND:
+                self.store.create(resources.CRDS, document)
+
+    # The core's writer: what is submitted is sent when the world settles.
+    def submit(self, write: Write) -> None:
+        self._queue.append(write)
+
+    @property
+    def queued(self) -> tuple[Write, ...]:
+        """What was submitted and not sent yet."""
+        return tuple(self._queue)
+
+    def send_one(self) -> Outcome | None:
+        """Sends the oldest open write and reports it."""
+        if not self._queue:
+            return None
+        return self.send(self._queue[0])
+
+    def send(self, write: Write) -> Outcome:
+        """Sends an open write and reports it."""
+        self._queue.remove(write)
+        self.sent.append(write)
+        outcome = self._sender.send(write)
+        self.core.receive(outcome)
+        return outcome
+
+    def observe(self) -> None:
+        """Tells the core what the store holds, and what else is shown, as a relist does."""
+        self._say_what_is_suspended()
+        for resource, into in WATCHED.items():
+            if resource in self.unlisted:
+                continue
+            listed = self.listed(resource, into)
+            for one in listed.undecodable:
+                self.core.receive(Unreadable(one))
+            self.core.receive(core.Observed(resource, listed))
+
+    def _say_what_is_suspended(self) -> None:
+        """Does what the Job controller does when it sees a Job stopped or let go."""
+        if self.is_job_controller_away:
+            return
+        for job in self.store.list(resources.JOBS, into=dict).items:
+            found = job.get("status", {}).get("conditions") or []
+            told: dict[str, Any] = next((c for c in found if c["type"] == "Suspended"), {})
+            status = str(job["spec"].get("suspend") is True)
+            if told.get("status") == status or (not told and status == "False"):
+                continue
+            self._told += 1
+            minutes, seconds = divmod(self._told, 60)
+            since = f"2026-01-01T{minutes // 60:02}:{minutes % 60:02}:{seconds:02}Z"
+            condition = {"type": "Suspended", "status": status, "lastTransitionTime": since}
+            others = [one for one in found if one["type"] != "Suspended"]
+            change = patches.merge({"status": {"conditions": [*others, condition]}})
+            metadata = job["metadata"]
+            self.store.patch(
+                resources.JOBS, metadata["name"], change, metadata["namespace"],
+                subresource="status",
+            )  # fmt: skip
+
+    def listed(self, resource: Resource, into: type[Any]) -> Replaced[Any]:
+        """Everything of a kind that is watched."""
+        if resource in _ROWS:
+            return Replaced(self.shown.get(resource, ()))  # no such kind is served
+        selector = watched.selectors(integrations.DEFAULT).get(resource, "")
+        page = self.store.list(resource, label_selector=selector, into=into)
+        items = (*page.items, *self.shown.get(resource, ()))
+        return Replaced(items, page.undecodable, page.resource_version)
+
+    def settle(self) -> None:
+        """Lets everything happen that can happen without time passing."""
+        for _ in range(200):
+            self.observe()
+            self.core.step()
+            if not self._queue:
+                return
+            while self.send_one() is not None:
+                self.core.step()
+        raise AssertionError(f"does not settle: {[w.purpose for w in self.sent[-10:]]}")
+
+    def pass_time(self, seconds: float) -> None:
+        """Lets time pass in small steps, and things happen."""
+        for _ in range(max(1, round(seconds / 0.5))):
+            self.clock.advance(min(seconds, 0.5))
+            self.settle()
+
+    def restarted(self) -> "World":
+        """Another controller on the same store: memory is lost, objects are not."""
+        return World(self.store, self.clock, self.config)
+
+    # ------------------------------------------------------------------------------ objects
+
+    def add(self, *documents: Document) -> None:
+        """Create objects as the webhook leaves them."""
+        for document in documents:
+            resource = resources.of_kind(document["apiVersion"], document["kind"])
+            assert resource is not None
+            self.store.create(
+                resource, reviewed(document), document["metadata"].get("namespace", "")
+            )
+
+    def add_pod(self, name: str, **changes: Any) -> None:
+        phase = changes.pop("phase", "Pending")
+        document = queued_pod(name, **changes)
+        self.store.create(resources.PODS, document, document["metadata"]["namespace"])
+        if phase != "Pending":
+            self.set_phase(name, phase)
+
+    def set_phase(self, name: str, phase: str, namespace: str = "ml") -> None:
+        change = patches.merge({"status": {"phase": phase}})
+        self.store.patch(resources.PODS, name, change, namespace, subresource="status")
+
+    def delete_pod(self, name: str, namespace: str = "ml") -> None:
+        self.store.delete(resources.PODS, name, namespace)
+
+    def pod(self, name: str, namespace: str = "ml") -> views.Pod:
+        return self.store.get(resources.PODS, name, namespace, into=views.Pod)
+
+    def is_gated(self, name: str) -> bool:
+        return bool(self.pod(name).spec.scheduling_gates)
+
+    def admitted(self) -> set[str]:
+        """Names of the pods that were released."""
+        pods = self.store.list(resources.PODS, into=views.Pod).items
+        return {pod.metadata.name for pod in pods if not pod.spec.scheduling_gates}
+
+    def workloads(self) -> dict[str, Workload]:
+        """Workloads by the name of their pod."""
+        found = self.store.list(resources.WORKLOADS, into=Workload).items
+        return {
+            w.metadata.owner_references[0].name: w for w in found if w.metadata.owner_references
+        }
+
+    def condition(self, name: str) -> views.PodCondition | None:
+        """Our condition on a pod."""
+        found = self.pod(name).status.conditions or ()
+        return next((c for c in found if c.type == conditions.POD_ADMITTED), None)
+
+    def status_of(self, queue: str) -> dict[str, Any]:
+        found = self.store.get(resources.CLUSTER_QUEUES, queue)
+        status: dict[str, Any] = found.get("status", {})
+        return status
+
+
+def ready_world(quota: int = 4, **more: Any) -> World:
+    """One team, one queue, one flavor; ``more`` is for the `World`."""
+    world = World(**more)
+    world.add(make_namespace(), make_flavor(), make_cluster_queue(quota=quota), make_local_queue())
+    world.settle()
+    return world
+
+
+def add_checked_queue(world: World) -> None:
+    """A LocalQueue ``checked`` whose ClusterQueue asks for the check ``budget``."""
+    strategy = {"admissionChecks": [{"name": "budget"}]}
+    world.add(
+        make_check(),
+        make_cluster_queue("checked", admissionChecksStrategy=strategy),
+        make_local_queue("checked", "checked"),
+    )
+    status = patches.merge({"status": {"conditions": [make_condition("Active")]}})
+    world.store.patch(resources.ADMISSION_CHECKS, "budget", status, subresource="status")

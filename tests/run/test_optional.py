@@ -1,0 +1,100 @@
+"""A kind that a cluster does not serve is asked for quietly, and followed once it is there."""
+
+import queue
+from dataclasses import replace
+from typing import Any
+
+from typing_extensions import override
+
+from admission.base.clock import SystemClock
+from admission.kube import errors, resources
+from admission.kube.reflector import Reflector
+from admission.objects import koordinator
+from admission.run.optional import OptionalWatch
+from admission.sandbox.store import Store
+
+DEVICES: dict[str, Any] = {
+    "metadata": {"name": "devices.scheduling.koordinator.sh"},
+    "spec": {
+        "group": "scheduling.koordinator.sh",
+        "names": {"plural": "devices", "kind": "Device"},
+        "scope": "Cluster",
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+ABSENT = "absent"
+
+
+def watch_of(store: Store, seen: "queue.Queue[Any]") -> OptionalWatch:
+    reflector = Reflector(
+        store, resources.DEVICES, koordinator.Device, seen.put, clock=SystemClock()
+    )
+    return OptionalWatch(store, [reflector], lambda: seen.put(ABSENT))
+
+
+def test_of_a_kind_that_is_not_served_it_is_said_once_that_there_is_none() -> None:
+    seen: queue.Queue[Any] = queue.Queue()
+    watch = watch_of(Store(clock=SystemClock()), seen)
+    assert watch.ask() is not None
+    assert watch.ask() is not None
+
+    assert watch.is_settled
+    assert list(seen.queue) == [ABSENT]
+
+
+class Away(Store):
+    """A store that is out of reach."""
+
+    @override
+    def list(self, *args: Any, **options: Any) -> Any:
+        raise errors.TransportError("refused")
+
+
+def test_while_the_server_is_away_nothing_is_known_of_the_kind() -> None:
+    seen: queue.Queue[Any] = queue.Queue()
+    watch = watch_of(Away(clock=SystemClock()), seen)
+
+    assert watch.ask() is not None
+    assert not watch.is_settled
+    assert seen.empty()
+
+
+def test_a_served_kind_is_followed() -> None:
+    seen: queue.Queue[Any] = queue.Queue()
+    watch = watch_of(Store(crds=[DEVICES], clock=SystemClock()), seen)
+    assert watch.ask() is None
+    watch.start()
+    assert seen.get(timeout=10).items == ()
+    watch.stop()
+
+
+def test_the_first_version_that_is_served_is_followed() -> None:
+    seen: queue.Queue[Any] = queue.Queue()
+    store = Store(crds=[DEVICES], clock=SystemClock())
+    versions = [replace(resources.DEVICES, version=name) for name in ("v1", "v1alpha1")]
+    watch = OptionalWatch(
+        store,
+        [
+            Reflector(store, one, koordinator.Device, seen.put, clock=SystemClock())
+            for one in versions
+        ],
+        lambda: seen.put(ABSENT),
+    )
+    assert watch.ask() is None
+    assert watch.reflector.resource == resources.DEVICES
+    watch.start()
+    assert seen.get(timeout=10).items == ()
+    watch.stop()
