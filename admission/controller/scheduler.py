@@ -19,7 +19,7 @@ from admission.controller.writing.writes import Outcome, Purpose, Result, Write
 from admission.objects import workload as workload_objects
 from admission.objects.workload import Workload
 from admission.owners.integrations import Kinds
-from admission.scheduling import decisions, model, overcommitment, podsets
+from admission.scheduling import decisions, model, podsets, quota
 from admission.scheduling.state import State
 
 
@@ -266,7 +266,7 @@ class Scheduler:
             may_take: whether a Workload has not started.
         """
         self._state.forest.refresh()
-        return overcommitment.to_take_back(self._state.forest, may_take)
+        return quota.to_take_back(self._state.forest, may_take)
 
     def take_back(self, may_take: Callable[[WorkloadKey], bool]) -> tuple[WorkloadKey, ...]:
         """Withdraw the reservations that `over_quota` finds, and return them."""

@@ -19,7 +19,7 @@ from admission.install.rendering import Document
 from admission.owners import integrations
 from admission.owners.integrations import Kinds
 from admission.owners.review import HeldKind
-from admission.webhook import owners
+from admission.webhook import reviewing
 
 MUTATING_NAME: Final = "gpu-admission-mutating-webhook-configuration"
 VALIDATING_NAME: Final = "gpu-admission-validating-webhook-configuration"
@@ -85,7 +85,7 @@ def _of_owner(
     parents: Iterable[HeldKind],
 ) -> tuple[Document, Document, Document, Document]:
     """The webhooks of a kind: mutating, validating, protecting, and mutating of children."""
-    kind = owners.named(held)
+    kind = reviewing.owner_kind(held)
     mutating, validating, protecting, children = rendering.documents(
         "webhooks-owner",
         **values,

@@ -161,7 +161,7 @@ class TopologyAssignment(View, frozen=True, kw_only=True):
 
 
 def pod_template_schema() -> dict[str, Any]:
-    """The structural pod_template_schema, without descriptions; a new value at each call."""
+    """Return the structural schema of a pod template, without descriptions, as a new value."""
     text = resources.files("admission.objects").joinpath("podtemplate.json").read_text("utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded

@@ -6,12 +6,12 @@ plain integer that never saturates, so that adding and removing are exact invers
 Source: kueue pkg/cache/scheduler/resource_node.go, and cohort.go for the borrow height.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from admission.base import amount
 from admission.base.amount import UNLIMITED
 from admission.base.names import FlavorResource, WorkloadKey
-from admission.scheduling.hierarchy import Node, QueueNode
+from admission.scheduling.hierarchy import Forest, Node, QueueNode
 from admission.scheduling.reserving import ReservingWorkload
 
 
@@ -143,3 +143,44 @@ def borrow_height(node: Node, fr: FlavorResource, value: int) -> tuple[int, bool
             return cohort.height, False
         value -= local_available(cohort, fr)
         cohort = cohort.parent
+
+
+# ------------------------------------------------------- which reservations must be taken back
+# Two leaders that overlapped may each have given away the same quota. Only what has not started
+# may be taken back; what runs keeps what it holds, as after an admin lowered a quota.
+
+
+def to_take_back(
+    forest: Forest, may_take: Callable[[WorkloadKey], bool]
+) -> tuple[WorkloadKey, ...]:
+    """Newest reservations first, queue by queue in order of their names.
+
+    The forest is as before when this returns.
+
+    Args:
+        forest: quota trees with usage, up to date.
+        may_take: whether a workload has not started yet.
+    """
+    taken: list[tuple[QueueNode, ReservingWorkload]] = []
+    for name in sorted(forest.queues):
+        node = forest.queues[name]
+        candidates = sorted(
+            (one for one in node.workloads.values() if may_take(one.key)),
+            key=lambda one: (one.reserved_us, one.uid),
+        )
+        while candidates and _is_over(node):
+            workload = candidates.pop()
+            if _helps(node, workload):
+                release(node, workload.key)
+                taken.append((node, workload))
+    for node, workload in reversed(taken):
+        hold(node, workload)
+    return tuple(workload.key for _, workload in taken)
+
+
+def _is_over(node: QueueNode) -> bool:
+    return any(available(node, pair) < 0 for pair in node.usage)
+
+
+def _helps(node: QueueNode, workload: ReservingWorkload) -> bool:
+    return any(available(node, pair) < 0 for pair, used in workload.usage.items() if used)

@@ -1,7 +1,9 @@
 """What a review of a pod decides: how it is changed, and whether it may exist."""
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -9,7 +11,7 @@ from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
 from admission.objects import limit_range, views
-from admission.objects.reviewed_pod import Pod, PodSpec
+from admission.objects.reviewed_pod import Container, Pod, PodSpec, Quantities
 from admission.webhook import (
     hints,
     limiting,
@@ -17,7 +19,6 @@ from admission.webhook import (
     queueing,
     requests,
     rewriting,
-    role_hash,
     unserved,
 )
 from admission.webhook.queueing import Placement, Standing
@@ -148,7 +149,7 @@ def _operations(
         spec = msgspec.structs.replace(spec, tolerations=(*held, *missing))
     annotations = dict(rewritten.annotations)
     if names.ROLE_HASH not in (pod.metadata.annotations or {}):
-        annotations[names.ROLE_HASH] = role_hash.of(spec)
+        annotations[names.ROLE_HASH] = role_hash(spec)
     if pod.has_gate(names.TOPOLOGY_GATE):
         annotations[names.FOREIGN_TOPOLOGY_GATE] = "true"
     patch.merge("/metadata/labels", pod.metadata.labels, _labels(pod, placement, rules, knowledge))
@@ -230,3 +231,76 @@ def _gate_missing(placement: Placement) -> FieldError:
         f" {names.QUEUE_LABEL} on the pod itself"
     )
     return fielderrors.required(_GATES_PATH, rule)
+
+
+# ------------------------------------------------------------------------------- role hash
+# A digest of what scheduling a pod depends on. Source: kueue pkg/util/pod (GenerateRoleHash): the
+# first 8 hex digits of SHA-256 over compact JSON as Go writes it: map keys sorted, struct fields
+# in declaration order, absent values null.
+
+
+_LENGTH: Final = 8
+_GO_ESCAPES: Final = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))
+
+
+def role_hash(spec: PodSpec) -> str:
+    """Return the role hash of a pod spec, 8 hex digits; equal specs have equal hashes.
+
+    Image, command, names, volumes and limits do not matter.
+    """
+    shape: dict[str, Any] = {
+        "affinity": spec.affinity,
+        "containers": _containers(spec.containers),
+        "initContainers": _containers(spec.init_containers),
+        "nodeSelector": _sorted(spec.node_selector),
+        "overhead": _sorted(spec.overhead),
+        "priority": spec.priority,
+        "resourceClaims": spec.resource_claims or None,
+    }
+    if spec.resources is not None:
+        shape["resources"] = _sorted(spec.resources.requests)
+    shape |= {
+        "runtimeClassName": spec.runtime_class_name,
+        "tolerations": [_toleration(item) for item in spec.tolerations or ()] or None,
+        "topologySpreadConstraints": spec.topology_spread_constraints or None,
+    }
+    text = msgspec.json.encode({"spec": shape})
+    for plain, escaped in _GO_ESCAPES:
+        text = text.replace(plain, escaped)
+    return hashlib.sha256(text).hexdigest()[:_LENGTH]
+
+
+def _containers(containers: Sequence[Container] | None) -> list[dict[str, Any]] | None:
+    return [
+        {
+            "ports": [_port(port) for port in container.ports or ()] or None,
+            "resources": {"requests": _sorted(container.requests)},
+        }
+        for container in containers or ()
+    ] or None
+
+
+def _port(port: views.ContainerPort) -> dict[str, Any]:
+    fields = {
+        "name": port.name,
+        "hostPort": port.host_port,
+        "containerPort": port.container_port or 0,
+        "protocol": port.protocol,
+        "hostIP": port.host_ip,
+    }
+    return {key: value for key, value in fields.items() if value or key == "containerPort"}
+
+
+def _toleration(item: views.Toleration) -> dict[str, Any]:
+    fields = {
+        "key": item.key,
+        "operator": item.operator,
+        "value": item.value,
+        "effect": item.effect,
+        "tolerationSeconds": item.toleration_seconds,
+    }
+    return {key: value for key, value in fields.items() if value not in {"", None}}
+
+
+def _sorted(values: Quantities | None) -> dict[str, str] | None:
+    return {key: str(value) for key, value in sorted((values or {}).items())} or None

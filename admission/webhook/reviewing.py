@@ -1,17 +1,29 @@
 """One review from bytes to bytes: decode, decide, encode, count. Knows nothing of HTTP.
 
-What is decided about a kind is told by a subclass, in a module of its own.
+What is decided about a kind is told by a subclass, which asks `pod_review` or `owner_review`.
 """
 
 from abc import ABC, abstractmethod
 from typing import Final, Generic
 
-from admission.base import fielderrors, logs
+from typing_extensions import override
+
+from admission.base import fielderrors, logs, structs
 from admission.base.clock import Clock
-from admission.webhook import decoding, responses
-from admission.webhook.decoding import MalformedError, Object, Questions, Request
+from admission.objects.reviewed_pod import Pod
+from admission.owners.review import HeldKind, Reviewed
+from admission.webhook import decoding, owner_review, pod_review, responses
+from admission.webhook.decoding import (
+    GroupVersionKind,
+    MalformedError,
+    Object,
+    Questions,
+    Request,
+    Review,
+)
 from admission.webhook.metrics import WebhookMetrics
 from admission.webhook.pod_review import Outcome
+from admission.webhook.queueing import Standing
 from admission.webhook.review_context import Context, Knowledge, Rules
 
 INTERNAL_ERROR: Final = 500
@@ -101,3 +113,69 @@ def _encoded(request: Request[Object], outcome: Outcome) -> tuple[bytes, str]:
         return responses.denied(request.uid, message, outcome.warnings), "denied"
     answer = responses.patched(request.uid, outcome.operations, outcome.warnings)
     return answer, "patched" if outcome.operations else "allowed"
+
+
+# ------------------------------------------------------------------------------------ pods
+
+
+POD_KIND: Final = GroupVersionKind("", "v1", "Pod")
+POD_QUESTIONS: Final = Questions(POD_KIND, structs.decoder(Review[Pod]))
+
+
+class PodReviewer(Reviewer[Pod]):
+    """Answers reviews of pods."""
+
+    @override
+    def decide(self, path: str, request: Request[Pod]) -> Outcome:
+        outcome = self._mutate(request) if path == self.mutate_path else self._validate(request)
+        if request.operation == "CREATE":
+            self.metrics.placed(outcome.standing.value)
+        return outcome
+
+    def _mutate(self, request: Request[Pod]) -> Outcome:
+        if request.operation != "CREATE" or request.sub_resource or request.object is None:
+            return Outcome(standing=Standing.FREE)
+        return pod_review.mutate(request.object, self.context(request), self.rules, self.knowledge)
+
+    def _validate(self, request: Request[Pod]) -> Outcome:
+        if request.sub_resource or request.object is None:
+            return Outcome(standing=Standing.FREE)
+        old = request.old_object if request.operation == "UPDATE" else None
+        context = self.context(request)
+        return pod_review.validate(old, request.object, context, self.rules, self.knowledge)
+
+
+# ---------------------------------------------------------------------------------- owners
+
+
+def owner_kind(held: HeldKind) -> GroupVersionKind:
+    """The kind as reviews name it."""
+    return GroupVersionKind(held.kind.group, held.kind.version, held.kind.name)
+
+
+def owner_questions(held: HeldKind) -> Questions[Reviewed]:
+    """Return the reader of reviews about owners of a kind."""
+    # The type is known at run time only, which a checker cannot follow.
+    return Questions(owner_kind(held), structs.decoder(Review[held.document]))  # type: ignore[name-defined]
+
+
+class OwnerReviewer(Reviewer[Reviewed]):
+    """Answers reviews of owners of one kind."""
+
+    @override
+    def decide(self, path: str, request: Request[Reviewed]) -> Outcome:
+        owner, operation = request.object, request.operation
+        if owner is None or request.sub_resource or operation not in {"CREATE", "UPDATE"}:
+            return Outcome(standing=Standing.FREE)
+        context = self.context(request)
+        if path == self.validate_path:
+            old = request.old_object if operation == "UPDATE" else None
+            return owner_review.validate(old, owner, context, self.rules, self.knowledge)
+        if path == self.protect_path:
+            old = request.old_object
+            if old is None or operation != "UPDATE":
+                return Outcome(standing=Standing.FREE)
+            return owner_review.protect(old, owner, context, self.rules)
+        if operation != "CREATE":
+            return Outcome(standing=Standing.FREE)
+        return owner_review.mutate(owner, context, self.rules, self.knowledge)

@@ -10,16 +10,14 @@ from admission.base.clock import Clock, SystemClock
 from admission.config.settings import Settings
 from admission.gpu import resources
 from admission.owners import integrations
-from admission.webhook import asgi, convert, decoding, kinds, metrics, owners, pods
+from admission.webhook import asgi, convert, decoding, kinds, metrics, reviewing
 from admission.webhook.convert import Converter
 from admission.webhook.decoding import Questions
 from admission.webhook.kinds import KindReviewer
 from admission.webhook.knowledge import WATCHED, ClusterKnowledge
 from admission.webhook.metrics import WebhookMetrics
-from admission.webhook.owners import OwnerReviewer
-from admission.webhook.pods import PodReviewer
 from admission.webhook.review_context import Rules
-from admission.webhook.reviewing import Reviewer
+from admission.webhook.reviewing import OwnerReviewer, PodReviewer, Reviewer
 
 MAX_DISCARDED_BYTES: Final = 64 * 1024 * 1024
 """How much of a body that is too large is read before the answer."""
@@ -64,8 +62,8 @@ def create_app(
     clock = clock or SystemClock()
     rules, max_body_bytes = rules_of(settings), settings.gpu.webhook.max_body_bytes
     reviewers: list[tuple[type[Reviewer[Any]], Questions[Any]]] = [
-        (PodReviewer, pods.QUESTIONS),
-        *((OwnerReviewer, owners.questions(held)) for held in rules.kinds.held),
+        (PodReviewer, reviewing.POD_QUESTIONS),
+        *((OwnerReviewer, reviewing.owner_questions(held)) for held in rules.kinds.held),
     ]
     for make, questions in reviewers:
         reviewer = make(

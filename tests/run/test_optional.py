@@ -10,7 +10,7 @@ from admission.base.clock import SystemClock
 from admission.kube import errors, resources
 from admission.kube.reflector import Reflector
 from admission.objects import koordinator
-from admission.run.optional import OptionalWatch
+from admission.run.watches import OptionalWatch
 from admission.sandbox.store import Store
 
 DEVICES: dict[str, Any] = {

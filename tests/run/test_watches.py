@@ -18,8 +18,7 @@ from admission.kube.resources import Resource
 from admission.objects import crds
 from admission.run.controller import Controller
 from admission.run.leading import Alone
-from admission.run.optional import OptionalWatch
-from admission.run.watches import SILENT_SECONDS, Watches
+from admission.run.watches import SILENT_SECONDS, OptionalWatch, Watches
 from admission.sandbox.store import Store
 from tests.clocks import FakeClock
 from tests.controlplane import waiting

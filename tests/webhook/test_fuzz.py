@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.config.settings import Settings
-from admission.webhook import pods, server
+from admission.webhook import reviewing, server
 from admission.webhook.metrics import WebhookMetrics
-from admission.webhook.pods import PodReviewer
+from admission.webhook.reviewing import PodReviewer
 from tests.builders.pods import make_pod
 from tests.clocks import FakeClock
 from tests.webhook import reviews
@@ -18,7 +18,7 @@ from tests.webhook.reviews import make_review
 
 METRICS = WebhookMetrics()
 REVIEWER = PodReviewer(
-    pods.QUESTIONS,
+    reviewing.POD_QUESTIONS,
     knowledge=reviews.make_knowledge("default"),
     rules=server.rules_of(Settings()),
     metrics=METRICS,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from admission.base import fielderrors, names
 from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Requirement
-from admission.webhook import role_hash
+from admission.webhook import pod_review
 from admission.webhook.queueing import Standing
 from tests.builders.cluster import namespace_view
 from tests.builders.pods import make_pod
@@ -24,7 +24,7 @@ TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedu
 
 
 def role_hash_of(document: dict[str, Any]) -> str:
-    return role_hash.of(builders.read(document).spec)
+    return pod_review.role_hash(builders.read(document).spec)
 
 
 def test_a_gpu_pod_in_a_namespace_with_a_default_queue_is_queued_and_gated():
