@@ -180,6 +180,7 @@ class Core:
                 foreign=self._foreign,
                 following=self._following,
                 children=self._jobs.children,
+                groups=self._groups,
                 running=self._running,
             ),
             clock,
@@ -210,7 +211,9 @@ class Core:
             if one.kind != pod_owner.KIND
         }
         self._endings = PodEndings(self._inventory, self._clock, self._settings.gpu)
-        groups = PodGroups(*common, endings=self._endings, claims=self._claims, queue=self._queue)
+        self._groups = groups = PodGroups(
+            *common, endings=self._endings, claims=self._claims, queue=self._queue
+        )
         self._claims.workload_of = groups.workload_of
         self._pods = Pods(
             *common, tuple(held.values()), self._inventory, self._claims, self._queue,

@@ -19,6 +19,7 @@ from admission.controller.devices.claims import Claims
 from admission.controller.owners.child_jobs import ChildJobs
 from admission.controller.owners.index import Subject
 from admission.controller.owners.owners import Owners
+from admission.controller.owners.pod_groups import PodGroups
 from admission.controller.owners.running_pods import RunningPods
 from admission.controller.queues import concerns
 from admission.controller.queues.configuration import Configuration
@@ -63,6 +64,7 @@ class Cache:
         foreign: reservations that others have written.
         following: Workloads whose priority class has changed.
         children: Jobs that a Job controls.
+        groups: groups of pods, which may have the name of a Workload that is not theirs.
         running: pods that run without a Workload.
     """
 
@@ -74,6 +76,7 @@ class Cache:
     foreign: ForeignReservations
     following: Following
     children: ChildJobs
+    groups: PodGroups
     running: RunningPods
 
 
@@ -111,7 +114,8 @@ class Reconciler:
             request = owners.next_write(subject, of_workload)
         elif workload is not None:
             request = of_workload(key, workload)
-        request = request or cache.children.next_write(key) or cache.running.next_write(key)
+        request = request or cache.children.next_write(key) or cache.groups.tell_refused(key)
+        request = request or cache.running.next_write(key)
         return Plan(request=request, event=plan.event, again=plan.again)
 
     def _of_workload(self, key: WorkloadKey, workload: Workload) -> Plan:

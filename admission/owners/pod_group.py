@@ -10,6 +10,7 @@ more than the role was admitted with.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -70,7 +71,8 @@ KIND: Final = GroupKind(
 class PodGroup(views.Object, frozen=True, kw_only=True):
     """The pods of one group that are there.
 
-    Its metadata are those of its first pod, but for the uid.
+    Its metadata are those of its first pod, but for the uid; and the queue of a serving group,
+    whose Workload does not follow its pods to another one.
     """
 
     members: tuple[views.Pod, ...] = ()
@@ -126,7 +128,11 @@ class _Role:
 
 
 class PodGroupOwner(Owner, Reclaims, Gathers):
-    """A group of pods, as last seen."""
+    """A group of pods, as last seen.
+
+    Attributes:
+        workload: what there is under the name of the group.
+    """
 
     def __init__(
         self,
@@ -149,8 +155,11 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         """
         self._view = view
         self._copied = tuple(copied)
+        self.workload = workload
         self._workload = workload if workload is not None and is_of_group(workload) else None
         self._roles: dict[str, _Role] = {}
+        self._suiting: dict[str, bool] = {}
+        """Whether a pod asks for no more than its role was given, by uid, as far as known."""
         self._are_all_over = True
         """No pod may still run."""
         known = Memory() if self._workload is None else memory(self._workload)
@@ -247,12 +256,9 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
         Before the first one, the others are tried: a group that cannot start whole does not start.
         """
-        waiting = self._startable(of)
-        released = [
-            single.release(pod, given[role_of(pod)])
-            for pod in (waiting if self.is_held() else waiting[:1])
-        ]
-        return released[0]
+        waiting = islice(self._startable(of), None if self.is_held() else 1)
+        first, *_ = [single.release(pod, given[role_of(pod)]) for pod in waiting]
+        return first
 
     @override
     def reclaims(self) -> Reclaims | None:
@@ -333,7 +339,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
             one = self._roles[name]
             kept = max(0, counts[name] - len(one.succeeded) - len(one.running))
             if len(one.gated) > kept:
-                return one.gated[-1]
+                return max(one.gated, key=lambda pod: (not self._suits(pod, of), order(pod)))
         return None
 
     @override
@@ -403,8 +409,12 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     def _suits(self, pod: views.Pod, of: Workload) -> bool:
         """Return whether a pod asks for no more than its role was given."""
-        pod_set = _pod_set(of, role_of(pod))
-        return pod_set is not None and _fits(pod.spec, pod_set.template.spec)
+        found = self._suiting.get(pod.metadata.uid)
+        if found is None or of is not self._workload:
+            pod_set = _pod_set(of, role_of(pod))
+            found = pod_set is not None and _fits(pod.spec, pod_set.template.spec)
+            self._suiting[pod.metadata.uid] = found
+        return found
 
     @override
     def is_short(self, of: Workload) -> bool:
@@ -416,23 +426,21 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     @override
     def may_start(self, of: Workload) -> bool:
-        return bool(self._startable(of))
+        return next(self._startable(of), None) is not None
 
     @override
     def to_start(self, of: Workload) -> views.Pod:
-        return self._startable(of)[0]
+        return next(self._startable(of))
 
-    def _startable(self, of: Workload) -> list[views.Pod]:
-        """Return the gated pods for which there is room in their roles, in order."""
-        found: list[views.Pod] = []
+    def _startable(self, of: Workload) -> Iterator[views.Pod]:
+        """Yield the gated pods for which there is room in their roles, in order."""
         for name, count in sorted(_counts(of).items()):
             one = self._roles.get(name)
             if one is None:
                 continue
             room = count - len(one.succeeded) - len(one.running) - len(one.ending)
-            suiting = [pod for pod in one.gated if self._suits(pod, of)]
-            found += suiting[: max(0, room)]
-        return found
+            suiting = (pod for pod in one.gated if self._suits(pod, of))
+            yield from islice(suiting, max(0, room))
 
     @override
     def to_stop(self) -> Iterator[views.Pod]:
@@ -497,7 +505,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
                 "ownerReferences": [_reference(pod) for pod in self._living()],
             },
             "spec": {
-                "queueName": first.label(names.QUEUE_LABEL),
+                "queueName": self._living()[0].metadata.label(names.QUEUE_LABEL),
                 "podSets": pod_sets,
                 **self._priority(classes),
                 **workloads.time_limit(first),
@@ -572,7 +580,11 @@ def read(members: Iterable[views.Pod]) -> PodGroup:
     listed = tuple(sorted(members, key=order))
     first = next((pod for pod in listed if pod.status.phase != "Failed"), listed[0]).metadata
     name = single.group_name(views.Object(metadata=first))
-    return PodGroup(metadata=msgspec.structs.replace(first, uid=f"group {name}"), members=listed)
+    labels = dict(first.labels or {})
+    if first.annotation(names.POD_GROUP_SERVING) == "true":
+        labels.pop(names.QUEUE_LABEL, None)
+    metadata = msgspec.structs.replace(first, uid=f"group {name}", labels=labels)
+    return PodGroup(metadata=metadata, members=listed)
 
 
 def empty(of: Workload) -> PodGroup:

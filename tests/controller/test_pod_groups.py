@@ -13,6 +13,7 @@ from admission.kube.errors import NotFoundError
 from admission.objects import views
 from admission.objects.workload import Workload
 from tests.builders.cluster import make_node
+from tests.builders.jobs import queued_job
 from tests.builders.pods import group_pod, queued_pod
 from tests.builders.queues import make_cluster_queue
 from tests.builders.workloads import make_pod_set, make_workload
@@ -99,6 +100,8 @@ def test_a_group_waits_until_all_its_pods_are_there_and_starts_whole() -> None:
         ("Pod", "b", None),
     ]
     assert world.pod("a").metadata.label(names.PODSET_LABEL) == "gpus1"
+    started = [one for one in world.events.recorded if one[:2] == ("a", "Started")]
+    assert len(started) == 1
     assert world.pod("a").metadata.annotation(names.WORKLOAD_ANNOTATION) == "gang"
 
 
@@ -238,6 +241,22 @@ def test_a_group_takes_no_workload_that_is_not_a_groups() -> None:
     assert ("a", conditions.WORKLOAD_NAME_CONFLICT, told.message) in world.events.recorded
 
 
+def test_a_group_with_the_name_of_a_jobs_workload_waits_and_says_so() -> None:
+    world = ready_world()
+    job = queued_job("train")
+    world.add(job)
+    world.settle()
+    (name,) = [one.metadata.name for one in world.workloads().values()]
+    document = group_pod("a", name, 1)
+    world.store.create(resources.PODS, document, "ml")
+    world.pass_time(3)
+
+    told = world.condition("a")
+    assert told is not None
+    assert told.reason == conditions.WORKLOAD_NAME_CONFLICT
+    assert world.is_gated("a")
+
+
 def test_a_pod_starts_only_if_it_asks_for_no_more_than_its_role_was_given() -> None:
     world = ready_world(quota=8)
     add(world, "a", "b", annotations=FAST)
@@ -251,6 +270,11 @@ def test_a_pod_starts_only_if_it_asks_for_no_more_than_its_role_was_given() -> N
     told = world.condition("c")
     assert told is not None
     assert "with smaller requests" in told.message
+
+    add(world, "d", annotations=FAST)
+    world.settle()
+    assert not world.is_gated("d")
+    assert "c" not in pods(world)
 
 
 # --------------------------------------------------------------- excess, failure, replacement
@@ -446,6 +470,18 @@ def test_a_serving_group_never_ends_and_gives_nothing_back() -> None:
     assert not workload(world).status.reclaimable_pods
 
 
+def test_the_workload_of_a_group_follows_its_pods_to_another_queue_unless_it_serves() -> None:
+    for marks, queue in (({}, "elsewhere"), (SERVING, "team-a")):
+        world = ready_world(quota=0)
+        add(world, "a", "b", annotations=marks)
+        world.settle()
+        change = patches.merge({"metadata": {"labels": {names.QUEUE_LABEL: "elsewhere"}}})
+        for name in ("a", "b"):
+            world.store.patch(resources.PODS, name, change, "ml")
+        world.settle()
+        assert workload(world).spec.queue_name == queue
+
+
 # --------------------------------------------------------------------- eviction and deletion
 
 
@@ -630,7 +666,7 @@ def test_nothing_is_left_of_groups_that_are_gone() -> None:
     index = groups.members
     left = [
         groups._stuck, groups._marked, groups._deleting, groups._deleted, groups._events._said,
-        index._members, index._groups, index._documents, index._departed,
+        index._members, index._groups, index._owners, index._documents, index._departed,
     ]  # fmt: skip
     assert not any(left), left
 

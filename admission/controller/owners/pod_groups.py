@@ -76,6 +76,8 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         """The pods of each group, by the keys that they would have as single pods."""
         self._groups: dict[WorkloadKey, PodGroup] = {}
         """Groups as they were last put together; one that has changed since is missing."""
+        self._owners: dict[WorkloadKey, PodGroupOwner] = {}
+        """What was last made of a group and its Workload, until one of them changes."""
         self._documents: dict[WorkloadKey, dict[str, views.PodDocument]] = {}
         """A pod of each role, whole, by group and role, until there is a Workload."""
         self._departed: dict[WorkloadKey, dict[str, Departed]] = {}
@@ -104,6 +106,9 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
             if workload is None or not pod_group.is_owned_by_pods(workload):
                 return None
             group = pod_group.empty(workload)
+        last = self._owners.get(key)
+        if last is not None and last.view is group and last.workload is workload:
+            return Subject(key, last, workload)
         owner = PodGroupOwner(
             group,
             workload,
@@ -111,6 +116,9 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
             is_ending=self._endings.is_ending,
             copied=self._copied,
         )
+        self._owners.pop(key, None)
+        if group.members and not any(pod.metadata.deletion_timestamp for pod in group.members):
+            self._owners[key] = owner  # else it may be another as time passes
         return Subject(key, owner, workload)
 
     @override
@@ -168,6 +176,7 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         self._members[key].pop(own, None)
         if not self._members[key]:
             del self._members[key]
+            self._owners.pop(key, None)
             self._documents.pop(key, None)
             self._forget(key)
         self._workloads.doubt_absence(key)
@@ -410,16 +419,14 @@ class PodGroups(Owners[Any, views.PodDocument]):
     def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
         subject, write = self.members.subject(key), outcome.write
         owner = None if subject is None else subject.owner
-        is_done = outcome.result is Result.DONE
-        if not isinstance(owner, PodGroupOwner):
+        if subject is None or not isinstance(owner, PodGroupOwner):
             return
-        if is_done:
-            first = next(iter(owner.view.members), None)
-            self._events.done(first, write)
-        if is_done and write.purpose is Purpose.DELETE_WORKLOAD:
-            self._deleted[key] = write.uid
         if write.resource is self.resource:
-            self._settle_pod(key, outcome)
+            self._settle_pod(key, outcome)  # the events on pods are told by those of single pods
+        elif outcome.result is Result.DONE and not _is_of_another(owner, subject.workload):
+            self._events.done(next(iter(owner.view.members), None), write)
+            if write.purpose is Purpose.DELETE_WORKLOAD:
+                self._deleted[key] = write.uid
 
     def _settle_pod(self, key: WorkloadKey, outcome: Outcome) -> None:
         write, found = outcome.write, outcome.object
@@ -444,6 +451,16 @@ class PodGroups(Owners[Any, views.PodDocument]):
             return None
         text = Text(wait.reason, explain.waiting(wait))
         return self._tell_first(key, owner.gated(), text)
+
+    def tell_refused(self, key: WorkloadKey) -> Write | None:
+        """Return the write that says on a pod that its group has the name of another Workload."""
+        subject = self.members.subject(key)
+        owner = None if subject is None else subject.owner
+        if subject is None or not isinstance(owner, PodGroupOwner):
+            return None
+        if not _is_of_another(owner, subject.workload):
+            return None
+        return self._tell_missing(key, owner, self._next_step(subject))
 
     def _tell_next(self, subject: Subject, owner: PodGroupOwner) -> Write | None:
         """Return the next write that says on a pod where its group stands."""
@@ -512,6 +529,10 @@ class PodGroups(Owners[Any, views.PodDocument]):
         if changes is None:
             return None
         return self._on_pod(key, pod, Purpose.EXPLAIN_POD, changes, subresource="status")
+
+
+def _is_of_another(owner: PodGroupOwner, workload: Workload | None) -> bool:
+    return workload is not None and owner.refusal(workload) is not None
 
 
 def _kept_until(workload: Workload) -> datetime | None:
