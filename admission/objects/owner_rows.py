@@ -111,6 +111,7 @@ class Row:
         replicas: what the status says of its replicas; None where it says nothing that is read.
         suspended: type of the condition with which its controller says that it has seen the owner
             suspended; empty for none.
+        refused: switches that must not be on in a queue: their paths, each with the reason.
     """
 
     framework: str
@@ -128,6 +129,7 @@ class Row:
     ready: Check | None = None
     replicas: Replicas | None = None
     suspended: str = ""
+    refused: tuple[tuple[str, str], ...] = ()
 
     @property
     def api_version(self) -> str:
@@ -283,5 +285,35 @@ ROWS: Final[tuple[Row, ...]] = (
     _kubeflow("XGBoostJob", "xgbReplicaSpecs", ("Master", "Worker")),
     _kubeflow("JAXJob", "jaxReplicaSpecs", ("Worker",)),
     _kubeflow("MPIJob", "mpiReplicaSpecs", ("Launcher", "Worker"), "v2beta1", _MPI_MAKERS),
+    Row(  # pkg/controller/jobs/raycluster; kuberay ray-operator/apis/ray/v1 (raycluster_types.go)
+        framework="ray.io/raycluster",
+        group="ray.io",
+        version="v1",
+        kind="RayCluster",
+        plural="rayclusters",
+        pod_sets=(
+            PodSets(at="spec.headGroupSpec", name="head"),
+            PodSets(
+                at="spec.workerGroupSpecs[*]",
+                name_at="groupName",
+                counts=(Count(path="replicas"), Count(path="numOfHosts", least=1)),
+            ),
+        ),
+        makers=frozenset(
+            {
+                "system:serviceaccount:kuberay-operator:kuberay-operator",
+                "system:serviceaccount:ray-system:kuberay-operator",
+            }
+        ),
+        active=(Check(path="status.state", value="ready"),),
+        ready=Check(path="status.state", value="ready"),
+        suspended="RayClusterSuspended",
+        refused=(
+            (
+                "spec.enableInTreeAutoscaling",
+                "must be false in a queue: workers that were not admitted would start",
+            ),
+        ),
+    ),
 )
 """In the order in which they are listed for people."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, cast
 
 import msgspec
 
-from admission.base import fielderrors
+from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation
 from admission.objects import owner_rows as rows
@@ -67,7 +67,9 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
         )
 
     def errors(self, old: "Reviewed | None") -> list[FieldError]:  # noqa: ARG002
-        """Return what is wrong with its pod sets."""
+        """Return what is wrong with its pod sets, and with switches, of one in a queue."""
+        if not self.metadata.label(names.QUEUE_LABEL):
+            return []
         found = self.templates()
         path = FieldPath.of(*self.row.pod_sets[-1].at.removesuffix(EACH).split("."))
         errors = []
@@ -79,6 +81,10 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
             if one.name in seen:
                 errors.append(fielderrors.duplicate(one.path, one.name))
             seen.add(one.name)
+        for switch, rule in self.row.refused:
+            if rows.value_at(self.content, switch) is True:
+                at = FieldPath.of(*switch.split("."))
+                errors.append(fielderrors.invalid(at, value=True, detail=rule))
         return errors
 
 

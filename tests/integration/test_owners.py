@@ -205,7 +205,8 @@ def test_what_asks_for_no_gpu_and_names_no_queue_is_left_alone(system: System, k
     owners = Owners(system, kind, 0)
     manifest = owners.manifest(gpus=None)
     created = owners.create(gpus=None)
-    assert created["spec"] == manifest["spec"]
+    assert owner_rows.value_at(created, owners.row.suspend) is not True
+    assert owners.templates(created) == owners.templates(manifest)
     assert names.QUEUE_LABEL not in created["metadata"].get("labels", {})
 
 
@@ -363,6 +364,41 @@ def test_a_job_of_an_mpijob_is_not_held_a_second_time(system: System) -> None:
     made = system.maker(owners.row).post(jobs, job)
     assert not made["spec"].get("suspend")
     assert names.QUEUE_LABEL not in made["metadata"].get("labels", {})
+
+
+def test_a_raycluster_in_a_queue_does_not_scale_by_itself(system: System) -> None:
+    owners = Owners(system, "RayCluster", 100)
+    manifest = owners.manifest()
+    manifest["spec"]["enableInTreeAutoscaling"] = True
+    with pytest.raises(RestError) as refused:
+        system.editor.post(owners.path, manifest)
+    assert "workers that were not admitted would start" in str(refused.value)
+    plain = owners.manifest(gpus=None)
+    plain["spec"]["enableInTreeAutoscaling"] = True
+    system.editor.post(owners.path, plain)
+
+
+def test_a_raycluster_with_more_workers_waits_for_all_of_them(system: System) -> None:
+    owners = Owners(system, "RayCluster", 7)
+    owners.create()
+    owners.wait_started()
+    groups = copy.deepcopy(owners.get()["spec"]["workerGroupSpecs"])
+    groups[1]["replicas"] = 3
+    assert "was admitted with other pods" in owners.refuses({"spec": {"workerGroupSpecs": groups}})
+    owners.patch({"spec": {"workerGroupSpecs": groups, "suspend": True}})
+
+    def waits() -> bool:
+        found = owners.api.get(owners.workloads.path)["items"]
+        return any(
+            (said["type"], said["status"]) == ("QuotaReserved", "False")
+            for one in found
+            for said in one.get("status", {}).get("conditions", [])
+        )
+
+    waiting.until(waits, what="it waits with eight pods", within_seconds=40)
+    groups[1]["replicas"] = 1
+    owners.patch({"spec": {"workerGroupSpecs": groups}})
+    owners.wait_started()
 
 
 # --------------------------------------------------------------------------------------- JobSet
