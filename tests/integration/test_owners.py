@@ -396,6 +396,7 @@ def test_a_raycluster_with_more_workers_waits_for_all_of_them(system: System) ->
         )
 
     waiting.until(waits, what="it waits with eight pods", within_seconds=40)
+    groups = copy.deepcopy(owners.get()["spec"]["workerGroupSpecs"])  # without the mark
     groups[1]["replicas"] = 1
     owners.patch({"spec": {"workerGroupSpecs": groups}})
     owners.wait_started()
