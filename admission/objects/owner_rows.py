@@ -283,6 +283,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _kubeflow("PyTorchJob", "pytorchReplicaSpecs", ("Master", "Worker")),
     _kubeflow("TFJob", "tfReplicaSpecs", ("Chief", "Master", "PS", "Worker", "Evaluator")),
     _kubeflow("XGBoostJob", "xgbReplicaSpecs", ("Master", "Worker")),
+    _kubeflow("PaddleJob", "paddleReplicaSpecs", ("Master", "Worker")),
     _kubeflow("JAXJob", "jaxReplicaSpecs", ("Worker",)),
     _kubeflow("MPIJob", "mpiReplicaSpecs", ("Launcher", "Worker"), "v2beta1", _MPI_MAKERS),
     Row(  # pkg/controller/jobs/raycluster; kuberay ray-operator/apis/ray/v1 (raycluster_types.go)
