@@ -30,6 +30,10 @@ COMMANDS: Final = {
         "admission.cli.manifests:manifests_command",
         "Show or write everything that runs in a cluster, without talking to one.",
     ),
+    "owners": Lazy(
+        "admission.cli.owners:owners",
+        "Know kinds of owners, and what is read from an object of theirs.",
+    ),
     "run": Lazy(
         "admission.cli.serve:run", "Run webhook and controller as two supervised processes."
     ),

@@ -12,6 +12,7 @@ from admission.config import addresses
 from admission.config.addresses import Address, OptionalBindAddress
 from admission.config.durations import NonNegative, Positive
 from admission.config.model import SHOWN_IF_SET, ConfigModel
+from admission.config.owners import OwnerKind
 from admission.gpu import catalogue, resources
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
@@ -218,6 +219,8 @@ class GpuConfiguration(ConfigModel):
             chosen, see `effective_modes`.
         owner_controllers: users under which the controllers of owners run, by the name of the
             framework as in integrations.frameworks; in place of those that are known.
+        owners: kinds of owners that are held as a whole, too, or in place of the known row of
+            the same group and kind.
         toleration_key: taint key that GPU pods tolerate with operator Exists; empty = inject none.
         products: GPUs that replace those of the shipped table or are added, in its form.
         health: which GPUs count.
@@ -236,6 +239,7 @@ class GpuConfiguration(ConfigModel):
     excluded_namespaces: list[str] = sorted((*ALWAYS_EXCLUDED, names.SYSTEM_NAMESPACE, *EXCLUDED))
     modes: Modes | None = None
     owner_controllers: Annotated[dict[str, list[str]], SHOWN_IF_SET] = {}
+    owners: Annotated[list[OwnerKind], SHOWN_IF_SET] = []
     toleration_key: str = names.GPU_TAINT_KEY
     products: Annotated[list[Product], SHOWN_IF_SET] = []
     health: Annotated[Health, SHOWN_IF_SET] = Health()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from admission.base import quantity
 from admission.base.errors import InvalidValueError
-from admission.config import addresses, durations, kueue
+from admission.config import addresses, durations, kueue, owners
 from admission.config.gpu import GpuConfiguration
 from admission.config.kueue import Configuration
 from admission.gpu import resources
@@ -36,6 +36,7 @@ def problems(kueues: Configuration, own: GpuConfiguration) -> Iterator[str]:
     yield from _leader_election(kueues, own)
     yield from _certificates(own)
     yield from _workloads(kueues)
+    yield from owners.problems(own.owners)
 
 
 def of_v1beta1(document: Mapping[str, Any]) -> Iterator[str]:

@@ -60,9 +60,20 @@ def kinds_of(settings: Settings) -> Kinds:
 
     Pods and Jobs always: what is not held would run outside quota.
     """
-    rows = tuple(one for one in owner_rows.ROWS if settings.serves_framework(one.framework))
+    return _kinds(rows_of(settings))
+
+
+def rows_of(settings: Settings) -> tuple[Row, ...]:
+    """Return the rows that an installation serves: known ones, and those that it adds."""
+    added = [one.row() for one in settings.gpu.owners]
+    replaced = {(one.group, one.kind) for one in added}
+    known = (
+        one
+        for one in owner_rows.ROWS
+        if settings.serves_framework(one.framework) and (one.group, one.kind) not in replaced
+    )
     makers = settings.gpu.owner_controllers
-    return _kinds(tuple(replace(one, makers=_makers(one, makers)) for one in rows))
+    return tuple(replace(one, makers=_makers(one, makers)) for one in (*known, *added))
 
 
 def _makers(row: Row, said: dict[str, list[str]]) -> frozenset[str]:

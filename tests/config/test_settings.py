@@ -22,6 +22,7 @@ from admission.config.gpu import (
     Webhook,
 )
 from admission.config.model import ConfigModel, Unused
+from admission.config.owners import OwnerKind, PodSets
 from admission.config.reading import ConfigurationError
 from admission.config.settings import Settings
 from admission.scheduling import model
@@ -85,6 +86,8 @@ EVERYTHING = (
         maxStopsPerMinute=0,
         managedResources=["example.com/gpu"],
         ownerControllers={"ray.io/raycluster": ["system:serviceaccount:ray:kuberay"]},
+        owners=[{"apiVersion": "example.com/v1", "kind": "Run",
+                 "podSets": [{"at": "spec.pods", "name": "main"}]}],
         excludedNamespaces=["drivers"],
         modes={"withQueue": {"bypass": "deny", "enforce": True},
                "withoutQueue": {"bypass": "audit"}},
@@ -128,6 +131,13 @@ def test_the_whole_of_both_documents_becomes_settings():
         max_stops_per_minute=0,
         managed_resources=["example.com/gpu"],
         owner_controllers={"ray.io/raycluster": ["system:serviceaccount:ray:kuberay"]},
+        owners=[
+            OwnerKind(
+                api_version="example.com/v1",
+                kind="Run",
+                pod_sets=[PodSets(at="spec.pods", name="main")],
+            )
+        ],
         excluded_namespaces=["drivers", "kube-system", "lab", "quota"],
         modes=Modes(
             with_queue=NamespaceMode(bypass="deny", enforce=True),

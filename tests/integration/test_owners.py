@@ -8,23 +8,27 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 from admission.base import names
+from admission.config.owners import OwnerKind
 from admission.objects import owner_rows
 from admission.objects.owner_rows import Row
 from tests.builders.pods import make_pod
+from tests.config.files import gpu
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
 from tests.integration import owner_crds
 from tests.integration.applied import Json, Workloads
-from tests.integration.installed import Installed, installed
+from tests.integration.installed import Installed
 from tests.owners import samples
 
 pytestmark = pytest.mark.controlplane
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-ROWS = {one.kind: one for one in owner_rows.ROWS}
+ADDED = OwnerKind.model_validate(samples.RUN).row()
+ROWS = {one.kind: one for one in (*owner_rows.ROWS, ADDED)}
 EVERY = pytest.mark.parametrize("kind", sorted(ROWS))
 EVERYTHING = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
@@ -63,8 +67,15 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with Cluster.start() as cluster:
         for row in ROWS.values():
             owner_crds.install(cluster, row)
-        with installed(cluster, tmp_path_factory.mktemp("owners")) as it:
+        it = Installed(cluster, tmp_path_factory.mktemp("owners"))
+        config = it.folder / "config.yaml"
+        config.write_text(yaml.safe_dump(gpu(owners=[samples.RUN])))
+        it.install("--config", str(config))
+        try:
+            it.start("--config", str(config))
             yield System(it)
+        finally:
+            it.stop()
 
 
 class Owners:

@@ -47,4 +47,20 @@ def of(row: Row) -> Sample:
     )
 
 
+RUN: Final[dict[str, Any]] = {
+    "apiVersion": "example.com/v1",
+    "kind": "TrainingRun",
+    "suspend": "spec.control.paused",
+    "podSets": [
+        {"at": "spec.leader", "name": "leader"},
+        {"at": "spec.groups[*]", "nameAt": "name", "counts": [{"path": "replicas"}]},
+    ],
+    "controllers": ["system:serviceaccount:training:operator"],
+    "succeeded": {"condition": "Complete"},
+    "failed": {"condition": "Failed"},
+    "active": [{"path": "status.groups[*].active"}],
+    "ready": {"path": "status.phase", "value": "Running"},
+}
+"""A kind that a configuration file adds; its sample is among the others."""
+
 ALL: Final = tuple(of(one) for one in owner_rows.ROWS)

@@ -1,0 +1,174 @@
+"""Command ``owners check``: what is read from an object whose kind is a row."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+import yaml
+
+from admission.base import structs
+from admission.cli import options, output
+from admission.config import reading
+from admission.config.settings import Settings
+from admission.objects.owner_rows import Row
+from admission.owners import integrations, row_owner
+from admission.owners.row_owner import Asked, Document, RowOwner
+
+_METADATA: Final = {"uid": "check", "resourceVersion": "1", "namespace": "default"}
+
+
+_AS_DOCUMENT: Final = structs.converter(Document)
+
+
+@dataclass(frozen=True)
+class PodSet:
+    """A pod set as it would be in the Workload.
+
+    Attributes:
+        name: its name.
+        count: its pods.
+        path: where its template stands.
+        limits: what each of its pods is limited to, by resource; of containers alone.
+    """
+
+    name: str
+    count: int
+    path: str
+    limits: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Read:
+    """What is read from one object.
+
+    Attributes:
+        kind: API version and kind.
+        name: of the object.
+        framework: name of its kind in ``integrations.frameworks``.
+        problem: why nothing can be read; empty when all is well.
+        suspended: whether it is held.
+        active: whether its status says that pods run.
+        ready: whether its status says that all of them are ready.
+        finished: how its status says that it has ended; empty if it does not.
+        pod_sets: its pod sets, in order.
+    """
+
+    kind: str
+    name: str
+    framework: str = ""
+    problem: str = ""
+    suspended: bool = False
+    active: bool = False
+    ready: bool = False
+    finished: str = ""
+    pod_sets: tuple[PodSet, ...] = field(default=())
+
+
+@click.group()
+def owners() -> None:
+    """Know kinds of owners, and what is read from an object of theirs. Needs no cluster."""
+
+
+@owners.command(
+    epilog="""\b
+Examples:
+  gpu-admission owners check config.yaml -f trainingrun.yaml
+  kubectl get pytorchjob train -o yaml | gpu-admission owners check config.yaml -f - -o json
+"""
+)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "-f", "--filename", "sample", type=click.File(encoding="utf-8"), required=True,
+    help="Manifest of one or more objects; - is standard input.",
+)  # fmt: skip
+@output.output_option
+def check(file: Path, sample: Any, form: str) -> None:
+    """Show what is read from a sample with the configuration FILE.
+
+    The exit code is 1 if the file is wrong, or if an object is of no kind that is a row, or lacks
+    what its row says.
+    """
+    with output.reported(options.CONFIG_ADVICE):
+        settings = reading.load(file).settings
+    try:
+        documents = [one for one in yaml.safe_load_all(sample.read()) if one is not None]
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise click.ClickException(f"{sample.name}: no YAML: {error}") from error
+    found = [_read(one, settings) for one in documents]
+    if form == "json":
+        output.print_json([asdict(one) for one in found])
+    else:
+        for one in found:
+            _show(one)
+    if not found or any(one.problem for one in found):
+        sys.exit(output.FAILED)
+
+
+def _read(document: Any, settings: Settings) -> Read:
+    if not isinstance(document, dict):
+        return Read("?", "?", problem="it is no object")
+    version, kind = str(document.get("apiVersion")), str(document.get("kind"))
+    metadata = document.get("metadata")
+    name = str(metadata.get("name")) if isinstance(metadata, dict) else "?"
+    what = f"{version} {kind}"
+    rows = integrations.rows_of(settings)
+    row = next((one for one in rows if (one.api_version, one.kind) == (version, kind)), None)
+    if row is None:
+        known = ", ".join(f"{one.api_version} {one.kind}" for one in rows)
+        return Read(what, name, problem=f"no row describes this kind; there are {known}")
+    try:
+        return _of(row, document, what, name)
+    except msgspec.ValidationError as error:
+        return Read(what, name, row.framework, problem=str(error))
+
+
+def _of(row: Row, document: dict[str, Any], what: str, name: str) -> Read:
+    whole = {**document, "metadata": {**document["metadata"], **_METADATA}}
+    view = row_owner.read(row, _AS_DOCUMENT(whole))
+    owner = RowOwner(row, view)
+    if not view.asked:
+        return Read(what, name, row.framework, problem="none of the paths leads to a pod set")
+    end = owner.finished()
+    return Read(
+        what,
+        name,
+        row.framework,
+        suspended=owner.is_held(),
+        active=owner.is_active(),
+        ready=owner.is_ready(),
+        finished="" if end is None else f"{end.reason}: {end.message}",
+        pod_sets=tuple(_pod_set(one) for one in view.asked),
+    )
+
+
+def _pod_set(asked: Asked) -> PodSet:
+    limits: dict[str, str] = {}
+    for container in (asked.raw.get("spec") or {}).get("containers") or ():
+        for resource, amount in ((container.get("resources") or {}).get("limits") or {}).items():
+            before = limits.get(resource)
+            limits[resource] = f"{before} + {amount}" if before else str(amount)
+    return PodSet(asked.name, asked.count, asked.path.text, limits)
+
+
+def _show(one: Read) -> None:
+    output.console.print(f"{one.kind} {one.name}: {one.problem or one.framework}")
+    for line in _lines(one):
+        output.console.print(f"  {line}")
+
+
+def _lines(one: Read) -> Iterator[str]:
+    if one.problem:
+        return
+    yield "suspended" if one.suspended else "not suspended: a review suspends it in a queue"
+    for pod_set in one.pod_sets:
+        asked = ", ".join(f"{name} {amount}" for name, amount in sorted(pod_set.limits.items()))
+        each = f", each limited to {asked}" if asked else ""
+        yield f"pod set {pod_set.name}: {pod_set.count} pods from {pod_set.path}{each}"
+    runs = "pods run" if one.active else "no pods run"
+    yield f"status: {runs}, {'ready' if one.ready else 'not ready'}"
+    if one.finished:
+        yield f"status: ended, {one.finished}"

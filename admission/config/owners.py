@@ -1,0 +1,169 @@
+"""Kinds of owners that an installation adds, or says otherwise: rows in a configuration file.
+
+A path names members from the top of the object, or from the place of a pod set. ``[*]`` is each
+item of a list; ``*`` in a path of the status is each member of an object.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from admission.base import names
+from admission.config.model import SHOWN_IF_SET, ConfigModel
+from admission.objects import fields, owner_rows
+from admission.objects.owner_rows import EACH, Row
+
+_MEMBER: Final = r"[A-Za-z_][A-Za-z0-9_-]*"
+_PLAIN: Final = rf"{_MEMBER}(\.{_MEMBER})*"
+_SPEC: Final = rf"spec(\.{_MEMBER})+"
+_PLACE: Final = rf"{_SPEC}(\[\*\])?"
+_STATUS: Final = rf"status(\.(\*|{_MEMBER}(\[\*\])?))+"
+_BUILT_IN: Final = frozenset({"", "apps", "batch", names.KUEUE_GROUP})
+
+_KNOWN: Final = {"job": "batch", "pod": ""} | {
+    one.kind.lower(): one.group for one in owner_rows.ROWS
+}
+"""Group of each known kind: names of webhooks and roles follow from the kind alone."""
+
+Plain = Annotated[str, Field(pattern=rf"^{_PLAIN}$")]
+InSpec = Annotated[str, Field(pattern=rf"^{_SPEC}$")]
+InStatus = Annotated[str, Field(pattern=rf"^{_STATUS}$")]
+
+
+class Count(ConfigModel):
+    """A number of which the number of pods is a product; see `owner_rows.Count`."""
+
+    path: Plain
+    at_most: Annotated[Plain | None, SHOWN_IF_SET] = None
+    least: Annotated[int, Field(ge=0), SHOWN_IF_SET] = 0
+
+
+class PodSets(ConfigModel):
+    """Pod sets of an owner; see `owner_rows.PodSets`."""
+
+    at: Annotated[str, Field(pattern=rf"^{_PLACE}$")]
+    template: Plain = "template"
+    name: Annotated[str, Field(pattern=fields.LABEL_PATTERN), SHOWN_IF_SET] | None = None
+    name_at: Annotated[Plain | None, SHOWN_IF_SET] = None
+    counts: Annotated[list[Count], SHOWN_IF_SET] = []
+
+    def row(self) -> owner_rows.PodSets:
+        """Return it as part of a row."""
+        counts = (
+            owner_rows.Count(path=one.path, at_most=one.at_most or "", least=one.least)
+            for one in self.counts
+        )
+        return owner_rows.PodSets(
+            at=self.at,
+            template=self.template,
+            name=self.name or "",
+            name_at=self.name_at or "",
+            counts=tuple(counts),
+        )
+
+
+class Check(ConfigModel):
+    """Something that the status of an owner says; see `owner_rows.Check`."""
+
+    condition: Annotated[str | None, SHOWN_IF_SET] = None
+    path: Annotated[InStatus | None, SHOWN_IF_SET] = None
+    value: Annotated[str | None, SHOWN_IF_SET] = None
+
+    def row(self) -> owner_rows.Check:
+        """Return it as part of a row."""
+        return owner_rows.Check(
+            condition=self.condition or "", path=self.path or "", value=self.value or ""
+        )
+
+
+class OwnerKind(ConfigModel):
+    """A kind of owners that is held as a whole; see `owner_rows.Row`.
+
+    Attributes:
+        api_version: group and version of its objects.
+        kind: of its objects.
+        plural: its resource; the kind in lower case with an ``s`` where it is absent.
+        suspend: path of the switch that holds it.
+        pod_sets: its pod sets, in the order in which the Workload has them.
+        controllers: users under which its controller runs.
+        priority_class: path of a PriorityClass that counts before those of the templates.
+        succeeded: says that it has ended well.
+        failed: says that it has ended otherwise.
+        active: any of them says that pods of it run.
+        ready: says that its pods are ready.
+        suspended: condition with which its controller says that it has seen it suspended.
+    """
+
+    api_version: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/v[0-9][a-z0-9]*$")]
+    kind: Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]*$")]
+    plural: Annotated[str | None, Field(pattern=r"^[a-z][a-z0-9]*$"), SHOWN_IF_SET] = None
+    suspend: InSpec = "spec.suspend"
+    pod_sets: Annotated[list[PodSets], Field(min_length=1)]
+    controllers: Annotated[list[str], SHOWN_IF_SET] = []
+    priority_class: Annotated[InSpec | None, SHOWN_IF_SET] = None
+    succeeded: Annotated[Check | None, SHOWN_IF_SET] = None
+    failed: Annotated[Check | None, SHOWN_IF_SET] = None
+    active: Annotated[list[Check], SHOWN_IF_SET] = []
+    ready: Annotated[Check | None, SHOWN_IF_SET] = None
+    suspended: Annotated[str | None, SHOWN_IF_SET] = None
+
+    @property
+    def group(self) -> str:
+        """The API group."""
+        return self.api_version.partition("/")[0]
+
+    def row(self) -> Row:
+        """Return it as a row."""
+        return Row(
+            framework=f"{self.group}/{self.kind.lower()}",
+            group=self.group,
+            version=self.api_version.partition("/")[2],
+            kind=self.kind,
+            plural=self.plural or f"{self.kind.lower()}s",
+            suspend=self.suspend,
+            pod_sets=tuple(one.row() for one in self.pod_sets),
+            makers=frozenset(self.controllers),
+            priority_class=self.priority_class or "",
+            succeeded=None if self.succeeded is None else self.succeeded.row(),
+            failed=None if self.failed is None else self.failed.row(),
+            active=tuple(one.row() for one in self.active),
+            ready=None if self.ready is None else self.ready.row(),
+            suspended=self.suspended or "",
+        )
+
+
+def problems(owners: Iterable[OwnerKind]) -> Iterator[str]:
+    """Return what is wrong with kinds of owners that the types of their fields cannot say."""
+    seen: set[str] = set()
+    for index, one in enumerate(owners):
+        path = f"owners[{index}]"
+        if one.group in _BUILT_IN or one.group.endswith(".k8s.io"):
+            yield f"{path}.apiVersion: {one.api_version!r}: kinds of Kubernetes cannot be added"
+        if one.kind.lower() in seen:
+            yield f"{path}.kind: {one.kind} is there twice"
+        seen.add(one.kind.lower())
+        if _KNOWN.get(one.kind.lower(), one.group) != one.group:
+            yield f"{path}.kind: {one.kind} is a known kind of another group"
+        yield from _of_pod_sets(path, one.pod_sets)
+        checks = {"succeeded": one.succeeded, "failed": one.failed, "ready": one.ready}
+        checks |= {f"active[{at}]": check for at, check in enumerate(one.active)}
+        for field, check in checks.items():
+            if check is not None and (check.condition is None) == (check.path is None):
+                yield f"{path}.{field}: must have either condition or path"
+            if check is not None and check.value is not None and check.path is None:
+                yield f"{path}.{field}.value: must stand beside path"
+
+
+def _of_pod_sets(path: str, listed: Iterable[PodSets]) -> Iterator[str]:
+    seen: set[str] = set()
+    for at, one in enumerate(listed):
+        where = f"{path}.podSets[{at}]"
+        if (one.name is None) == (one.name_at is None):
+            yield f"{where}: must have either name or nameAt"
+        if one.name is not None and one.at.endswith(EACH):
+            yield f"{where}.nameAt: must say where each item of {one.at} has its name"
+        name = (one.name or "").lower()
+        if name and name in seen:
+            yield f"{where}.name: {name!r} is there twice"
+        seen.add(name)
