@@ -562,8 +562,12 @@ class Core:
             self._look_again(lane, write.purpose)
 
     def _look_again(self, key: WorkloadKey, purpose: Purpose) -> None:
-        """A Workload that was just given quota is released before others are begun."""
-        if purpose is Purpose.RESERVE_QUOTA:
+        """A Workload that was just given quota is released before others are begun.
+
+        So is the rest of a group of which a pod was just released.
+        """
+        is_begun = purpose is Purpose.START_OWNER and self._groups.has(key)
+        if purpose is Purpose.RESERVE_QUOTA or is_begun:
             self._queue.add_to_release(key)
         else:
             self._queue.add(key)

@@ -759,3 +759,20 @@ def test_whatever_comes_in_whatever_order_a_group_never_holds_more_than_its_quot
         ]
         assert len(held) <= 4, held
     world.settle()
+
+
+def test_a_group_that_has_begun_to_start_is_started_before_others_are_begun() -> None:
+    world = ready_world(quota=1000)
+    add(world, *(f"g{number}" for number in range(5)), total=5)
+    world.observe()
+    world.core.step()
+    while world.is_gated("g0"):
+        world.send_one()
+        world.core.step()
+    for number in range(200):
+        world.store.create(resources.PODS, queued_pod(f"p{number}"), "ml")
+    world.settle()
+
+    last = max(place for place, one in enumerate(world.sent) if one.name == "g4")
+    made = [one for one in world.sent[:last] if one.purpose is Purpose.CREATE_WORKLOAD]
+    assert len(made) < 100

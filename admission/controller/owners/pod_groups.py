@@ -250,6 +250,10 @@ class PodGroups(Owners[Any, views.PodDocument]):
         pod = self.members.pod(own)
         return own if pod is None else pod_group.KIND.key_of(pod)
 
+    def has(self, key: WorkloadKey) -> bool:
+        """Return whether pods of a group are there."""
+        return self.members.get(key) is not None
+
     def see_pod(self, found: views.Object) -> views.Pod | None:
         """Take a pod of a group; None for an old sight."""
         return self.members.see(found)
