@@ -140,6 +140,11 @@ def excess_pod_deleted() -> Event:
 WORKLOAD_NOT_MADE: Final = "ErrWorkloadCompose"
 
 
+def owner_references_added(count: int) -> Event:
+    """Return the event on the Workload of a group that more pods belong to."""
+    return Event(NORMAL, "OwnerReferencesAdded", f"Added {count} owner reference(s)")
+
+
 def workload_not_made(why: Text) -> Event:
     """Return the event on the first pod of a group that has no Workload."""
     if why.reason == WORKLOAD_NAME_CONFLICT:

@@ -311,6 +311,8 @@ def test_a_failed_pod_is_replaced_within_the_quota_of_the_group() -> None:
     assert waiting is not None
     assert (waiting.status, waiting.reason) == ("False", "PodsReady")
     assert {one.name for one in workload(world).metadata.owner_references or ()} >= {"a", "c"}
+    added = ("gang", "OwnerReferencesAdded", "Added 1 owner reference(s)")
+    assert world.events.recorded.count(added) == 1
 
 
 def test_a_replacement_waits_until_the_pod_before_it_has_ended() -> None:

@@ -54,6 +54,11 @@ class OwnerEvents:
         for event in write.events:
             self._events.event(regarding, event)
 
+    def done_to_workload(self, workload: Workload, write: Write) -> None:
+        """Tell on a Workload that a write about it took effect."""
+        for event in write.events:
+            self._events.event(writes.workload_reference(workload), event)
+
     def lacks_class(self, key: WorkloadKey, owner: views.Object, name: str) -> None:
         """Tell that the owner, or its pod template, names a class that does not exist."""
         is_label = owner.metadata.label(names.PRIORITY_CLASS_LABEL) == name

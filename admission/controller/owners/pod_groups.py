@@ -350,9 +350,12 @@ class PodGroups(Owners[Any, views.PodDocument]):
             return super()._about_workload(subject, step, workload)
         match step.step:
             case Step.RECORD_PODS:
-                metadata = owner.unrecorded(workload)
+                metadata = owner.unrecorded(workload) or {}
+                known = {one.uid for one in workload.metadata.owner_references or ()}
+                added = sum(one["uid"] not in known for one in metadata.get("ownerReferences", ()))
+                told = (events.owner_references_added(added),) if added else ()
                 return writes.patch_workload(
-                    workload, Purpose.RECORD_PODS, {"metadata": metadata or {}}
+                    workload, Purpose.RECORD_PODS, {"metadata": metadata}, events=told
                 )
             case Step.AWAIT_REPLACEMENTS:
                 text, is_lacking = owner.waiting(workload) or (conditions.REPLACEMENT_NEEDED, True)
@@ -427,6 +430,9 @@ class PodGroups(Owners[Any, views.PodDocument]):
             return
         if write.resource is self.resource:
             self._settle_pod(key, outcome)  # the events on pods are told by those of single pods
+        elif outcome.result is Result.DONE and write.purpose is Purpose.RECORD_PODS:
+            if subject.workload is not None:
+                self._events.done_to_workload(subject.workload, write)
         elif outcome.result is Result.DONE and not _is_of_another(owner, subject.workload):
             self._events.done(next(iter(owner.view.members), None), write)
             if write.purpose is Purpose.DELETE_WORKLOAD:
