@@ -66,7 +66,7 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
     Doing it twice equals doing it once, so the API server may ask again.
     """
     if is_made_for_owner(owner, context, rules):
-        return Outcome(standing=Standing.OF_JOB)
+        return Outcome(standing=Standing.OF_JOB, operations=_of_parent(owner))
     try:
         templates = owner.templates()
     except msgspec.ValidationError as unreadable:
@@ -165,6 +165,21 @@ def is_made_for_owner(owner: Reviewed, context: Context, rules: Rules) -> bool:
     """
     held = rules.kinds.of_controller(owner.metadata)
     return held is not None and not held.holds_children and context.user in held.makers
+
+
+def _of_parent(owner: Reviewed) -> tuple[Operation, ...]:
+    """Return the operations that take one out of a queue which is held, or admitted, as a part.
+
+    Its parent's template may have named a queue; it would ask for its own quota there.
+    """
+    labels = owner.metadata.labels or {}
+    is_part = owner.is_held() or any(map(_mark, owner.templates()))
+    if names.QUEUE_LABEL not in labels or not is_part:
+        return ()
+    patch = PatchBuilder()
+    kept = {key: text for key, text in labels.items() if key != names.QUEUE_LABEL}
+    patch.become("/metadata/labels", labels, kept)
+    return patch.operations()
 
 
 # ------------------------------------------------------------------------------------- preparing

@@ -432,7 +432,10 @@ def test_jobs_of_a_jobset_are_not_held_a_second_time(system: System) -> None:
     early = maker.post(jobs, job_of(owners, "early", suspend=True))
     assert names.QUEUE_LABEL not in early["metadata"].get("labels", {})
     owners.wait_started()
-    job = maker.post(jobs, job_of(owners, "train-workers-0", 1))
+    labelled = job_of(owners, "train-workers-0", 1)
+    labelled["metadata"]["labels"] = {names.QUEUE_LABEL: "default", "app": "train"}
+    job = maker.post(jobs, labelled)
+    assert job["metadata"]["labels"]["app"] == "train"
     assert job["spec"]["suspend"] is False
     assert names.QUEUE_LABEL not in job["metadata"].get("labels", {})
     assert names.WORKLOAD_ANNOTATION in job["spec"]["template"]["metadata"]["annotations"]
