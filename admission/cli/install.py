@@ -16,8 +16,8 @@ from admission.base.clock import SystemClock
 from admission.base.namespaces import BYPASS_CHOICES
 from admission.cli import options, output
 from admission.config import reading
-from admission.config.gpu import Modes
-from admission.config.settings import Settings, to_text
+from admission.config.derived import Settings, to_text
+from admission.config.gpu_configuration import Modes
 from admission.install import backups, installation, modes, operators
 from admission.install.backups import LeftOut
 from admission.install.installation import Inventory

@@ -13,7 +13,7 @@ import yaml
 from admission.base import structs
 from admission.cli import options, output
 from admission.config import reading
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.objects.owner_rows import Row
 from admission.owners import integrations, row_owner
 from admission.owners.row_owner import Asked, Document, RowOwner

@@ -12,8 +12,8 @@ from admission.base.errors import InvalidValueError
 from admission.cli import options, output
 from admission.config import reading
 from admission.config.addresses import Address
-from admission.config.gpu import PAUSED
-from admission.config.settings import Settings
+from admission.config.derived import Settings
+from admission.config.gpu_configuration import PAUSED
 from admission.run import (
     addresses,
     connection,

@@ -15,14 +15,14 @@ from typing_extensions import override
 
 from admission.base import logs, names
 from admission.base.errors import AdmissionError
-from admission.config import gpu, kueue, rules, settings
-from admission.config.gpu import GpuConfiguration
-from admission.config.kueue import Configuration
+from admission.config import derived, gpu_configuration, kueue_configuration, rules
+from admission.config.derived import Settings
+from admission.config.gpu_configuration import GpuConfiguration
+from admission.config.kueue_configuration import Configuration
 from admission.config.model import ConfigModel, Unused
-from admission.config.settings import Settings
 from admission.objects import owner_rows
 
-_SERVED: Final = (*kueue.ALWAYS_SERVED, *(one.framework for one in owner_rows.ROWS))
+_SERVED: Final = (*kueue_configuration.ALWAYS_SERVED, *(one.framework for one in owner_rows.ROWS))
 """Kinds of jobs that are looked at themselves."""
 _PREFIX: Final = "Value error, "
 _Model = TypeVar("_Model", bound=ConfigModel)
@@ -114,21 +114,21 @@ def read(text: str, source: str) -> Effective:
             raise ConfigurationError(source, [f"two documents of kind {kind}"])
         found[kind] = _validate(document, model, source)
         unused += _unused(document, model)
-        if kind == kueue.KIND:
+        if kind == kueue_configuration.KIND:
             unused += _not_served(document)
-        if model is kueue.ConfigurationV1Beta1:
+        if model is kueue_configuration.ConfigurationV1Beta1:
             unused += _not_waiting(document)
             problems += rules.of_v1beta1(document)
-            found[kind] = _validate(kueue.converted(document), Configuration, source)
-    kueues = found.get(kueue.KIND, Configuration())
-    own = found.get(gpu.KIND, GpuConfiguration())
+            found[kind] = _validate(kueue_configuration.converted(document), Configuration, source)
+    kueues = found.get(kueue_configuration.KIND, Configuration())
+    own = found.get(gpu_configuration.KIND, GpuConfiguration())
     assert isinstance(kueues, Configuration)
     assert isinstance(own, GpuConfiguration)
     problems += rules.problems(kueues, own)
     if problems:
         raise ConfigurationError(source, sorted(problems))
     return Effective(
-        settings=settings.settled(kueues, own),
+        settings=derived.settled(kueues, own),
         unused=tuple(sorted(unused, key=lambda one: one.path)),
     )
 
@@ -174,12 +174,12 @@ def _model_of(document: Any, source: str, number: int) -> type[ConfigModel]:
     if not isinstance(document, dict):
         raise ConfigurationError(source, [f"{place}: must be an object with apiVersion and kind"])
     version, kind = str(document.get("apiVersion")), str(document.get("kind"))
-    if version in kueue.VERSIONS and kind == kueue.KIND:
-        return kueue.VERSIONS[version]
-    if version == gpu.API_VERSION and kind == gpu.KIND:
+    if version in kueue_configuration.VERSIONS and kind == kueue_configuration.KIND:
+        return kueue_configuration.VERSIONS[version]
+    if version == gpu_configuration.API_VERSION and kind == gpu_configuration.KIND:
         return GpuConfiguration
-    choices = [f"{one} {kueue.KIND}" for one in kueue.VERSIONS]
-    choices.append(f"{gpu.API_VERSION} {gpu.KIND}")
+    choices = [f"{one} {kueue_configuration.KIND}" for one in kueue_configuration.VERSIONS]
+    choices.append(f"{gpu_configuration.API_VERSION} {gpu_configuration.KIND}")
     problem = f"{place} is apiVersion {version}, kind {kind}; known are {', '.join(choices)}"
     raise ConfigurationError(source, [problem])
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from admission.base import quantity
 from admission.base.errors import InvalidValueError
-from admission.config import addresses, durations, kueue, owners
-from admission.config.gpu import GpuConfiguration
-from admission.config.kueue import Configuration
+from admission.config import addresses, durations, kueue_configuration, owners
+from admission.config.gpu_configuration import GpuConfiguration
+from admission.config.kueue_configuration import Configuration
 from admission.gpu import resources
 from admission.objects import fields
 
@@ -80,7 +80,7 @@ def _gpus(own: GpuConfiguration) -> Iterator[str]:
 # ------------------------------------------------------------------------------------- quota
 
 
-def _resources(found: kueue.Resources) -> Iterator[str]:
+def _resources(found: kueue_configuration.Resources) -> Iterator[str]:
     if found.quota_check_strategy == "IgnoreUndeclared" and found.exclude_resource_prefixes:
         yield (
             "resources.excludeResourcePrefixes: may not stand beside quotaCheckStrategy "
@@ -97,7 +97,7 @@ def _resources(found: kueue.Resources) -> Iterator[str]:
     yield from _device_classes(found.device_class_mappings)
 
 
-def _device_classes(found: list[kueue.DeviceClassMapping]) -> Iterator[str]:
+def _device_classes(found: list[kueue_configuration.DeviceClassMapping]) -> Iterator[str]:
     counted, seen = dict[str, str](), set[str]()
     yield from _count("resources.deviceClassMappings", len(found), _MAX_MAPPINGS)
     for index, one in enumerate(found):
@@ -141,7 +141,11 @@ def _quantity(path: str, text: str, least: int | None = None) -> Iterator[str]:
 
 def _sharing(kueues: Configuration) -> Iterator[str]:
     if kueues.fair_sharing is not None:
-        allowed = (kueue.STRATEGIES, kueue.STRATEGIES[:1], kueue.STRATEGIES[1:])
+        allowed = (
+            kueue_configuration.STRATEGIES,
+            kueue_configuration.STRATEGIES[:1],
+            kueue_configuration.STRATEGIES[1:],
+        )
         if tuple(kueues.fair_sharing.preemption_strategies) not in allowed:
             rule = " or ".join(f"[{', '.join(one)}]" for one in allowed)
             yield f"fairSharing.preemptionStrategies: must be {rule}"

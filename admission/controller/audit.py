@@ -21,7 +21,7 @@ from admission.base.names import (
 )
 from admission.base.rounds import Rounds
 from admission.controller.queries import Counted, Reader
-from admission.controller.writing import writes
+from admission.controller.writing import api_requests
 from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
 from admission.kube.api import Api, every
@@ -492,7 +492,7 @@ class Auditor:
             )  # fmt: skip
             view = queues.get(queue)
             if view is not None:
-                regarding = writes.reference(resources.CLUSTER_QUEUES, view.metadata)
+                regarding = api_requests.reference(resources.CLUSTER_QUEUES, view.metadata)
                 event = events.ledger_drift(more, is_more=value > 0, mends=mends)
                 self._events.event(regarding, event)
         if mends:

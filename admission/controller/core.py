@@ -17,7 +17,7 @@ from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.base.namespaces import MANAGED, ManagedNamespaces
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.controller import watched
 from admission.controller.devices.capacity import Capacities
 from admission.controller.devices.claims import Claims
@@ -26,15 +26,6 @@ from admission.controller.devices.node_inventory import Listed, NodeInventory
 from admission.controller.devices.resource_adjustments import ResourceAdjustments
 from admission.controller.effects import Effects
 from admission.controller.explaining import Explainer
-from admission.controller.owners.brake import Brake
-from admission.controller.owners.held import HeldOwners
-from admission.controller.owners.index import Subject
-from admission.controller.owners.jobs import Jobs
-from admission.controller.owners.owners import Owners
-from admission.controller.owners.pod_endings import PodEndings
-from admission.controller.owners.pod_groups import PodGroups
-from admission.controller.owners.pods import Pods
-from admission.controller.owners.running_pods import RunningPods
 from admission.controller.pending_conditions import PendingConditions
 from admission.controller.quarantine import Quarantine, Unreadable
 from admission.controller.queries import Counted, Query
@@ -47,14 +38,23 @@ from admission.controller.reconciler import Cache, Reconciler
 from admission.controller.scheduler import Scheduler
 from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Change, Informer
+from admission.controller.watched_owners.brake import Brake
+from admission.controller.watched_owners.held import HeldOwners
+from admission.controller.watched_owners.index import Subject
+from admission.controller.watched_owners.jobs import Jobs
+from admission.controller.watched_owners.owners import Owners
+from admission.controller.watched_owners.pod_endings import PodEndings
+from admission.controller.watched_owners.pod_groups import PodGroups
+from admission.controller.watched_owners.pods import Pods
+from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads.authorship import ForeignReservations
 from admission.controller.workloads.following import Following
 from admission.controller.workloads.workloadindex import WorkloadIndex
-from admission.controller.writing import flow_control, writes
+from admission.controller.writing import api_requests, flow_control
+from admission.controller.writing.api_requests import Operation, Outcome, Result, Verb
 from admission.controller.writing.flow_control import FlowControl
 from admission.controller.writing.work_queue import WorkQueue
 from admission.controller.writing.writer import Writer
-from admission.controller.writing.writes import Outcome, Purpose, Result, Verb
 from admission.gpu import catalogue
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
@@ -71,7 +71,7 @@ from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.state import State
 from admission.scheduling.transformation import NO_RULES, Rules
 
-_FROM_CLASS: Final = frozenset({Purpose.CREATE_WORKLOAD, Purpose.FOLLOW_OWNER})
+_FROM_CLASS: Final = frozenset({Operation.CREATE_WORKLOAD, Operation.FOLLOW_OWNER})
 """Writes that name a WorkloadPriorityClass with its value."""
 _OF_QUEUES: Final = frozenset(
     {resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES, resources.RESOURCE_FLAVORS}
@@ -234,7 +234,9 @@ class Core:
             **self._charges.informers,
             **self._claims.informers,
             **self._running.informers,
-            resources.WORKLOADS: Informer("Workload", self._see_workload, self._lose_workload),
+            resources.WORKLOADS: Informer(
+                "Workload", self._on_workload_update, self._on_workload_delete
+            ),
         }
         for owners in self._owners:
             made |= owners.informers
@@ -289,10 +291,10 @@ class Core:
                 self._mirrors[resource].forget_sync()
                 self._unserved.add(resource)
             case Unreadable(found=found):
-                self._quarantine.see(found)
+                self._quarantine.on_update(found)
                 self._running.recount(WorkloadKey(found.namespace, found.name))
             case Outcome():
-                self._settle(message)
+                self._complete(message)
             case Listed():
                 self._inventory.listed(message)
             case Query():
@@ -323,8 +325,8 @@ class Core:
             self._take_back()
         elif self._foreign:
             self._ask_writers()
-        for lane in self._flow.due():
-            self._look_at(lane)
+        for rested in self._flow.due():
+            self._look_at(rested)
         self._queue.add_due()
         self._queue.add_all(self._brake.take_due())
         self._queue.add_decided(self._scheduling.run())
@@ -354,8 +356,8 @@ class Core:
         lacking = [one for one in self._awaited if not self._mirrors[one].synced]
         if self.is_reverted or not self._unserved.issuperset(lacking):
             return None
-        for lane in self._flow.due():
-            self._look_at(lane)
+        for rested in self._flow.due():
+            self._look_at(rested)
         self._statuses.collect()
         now = self._clock.monotonic()
         self._statuses.send(now)
@@ -383,13 +385,13 @@ class Core:
     def _weigh(self) -> None:
         """Holds quota against the GPUs that exist."""
         for name in sorted(self._inventory.settle()):
-            self._statuses.mark(writes.QueueLane(resources.CLUSTER_QUEUES.kind, "", name))
+            self._statuses.mark(api_requests.QueueKey(resources.CLUSTER_QUEUES.kind, "", name))
             self._scheduling.changed()
         for name, present in self._inventory.take_present().items():
             self._prices.hold_to(name, present)
         told_otherwise = (self._inventory, self._prices, self._running)
         for name in sorted({name for one in told_otherwise for name in one.take_reworded()}):
-            self._statuses.mark(writes.QueueLane(resources.CLUSTER_QUEUES.kind, "", name))
+            self._statuses.mark(api_requests.QueueKey(resources.CLUSTER_QUEUES.kind, "", name))
 
     # ------------------------------------------------------------------------------ answering
 
@@ -400,7 +402,7 @@ class Core:
     def counted(self) -> Counted:
         """Return what is charged now, and for whom that is about to change."""
         workloads, sums = self._state.charges()
-        unsettled = {lane for lane in self._flow.open() if isinstance(lane, WorkloadKey)}
+        unsettled = {key for key in self._flow.open() if isinstance(key, WorkloadKey)}
         return Counted(
             workloads=workloads,
             sums=sums,
@@ -413,9 +415,9 @@ class Core:
 
     # ------------------------------------------------------------------------------- seeing
 
-    def _see_workload(self, view: Workload) -> None:
+    def _on_workload_update(self, view: Workload) -> None:
         known = self._workloads.get(view.key())
-        key = self._workloads.see(view)
+        key = self._workloads.on_update(view)
         if key is None:
             return
         self._quarantine.release(key)
@@ -430,8 +432,8 @@ class Core:
             self._queue.add_all(owners.naming(view))
         if self._scheduling.is_foreign_reservation(view):
             self._foreign.add(key)
-        self._claims.see_workload(view)
-        self._scheduling.see(view)
+        self._claims.on_workload_update(view)
+        self._scheduling.on_update(view)
         self._running.recount(key)
         if view.is_pending():
             self._pending_conditions.note(key)
@@ -439,20 +441,20 @@ class Core:
     def _tell_left_out(self, resource: Resource, view: views.Object, problem: str) -> None:
         """Says on an object that it is not taken as it is."""
         if self._leading:
-            regarding = writes.reference(resource, view.metadata)
+            regarding = api_requests.reference(resource, view.metadata)
             self._events.event(regarding, events.left_out(problem))
 
-    def _lose_workload(self, view: views.Object) -> None:
+    def _on_workload_delete(self, view: views.Object) -> None:
         key = WorkloadKey(*informers.key_of(view))
         known = self._workloads.get(key)
-        if self._workloads.lose(key, view.metadata.uid):
+        if self._workloads.on_delete(key, view.metadata.uid):
             self._queue.cancel(key)
             self._following.forget(key)
             self._foreign.forget(key)
-            self._accounting.lose(key, known, self._clock.now())
-            self._scheduling.lose(key)
+            self._accounting.on_delete(key, known, self._clock.now())
+            self._scheduling.on_delete(key)
             self._running.recount(key)
-            self._claims.lose_workload(key)
+            self._claims.on_workload_delete(key)
             self._queue.add(key)
             for owners in self._owners:
                 self._queue.add_all(owners.naming(view))
@@ -473,7 +475,7 @@ class Core:
     def _configuration_changed(self, resource: Resource, view: views.Object) -> None:
         """Looks again at every Workload that may be concerned, and at why others wait."""
         if resource is resources.NAMESPACES:
-            self._brake.see_namespace(view)
+            self._brake.on_namespace_update(view)
         if resource is resources.PRIORITY_CLASSES:
             self._look_at_stuck()
             return
@@ -532,91 +534,91 @@ class Core:
 
     # ------------------------------------------------------------------------------ writing
 
-    def _look_at(self, lane: writes.Lane) -> None:
-        if isinstance(lane, WorkloadKey):
-            self._queue.add(lane)
+    def _look_at(self, key: api_requests.RequestKey) -> None:
+        if isinstance(key, WorkloadKey):
+            self._queue.add(key)
         else:
-            self._statuses.mark(lane)
+            self._statuses.mark(key)
 
-    def _settle(self, outcome: Outcome) -> None:
-        if not self._flow.settle(outcome):
+    def _complete(self, outcome: Outcome) -> None:
+        if not self._flow.complete(outcome):
             return
-        write, lane = outcome.write, outcome.write.lane
+        request, key = outcome.request, outcome.request.key
         if outcome.result is Result.REFUSED:
             self._log_refusal(outcome)
-            self._take_refusal(write)
-        if isinstance(lane, writes.QueueLane):
-            self._statuses.settle(lane, outcome)
+            self._take_refusal(request)
+        if isinstance(key, api_requests.QueueKey):
+            self._statuses.complete(key, outcome)
             return
-        self._scheduling.settle(lane, outcome)
+        self._scheduling.complete(key, outcome)
         for owners in self._owners:
-            owners.settle(lane, outcome)
+            owners.complete(key, outcome)
         if outcome.result is Result.DONE:
-            self._effects.done(lane, outcome)
-        self._see_answer(lane, outcome)
-        if write.purpose in _FROM_CLASS and outcome.object is not None:
-            self._following.add([lane])  # it was made of what its class was worth then
-        if write.purpose is Purpose.DELETE_OWNER:
-            self._flow.rest(lane, flow_control.LEAVING_SECONDS)
+            self._effects.done(key, outcome)
+        self._on_answer(key, outcome)
+        if request.operation in _FROM_CLASS and outcome.object is not None:
+            self._following.add([key])  # it was made of what its class was worth then
+        if request.operation is Operation.DELETE_OWNER:
+            self._flow.rest(key, flow_control.LEAVING_SECONDS)
         elif outcome.result is not Result.DROPPED:
-            self._look_again(lane, write.purpose)
+            self._look_again(key, request.operation)
 
-    def _look_again(self, key: WorkloadKey, purpose: Purpose) -> None:
+    def _look_again(self, key: WorkloadKey, operation: Operation) -> None:
         """A Workload that was just given quota is released before others are begun.
 
         So is the rest of a group of which a pod was just released.
         """
-        is_begun = purpose is Purpose.START_OWNER and self._groups.has(key)
-        if purpose is Purpose.RESERVE_QUOTA or is_begun:
+        is_begun = operation is Operation.START_OWNER and self._groups.has(key)
+        if operation is Operation.RESERVE_QUOTA or is_begun:
             self._queue.add_to_release(key)
         else:
             self._queue.add(key)
 
     def _log_refusal(self, outcome: Outcome) -> None:
-        write, error = outcome.write, outcome.error
+        request, error = outcome.request, outcome.error
         fields = {
-            "purpose": write.purpose.value,
-            "namespace": write.namespace,
-            "name": write.name,
+            "purpose": request.operation.value,
+            "namespace": request.namespace,
+            "name": request.name,
             "error": str(error),
         }
-        if isinstance(write.lane, WorkloadKey):
-            fields["workload"] = write.lane.name
+        if isinstance(request.key, WorkloadKey):
+            fields["workload"] = request.key.name
         if errors.is_failed_test(error):
             self._log.info("lost a race, will retry", **fields)
         else:
             self._log.error("write refused", **fields)
 
-    def _take_refusal(self, write: writes.Write) -> None:
-        if write.purpose is Purpose.FIND_WRITER and isinstance(write.lane, WorkloadKey):
-            self._foreign.attribute(write.lane, None)
+    def _take_refusal(self, request: api_requests.ApiRequest) -> None:
+        if request.operation is Operation.FIND_WRITER and isinstance(request.key, WorkloadKey):
+            self._foreign.attribute(request.key, None)
 
-    def _see_answer(self, key: WorkloadKey, outcome: Outcome) -> None:
-        resource, found = outcome.write.resource, outcome.object
-        if outcome.write.purpose is Purpose.FIND_WRITER and isinstance(found, dict):
+    def _on_answer(self, key: WorkloadKey, outcome: Outcome) -> None:
+        resource, found = outcome.request.resource, outcome.object
+        if outcome.request.operation is Operation.FIND_WRITER and isinstance(found, dict):
             self._foreign.attribute(key, found)
-        elif outcome.write.purpose is Purpose.FIND_KIND:
-            self._see_kind(key, found)
-        elif outcome.write.purpose in {Purpose.CONFIRM_POD, Purpose.LABEL_POD}:
-            self._running.settle(key, outcome)
+        elif outcome.request.operation is Operation.FIND_KIND:
+            self._on_kind(key, found)
+        elif outcome.request.operation in {Operation.CONFIRM_POD, Operation.LABEL_POD}:
+            self._running.complete(key, outcome)
         elif isinstance(found, views.Object):
-            self._mirrors[resource].see(found)
+            self._mirrors[resource].on_update(found)
         elif found is None and resource is resources.WORKLOADS:
-            self._see_absence(key, outcome)
+            self._on_absence(key, outcome)
 
-    def _see_absence(self, key: WorkloadKey, outcome: Outcome) -> None:
-        write = outcome.write
-        known = self._workloads.get(WorkloadKey(write.namespace, write.name))
-        deleted = outcome.write.verb is Verb.DELETE and outcome.result is Result.DONE
+    def _on_absence(self, key: WorkloadKey, outcome: Outcome) -> None:
+        request = outcome.request
+        known = self._workloads.get(WorkloadKey(request.namespace, request.name))
+        deleted = outcome.request.verb is Verb.DELETE and outcome.result is Result.DONE
         held = known is not None and bool(known.metadata.finalizers)
         if outcome.result is not Result.GONE and (not deleted or held):
             return
-        if known is None and outcome.write.purpose is Purpose.FIND_WORKLOAD:
+        if known is None and outcome.request.operation is Operation.FIND_WORKLOAD:
             self._workloads.note_not_found(key)
-        if known is not None and known.metadata.uid == outcome.write.uid:
-            self._lose_workload(known)  # else it is another one, made since
+        if known is not None and known.metadata.uid == outcome.request.uid:
+            self._on_workload_delete(known)  # else it is another one, made since
 
-    def _see_kind(self, key: WorkloadKey, kind: views.Object | None) -> None:
+    def _on_kind(self, key: WorkloadKey, kind: views.Object | None) -> None:
         """With its kind there, a Workload that was not found is gone; else nothing is stopped."""
         if kind is not None and not kind.metadata.deletion_timestamp:
             self._workloads.note_kind(key, exists=True)

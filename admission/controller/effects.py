@@ -8,15 +8,15 @@ from admission.base import clock, metrics
 from admission.base.clock import Clock
 from admission.base.events import Event, Events
 from admission.base.names import WorkloadKey
-from admission.controller.owners.index import Subject
-from admission.controller.owners.owners import Owners
 from admission.controller.queues.accounting import Accounting
 from admission.controller.trace import Trace
+from admission.controller.watched_owners.index import Subject
+from admission.controller.watched_owners.owners import Owners
 from admission.controller.workloads import repeats
 from admission.controller.workloads.workloadindex import WorkloadIndex
-from admission.controller.writing import writes
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import Operation, Outcome
 from admission.controller.writing.flow_control import RepeatedEvents
-from admission.controller.writing.writes import Outcome, Purpose
 from admission.kube import resources
 from admission.objects import views
 from admission.objects.workload import Workload
@@ -50,14 +50,14 @@ class Effects:
     def done(self, key: WorkloadKey, outcome: Outcome) -> None:
         """Takes a write that took effect; call before what it changed is seen."""
         self._trace.written(key, outcome, self._workloads.get(key))
-        match outcome.write.purpose:
-            case Purpose.CREATE_WORKLOAD:
+        match outcome.request.operation:
+            case Operation.CREATE_WORKLOAD:
                 self._created(key)
-            case Purpose.RESERVE_QUOTA:
+            case Operation.RESERVE_QUOTA:
                 self._repeat(key, outcome.object, repeats.of_reservation(outcome.object))
-            case Purpose.EXPLAIN_WORKLOAD:
+            case Operation.EXPLAIN_WORKLOAD:
                 self._repeat(key, outcome.object, repeats.of_wait(outcome.object))
-            case Purpose.START_OWNER if outcome.write.resource is resources.PODS:
+            case Operation.START_OWNER if outcome.request.resource is resources.PODS:
                 self._released(key, outcome.object)
             case _:
                 pass
@@ -77,7 +77,7 @@ class Effects:
         owner = self._owner(key)
         if owner is None or not owner.kind.has_condition:
             for event in told:
-                self._repeated.event(writes.workload_reference(workload), event)
+                self._repeated.event(api_requests.workload_reference(workload), event)
 
     def _released(self, key: WorkloadKey, pod: views.Pod) -> None:
         workload = self._workloads.get(key)

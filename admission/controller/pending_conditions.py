@@ -6,12 +6,12 @@ from admission.base import conditions
 from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controller.explaining import OF_BLOCKERS, Explainer
-from admission.controller.owners.pods import Pods
+from admission.controller.watched_owners.pods import Pods
 from admission.controller.workloads import statuses
 from admission.controller.workloads.workloadindex import WorkloadIndex
-from admission.controller.writing import writes
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import ApiRequest, Operation
 from admission.controller.writing.flow_control import FlowControl
-from admission.controller.writing.writes import Purpose, Write
 from admission.scheduling.decisions import Wait
 from admission.scheduling.state import State
 
@@ -79,9 +79,9 @@ class PendingConditions:
             if self._flow.is_busy(key):
                 continue
             wait = self._latest(key)
-            write = wait and self._explain(key, wait)
-            if write:
-                self._flow.report_condition(write)
+            request = wait and self._explain(key, wait)
+            if request:
+                self._flow.report_condition(request)
             else:
                 said.append(key)
         for key in said:
@@ -94,14 +94,14 @@ class PendingConditions:
             return due
         return self._flow.condition_at if due is None else min(due, self._flow.condition_at)
 
-    def _explain(self, key: WorkloadKey, wait: Wait) -> Write | None:
+    def _explain(self, key: WorkloadKey, wait: Wait) -> ApiRequest | None:
         """Return the next write that tells why a Workload waits: on itself, then on its pod."""
         workload = self._workloads.get(key)
         if workload is None or not workload.is_pending():
             return None
         status = statuses.explain(workload, wait, self._clock.now())
         if status is not None:
-            return writes.set_workload_status(workload, Purpose.EXPLAIN_WORKLOAD, status)
+            return api_requests.set_workload_status(workload, Operation.EXPLAIN_WORKLOAD, status)
         return self._pods.explain(key, wait)
 
     def _latest(self, key: WorkloadKey) -> Wait | None:

@@ -14,7 +14,7 @@ from admission.base.names import WorkloadKey
 from admission.controller.scheduler import Scheduler
 from admission.controller.seeing.informers import Change
 from admission.controller.workloads.workloadindex import WorkloadIndex
-from admission.controller.writing import writes
+from admission.controller.writing import api_requests
 from admission.kube import decoding, errors
 from admission.kube.api import Undecodable
 from admission.kube.reflector import Replaced
@@ -53,7 +53,7 @@ class Quarantine:
         """Return the keys of all."""
         return iter(tuple(self._versions))
 
-    def see(self, found: Undecodable) -> None:
+    def on_update(self, found: Undecodable) -> None:
         """Takes a Workload that cannot be decoded; says so once per version of it."""
         key = WorkloadKey(found.namespace, found.name)
         known = self._versions.get(key)
@@ -81,7 +81,7 @@ class Quarantine:
         gone = tuple(key for key in self._versions if key not in there)
         for key in gone:
             self.release(key)
-            self._scheduling.lose(key)
+            self._scheduling.on_delete(key)
         return gone
 
 
@@ -98,4 +98,4 @@ def _held(found: Undecodable) -> Workload | None:
 
 def _reference(key: WorkloadKey, held: Workload | None) -> dict[str, str]:
     metadata = views.ObjectMeta(namespace=key.namespace, name=key.name)
-    return writes.workload_reference(held or Workload(metadata=metadata))
+    return api_requests.workload_reference(held or Workload(metadata=metadata))

@@ -16,20 +16,20 @@ from admission.base.clock import Clock
 from admission.base.events import Event
 from admission.base.names import WorkloadKey
 from admission.controller.devices.claims import Claims
-from admission.controller.owners.child_jobs import ChildJobs
-from admission.controller.owners.index import Subject
-from admission.controller.owners.owners import Owners
-from admission.controller.owners.pod_groups import PodGroups
-from admission.controller.owners.running_pods import RunningPods
 from admission.controller.queues import concerns
 from admission.controller.queues.configuration import Configuration
 from admission.controller.scheduler import Scheduler
+from admission.controller.watched_owners.child_jobs import ChildJobs
+from admission.controller.watched_owners.index import Subject
+from admission.controller.watched_owners.owners import Owners
+from admission.controller.watched_owners.pod_groups import PodGroups
+from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads import evictions, keeping, upkeep
 from admission.controller.workloads.authorship import ForeignReservations
 from admission.controller.workloads.following import Following
 from admission.controller.workloads.workloadindex import WorkloadIndex
-from admission.controller.writing import writes
-from admission.controller.writing.writes import Purpose, Write
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import ApiRequest, Operation
 from admission.objects.workload import Workload
 
 SubjectOf = Callable[[WorkloadKey], tuple[Owners[Any, Any], Subject] | None]
@@ -46,7 +46,7 @@ class Plan:
         again: when the Workload is to be reconciled again though nothing changes, or None.
     """
 
-    request: Write | None = None
+    request: ApiRequest | None = None
     event: tuple[dict[str, str], Event] | None = None
     again: datetime | None = None
 
@@ -100,30 +100,32 @@ class Reconciler:
         cache, found = self._cache, self._cache.subject(key)
         workload = cache.workloads.get(key)
         if workload is not None and cache.foreign.is_unattributed(key):
-            return Plan(request=writes.find_writer(workload))
+            return Plan(request=api_requests.find_writer(workload))
         plan = Plan()
 
-        def of_workload(key: WorkloadKey, workload: Workload) -> Write | None:
+        def of_workload(key: WorkloadKey, workload: Workload) -> ApiRequest | None:
             nonlocal plan
             plan = self._of_workload(key, workload)
             return plan.request
 
-        request: Write | None = None
+        request: ApiRequest | None = None
         if found is not None:
             owners, subject = found
-            request = owners.next_write(subject, of_workload)
+            request = owners.next_request(subject, of_workload)
         elif workload is not None:
             request = of_workload(key, workload)
-        request = request or cache.children.next_write(key) or cache.groups.tell_refused(key)
-        request = request or cache.running.next_write(key)
+        request = request or cache.children.next_request(key) or cache.groups.tell_refused(key)
+        request = request or cache.running.next_request(key)
         return Plan(request=request, event=plan.event, again=plan.again)
 
     def _of_workload(self, key: WorkloadKey, workload: Workload) -> Plan:
         """Return what a decision, its claims or the rules of upkeep ask for."""
-        decided = self._cache.scheduler.write_for(workload) or self._hold_to_claims(key, workload)
+        decided = self._cache.scheduler.request_for(workload) or self._hold_to_claims(
+            key, workload
+        )
         return Plan(request=decided) if decided is not None else self._keep_up(key, workload)
 
-    def _hold_to_claims(self, key: WorkloadKey, workload: Workload) -> Write | None:
+    def _hold_to_claims(self, key: WorkloadKey, workload: Workload) -> ApiRequest | None:
         """Return the request that takes back quota which was reserved for other claims (ADR 0122).
 
         A claim that vanished keeps only what has not started from starting.
@@ -146,10 +148,10 @@ class Reconciler:
         text, now = conditions.CLAIMS_CHANGED, self._clock.now()
         if is_held:
             status = evictions.withdraw(workload, text, now)
-            return writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
+            return api_requests.set_workload_status(workload, Operation.CLEAR_RESERVATION, status)
         status = evictions.evict(workload, text, now)
         told = (events.evicted(*text),)
-        return writes.set_workload_status(workload, Purpose.EVICT, status, told)
+        return api_requests.set_workload_status(workload, Operation.EVICT, status, told)
 
     def _keep_up(self, key: WorkloadKey, workload: Workload) -> Plan:
         """Return what the rules about a Workload besides quota ask for."""
@@ -166,5 +168,5 @@ class Reconciler:
         if change is None:
             return Plan(again=upkeep.next_due(workload, around))
         return Plan(
-            request=keeping.write_for(workload, change), event=keeping.event_of(workload, change)
+            request=keeping.request_for(workload, change), event=keeping.event_of(workload, change)
         )

@@ -13,9 +13,9 @@ from admission.controller.explaining import Explainer
 from admission.controller.queues.accounting import Accounting
 from admission.controller.queues.gpu_transformations import GpuTransformations
 from admission.controller.workloads import evictions, statuses
-from admission.controller.writing import writes
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
 from admission.controller.writing.flow_control import FlowControl
-from admission.controller.writing.writes import Outcome, Purpose, Result, Write
 from admission.objects import workload as workload_objects
 from admission.objects.workload import Workload
 from admission.owners.integrations import Kinds
@@ -80,7 +80,7 @@ class Scheduler:
         """Something that cycles depend on has changed."""
         self._flow.hurry_cycle()
 
-    def see(self, view: Workload) -> None:
+    def on_update(self, view: Workload) -> None:
         """Takes a Workload as it is now."""
         key = view.key()
         before = self._unpriced.get(key)
@@ -113,7 +113,7 @@ class Scheduler:
             self._log_unreadable("what a workload holds cannot be read", key, error)
             held = None
         if held is None:
-            self.lose(key)
+            self.on_delete(key)
         else:
             self._put(key, held)
 
@@ -124,7 +124,7 @@ class Scheduler:
         key, now_us = view.key(), self._now_us()
         charged = self._running(view, queue, node_labels)
         if charged is None:
-            self.lose(key)
+            self.on_delete(key)
             return
         known = self._unpriced.get(key)
         eviction = None if known is None else known.eviction
@@ -230,7 +230,7 @@ class Scheduler:
                 self._state.set_workload(self._prices.priced(workload), self._now_us())
         self.changed()
 
-    def lose(self, key: WorkloadKey) -> None:
+    def on_delete(self, key: WorkloadKey) -> None:
         """The Workload is gone."""
         self._unpriced.pop(key, None)
         self._admits.pop(key, None)
@@ -315,20 +315,20 @@ class Scheduler:
         """The last decision to evict a Workload for another one."""
         return self._preemptions.get(key)
 
-    def write_for(self, workload: Workload) -> Write | None:
+    def request_for(self, workload: Workload) -> ApiRequest | None:
         """The write of an open decision about a Workload."""
         key, now = workload.key(), self._clock.now()
         if key in self._take_backs and not workload.is_pending():
             status = evictions.withdraw(workload, conditions.RESERVED_TWICE, now)
-            return writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
+            return api_requests.set_workload_status(workload, Operation.CLEAR_RESERVATION, status)
         evict = self._open_eviction(key, workload)
         if evict is not None:
             status = evictions.preempt(workload, evict, now)
-            return writes.set_workload_status(workload, Purpose.EVICT, status)
+            return api_requests.set_workload_status(workload, Operation.EVICT, status)
         admit = self._admits.get(key)
         if admit is not None:
             status = statuses.reserve(workload, admit, now)
-            return writes.set_workload_status(workload, Purpose.RESERVE_QUOTA, status)
+            return api_requests.set_workload_status(workload, Operation.RESERVE_QUOTA, status)
         return None
 
     def _open_eviction(self, key: WorkloadKey, workload: Workload) -> decisions.Evict | None:
@@ -341,20 +341,20 @@ class Scheduler:
             self._evicts.pop(key, None)
         return self._evicts.get(key)
 
-    def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
+    def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
         """Takes what came of the write of a decision; call before the answer is seen.
 
         A conflict alone keeps the decision where the Workload still waits: what changed was
         beside the point, and the write is made again for the new version.
         """
-        purpose, result = outcome.write.purpose, outcome.result
+        operation, result = outcome.request.operation, outcome.result
         if result is Result.DROPPED:
             return
-        if purpose is Purpose.CLEAR_RESERVATION and result is not Result.CONFLICT:
+        if operation is Operation.CLEAR_RESERVATION and result is not Result.CONFLICT:
             self._take_backs.discard(key)
-        if purpose is Purpose.EVICT:
-            self._settle_eviction(key, outcome)
-        if purpose is not Purpose.RESERVE_QUOTA or key not in self._admits:
+        if operation is Operation.EVICT:
+            self._complete_eviction(key, outcome)
+        if operation is not Operation.RESERVE_QUOTA or key not in self._admits:
             return
         if result is Result.CONFLICT and outcome.object.is_pending():
             return
@@ -363,7 +363,7 @@ class Scheduler:
             self._state.forget(key, self._now_us())
             self.changed()
 
-    def _settle_eviction(self, key: WorkloadKey, outcome: Outcome) -> None:
+    def _complete_eviction(self, key: WorkloadKey, outcome: Outcome) -> None:
         evict = self._evicts.get(key)
         if evict is None:
             return

@@ -11,7 +11,7 @@ from admission.base import conditions, logs, names, quantity
 from admission.base.conditions import EvictionReason, WaitReason
 from admission.base.errors import InvalidValueError
 from admission.base.names import WorkloadKey
-from admission.controller.writing.writes import Outcome, Purpose, Write
+from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome
 from admission.kube import resources
 from admission.objects import views
 from admission.objects.workload import Admission, Workload
@@ -19,15 +19,15 @@ from admission.owners import pod as pod_owner
 from admission.scheduling import decisions
 
 _OWNERS: Final = {"Pod": "pod", "Job": "job"}
-_WRITTEN: Final[Mapping[Purpose, tuple[str, str]]] = {
-    Purpose.ADOPT_POD: ("pod adopted", "pod"),
-    Purpose.LET_GO: ("pod let go", "pod"),
-    Purpose.DELETE_OWNER: ("owner deleted", "owner"),
+_WRITTEN: Final[Mapping[Operation, tuple[str, str]]] = {
+    Operation.ADOPT_POD: ("pod adopted", "pod"),
+    Operation.LET_GO: ("pod let go", "pod"),
+    Operation.DELETE_OWNER: ("owner deleted", "owner"),
 }
 """Message of the line about a write, and the field that names what was written."""
-_OF_OWNERS: Final[Mapping[Purpose, str]] = {
-    Purpose.START_OWNER: "started",
-    Purpose.STOP_OWNER: "stopped",
+_OF_OWNERS: Final[Mapping[Operation, str]] = {
+    Operation.START_OWNER: "started",
+    Operation.STOP_OWNER: "stopped",
 }
 """What is said of an owner, after its kind."""
 
@@ -79,21 +79,21 @@ class Trace:
             outcome: of the write.
             workload: as last seen; None where there is none.
         """
-        write = outcome.write
-        if write.purpose is Purpose.EXPLAIN_POD and workload is None:
+        request = outcome.request
+        if request.operation is Operation.EXPLAIN_POD and workload is None:
             self._tell_held_pod(outcome.object)
-        elif write.purpose is Purpose.ADOPT_WORKLOAD:
+        elif request.operation is Operation.ADOPT_WORKLOAD:
             self._log.info("workload adopted", **_names(outcome.object))
-        elif write.purpose in _WRITTEN or write.purpose in _OF_OWNERS:
-            message, field = _line(write)
-            fields: dict[str, Any] = {"namespace": write.namespace, "workload": key.name}
+        elif request.operation in _WRITTEN or request.operation in _OF_OWNERS:
+            message, field = _line(request)
+            fields: dict[str, Any] = {"namespace": request.namespace, "workload": key.name}
             if workload is not None:
                 fields = {**_names(workload), **_holding(workload)}
-            fields[field] = write.name
-            if write.purpose is Purpose.ADOPT_POD:
+            fields[field] = request.name
+            if request.operation is Operation.ADOPT_POD:
                 fields["local_queue"] = outcome.object.metadata.label(names.QUEUE_LABEL)
-            if write.events:
-                fields["message"] = "; ".join(event.note for event in write.events)
+            if request.events:
+                fields["message"] = "; ".join(event.note for event in request.events)
             self._log.info(message, **fields)
 
     def _tell_eviction(
@@ -139,15 +139,15 @@ class Trace:
             )
 
 
-def _line(write: Write) -> tuple[str, str]:
+def _line(request: ApiRequest) -> tuple[str, str]:
     """Return the message of the line about a write, and the field that names what was written."""
-    if write.purpose in _WRITTEN:
-        return _WRITTEN[write.purpose]
-    kind = write.resource.kind
+    if request.operation in _WRITTEN:
+        return _WRITTEN[request.operation]
+    kind = request.resource.kind
     field = _OWNERS.get(kind, kind.lower())
-    if write.resource is resources.PODS and write.purpose is Purpose.START_OWNER:
+    if request.resource is resources.PODS and request.operation is Operation.START_OWNER:
         return "pod released", field  # its gate is gone; the scheduler starts it
-    return f"{field} {_OF_OWNERS[write.purpose]}", field
+    return f"{field} {_OF_OWNERS[request.operation]}", field
 
 
 def _names(workload: Workload) -> dict[str, Any]:

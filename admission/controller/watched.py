@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from admission.controller.devices import claims
-from admission.controller.owners import child_jobs, owners, running_pods
+from admission.controller.watched_owners import child_jobs, owners, running_pods
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import batch, koordinator, resource_slice, views

@@ -21,8 +21,8 @@ from admission.base.namespaces import (
     DENY_STRICT,
     WARN,
 )
-from admission.config.gpu import Modes, NamespaceMode
-from admission.config.settings import Settings
+from admission.config.derived import Settings
+from admission.config.gpu_configuration import Modes, NamespaceMode
 from admission.gpu import bypass, resources
 from admission.install import admission_policies, rbac, rendering, webhooks
 from admission.install.admission_policies import listed

@@ -11,8 +11,8 @@ from admission.base import clock as clocks
 from admission.base import names, patches
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
-from admission.config.kueue import VisibilityServer
-from admission.config.settings import Settings
+from admission.config.derived import Settings
+from admission.config.kueue_configuration import VisibilityServer
 from admission.controller.queues import finalizers
 from admission.install import (
     backups,

@@ -15,9 +15,9 @@ from typing_extensions import override
 from admission.base import names
 from admission.config import addresses
 from admission.config.addresses import ANY_HOST, LOOPBACK, Address
-from admission.config.gpu import Webhook
-from admission.config.kueue import Health, Metrics, VisibilityServer
-from admission.config.settings import Settings
+from admission.config.derived import Settings
+from admission.config.gpu_configuration import Webhook
+from admission.config.kueue_configuration import Health, Metrics, VisibilityServer
 from admission.install import (
     guard,
     modes,

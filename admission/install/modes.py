@@ -11,8 +11,8 @@ from typing import Final
 from admission.base import names
 from admission.base.errors import AdmissionError
 from admission.base.namespaces import AUDIT, DENY, DENY_STRICT, WARN
-from admission.config.gpu import Modes, NamespaceMode
-from admission.config.settings import Settings
+from admission.config.derived import Settings
+from admission.config.gpu_configuration import Modes, NamespaceMode
 from admission.install import webhooks
 from admission.kube import errors, resources
 from admission.kube.api import Api

@@ -3,7 +3,7 @@
 The policies are the template ``protection``. See ADR 0114.
 """
 
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.install import admission_policies, rendering
 from admission.install.admission_policies import listed
 from admission.install.rendering import Document

@@ -6,7 +6,7 @@ the fields that its code changes, and keep it out of the excluded namespaces; th
 docs/adr/0083-the-controllers-account-changes-few-fields.md.
 """
 
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.install import rbac, rendering
 from admission.install.admission_policies import listed
 from admission.install.rendering import Document

@@ -7,7 +7,7 @@ Warn (ADR 0092).
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.gpu import foreign, resources
 from admission.gpu.foreign import Foreign
 from admission.install import admission_policies, rendering, webhooks

@@ -9,8 +9,8 @@ from typing import Any
 
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
-from admission.config.gpu import Certificates
-from admission.config.settings import Settings
+from admission.config.derived import Settings
+from admission.config.gpu_configuration import Certificates
 from admission.install import manifests
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api

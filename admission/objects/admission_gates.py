@@ -11,8 +11,8 @@ from typing import Final
 
 from admission.base import names, syntax
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
-from admission.objects import validation
-from admission.objects.validation import Finding, Row, Rule, Syntax
+from admission.objects import rule_checks
+from admission.objects.rule_checks import Finding, Row, Rule, Syntax
 
 PATH: Final = FieldPath.of("metadata", "annotations").key(names.ADMISSION_GATED_BY)
 NAME_MAX: Final = 63
@@ -79,12 +79,12 @@ def errors(value: str) -> list[FieldError]:
     """Broken rules of one value; an empty or blank one breaks none."""
     if not value.strip():
         return []
-    return [error for gate in _gates(value) for error in validation.errors(GATES, gate)]
+    return [error for gate in _gates(value) for error in rule_checks.errors(GATES, gate)]
 
 
 def update_errors(old: str, new: str) -> list[FieldError]:
     """Return the rules that a change of the value breaks."""
-    return [] if old == new else validation.errors(CHANGES, Change(old, new))
+    return [] if old == new else rule_checks.errors(CHANGES, Change(old, new))
 
 
 def _gates(value: str) -> Iterator[Gate]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final
 from admission.base import names
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.base.names import ClusterQueueName, CohortName, FlavorName
-from admission.objects import markers, resource_group, validation, values, views
+from admission.objects import markers, resource_group, rule_checks, values, views
 from admission.objects.fields import (
     REQUIRED,
     SUBDOMAIN,
@@ -22,7 +22,7 @@ from admission.objects.fields import (
 from admission.objects.markers import Rule
 from admission.objects.queue_status import FairSharingStatus, QueueStatus
 from admission.objects.resource_group import FairSharing, ResourceGroup, ResourceGroups
-from admission.objects.validation import Finding, Row, Syntax
+from admission.objects.rule_checks import Finding, Row, Syntax
 from admission.objects.viewbase import Object, View
 from admission.scheduling import model
 
@@ -329,8 +329,8 @@ def _checks(
 # gate that is off would check: the shape of concurrentAdmissionPolicy, and onFlavors of checks
 # that an update does not touch. Source: kueue pkg/webhooks/clusterqueue_webhook.go.
 
-_ANNOTATIONS: Final[Mapping[str, validation.Check]] = {
-    names.CAPACITY_GUARD: validation.word(names.CAPACITY_GUARD_ENFORCE, names.CAPACITY_GUARD_OFF),
+_ANNOTATIONS: Final[Mapping[str, rule_checks.Check]] = {
+    names.CAPACITY_GUARD: rule_checks.word(names.CAPACITY_GUARD_ENFORCE, names.CAPACITY_GUARD_OFF),
 }
 """Annotations of a ClusterQueue, each with its rule."""
 
@@ -366,7 +366,7 @@ def _quota_rules(review: _Review) -> Iterator[FieldError]:
 
 def _selector_rule(review: _Review) -> Iterator[FieldError]:
     path = _SPEC.child("namespaceSelector")
-    return validation.selector(path, review.new.spec.namespace_selector)
+    return rule_checks.selector(path, review.new.spec.namespace_selector)
 
 
 def _preemption_rule(review: _Review) -> Iterable[Finding]:
@@ -398,7 +398,7 @@ def _preference_rule(review: _Review) -> Iterable[Finding]:
 
 
 def _weight_rule(review: _Review) -> Iterable[FieldError]:
-    return validation.errors(resource_group.WEIGHTS, review.new.spec.fair_sharing)
+    return rule_checks.errors(resource_group.WEIGHTS, review.new.spec.fair_sharing)
 
 
 def _too_many_flavors(review: _Review) -> Iterable[Finding]:
@@ -456,47 +456,47 @@ def _changed_policy(review: _Review) -> Iterable[Finding]:
         return
     before = review.old.spec.concurrent_admission_policy
     after = review.new.spec.concurrent_admission_policy
-    if not validation.same(before, after):
+    if not rule_checks.same(before, after):
         yield Finding(_POLICY, after)
 
 
 RULES: Final[tuple[Row[_Review], ...]] = (
     Syntax("ClusterQueue 1-7", _quota_rules),  # the rows of `resource_group`
     Syntax("ClusterQueue 8", _selector_rule),
-    validation.Rule(
+    rule_checks.Rule(
         "ClusterQueue 9", ErrorType.INVALID,
         "reclaimWithinCohort=Never and borrowWithinCohort.Policy!=Never", _preemption_rule,
     ),
-    validation.Rule(
+    rule_checks.Rule(
         "ClusterQueue 10", ErrorType.INVALID,
         'preference "{preference}" requires both whenCanBorrow and whenCanPreempt to be'
         " TryNextFlavor", _preference_rule,
     ),
     Syntax("ClusterQueue 11", _weight_rule),  # the rows of `resource_group.WEIGHTS`
-    validation.Rule(
+    rule_checks.Rule(
         "ClusterQueue 12", ErrorType.INVALID,
         "total number of flavors across all resourceGroups must be ≤ 256, got {total}",
         _too_many_flavors,
     ),
-    validation.Rule(
+    rule_checks.Rule(
         "ClusterQueue 13", ErrorType.INVALID,
         "total number of covered resources across all resourceGroups must be ≤ 256, got {total}",
         _too_many_resources,
     ),
-    validation.Rule(
+    rule_checks.Rule(
         "ClusterQueue 14", ErrorType.INVALID,
         "number of flavor-resource combinations in a resourceGroup must be ≤ 512, got {total}",
         _too_many_pairs,
     ),
-    validation.Rule(
+    rule_checks.Rule(
         "ClusterQueue 16", ErrorType.NOT_SUPPORTED, "supported values: {supported}",
         _unknown_flavors,
     ),
-    validation.Rule("ClusterQueue 17", ErrorType.INVALID, "field is immutable", _changed_policy),
+    rule_checks.Rule("ClusterQueue 17", ErrorType.INVALID, "field is immutable", _changed_policy),
 )  # fmt: skip
 
 
 def errors(old: ClusterQueue | None, new: ClusterQueue) -> list[FieldError]:
     """Errors of a ClusterQueue; ``old`` is None on creation."""
-    found = validation.errors(RULES, _Review(new=new, old=old))
-    return found + validation.annotation_errors(_ANNOTATIONS, old, new)
+    found = rule_checks.errors(RULES, _Review(new=new, old=old))
+    return found + rule_checks.annotation_errors(_ANNOTATIONS, old, new)

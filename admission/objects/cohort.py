@@ -6,11 +6,11 @@ from typing import Annotated, Final
 from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.names import CohortName
-from admission.objects import resource_group, validation
+from admission.objects import resource_group, rule_checks
 from admission.objects.fields import SUBDOMAIN
 from admission.objects.queue_status import FairSharingStatus
 from admission.objects.resource_group import FairSharing, ResourceGroups
-from admission.objects.validation import Row, Syntax
+from admission.objects.rule_checks import Row, Syntax
 from admission.objects.viewbase import Object, View
 from admission.scheduling import model
 
@@ -69,12 +69,12 @@ def _elsewhere(path: FieldPath, value: str) -> Iterator[FieldError]:
     yield fielderrors.forbidden(path, rule)
 
 
-_ANNOTATIONS: Final[Mapping[str, validation.Check]] = {names.CAPACITY_GUARD: _elsewhere}
+_ANNOTATIONS: Final[Mapping[str, rule_checks.Check]] = {names.CAPACITY_GUARD: _elsewhere}
 """Annotations of a Cohort, each with its rule."""
 
 
 def _weight(cohort: Cohort) -> Iterable[FieldError]:
-    return validation.errors(resource_group.WEIGHTS, cohort.spec.fair_sharing)
+    return rule_checks.errors(resource_group.WEIGHTS, cohort.spec.fair_sharing)
 
 
 def _quotas(cohort: Cohort) -> Iterator[FieldError]:
@@ -92,4 +92,4 @@ RULES: Final[tuple[Row[Cohort], ...]] = (
 
 def errors(old: Cohort | None, new: Cohort) -> list[FieldError]:
     """Errors of a Cohort; ``old`` is None on creation."""
-    return validation.errors(RULES, new) + validation.annotation_errors(_ANNOTATIONS, old, new)
+    return rule_checks.errors(RULES, new) + rule_checks.annotation_errors(_ANNOTATIONS, old, new)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
 
-from admission.objects import schema, v1beta1
+from admission.objects import schema, v1beta1_schemas
 from admission.objects.admission_check import AdmissionCheck
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
@@ -109,7 +109,7 @@ KINDS: Final = (
         short_names=("ac",),
         has_status=True,
         versions=(
-            Version(name=DEPRECATED, schema=partial(v1beta1.of_kind, AdmissionCheck)),
+            Version(name=DEPRECATED, schema=partial(v1beta1_schemas.of_kind, AdmissionCheck)),
             Version(name=STORED, schema=partial(schema.of_kind, AdmissionCheck)),
         ),
     ),
@@ -122,7 +122,7 @@ KINDS: Final = (
         versions=(
             Version(
                 name=DEPRECATED,
-                schema=partial(v1beta1.of_kind, ClusterQueue),
+                schema=partial(v1beta1_schemas.of_kind, ClusterQueue),
                 columns=_cluster_queue_columns("cohort"),
             ),
             Version(
@@ -139,7 +139,7 @@ KINDS: Final = (
         has_status=True,
         converted=True,
         versions=(
-            Version(name=DEPRECATED, schema=partial(v1beta1.of_kind, Cohort)),
+            Version(name=DEPRECATED, schema=partial(v1beta1_schemas.of_kind, Cohort)),
             Version(name=STORED, schema=partial(schema.of_kind, Cohort)),
         ),
     ),
@@ -153,7 +153,7 @@ KINDS: Final = (
         versions=(
             Version(
                 name=DEPRECATED,
-                schema=partial(v1beta1.of_kind, LocalQueue),
+                schema=partial(v1beta1_schemas.of_kind, LocalQueue),
                 columns=_LOCAL_QUEUE_COLUMNS,
             ),
             Version(
@@ -168,7 +168,7 @@ KINDS: Final = (
         plural="resourceflavors",
         short_names=("flavor", "flavors", "rf"),
         versions=(
-            Version(name=DEPRECATED, schema=partial(v1beta1.of_kind, ResourceFlavor)),
+            Version(name=DEPRECATED, schema=partial(v1beta1_schemas.of_kind, ResourceFlavor)),
             Version(name=STORED, schema=partial(schema.of_kind, ResourceFlavor)),
         ),
     ),
@@ -177,7 +177,7 @@ KINDS: Final = (
         plural="topologies",
         short_names=("topo",),
         versions=(
-            Version(name=DEPRECATED, schema=partial(v1beta1.of_kind, Topology)),
+            Version(name=DEPRECATED, schema=partial(v1beta1_schemas.of_kind, Topology)),
             Version(name=STORED, schema=partial(schema.of_kind, Topology)),
         ),
     ),
@@ -188,7 +188,7 @@ KINDS: Final = (
         versions=(
             Version(
                 name=DEPRECATED,
-                schema=partial(v1beta1.of_kind, WorkloadPriorityClass),
+                schema=partial(v1beta1_schemas.of_kind, WorkloadPriorityClass),
                 columns=_PRIORITY_CLASS_COLUMNS,
             ),
             Version(
@@ -208,7 +208,7 @@ KINDS: Final = (
         versions=(
             Version(
                 name=DEPRECATED,
-                schema=partial(v1beta1.of_kind, Workload),
+                schema=partial(v1beta1_schemas.of_kind, Workload),
                 columns=_WORKLOAD_COLUMNS,
             ),
             Version(

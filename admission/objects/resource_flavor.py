@@ -10,10 +10,10 @@ from admission.base.names import FlavorName
 from admission.gpu import capabilities as capabilities_of_gpus
 from admission.gpu import names as profile_names
 from admission.gpu.capabilities import FlavorCapabilities
-from admission.objects import markers, validation, values, views
+from admission.objects import markers, rule_checks, values, views
 from admission.objects.fields import SUBDOMAIN, Timestamp
 from admission.objects.markers import Rule
-from admission.objects.validation import Finding, Row, Syntax
+from admission.objects.rule_checks import Finding, Row, Syntax
 from admission.objects.viewbase import Object, View
 from admission.scheduling import model
 
@@ -167,11 +167,11 @@ def _profile(path: FieldPath, value: str) -> Iterator[FieldError]:
         yield fielderrors.invalid(path, value, problem)
 
 
-_ANNOTATIONS: Final[Mapping[str, validation.Check]] = {
+_ANNOTATIONS: Final[Mapping[str, rule_checks.Check]] = {
     names.MIG_PROFILE: _profile,
-    names.FLAVOR_SHARING: validation.word(*capabilities_of_gpus.SHARING_NAMES),
+    names.FLAVOR_SHARING: rule_checks.word(*capabilities_of_gpus.SHARING_NAMES),
     names.FLAVOR_REPLICAS: _whole_number,
-    names.FAIL_ABOVE_ONE: validation.word("true", "false"),
+    names.FAIL_ABOVE_ONE: rule_checks.word("true", "false"),
 }
 """Annotations of a ResourceFlavor, each with its rule."""
 
@@ -189,7 +189,7 @@ def _taint_key(taint: CheckedTaint) -> Iterable[FieldError]:
 
 def _taint_value(taint: CheckedTaint) -> Iterable[Finding]:
     path, found, _ = taint
-    errors = validation.label_value_errors(found.value)
+    errors = rule_checks.label_value_errors(found.value)
     if errors:
         yield Finding(path.child("value"), found.value, {"errors": ";".join(errors)})
 
@@ -207,8 +207,8 @@ def _shown(taint: views.Taint) -> dict[str, Any]:
 
 TAINTS: Final[tuple[Row[CheckedTaint], ...]] = (
     Syntax("ResourceFlavor 2", _taint_key),
-    validation.Rule("ResourceFlavor 3", ErrorType.INVALID, "{errors}", _taint_value),
-    validation.Rule(
+    rule_checks.Rule("ResourceFlavor 3", ErrorType.INVALID, "{errors}", _taint_value),
+    rule_checks.Rule(
         "ResourceFlavor 4", ErrorType.DUPLICATE, "taints must be unique by key and effect pair",
         _repeated_taint,
     ),
@@ -217,19 +217,19 @@ TAINTS: Final[tuple[Row[CheckedTaint], ...]] = (
 
 
 def _label_rules(flavor: ResourceFlavor) -> Iterator[FieldError]:
-    return validation.labels(_SPEC.child("nodeLabels"), flavor.spec.node_labels)
+    return rule_checks.labels(_SPEC.child("nodeLabels"), flavor.spec.node_labels)
 
 
 def _taint_rules(flavor: ResourceFlavor) -> Iterator[FieldError]:
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(flavor.spec.node_taints or ()):
         identity = (taint.key, taint.effect)
-        yield from validation.errors(TAINTS, (_TAINTS.index(index), taint, identity in seen))
+        yield from rule_checks.errors(TAINTS, (_TAINTS.index(index), taint, identity in seen))
         seen.add(identity)
 
 
 def _toleration_rules(flavor: ResourceFlavor) -> Iterator[FieldError]:
-    return validation.toleration_keys(_SPEC.child("tolerations"), flavor.spec.tolerations)
+    return rule_checks.toleration_keys(_SPEC.child("tolerations"), flavor.spec.tolerations)
 
 
 RULES: Final[tuple[Row[ResourceFlavor], ...]] = (
@@ -241,4 +241,4 @@ RULES: Final[tuple[Row[ResourceFlavor], ...]] = (
 
 def errors(old: ResourceFlavor | None, new: ResourceFlavor) -> list[FieldError]:
     """Errors of a ResourceFlavor; ``old`` is None on creation."""
-    return validation.errors(RULES, new) + validation.annotation_errors(_ANNOTATIONS, old, new)
+    return rule_checks.errors(RULES, new) + rule_checks.annotation_errors(_ANNOTATIONS, old, new)

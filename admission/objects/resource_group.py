@@ -8,10 +8,10 @@ from admission.base import quantity, syntax
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.base.names import FlavorName, ResourceName
-from admission.objects import markers, validation, values
+from admission.objects import markers, rule_checks, values
 from admission.objects.fields import REQUIRED, SUBDOMAIN, Quantity, api_default
 from admission.objects.markers import Rule
-from admission.objects.validation import Finding, Row, Syntax
+from admission.objects.rule_checks import Finding, Row, Syntax
 from admission.objects.viewbase import View
 from admission.scheduling import model
 
@@ -191,8 +191,8 @@ def _lending(view: ResourceQuota) -> str | int | None:
 def _negative(member: str, read: _Limit) -> Callable[[Quota], Iterable[Finding]]:
     def find(quota: Quota) -> Iterable[Finding]:
         value = read(quota.view)
-        if value is not None and validation.is_negative(value):
-            yield Finding(quota.path.child(member), validation.quantity_text(value))
+        if value is not None and rule_checks.is_negative(value):
+            yield Finding(quota.path.child(member), rule_checks.quantity_text(value))
 
     return find
 
@@ -201,17 +201,17 @@ def _orphaned(member: str, read: _Limit) -> Callable[[Quota], Iterable[Finding]]
     def find(quota: Quota) -> Iterable[Finding]:
         value = read(quota.view)
         if value is not None and not quota.has_parent:
-            yield Finding(quota.path.child(member), validation.quantity_text(value))
+            yield Finding(quota.path.child(member), rule_checks.quantity_text(value))
 
     return find
 
 
 def _lends_too_much(quota: Quota) -> Iterable[Finding]:
     lending = quota.view.lending_limit
-    if lending is not None and validation.nano(lending) > validation.nano(
+    if lending is not None and rule_checks.nano(lending) > rule_checks.nano(
         quota.view.nominal_quota
     ):
-        yield Finding(quota.path.child("lendingLimit"), validation.quantity_text(lending))
+        yield Finding(quota.path.child("lendingLimit"), rule_checks.quantity_text(lending))
 
 
 def _weight(sharing: FairSharing | None) -> str | int | None:
@@ -220,38 +220,38 @@ def _weight(sharing: FairSharing | None) -> str | int | None:
 
 def _negative_weight(sharing: FairSharing | None) -> Iterable[Finding]:
     weight = _weight(sharing)
-    if weight is not None and validation.is_negative(weight):
-        yield Finding(WEIGHT, validation.quantity_text(weight))
+    if weight is not None and rule_checks.is_negative(weight):
+        yield Finding(WEIGHT, rule_checks.quantity_text(weight))
 
 
 def _vanishing_weight(sharing: FairSharing | None) -> Iterable[Finding]:
     weight = _weight(sharing)
-    if weight is not None and 0 < validation.nano(weight) <= _LEAST_WEIGHT_NANO:
-        yield Finding(WEIGHT, validation.quantity_text(weight))
+    if weight is not None and 0 < rule_checks.nano(weight) <= _LEAST_WEIGHT_NANO:
+        yield Finding(WEIGHT, rule_checks.quantity_text(weight))
 
 
 _INVALID: Final = ErrorType.INVALID
 
 RESOURCES: Final[tuple[Row[Named], ...]] = (
     Syntax("quota 1", lambda one: syntax.label_key(one.path, one.name)),
-    validation.Rule("quota 2", ErrorType.DUPLICATE, "", _repeated),
+    rule_checks.Rule("quota 2", ErrorType.DUPLICATE, "", _repeated),
 )
 """Each name in coveredResources."""
 
 CLUSTER_QUEUE_QUOTAS: Final[tuple[Row[Quota], ...]] = (
-    validation.Rule("quota 3", _INVALID, "must match the name in coveredResources", _misplaced),
-    validation.Rule("quota 4", _INVALID, NOT_NEGATIVE, _negative("nominalQuota", _nominal)),
-    validation.Rule(
+    rule_checks.Rule("quota 3", _INVALID, "must match the name in coveredResources", _misplaced),
+    rule_checks.Rule("quota 4", _INVALID, NOT_NEGATIVE, _negative("nominalQuota", _nominal)),
+    rule_checks.Rule(
         "quota 5 without a cohort", _INVALID, "must be nil when cohort is empty",
         _orphaned("borrowingLimit", _borrowing),
     ),
-    validation.Rule("quota 5", _INVALID, NOT_NEGATIVE, _negative("borrowingLimit", _borrowing)),
-    validation.Rule("quota 6", _INVALID, NOT_NEGATIVE, _negative("lendingLimit", _lending)),
-    validation.Rule(
+    rule_checks.Rule("quota 5", _INVALID, NOT_NEGATIVE, _negative("borrowingLimit", _borrowing)),
+    rule_checks.Rule("quota 6", _INVALID, NOT_NEGATIVE, _negative("lendingLimit", _lending)),
+    rule_checks.Rule(
         "quota 6 without a cohort", _INVALID, "must be nil when cohort is empty",
         _orphaned("lendingLimit", _lending),
     ),
-    validation.Rule(
+    rule_checks.Rule(
         "quota 6 over nominal", _INVALID, "must be less than or equal to the nominalQuota",
         _lends_too_much,
     ),
@@ -259,15 +259,15 @@ CLUSTER_QUEUE_QUOTAS: Final[tuple[Row[Quota], ...]] = (
 """Each quota of a ClusterQueue."""
 
 COHORT_QUOTAS: Final[tuple[Row[Quota], ...]] = (
-    validation.Rule("quota 3", _INVALID, "must match the name in coveredResources", _misplaced),
-    validation.Rule("quota 4", _INVALID, NOT_NEGATIVE, _negative("nominalQuota", _nominal)),
-    validation.Rule(
+    rule_checks.Rule("quota 3", _INVALID, "must match the name in coveredResources", _misplaced),
+    rule_checks.Rule("quota 4", _INVALID, NOT_NEGATIVE, _negative("nominalQuota", _nominal)),
+    rule_checks.Rule(
         "quota 5 without a parent", _INVALID, "must be nil when parent is empty",
         _orphaned("borrowingLimit", _borrowing),
     ),
-    validation.Rule("quota 5", _INVALID, NOT_NEGATIVE, _negative("borrowingLimit", _borrowing)),
-    validation.Rule("quota 6", _INVALID, NOT_NEGATIVE, _negative("lendingLimit", _lending)),
-    validation.Rule(
+    rule_checks.Rule("quota 5", _INVALID, NOT_NEGATIVE, _negative("borrowingLimit", _borrowing)),
+    rule_checks.Rule("quota 6", _INVALID, NOT_NEGATIVE, _negative("lendingLimit", _lending)),
+    rule_checks.Rule(
         "quota 6 without a parent", _INVALID, "must be nil when parent is empty",
         _orphaned("lendingLimit", _lending),
     ),
@@ -275,14 +275,16 @@ COHORT_QUOTAS: Final[tuple[Row[Quota], ...]] = (
 """Each quota of a Cohort, which may lend more than its nominal quota: its members' too."""
 
 FLAVORS: Final[tuple[Row[Named], ...]] = (
-    validation.Rule("quota 7", ErrorType.DUPLICATE, "", _repeated),
+    rule_checks.Rule("quota 7", ErrorType.DUPLICATE, "", _repeated),
 )
 """Each flavor of a group."""
 
 WEIGHTS: Final[tuple[Row[FairSharing | None], ...]] = (
-    validation.Rule("weight 1", _INVALID, NOT_NEGATIVE, _negative_weight),
+    rule_checks.Rule("weight 1", _INVALID, NOT_NEGATIVE, _negative_weight),
     # Copied: the text says ten times the bound that holds.
-    validation.Rule("weight 2", _INVALID, "When not 0, weight must be > 10e-9", _vanishing_weight),
+    rule_checks.Rule(
+        "weight 2", _INVALID, "When not 0, weight must be > 10e-9", _vanishing_weight
+    ),
 )
 """The fair-sharing weight; 0 is valid."""
 
@@ -305,15 +307,15 @@ def errors(
     for number, group in enumerate(groups or ()):
         path = GROUPS.index(number)
         for one in _named(path.child("coveredResources"), group.covered_resources, resources):
-            yield from validation.errors(RESOURCES, one)
+            yield from rule_checks.errors(RESOURCES, one)
         for place, flavor in enumerate(group.flavors):
             here = path.child("flavors").index(place)
             for quota in _quotas(here, flavor, group.covered_resources, has_parent=has_parent):
-                yield from validation.errors(quota_rules, quota)
+                yield from rule_checks.errors(quota_rules, quota)
             repeated = flavor.name in flavors
             flavors.add(flavor.name)
             named = Named(path=here.child("name"), name=flavor.name, is_repeated=repeated)
-            yield from validation.errors(FLAVORS, named)
+            yield from rule_checks.errors(FLAVORS, named)
 
 
 def _named(path: FieldPath, found: Iterable[str], seen: set[str]) -> Iterator[Named]:

@@ -26,8 +26,8 @@ import msgspec
 from admission.base import conditions, fielderrors, names, quantity, structs
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
-from admission.objects import admission_gates, validation, views
-from admission.objects.validation import Finding, Row, Rule, Syntax
+from admission.objects import admission_gates, rule_checks, views
+from admission.objects.rule_checks import Finding, Row, Rule, Syntax
 from admission.objects.views import View
 from admission.objects.workload import Admission, PodSetAssignment, PodSetUpdate, ReclaimablePod
 
@@ -204,8 +204,8 @@ def _template_metadata(review: Review) -> Iterator[FieldError]:
         found = pod_set.template.metadata
         if found is not None and (found.labels or found.annotations):
             path = _template(index).child("metadata")
-            yield from validation.labels(path.child("labels"), found.labels)
-            yield from validation.annotations(path.child("annotations"), found.annotations)
+            yield from rule_checks.labels(path.child("labels"), found.labels)
+            yield from rule_checks.annotations(path.child("annotations"), found.annotations)
 
 
 Place = tuple[int, str, int | None, str, Mapping[str, str | int]]
@@ -254,8 +254,8 @@ def _reserved_names(review: Review) -> Iterable[Finding]:
 def _negative_amounts(review: Review) -> Iterable[Finding]:
     for place in _amounts(review.pod_sets):
         for resource, amount in place[-1].items():
-            if validation.is_negative(amount):
-                yield Finding(_path(place, resource), validation.quantity_text(amount))
+            if rule_checks.is_negative(amount):
+                yield Finding(_path(place, resource), rule_checks.quantity_text(amount))
 
 
 def _requests(review: Review) -> Iterator[tuple[FieldPath, TopologyRequest]]:
@@ -373,7 +373,7 @@ def _broken_usage(review: Review) -> Iterable[Finding]:
         for resource, amount in (one.resource_usage or {}).items():
             if _canonical(resource, amount) % count:
                 place = _ASSIGNMENTS.index(index).child("resourceUsage").key(resource)
-                yield Finding(place, validation.quantity_text(amount), {"count": count})
+                yield Finding(place, rule_checks.quantity_text(amount), {"count": count})
 
 
 def _canonical(resource: str, amount: str | int) -> int:
@@ -384,7 +384,7 @@ def _canonical(resource: str, amount: str | int) -> int:
 
 
 def _conditions(review: Review) -> Iterator[FieldError]:
-    return validation.conditions(STATUS.child("conditions"), review.new.status.conditions or ())
+    return rule_checks.conditions(STATUS.child("conditions"), review.new.status.conditions or ())
 
 
 def _unknown_reclaimable(review: Review) -> Iterable[Finding]:
@@ -427,14 +427,14 @@ def _unknown_updates(review: Review) -> Iterable[Finding]:
 
 def _update_tolerations(review: Review) -> Iterator[FieldError]:
     for path, one in _updates(review):
-        yield from validation.toleration_keys(path.child("tolerations"), one.tolerations)
+        yield from rule_checks.toleration_keys(path.child("tolerations"), one.tolerations)
 
 
 def _update_metadata(review: Review) -> Iterator[FieldError]:
     for path, one in _updates(review):
-        yield from validation.annotations(path.child("annotations"), one.annotations)
-        yield from validation.labels(path.child("nodeSelector"), one.node_selector)
-        yield from validation.labels(path.child("labels"), one.labels)
+        yield from rule_checks.annotations(path.child("annotations"), one.annotations)
+        yield from rule_checks.labels(path.child("nodeSelector"), one.node_selector)
+        yield from rule_checks.labels(path.child("labels"), one.labels)
 
 
 def _supported(choices: Iterable[str]) -> dict[str, object]:
@@ -495,7 +495,7 @@ def _changed_pod_sets(review: Review) -> Iterable[Finding]:
     if not found or len(found[0]) != len(found[1]):
         return
     for index, (before, after) in enumerate(zip(*found, strict=True)):
-        if not validation.same(before, _at_least(before, after)):
+        if not rule_checks.same(before, _at_least(before, after)):
             # Copied: the position stands behind a dot, not in brackets.
             yield Finding(POD_SETS.child(str(index)), after)
 
@@ -543,7 +543,7 @@ def _changed_admission(review: Review) -> Iterable[Finding]:
     was, will = _document(before), _document(after)
     if was is None or will is None:
         return
-    if not validation.same(_without_topology(was), _without_topology(will)):
+    if not rule_checks.same(_without_topology(was), _without_topology(will)):
         yield Finding(ADMISSION, will)
 
 
@@ -564,7 +564,7 @@ def _changed_updates(review: Review) -> Iterable[Finding]:
         now = after.get(before.name)
         if now is None or before.state != READY:
             continue
-        if not validation.same(before.pod_set_updates, now.pod_set_updates):
+        if not rule_checks.same(before.pod_set_updates, now.pod_set_updates):
             path = CHECKS.index(index).child("podSetUpdates")
             shown: list[object] = [*(now.pod_set_updates or ())]
             yield Finding(path, shown)
@@ -624,5 +624,5 @@ def errors(old: Workload | None, new: Workload) -> list[FieldError]:
     Raises:
         msgspec.ValidationError: a field has the wrong type.
     """
-    found = validation.errors(RULES, Review(old, new))
+    found = rule_checks.errors(RULES, Review(old, new))
     return list(fielderrors.in_order(found))

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.objects import owner_rows, views
 from admission.objects.owner_rows import Row
 from admission.objects.workload import Workload

@@ -19,7 +19,7 @@ from admission.base import events, logs, metrics, patches
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.base.rounds import Rounds
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.install import cabundles, manifests, visibility_manifests, webhook_secret
 from admission.install.cabundles import Trusting
 from admission.install.webhooks import MUTATING_NAME

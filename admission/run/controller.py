@@ -12,7 +12,7 @@ from typing import Final
 from admission.base import logs, metrics
 from admission.base.clock import Clock
 from admission.config.addresses import LOOPBACK, Address
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.controller import core
 from admission.controller.audit import Auditor
 from admission.controller.core import Core, Message
@@ -143,13 +143,13 @@ class Controller:
         def may_write() -> bool:
             return self._leadership.may_write() and watches.is_certain()
 
-        def see(message: Message) -> None:
-            marks.see(message)
+        def on_update(message: Message) -> None:
+            marks.on_update(message)
             put(message)
 
         marks = QueueMarks(self._api, may_write)
         kinds = integrations.kinds_of(settings)
-        watches = Watches(self._api, see, self._clock, lambda: put(_Reverted()), kinds)
+        watches = Watches(self._api, on_update, self._clock, lambda: put(_Reverted()), kinds)
         sender = Sender(self._api, self._clock, ending, may_write)
         writers = WriterPool(sender, put, threads=settings.gpu.controller.writers)
         decides = Core(

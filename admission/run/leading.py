@@ -9,7 +9,7 @@ from typing import Protocol
 
 from admission.base import logs, names
 from admission.base.clock import Clock
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.kube import resources
 from admission.kube.api import Api
 from admission.kube.lease import Election, Timing

@@ -6,7 +6,7 @@ from typing import Final
 from admission.base import logs
 from admission.base.clock import SystemClock
 from admission.config.addresses import Address
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.controller import watched
 from admission.owners import integrations
 from admission.run import signals

@@ -50,7 +50,7 @@ class QueueMarks:
         """Write nothing more; do not wait for a request that is under way."""
         self._rounds.stop()
 
-    def see(self, message: Message) -> None:
+    def on_update(self, message: Message) -> None:
         """Take what a watch saw, from any thread."""
         if not isinstance(message, Observed):
             return

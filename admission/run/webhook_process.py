@@ -6,7 +6,7 @@ from typing import Any
 from admission.base import logs
 from admission.base.clock import Clock, SystemClock
 from admission.config.addresses import Address
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.install import webhook_secret
 from admission.kube.api import Api
 from admission.kube.connectivity import Connectivity

@@ -9,8 +9,8 @@ from typing import Any
 
 from admission.base import names
 from admission.base.namespaces import AUDIT, BYPASS_CHOICES, DENY, DENY_STRICT
-from admission.config.gpu import Modes
-from admission.config.settings import Settings
+from admission.config.derived import Settings
+from admission.config.gpu_configuration import Modes
 from admission.gpu import bypass, resources
 from admission.gpu.bypass import Bypass, Severity
 from admission.install import guard

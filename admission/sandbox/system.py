@@ -23,7 +23,7 @@ import yaml
 
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.kube import resources
 from admission.objects import crds
 from admission.sandbox import guard

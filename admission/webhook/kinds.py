@@ -14,7 +14,7 @@ from admission.objects import (
     cluster_queue,
     cohort,
     resource_flavor,
-    validation,
+    rule_checks,
     views,
     workload_validation,
 )
@@ -198,7 +198,7 @@ def _judged(kind: str, request: Request) -> tuple[bytes, str]:
     errors = judge.errors(old, judge.decoder.decode(request.object))
     if not errors:
         return responses.allowed(request.uid), "allowed"
-    message = validation.text(errors)
+    message = rule_checks.text(errors)
     _log.info("review_denied", message=message, **_describe(request))
     return responses.denied(request.uid, message), "denied"
 

@@ -10,9 +10,9 @@ from typing import Final
 
 from admission.base import fielderrors, names, syntax
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
-from admission.objects import admission_gates, validation
+from admission.objects import admission_gates, rule_checks
 from admission.objects.reviewed_pod import Pod
-from admission.objects.validation import Finding, Row, Rule, Syntax
+from admission.objects.rule_checks import Finding, Row, Rule, Syntax
 from admission.webhook import topology
 
 LABELS: Final = FieldPath.of("metadata", "labels")
@@ -312,7 +312,7 @@ CHANGED: Final[tuple[Row[Change], ...]] = (
 
 def create_errors(pod: Pod) -> list[FieldError]:
     """Broken rules of a new pod."""
-    return [*validation.errors(CREATED, pod), *validation.errors(ALWAYS, pod)]
+    return [*rule_checks.errors(CREATED, pod), *rule_checks.errors(ALWAYS, pod)]
 
 
 def update_errors(old: Pod, new: Pod, *, has_default_queue: bool) -> list[FieldError]:
@@ -324,4 +324,4 @@ def update_errors(old: Pod, new: Pod, *, has_default_queue: bool) -> list[FieldE
         has_default_queue: whether the namespace has a LocalQueue named ``default``.
     """
     change = Change(old=old, new=new, has_default_queue=has_default_queue)
-    return [*validation.errors(CHANGED, change), *validation.errors(ALWAYS, new)]
+    return [*rule_checks.errors(CHANGED, change), *rule_checks.errors(ALWAYS, new)]

@@ -7,7 +7,7 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
 
 from admission.base.clock import Clock, SystemClock
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.gpu import resources
 from admission.owners import integrations
 from admission.webhook import asgi, convert, decoding, kinds, metrics, reviewing

@@ -20,8 +20,8 @@ from admission.base.names import (
     SLICE_REQUIRED_TOPOLOGY,
     UNCONSTRAINED_TOPOLOGY,
 )
-from admission.objects import validation
-from admission.objects.validation import Finding, Row, Rule, Syntax
+from admission.objects import rule_checks
+from admission.objects.rule_checks import Finding, Row, Rule, Syntax
 
 KEYS: Final = (
     REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, UNCONSTRAINED_TOPOLOGY, SLICE_REQUIRED_TOPOLOGY,
@@ -153,7 +153,7 @@ def _each_layer(annotations: Annotations) -> Iterable[FieldError]:
     if isinstance(found, tuple) and len(found) <= _MAX_LAYERS:
         for index, layer in enumerate(found):
             place = Place(_LAYERS_PATH.index(index), layer, found[:index])
-            yield from validation.errors(LAYERS, place)
+            yield from rule_checks.errors(LAYERS, place)
 
 
 def _layer_label(place: Place) -> Iterable[FieldError]:
@@ -232,4 +232,4 @@ def errors(annotations: Annotations) -> list[FieldError]:
     """Broken rules of the topology annotations of one pod."""
     if not any(key in annotations for key in KEYS):
         return []
-    return validation.errors(ANNOTATIONS, annotations)
+    return rule_checks.errors(ANNOTATIONS, annotations)

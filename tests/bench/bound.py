@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from admission.base import names
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.controller import core, watched
 from admission.controller.core import Core
 from admission.controller.queues.accounting import Accounting

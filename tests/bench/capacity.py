@@ -104,7 +104,7 @@ def measure_inventory() -> dict[str, Any]:
     listed = time.process_time() - start
     del raw
     for index in range(NODES * 4):
-        inventory.see_pod(_pod(index))
+        inventory.on_pod_update(_pod(index))
     gc.collect()
     held = _rss_mib() - before
     times = []

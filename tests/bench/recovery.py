@@ -13,7 +13,7 @@ from typing import Final
 
 from admission.base import names
 from admission.base.clock import SystemClock
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from tests.bench.figures import Figures
 from tests.chaos.system import ControllerProcess, System
 from tests.controlplane import waiting

@@ -7,7 +7,7 @@ import sys
 
 from admission.base import logs
 from admission.config.addresses import Address
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.run import processes
 from admission.run.connection import Target
 

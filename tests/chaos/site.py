@@ -15,7 +15,7 @@ import yaml
 
 from admission.base import names
 from admission.base.clock import SystemClock, to_wire
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.install import rbac
 from tests.chaos.system import LAUNCHER, System
 from tests.controlplane import commands, nodes, waiting

@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from admission.base import names
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.install import rbac
 from tests.chaos.proxy import Proxy
 from tests.controlplane import waiting

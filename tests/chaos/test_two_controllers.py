@@ -8,7 +8,7 @@ import pytest
 
 from admission.base import names
 from admission.base.clock import SystemClock
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from tests.chaos import faults, flow, invariants
 from tests.chaos.flow import Stage
 from tests.chaos.system import HIGH, LOW, ControllerProcess, System

@@ -5,8 +5,8 @@ from typing import Any
 import yaml
 
 from admission.config import reading
+from admission.config.derived import Settings
 from admission.config.reading import Effective
-from admission.config.settings import Settings
 
 V1BETA1 = "config.kueue.x-k8s.io/v1beta1"
 V1BETA2 = "config.kueue.x-k8s.io/v1beta2"

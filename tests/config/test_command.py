@@ -10,7 +10,7 @@ import yaml
 
 from admission.cli.main import main
 from admission.config.addresses import Address
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.run import processes, webhook_process
 from tests.config import files
 

@@ -6,7 +6,7 @@ from typing import Any, Union, get_args, get_origin
 
 import pytest
 
-from admission.config import kueue
+from admission.config import kueue_configuration
 from admission.config.model import ConfigModel, Unused
 from tests.config import files
 from tests.config.files import V1BETA1, V1BETA2
@@ -80,9 +80,9 @@ BESIDES: dict[str, dict[str, Any]] = {
 """What must stand beside a field for it to matter."""
 CASES = [
     (version, path)
-    for version, model in kueue.VERSIONS.items()
+    for version, model in kueue_configuration.VERSIONS.items()
     for path in (USED if version == V1BETA2 else {**USED, **ONLY_V1BETA1})
-    if not (model is kueue.ConfigurationV1Beta1 and path in ONLY_V1BETA2)
+    if not (model is kueue_configuration.ConfigurationV1Beta1 and path in ONLY_V1BETA2)
 ]
 
 
@@ -120,12 +120,12 @@ def at(path: str, value: Any) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("version", list(kueue.VERSIONS))
+@pytest.mark.parametrize("version", list(kueue_configuration.VERSIONS))
 def test_each_field_is_known_to_work_or_marked_as_without_effect(version: str) -> None:
     """A field that is taken into use gets a value in ``USED``."""
     known = {"apiVersion", "kind", *USED}
     known |= set(ONLY_V1BETA1) if version == V1BETA1 else set()
-    assert set(unmarked(kueue.VERSIONS[version])) - known == set()
+    assert set(unmarked(kueue_configuration.VERSIONS[version])) - known == set()
 
 
 @pytest.mark.parametrize(("version", "path"), CASES)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from admission.config.derived import Settings
 from admission.config.reading import ConfigurationError
-from admission.config.settings import Settings
 from admission.gpu.health import BAD_CONDITIONS, HealthPolicy
 from tests.config import files
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.gpu import catalogue
 from admission.webhook import server
 from tests.config import files

@@ -9,9 +9,10 @@ import pytest
 
 from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Requirement
-from admission.config import kueue
+from admission.config import kueue_configuration
 from admission.config.addresses import Address
-from admission.config.gpu import (
+from admission.config.derived import Settings
+from admission.config.gpu_configuration import (
     Certificates,
     Controller,
     GpuConfiguration,
@@ -24,7 +25,6 @@ from admission.config.gpu import (
 from admission.config.model import ConfigModel, Unused
 from admission.config.owners import OwnerKind, PodSets
 from admission.config.reading import ConfigurationError
-from admission.config.settings import Settings
 from admission.scheduling import model
 from admission.scheduling.transformation import Rules, Transformation
 from tests.config import files
@@ -171,30 +171,35 @@ def test_the_whole_of_both_documents_becomes_settings():
     assert settings.gpu.paused
     assert settings.gpu.releases_on_deletion
     assert settings.gpu.webhook.health_address == Address("::1", 8081)
-    assert settings.kueue.webhook == kueue.Webhook(host="::1", port=8443, cert_dir="/certs")
+    assert settings.kueue.webhook == kueue_configuration.Webhook(
+        host="::1", port=8443, cert_dir="/certs"
+    )
     assert settings.kueue.metrics.address == Address("0.0.0.0", 9090)
     assert settings.kueue.health.address == Address("::1", 9091)
     assert settings.kueue.visibility_address == Address("::1", 9092)
     assert not settings.kueue.internal_cert_management.enable
-    assert settings.kueue.leader_election == kueue.LeaderElection(
+    assert settings.kueue.leader_election == kueue_configuration.LeaderElection(
         leader_elect=False,
         lease_duration=timedelta(seconds=60),
         renew_deadline=timedelta(seconds=40),
         retry_period=timedelta(seconds=1.5),
     )
-    assert settings.kueue.wait_for_pods_ready == kueue.WaitForPodsReady(
+    assert settings.kueue.wait_for_pods_ready == kueue_configuration.WaitForPodsReady(
         timeout=5 * MINUTE,
         recovery_timeout=3 * MINUTE,
         block_admission=True,
-        requeuing_strategy=kueue.RequeuingStrategy(
+        requeuing_strategy=kueue_configuration.RequeuingStrategy(
             timestamp="Creation",
             backoff_limit_count=4,
             backoff_base_seconds=10,
             backoff_max_seconds=100,
         ),
     )
-    assert settings.kueue.object_retention_policies.workloads == kueue.WorkloadRetention(
-        after_finished=timedelta(), after_deactivated_by_kueue=60 * MINUTE
+    assert (
+        settings.kueue.object_retention_policies.workloads
+        == kueue_configuration.WorkloadRetention(
+            after_finished=timedelta(), after_deactivated_by_kueue=60 * MINUTE
+        )
     )
     assert settings.kueue.integrations.label_keys_to_copy == ["team", "example.com/cost"]
 
@@ -417,7 +422,7 @@ def test_health_at_the_address_of_metrics_is_served_once():
 
 def test_a_file_that_does_not_mention_readiness_does_not_wait():
     settings = files.settings(files.kueue())
-    assert settings.kueue == kueue.Configuration()
+    assert settings.kueue == kueue_configuration.Configuration()
     assert not settings.scheduling().one_at_a_time
 
 
@@ -436,7 +441,7 @@ def test_each_version_has_its_own_defaults_of_readiness(
     version, section, timeout, recovery, one_at_a_time
 ):
     settings = files.settings(files.kueue(version, waitForPodsReady=section))
-    assert settings.kueue.wait_for_pods_ready == kueue.WaitForPodsReady(
+    assert settings.kueue.wait_for_pods_ready == kueue_configuration.WaitForPodsReady(
         timeout=timeout * MINUTE,
         recovery_timeout=recovery * MINUTE,
         block_admission=one_at_a_time,

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from admission.config import kueue, reading
+from admission.config import kueue_configuration, reading
 from tests.config import files
 from tests.config.files import V1BETA1, V1BETA2
 
@@ -75,6 +75,6 @@ def test_every_unused_field_says_what_holds_instead():
     assert all(one.why for one in file.unused)
 
 
-@pytest.mark.parametrize("version", list(kueue.VERSIONS))
+@pytest.mark.parametrize("version", list(kueue_configuration.VERSIONS))
 def test_an_empty_document_of_each_version_has_no_unused_fields(version):
     assert files.unused(files.kueue(version)) == []

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from admission.cli.main import main
-from admission.config import kueue
-from admission.config.settings import Settings
+from admission.config import kueue_configuration
+from admission.config.derived import Settings
 from tests.config import files
 from tests.config.files import V1BETA1, V1BETA2
 from tests.config.test_fields import BESIDES, CASES, at, merged
@@ -212,14 +212,17 @@ def test_a_zero_value_means_what_it_means_to_kueue(version: str, path: str) -> N
         assert settings(version, found) == settings(version, like), zero
 
 
-@pytest.mark.parametrize("version", list(kueue.VERSIONS))
+@pytest.mark.parametrize("version", list(kueue_configuration.VERSIONS))
 def test_a_null_section_is_as_good_as_nothing(version: str) -> None:
-    names = [info.alias or name for name, info in kueue.VERSIONS[version].model_fields.items()]
+    names = [
+        info.alias or name
+        for name, info in kueue_configuration.VERSIONS[version].model_fields.items()
+    ]
     nothing = dict.fromkeys(set(names) - {"apiVersion", "kind"})
     assert files.effective(files.kueue(version, **nothing)) == files.effective()
 
 
-@pytest.mark.parametrize("version", list(kueue.VERSIONS))
+@pytest.mark.parametrize("version", list(kueue_configuration.VERSIONS))
 def test_what_a_go_program_writes_for_an_empty_configuration_is_the_default(version: str) -> None:
     assert files.effective(files.kueue(version, **ALWAYS)) == files.effective()
 
@@ -238,7 +241,7 @@ def test_what_a_go_program_writes_for_an_empty_section_means_its_defaults(
     assert files.unused(files.kueue(version, **written)) == []
 
 
-@pytest.mark.parametrize("version", list(kueue.VERSIONS))
+@pytest.mark.parametrize("version", list(kueue_configuration.VERSIONS))
 def test_the_whole_that_a_go_program_writes_is_shown_as_what_it_comes_to(
     version: str, tmp_path: Any
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from admission.base import conditions, metrics, names, patches
-from admission.config.gpu import GpuConfiguration
+from admission.config.gpu_configuration import GpuConfiguration
 from admission.kube import resources
 from tests.builders.cluster import make_namespace
 from tests.controller.test_stopping import evict, running

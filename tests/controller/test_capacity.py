@@ -7,7 +7,7 @@ from prometheus_client import REGISTRY
 from typing_extensions import override
 
 from admission.base import conditions, names, patches
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.controller import core
 from admission.controller.devices import outside
 from admission.controller.devices.node_inventory import Listed

@@ -45,37 +45,37 @@ def test_what_keeps_a_workload_from_running(
     conditions: dict[str, str], reason: str, cause: str
 ) -> None:
     census = Census()
-    census.see(workload("one", **conditions))
+    census.on_update(workload("one", **conditions))
 
     assert census.count([QUEUE]) == Count(0, {Unadmitted(reason, cause): 1})
 
 
 def test_a_workload_is_counted_once_wherever_it_moves() -> None:
     census = Census()
-    census.see(workload("one"))
-    census.see(workload("one", "team-b"))
+    census.on_update(workload("one"))
+    census.on_update(workload("one", "team-b"))
     assert census.count([QUEUE]).unadmitted == {}
     assert sum(census.count([OTHER]).unadmitted.values()) == 1
 
-    census.see(workload("one", "team-b", QuotaReserved="True", Admitted="True"))
+    census.on_update(workload("one", "team-b", QuotaReserved="True", Admitted="True"))
     assert census.count([QUEUE, OTHER]) == Count(0, {})
 
     ended = {"QuotaReserved": "True", "Admitted": "True", "Finished": "True"}
-    census.see(workload("one", "team-b", **ended))
+    census.on_update(workload("one", "team-b", **ended))
     assert census.count([OTHER]) == Count(1, {})
 
-    census.lose(WorkloadKey("ml", "one"))
+    census.on_delete(WorkloadKey("ml", "one"))
     assert census.count([OTHER]) == Count(0, {})
 
 
 def test_only_queues_whose_numbers_differ_are_told() -> None:
     census = Census()
-    census.see(workload("one"))
+    census.on_update(workload("one"))
     assert census.take_changed() == {QUEUE}
 
-    census.see(workload("one"))
-    census.lose(WorkloadKey("ml", "unknown"))
+    census.on_update(workload("one"))
+    census.on_delete(WorkloadKey("ml", "unknown"))
     assert census.take_changed() == frozenset()
 
-    census.see(workload("two", "team-b"))
+    census.on_update(workload("two", "team-b"))
     assert census.take_changed() == {OTHER}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from admission.base import names, patches
-from admission.controller.writing.writes import Outcome, Purpose, Result, Write
+from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
 from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.objects import batch
@@ -13,10 +13,10 @@ from tests.builders.jobs import queued_job
 from tests.controller.world import World, ready_world
 
 OF_CHILDREN = (
-    Purpose.FIND_PARENT,
-    Purpose.HOLD_CHILD,
-    Purpose.START_CHILD,
-    Purpose.LET_CHILD_GO,
+    Operation.FIND_PARENT,
+    Operation.HOLD_CHILD,
+    Operation.START_CHILD,
+    Operation.LET_CHILD_GO,
 )
 
 
@@ -58,8 +58,8 @@ def label(world: World, name: str = "child") -> str:
     return stored(world, name).metadata.label(names.HELD_WITH_PARENT)
 
 
-def purposes(world: World) -> list[Purpose]:
-    return [write.purpose for write in world.sent if write.purpose in OF_CHILDREN]
+def operations(world: World) -> list[Operation]:
+    return [write.operation for write in world.sent if write.operation in OF_CHILDREN]
 
 
 def workload_names(world: World) -> set[str]:
@@ -72,7 +72,7 @@ def test_a_child_runs_once_its_parent_is_admitted_and_has_no_workload_of_its_own
     world.add(child_of(parent))
     world.settle()
     assert is_suspended(world)
-    assert purposes(world) == []
+    assert operations(world) == []
 
     change = patches.merge({"spec": {"parallelism": 1, "completions": 1}})
     world.store.patch(resources.JOBS, "parent", change, "ml")
@@ -114,7 +114,7 @@ def test_a_child_that_its_author_suspended_stays_suspended() -> None:
     world.add(child_of(add_parent(world), label="false"))
     world.settle()
     assert is_suspended(world)
-    assert purposes(world) == []
+    assert operations(world) == []
 
 
 def test_a_child_of_a_child_waits_for_the_one_with_a_queue() -> None:
@@ -141,7 +141,7 @@ def test_a_child_of_no_job_with_a_queue_is_let_go(forged: bool) -> None:
     world.add(child_of(parent, uid=uid_of_another(world) if forged else ""))
     world.settle()
     assert (is_suspended(world), label(world)) == (False, "")
-    assert purposes(world) == [Purpose.FIND_PARENT, Purpose.LET_CHILD_GO]
+    assert operations(world) == [Operation.FIND_PARENT, Operation.LET_CHILD_GO]
 
 
 def test_a_child_is_held_while_its_parent_may_not_be_read(
@@ -155,16 +155,16 @@ def test_a_child_is_held_while_its_parent_may_not_be_read(
     world.add(child_of(world.store.get(resources.JOBS, "parent", "ml")))
     send = world._sender.send
 
-    def refusing(write: Write) -> Outcome:
-        if write.purpose is not Purpose.FIND_PARENT:
+    def refusing(write: ApiRequest) -> Outcome:
+        if write.operation is not Operation.FIND_PARENT:
             return send(write)
-        return Outcome(write=write, result=Result.REFUSED, error=errors.make(403, "no"))
+        return Outcome(request=write, result=Result.REFUSED, error=errors.make(403, "no"))
 
     monkeypatch.setattr(world._sender, "send", refusing)
     world.settle()
     world.pass_time(3)
     assert (is_suspended(world), label(world)) == (True, "true")
-    assert set(purposes(world)) == {Purpose.FIND_PARENT}
+    assert set(operations(world)) == {Operation.FIND_PARENT}
     monkeypatch.undo()
     world.pass_time(120)
     assert (is_suspended(world), label(world)) == (False, "")
@@ -181,7 +181,7 @@ def test_a_label_without_an_owner_holds_nothing() -> None:
     world.add(child_of(None))
     world.settle()
     assert (is_suspended(world), label(world)) == (False, "")
-    assert purposes(world) == [Purpose.LET_CHILD_GO]
+    assert operations(world) == [Operation.LET_CHILD_GO]
 
 
 def test_a_job_with_a_queue_is_counted_whatever_owner_it_names() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from admission.base import names, patches
 from admission.controller import core
-from admission.controller.writing.writes import Purpose
+from admission.controller.writing.api_requests import Operation
 from admission.kube import resources
 from admission.kube.reflector import Upserted
 from admission.objects.workload import Workload
@@ -13,11 +13,13 @@ from tests.builders.queues import make_class, make_cluster_queue, make_flavor, m
 from tests.builders.workloads import make_pod_set, make_workload
 from tests.controller.world import WORKLOAD_KIND, World, ready_world
 
-STEPS = (Purpose.CREATE_WORKLOAD, Purpose.RESERVE_QUOTA, Purpose.START_OWNER)
+STEPS = (Operation.CREATE_WORKLOAD, Operation.RESERVE_QUOTA, Operation.START_OWNER)
 
 
-def purposes(world: World) -> list[Purpose]:
-    return [write.purpose for write in world.sent if write.purpose is not Purpose.QUEUE_STATUS]
+def operations(world: World) -> list[Operation]:
+    return [
+        write.operation for write in world.sent if write.operation is not Operation.QUEUE_STATUS
+    ]
 
 
 def test_a_pod_within_quota_takes_three_writes_and_one_event() -> None:
@@ -25,7 +27,7 @@ def test_a_pod_within_quota_takes_three_writes_and_one_event() -> None:
     world.add_pod("train", gpus=2)
     world.settle()
 
-    assert purposes(world) == list(STEPS)
+    assert operations(world) == list(STEPS)
     assert world.events.recorded == [("train", "Started", "Admitted by clusterQueue gpus")]
 
 
@@ -279,7 +281,7 @@ def test_a_workload_that_changed_meanwhile_is_written_again_for_its_new_version(
     world.settle()
 
     assert world.admitted() == {"train"}
-    assert purposes(world).count(Purpose.RESERVE_QUOTA) == 2
+    assert operations(world).count(Operation.RESERVE_QUOTA) == 2
 
 
 def test_a_workload_deleted_by_someone_else_is_made_again_for_a_waiting_pod() -> None:

@@ -10,7 +10,7 @@ from admission.base import names, patches
 from admission.base.names import WorkloadKey
 from admission.controller import core, watched
 from admission.controller.devices.slice_inventory import SliceInventory
-from admission.controller.writing.writes import Outcome, Purpose, Result, Write
+from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
 from admission.kube import errors, resources
 from admission.kube.reflector import Deleted, Upserted
 from admission.kube.resources import Resource
@@ -39,28 +39,28 @@ def turn(world: World) -> None:
         world.core.step()
 
 
-def answer(world: World, write: Write, result: Result, found: Any = None) -> None:
+def answer(world: World, write: ApiRequest, result: Result, found: Any = None) -> None:
     """The answer to an open write arrives."""
     world._queue.remove(write)
-    world.core.receive(Outcome(write=write, result=result, object=found))
+    world.core.receive(Outcome(request=write, result=result, object=found))
 
 
-def open_write(world: World, purpose: Purpose) -> Write:
+def open_write(world: World, operation: Operation) -> ApiRequest:
     world.core.step()
-    return next(write for write in world.queued if write.purpose is purpose)
+    return next(write for write in world.queued if write.operation is operation)
 
 
-def until(world: World, purpose: Purpose) -> Write:
+def until(world: World, operation: Operation) -> ApiRequest:
     """Lets things happen until such a write is open."""
     for _ in range(50):
         world.observe()
         world.core.step()
-        found = [write for write in world.queued if write.purpose is purpose]
+        found = [write for write in world.queued if write.operation is operation]
         if found:
             return found[0]
         if world.send_one() is None:
             world.clock.advance(0.5)
-    raise AssertionError(f"no {purpose}")
+    raise AssertionError(f"no {operation}")
 
 
 def gone_by_hand(world: World, workload: Workload) -> Deleted[Workload]:
@@ -75,7 +75,7 @@ def gone_by_hand(world: World, workload: Workload) -> Deleted[Workload]:
 def test_a_workload_made_again_stays_known_when_the_news_of_the_old_ones_end_comes_late() -> None:
     world = ready_world(quota=1)
     world.add_pod("train", gpus=4)
-    until(world, Purpose.EXPLAIN_WORKLOAD)
+    until(world, Operation.EXPLAIN_WORKLOAD)
     old = world.workloads()["train"]
     end = gone_by_hand(world, old)
     turn(world)  # the text finds nothing, the Workload is made again
@@ -103,7 +103,7 @@ def test_an_answer_that_nothing_was_found_is_not_about_what_was_made_since() -> 
     world = ready_world(quota=1)
     document = make_workload("by-hand", make_pod_set(gpus=4))
     world.add(document)
-    write = until(world, Purpose.EXPLAIN_WORKLOAD)
+    write = until(world, Operation.EXPLAIN_WORKLOAD)
     old = world.store.get(resources.WORKLOADS, "by-hand", "ml", into=Workload)
     end = gone_by_hand(world, old)
     world.add(document)
@@ -119,7 +119,7 @@ def test_an_answer_that_nothing_was_found_is_not_about_what_was_made_since() -> 
 def test_a_job_of_the_same_name_stays_known_when_the_news_of_the_old_ones_end_comes_late() -> None:
     world = ready_world()
     world.add(queued_job())
-    write = until(world, Purpose.START_OWNER)
+    write = until(world, Operation.START_OWNER)
     old = world.store.get(resources.JOBS, "train", "ml", into=batch.JobDocument)
     world.store.delete(resources.JOBS, "train", "ml")
     world.add(queued_job())
@@ -139,7 +139,7 @@ def test_a_job_of_the_same_name_stays_known_when_the_news_of_the_old_ones_end_co
 def test_a_late_answer_does_not_bring_a_deleted_job_back() -> None:
     world = ready_world()
     world.add(queued_job())
-    write = until(world, Purpose.START_OWNER)
+    write = until(world, Operation.START_OWNER)
     before = world.store.get(resources.JOBS, "train", "ml", into=batch.JobDocument)
     world.store.patch(
         resources.JOBS, "train", patches.merge({"metadata": {"labels": {"a": "b"}}}), "ml"
@@ -150,7 +150,7 @@ def test_a_late_answer_does_not_bring_a_deleted_job_back() -> None:
     ended = msgspec.structs.replace(found.metadata, resource_version=later)
     tell(world, resources.JOBS, Deleted(msgspec.structs.replace(found, metadata=ended)))
     answer(world, write, Result.DONE, found)
-    key = write.lane
+    key = write.key
     assert isinstance(key, WorkloadKey)
 
     assert found.metadata.resource_version != before.metadata.resource_version
@@ -174,7 +174,7 @@ def test_a_late_answer_does_not_count_the_gpus_of_a_deleted_pod(running: World) 
     held = world.core._inventory._capacities
     assert held.has_pod(pod.metadata.uid, "n0")
     tell(world, resources.PODS, Deleted(document))
-    world.core._pods.see(pod)
+    world.core._pods.on_update(pod)
 
     assert not held.has_pod(pod.metadata.uid, "n0")
 
@@ -224,15 +224,17 @@ def test_an_eviction_whose_answer_got_lost_is_counted_once() -> None:
     world.add_pod("low", gpus=2, spec={"priority": 1})
     world.settle()
     world.add_pod("high", gpus=2, spec={"priority": 9})
-    write = until(world, Purpose.EVICT)
+    write = until(world, Operation.EVICT)
     world._sender.send(write)  # it takes effect, but nobody hears of it
     answer(world, write, Result.UNKNOWN)
     low = world.workloads()["low"].metadata.name
     world.clock.advance(1)
     turn(world)
-    evictions = [(one.purpose, one.name) for one in world.sent if one.purpose is Purpose.EVICT]
+    evictions = [
+        (one.operation, one.name) for one in world.sent if one.operation is Operation.EVICT
+    ]
 
-    assert evictions == [(Purpose.EVICT, low)]
+    assert evictions == [(Operation.EVICT, low)]
 
 
 # ----------------------------------------------------------------------------------------- time
@@ -245,7 +247,7 @@ def test_parked_workloads_are_tried_again_though_the_clock_was_set_back() -> Non
     world.add_pod("second", gpus=4)
     world.pass_time(2)
     world.set_phase("first", "Succeeded")
-    until(world, Purpose.FINISH_WORKLOAD)
+    until(world, Operation.FINISH_WORKLOAD)
     world.send_one()
     world.clock.set_back(3600)
     world.pass_time(3)
@@ -256,23 +258,23 @@ def test_parked_workloads_are_tried_again_though_the_clock_was_set_back() -> Non
 # --------------------------------------------------------------------------------------- months
 
 
-def refuse(world: World, purpose: Purpose, monkeypatch: pytest.MonkeyPatch) -> None:
+def refuse(world: World, operation: Operation, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server refuses such writes."""
-    send: Callable[[Write], Outcome] = world._sender.send
+    send: Callable[[ApiRequest], Outcome] = world._sender.send
 
-    def refusing(write: Write) -> Outcome:
-        if write.purpose is not purpose:
+    def refusing(write: ApiRequest) -> Outcome:
+        if write.operation is not operation:
             return send(write)
         error = errors.make(403, "no")
         assert isinstance(error, errors.ApiError)
-        return Outcome(write=write, result=Result.REFUSED, error=error)
+        return Outcome(request=write, result=Result.REFUSED, error=error)
 
     monkeypatch.setattr(world._sender, "send", refusing)
 
 
 def test_nothing_is_left_of_pods_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     world = ready_world(quota=1)
-    refuse(world, Purpose.CREATE_WORKLOAD, monkeypatch)
+    refuse(world, Operation.CREATE_WORKLOAD, monkeypatch)
     world.add_pod("refused")
     world.add_pod("classless", labels={names.PRIORITY_CLASS_LABEL: "none"})
     world.pass_time(5)

@@ -3,12 +3,12 @@
 from collections import Counter
 
 from admission.base import patches
-from admission.controller.writing.writes import Purpose
+from admission.controller.writing.api_requests import Operation
 from admission.kube import resources
 from tests.builders.queues import make_cluster_queue
 from tests.controller.world import World, ready_world
 
-TEXTS = {Purpose.EXPLAIN_WORKLOAD, Purpose.EXPLAIN_POD}
+TEXTS = {Operation.EXPLAIN_WORKLOAD, Operation.EXPLAIN_POD}
 EQUALS = ("a", "b", "c")
 
 
@@ -51,7 +51,7 @@ def test_nothing_is_written_while_nothing_changes() -> None:
 
     world.pass_time(120)
 
-    assert [write.purpose for write in world.sent] == []
+    assert [write.operation for write in world.sent] == []
 
 
 def test_another_reason_reaches_all_of_them_with_one_write_to_each() -> None:
@@ -65,7 +65,7 @@ def test_another_reason_reaches_all_of_them_with_one_write_to_each() -> None:
     ((reason, message),) = said(world)["pods"]
     assert reason == "ExceedsMaxQuota"
     assert "asks 2" in message
-    written = [write.purpose for write in world.sent if write.purpose in TEXTS]
+    written = [write.operation for write in world.sent if write.operation in TEXTS]
     assert Counter(written) == dict.fromkeys(TEXTS, len(EQUALS))
 
 
@@ -76,5 +76,5 @@ def test_after_a_restart_nothing_is_written_again() -> None:
 
     again.pass_time(5)
 
-    assert [write.purpose for write in again.sent if write.purpose in TEXTS] == []
+    assert [write.operation for write in again.sent if write.operation in TEXTS] == []
     assert said(again) == before

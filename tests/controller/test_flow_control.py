@@ -3,8 +3,15 @@
 import pytest
 from prometheus_client import REGISTRY
 
+from admission.controller.writing.api_requests import (
+    ApiRequest,
+    Operation,
+    Outcome,
+    QueueKey,
+    Result,
+    Verb,
+)
 from admission.controller.writing.flow_control import FlowControl
-from admission.controller.writing.writes import Outcome, Purpose, QueueLane, Result, Verb, Write
 from admission.kube.resources import WORKLOADS
 from tests.clocks import FakeClock
 from tests.controller.test_turns import alike, reserved, send_what_tells, texts, turn
@@ -15,21 +22,25 @@ _QUICK, _SLOW = 0.010, 0.100
 
 
 class _Nowhere:
-    def submit(self, write: Write) -> None:
+    def submit(self, write: ApiRequest) -> None:
         """Keeps nothing."""
 
 
-def request(number: int, purpose: Purpose = Purpose.KEEP_UP) -> Write:
-    lane = QueueLane("ClusterQueue", "", f"q{number}")
-    return Write(lane=lane, purpose=purpose, verb=Verb.PATCH, resource=WORKLOADS, name=lane.name)
+def request(number: int, operation: Operation = Operation.KEEP_UP) -> ApiRequest:
+    lane = QueueKey("ClusterQueue", "", f"q{number}")
+    return ApiRequest(
+        key=lane, operation=operation, verb=Verb.PATCH, resource=WORKLOADS, name=lane.name
+    )
 
 
 def make_flow(clock: FakeClock | None = None, most: int = 32) -> FlowControl:
     return FlowControl(_Nowhere(), clock or FakeClock(), most=most)
 
 
-def answer(flow: FlowControl, write: Write, seconds: float, result: Result = Result.DONE) -> None:
-    flow.settle(Outcome(write=write, result=result, seconds=seconds))
+def answer(
+    flow: FlowControl, write: ApiRequest, seconds: float, result: Result = Result.DONE
+) -> None:
+    flow.complete(Outcome(request=write, result=result, seconds=seconds))
 
 
 def exchange(flow: FlowControl, seconds: float, *, at_once: int, times: int = 20) -> None:
@@ -43,7 +54,7 @@ def exchange(flow: FlowControl, seconds: float, *, at_once: int, times: int = 20
 
 
 def evict(flow: FlowControl, result: Result = Result.DONE) -> None:
-    eviction = request(99, Purpose.EVICT)
+    eviction = request(99, Operation.EVICT)
     flow.submit(eviction)
     answer(flow, eviction, 0.01, result)
 
@@ -191,7 +202,7 @@ def test_what_is_to_be_sent_again_waits_until_it_may_be_in_flight() -> None:
 
 def test_evictions_that_no_cycle_decided_leave_decisions_their_turn() -> None:
     flow = make_flow()
-    evictions = [request(number, Purpose.EVICT) for number in range(10)]
+    evictions = [request(number, Operation.EVICT) for number in range(10)]
     for one in evictions:
         assert flow.may_decide()
         flow.submit(one)
@@ -205,7 +216,7 @@ def test_what_only_reports_has_three_of_eight_and_one_at_least(most: int, report
     flow = make_flow(most=most)
     taken = 0
     while flow.may_report():
-        flow.submit(request(taken, Purpose.QUEUE_STATUS))
+        flow.submit(request(taken, Operation.QUEUE_STATUS))
         taken += 1
     assert taken == reports
 

@@ -37,7 +37,7 @@ def test_what_a_relist_leaves_out_is_gone() -> None:
 def test_what_was_seen_after_a_list_was_taken_is_not_gone_for_want_of_it() -> None:
     log = Log()
     log.mirror.apply(Replaced(items=(thing("old", "8"),), version="9"))
-    log.mirror.see(thing("new", "11"))
+    log.mirror.on_update(thing("new", "11"))
     log.mirror.apply(Replaced(items=(), version="10"))
 
     assert log.said == ["put old", "put new", "drop old"]
@@ -45,7 +45,7 @@ def test_what_was_seen_after_a_list_was_taken_is_not_gone_for_want_of_it() -> No
 
 def test_a_later_list_tells_that_it_is_gone() -> None:
     log = Log()
-    log.mirror.see(thing("new", "9"))
+    log.mirror.on_update(thing("new", "9"))
     log.mirror.apply(Replaced(items=(), version="10"))
 
     assert log.said == ["put new", "drop new"]
@@ -80,7 +80,7 @@ def test_a_deletion_of_something_unknown_is_no_news() -> None:
 def test_a_late_deletion_does_not_take_the_successor_of_the_same_name_along() -> None:
     log = Log()
     log.mirror.apply(Replaced(items=(thing("a", "8", "old"),), version="8"))
-    log.mirror.see(thing("a", "11", "new"))
+    log.mirror.on_update(thing("a", "11", "new"))
     log.mirror.apply(Deleted(object=thing("a", "10", "old")))
 
     assert log.said == ["put old", "drop old", "put new"]
@@ -100,7 +100,7 @@ def test_what_a_relist_shows_under_the_name_of_another_has_replaced_it(slim: boo
 def test_a_late_answer_about_a_predecessor_is_no_news() -> None:
     log = Log()
     log.mirror.apply(Replaced(items=(thing("a", "11", "new"),), version="12"))
-    log.mirror.see(thing("a", "10", "old"))
+    log.mirror.on_update(thing("a", "10", "old"))
 
     assert log.said == ["put new"]
 

@@ -520,7 +520,7 @@ def test_a_controller_that_starts_anew_at_any_step_comes_to_the_same_end():
 def test_a_conflict_on_a_job_is_decided_anew():
     world = ready_world()
     world.add(queued_job())
-    while not any(write.purpose.value == "reserve_quota" for write in world.sent):
+    while not any(write.operation.value == "reserve_quota" for write in world.sent):
         world.observe()
         world.core.step()
         world.send_one()
@@ -534,7 +534,7 @@ def test_a_conflict_on_a_job_is_decided_anew():
 def test_a_job_that_vanishes_before_its_start_is_forgotten():
     world = ready_world()
     world.add(queued_job())
-    while not any(write.purpose.value == "reserve_quota" for write in world.sent):
+    while not any(write.operation.value == "reserve_quota" for write in world.sent):
         world.observe()
         world.core.step()
         world.send_one()

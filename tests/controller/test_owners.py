@@ -4,8 +4,8 @@ import msgspec
 
 from admission.base import names, patches
 from admission.controller import core
-from admission.controller.writing import writes
-from admission.controller.writing.writes import Purpose
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import Operation
 from admission.kube import resources
 from admission.kube.reflector import Deleted, Upserted
 from admission.objects import batch
@@ -76,7 +76,7 @@ def test_an_answer_about_a_parent_says_nothing_about_its_child() -> None:
     world.store.create(resources.JOBS, child, "ml")
     world.observe()
     world.core.step()
-    (read,) = (one for one in world.queued if one.purpose is Purpose.FIND_PARENT)
+    (read,) = (one for one in world.queued if one.operation is Operation.FIND_PARENT)
     label(world, "child", **{names.QUEUE_LABEL: "team-a"})
     world.observe()  # the label is seen before the answer about the parent
     world.send(read)
@@ -94,9 +94,9 @@ def test_a_job_that_waits_for_its_class_is_not_read_again_and_again() -> None:
     for name in ("b", "c", "d"):
         world.add(make_flavor(name))
         world.settle()
-    sent = [one.purpose for one in world.sent]
+    sent = [one.operation for one in world.sent]
 
-    assert sent.count(Purpose.READ_OWNER) <= 2  # for its Workload, and for the change
+    assert sent.count(Operation.READ_OWNER) <= 2  # for its Workload, and for the change
 
 
 def test_nothing_is_left_of_a_workload_whose_end_was_seen_before_the_answer() -> None:
@@ -106,7 +106,7 @@ def test_nothing_is_left_of_a_workload_whose_end_was_seen_before_the_answer() ->
     world.set_phase("train", "Succeeded")
     world.settle()
     workload = world.workloads()["train"]
-    deletion = writes.delete_workload(workload)
+    deletion = api_requests.delete_workload(workload)
     world.core._flow.submit(deletion)
     world._queue.remove(deletion)
     outcome = world._sender.send(deletion)
@@ -157,7 +157,7 @@ def test_an_old_sight_without_the_label_does_not_undo_a_newer_one() -> None:
         labels={},
         resource_version=str(int(pod.metadata.resource_version) - 1),
     )
-    world.core._pods.see(msgspec.structs.replace(pod, metadata=older))
+    world.core._pods.on_update(msgspec.structs.replace(pod, metadata=older))
 
     assert world.core._subject(next(iter(world.core._workloads))) is not None
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from admission.base import conditions, names, patches
-from admission.controller.writing.writes import Purpose
+from admission.controller.writing.api_requests import Operation
 from admission.kube import resources
 from admission.kube.errors import NotFoundError
 from admission.objects import views
@@ -508,8 +508,8 @@ def test_a_group_is_evicted_as_a_whole_and_its_quota_is_held_until_all_have_ende
         assert pod.metadata.deletion_timestamp
         told = {one.type: one for one in pod.status.conditions or ()}
         assert told[conditions.TERMINATION_TARGET].reason == "WorkloadEvictedDueToPreempted"
-    purposes = [one.purpose for one in world.sent]
-    assert purposes.index(Purpose.MARK_OWNER) < purposes.index(Purpose.STOP_OWNER)
+    operations = [one.operation for one in world.sent]
+    assert operations.index(Operation.MARK_OWNER) < operations.index(Operation.STOP_OWNER)
     assert world.is_gated("urgent")
 
     remove(world, "a")
@@ -776,5 +776,5 @@ def test_a_group_that_has_begun_to_start_is_started_before_others_are_begun() ->
     world.settle()
 
     last = max(place for place, one in enumerate(world.sent) if one.name == "g4")
-    made = [one for one in world.sent[:last] if one.purpose is Purpose.CREATE_WORKLOAD]
+    made = [one for one in world.sent[:last] if one.operation is Operation.CREATE_WORKLOAD]
     assert len(made) < 100

@@ -10,7 +10,7 @@ from admission.base import patches
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controller import core
 from admission.controller.quarantine import Unreadable
-from admission.controller.writing.writes import Purpose
+from admission.controller.writing.api_requests import Operation
 from admission.kube import decoding, resources
 from admission.kube.api import EventType
 from admission.kube.reflector import Replaced
@@ -106,7 +106,7 @@ def test_nothing_is_written_about_a_workload_that_cannot_be_decoded_nor_about_it
     world.set_phase("first", "Succeeded")
     world.pass_time(3)
 
-    assert [write for write in world.sent if isinstance(write.lane, WorkloadKey)] == []
+    assert [write for write in world.sent if isinstance(write.key, WorkloadKey)] == []
     assert world.used() == 3
 
 
@@ -173,7 +173,7 @@ def test_a_waiting_workload_that_breaks_a_rule_says_which_on_itself() -> None:
     before.settle()
     world = restarted(before, "big", spec={"queueName": "team-a", **RULE_BREAKING})
     world.pass_time(3)
-    first = next(write for write in world.sent if write.purpose is Purpose.EXPLAIN_WORKLOAD)
+    first = next(write for write in world.sent if write.operation is Operation.EXPLAIN_WORKLOAD)
     assert first.document is not None
     conditions = first.document["status"]["conditions"]
     (told,) = [one for one in conditions if one["type"] == "QuotaReserved"]

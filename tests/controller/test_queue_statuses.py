@@ -8,10 +8,10 @@ from typing import Any, Final
 import pytest
 
 from admission.base import names, patches, quantity
-from admission.config.gpu import Controller
+from admission.config.gpu_configuration import Controller
 from admission.controller import core
+from admission.controller.writing.api_requests import Operation
 from admission.controller.writing.writer import Sender
-from admission.controller.writing.writes import Purpose
 from admission.kube import resources
 from admission.objects import crds
 from admission.sandbox.store import Store
@@ -47,7 +47,7 @@ def share(world: World, resource: resources.Resource, name: str) -> int | None:
 
 def status_writes(world: World) -> list[str]:
     """Names of the objects whose status was written since the last call."""
-    found = [write.name for write in world.sent if write.purpose is Purpose.QUEUE_STATUS]
+    found = [write.name for write in world.sent if write.operation is Operation.QUEUE_STATUS]
     world.sent.clear()
     return found
 
@@ -540,7 +540,9 @@ def test_the_answer_to_a_write_does_not_bring_a_deleted_object_back() -> None:
     world.core.step()
 
     # no queue lists the flavor any more, so it is let go
-    assert [one.name for one in world._queue if one.purpose is Purpose.HOLD_OR_RELEASE] == ["a100"]
+    assert [one.name for one in world._queue if one.operation is Operation.HOLD_OR_RELEASE] == [
+        "a100"
+    ]
 
 
 @pytest.mark.parametrize("name", ["gpus", "team-a"])

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from admission.base import patches
-from admission.config.kueue import Configuration, RequeuingStrategy, WaitForPodsReady
+from admission.config.kueue_configuration import Configuration, RequeuingStrategy, WaitForPodsReady
 from admission.kube import resources
 from admission.objects.workload import RequeueState
 from admission.scheduling.model import Config

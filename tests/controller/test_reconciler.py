@@ -7,7 +7,7 @@ import pytest
 from admission.base import patches
 from admission.base.names import WorkloadKey
 from admission.controller.reconciler import Plan
-from admission.controller.writing.writes import Purpose
+from admission.controller.writing.api_requests import Operation
 from admission.kube import resources
 from tests.builders.workloads import make_workload
 from tests.controller.world import World, ready_world
@@ -32,15 +32,15 @@ def test_a_pod_is_planned_for_step_by_step() -> None:
     for _ in range(3):
         plan = plan_of(world, key)
         assert plan.request is not None
-        planned.append(plan.request.purpose)
+        planned.append(plan.request.operation)
         world.core.step()
-        while world._queue[0].lane != key:
+        while world._queue[0].key != key:
             world.send_one()
         assert world._queue[0] == plan.request
         world.send_one()
         world.observe()
         world.core._queue.add_decided(world.core._scheduling.run())
-    assert planned == [Purpose.CREATE_WORKLOAD, Purpose.RESERVE_QUOTA, Purpose.START_OWNER]
+    assert planned == [Operation.CREATE_WORKLOAD, Operation.RESERVE_QUOTA, Operation.START_OWNER]
 
 
 def test_the_same_objects_give_the_same_plan() -> None:
@@ -75,7 +75,7 @@ def test_a_plan_carries_the_event_that_is_recorded_with_its_request() -> None:
     world.observe()
     plan = plan_of(world, WorkloadKey("ml", "train"))
     assert plan.request is not None
-    assert plan.request.purpose is Purpose.EVICT
+    assert plan.request.operation is Operation.EVICT
     assert plan.event is not None
     regarding, event = plan.event
     assert (regarding["name"], event.reason) == ("train", "EvictedDueToDeactivated")

@@ -3,7 +3,7 @@
 import pytest
 
 from admission.base import clock, patches
-from admission.config.gpu import GpuConfiguration
+from admission.config.gpu_configuration import GpuConfiguration
 from admission.kube import resources
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
@@ -132,7 +132,7 @@ def test_an_evicted_pod_holds_its_quota_until_it_has_ended_and_is_deleted_once()
     made.store.patch(resources.WORKLOADS, name, patches.merge({"spec": {"active": False}}), "ml")
     made.settle()
     made.pass_time(60)
-    deletions = [one for one in made.sent if one.purpose.value == "stop_owner"]
+    deletions = [one for one in made.sent if one.operation.value == "stop_owner"]
     assert len(deletions) == 1
     assert made.is_gated("second")
     assert made.workloads()["first"].status.is_true("QuotaReserved")

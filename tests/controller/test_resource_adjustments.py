@@ -11,7 +11,7 @@ import pytest
 from admission.base import names, patches
 from admission.controller import core, watched
 from admission.controller.devices import claims
-from admission.controller.writing.writes import Purpose
+from admission.controller.writing.api_requests import Operation
 from admission.kube import resources
 from admission.kube.reflector import Replaced
 from admission.objects import pods, views
@@ -233,7 +233,7 @@ def test_what_was_decided_before_a_change_stands_though_its_write_is_under_way()
     world.add(workload("early"))
     world.observe()
     world.core.step()
-    assert [write.purpose for write in world.queued] == [Purpose.RESERVE_QUOTA]
+    assert [write.operation for write in world.queued] == [Operation.RESERVE_QUOTA]
     replace(world, limit_range(defaultRequest={"cpu": "20"}))
     world.add(workload("late", asked={"cpu": "6"}))
     world.observe()

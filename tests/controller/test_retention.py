@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from admission.base import names, patches
-from admission.config.kueue import (
+from admission.config.kueue_configuration import (
     Configuration,
     Integrations,
     RetentionPolicies,

@@ -3,7 +3,7 @@
 import pytest
 
 from admission.base import conditions, names, patches
-from admission.config.gpu import GpuConfiguration
+from admission.config.gpu_configuration import GpuConfiguration
 from admission.kube import resources
 from admission.objects.cluster_queue import ClusterQueue
 from tests.builders.cluster import make_namespace

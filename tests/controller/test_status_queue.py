@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admission.controller.writing.api_requests import QueueKey
 from admission.controller.writing.flow_control import StatusQueue
-from admission.controller.writing.writes import QueueLane
 
 _ROOM = 0.0
 """There was room for long."""
@@ -17,7 +17,7 @@ _ROOM = 0.0
 )  # fmt: skip
 def test_a_status_rests_longer_while_many_queues_change(marked: int, seconds: float) -> None:
     statuses = StatusQueue(0.5)
-    lanes = [QueueLane("ClusterQueue", "", f"q{number}") for number in range(marked)]
+    lanes = [QueueKey("ClusterQueue", "", f"q{number}") for number in range(marked)]
     for lane in lanes:
         statuses.mark(lane, 10.0)
     assert statuses.due(10.0, _ROOM) == lanes
@@ -29,7 +29,7 @@ def test_a_status_rests_longer_while_many_queues_change(marked: int, seconds: fl
 
 def test_statuses_wait_in_the_order_in_which_they_were_marked() -> None:
     statuses = StatusQueue(0.5)
-    first, second = lanes = [QueueLane("ClusterQueue", "", name) for name in "ab"]
+    first, second = lanes = [QueueKey("ClusterQueue", "", name) for name in "ab"]
     for lane in lanes:
         statuses.mark(lane, 10.0)
     statuses.take(first, 10.0)
@@ -39,7 +39,7 @@ def test_statuses_wait_in_the_order_in_which_they_were_marked() -> None:
 
 def test_without_room_a_status_waits_two_seconds_from_the_first_change_that_it_lacks() -> None:
     statuses = StatusQueue(0.5)
-    lane = QueueLane("ClusterQueue", "", "a")
+    lane = QueueKey("ClusterQueue", "", "a")
     statuses.mark(lane, 10.0)
     statuses.mark(lane, 11.0)
     room_at = 100.0
@@ -50,7 +50,7 @@ def test_without_room_a_status_waits_two_seconds_from_the_first_change_that_it_l
 
 def test_a_status_waits_no_longer_than_for_room() -> None:
     statuses = StatusQueue(0.5)
-    lane = QueueLane("ClusterQueue", "", "a")
+    lane = QueueKey("ClusterQueue", "", "a")
     statuses.mark(lane, 10.0)
     assert statuses.due(10.6, 10.7) == []
     assert statuses.next_due(10.7) == 10.7
@@ -60,7 +60,7 @@ def test_a_status_waits_no_longer_than_for_room() -> None:
 
 def test_a_status_whose_turn_is_postponed_waits_from_when_it_was_marked() -> None:
     statuses = StatusQueue(0.5)
-    lane = QueueLane("ClusterQueue", "", "a")
+    lane = QueueKey("ClusterQueue", "", "a")
     statuses.mark(lane, 10.0)
     statuses.postpone(lane, 11.8)
     assert statuses.due(12.0, 100.0) == []
@@ -72,10 +72,10 @@ class Plain:
     """The same rules, told by going through all keys each time."""
 
     def __init__(self) -> None:
-        self.marked: dict[QueueLane, float] = {}
-        self.next: dict[QueueLane, float] = {}
+        self.marked: dict[QueueKey, float] = {}
+        self.next: dict[QueueKey, float] = {}
 
-    def due(self, now: float, room_at: float) -> set[QueueLane]:
+    def due(self, now: float, room_at: float) -> set[QueueKey]:
         return {
             key for key, marked in self.marked.items()
             if self.next.get(key, 0.0) <= now and (room_at <= now or marked + 2 <= now)
@@ -97,7 +97,7 @@ def test_what_is_due_is_what_going_through_all_keys_would_find(
     statuses, plain, now = StatusQueue(0.5), Plain(), 100.0
     for deed, number, steps, room in deeds:
         now += steps / 4
-        key, room_at = QueueLane("ClusterQueue", "", f"q{number}"), now + room / 4
+        key, room_at = QueueKey("ClusterQueue", "", f"q{number}"), now + room / 4
         match deed:
             case "mark":
                 statuses.mark(key, now)

@@ -3,18 +3,18 @@
 from typing import Any
 
 from admission.base import names, patches
-from admission.controller.writing.writes import Outcome, Purpose, Result, Write
+from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
 from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.objects import views
 from tests.controller.world import World, ready_world
 
 ENDS = (
-    Purpose.MARK_OWNER,
-    Purpose.STOP_OWNER,
-    Purpose.CLEAR_RESERVATION,
-    Purpose.FINISH_WORKLOAD,
-    Purpose.DELETE_WORKLOAD,
+    Operation.MARK_OWNER,
+    Operation.STOP_OWNER,
+    Operation.CLEAR_RESERVATION,
+    Operation.FINISH_WORKLOAD,
+    Operation.DELETE_WORKLOAD,
 )
 LASTING = ["example.com/kept"]
 
@@ -45,9 +45,9 @@ def evict(world: World, name: str = "train", reason: str = "Preempted") -> None:
     world.store.patch(resources.WORKLOADS, found.metadata.name, change, "ml", subresource="status")
 
 
-def ends(world: World) -> list[Purpose]:
+def ends(world: World) -> list[Operation]:
     """The writes with which pods are stopped and Workloads end, in order."""
-    return [write.purpose for write in world.sent if write.purpose in ENDS]
+    return [write.operation for write in world.sent if write.operation in ENDS]
 
 
 def target(world: World, name: str = "train") -> views.PodCondition | None:
@@ -70,7 +70,7 @@ def test_a_stopped_pod_says_why_before_it_is_deleted() -> None:
     assert (found.status, found.reason) == ("True", "WorkloadEvictedDueToPreempted")
     assert found.message == "by a test"
     assert world.pod("train").metadata.deletion_timestamp
-    assert ends(world)[:2] == [Purpose.MARK_OWNER, Purpose.STOP_OWNER]
+    assert ends(world)[:2] == [Operation.MARK_OWNER, Operation.STOP_OWNER]
 
 
 def test_a_stop_costs_one_write_more_than_its_deletion() -> None:
@@ -78,7 +78,7 @@ def test_a_stop_costs_one_write_more_than_its_deletion() -> None:
     running(world)
     evict(world)
     world.settle()
-    assert ends(world) == [Purpose.MARK_OWNER, Purpose.STOP_OWNER]
+    assert ends(world) == [Operation.MARK_OWNER, Operation.STOP_OWNER]
 
 
 def test_conditions_that_others_wrote_meanwhile_stay() -> None:
@@ -87,7 +87,7 @@ def test_conditions_that_others_wrote_meanwhile_stay() -> None:
     evict(world)
     world.observe()
     world.core.step()
-    (mark,) = [write for write in world.queued if write.purpose is Purpose.MARK_OWNER]
+    (mark,) = [write for write in world.queued if write.operation is Operation.MARK_OWNER]
     ready = {"conditions": [{"type": "Ready", "status": "True"}], "message": "by the kubelet"}
     change = patches.merge({"status": ready})
     world.store.patch(resources.PODS, "train", change, "ml", subresource="status")
@@ -104,21 +104,21 @@ def test_a_pod_on_which_nothing_can_be_written_is_deleted_all_the_same() -> None
     sender = world._sender
 
     class Forbidding:
-        def send(self, write: Write) -> Any:
-            if write.purpose is not Purpose.MARK_OWNER:
+        def send(self, write: ApiRequest) -> Any:
+            if write.operation is not Operation.MARK_OWNER:
                 return sender.send(write)
             return refused(write)
 
     world._sender = Forbidding()  # type: ignore[assignment]
     world.settle()
     world.pass_time(5)
-    assert Purpose.STOP_OWNER in ends(world)
-    assert ends(world).count(Purpose.MARK_OWNER) == 1
+    assert Operation.STOP_OWNER in ends(world)
+    assert ends(world).count(Operation.MARK_OWNER) == 1
 
 
-def refused(write: Write) -> Any:
+def refused(write: ApiRequest) -> Any:
     error = errors.make(403, "forbidden", reason="Forbidden")
-    return Outcome(write=write, result=Result.REFUSED, error=error)
+    return Outcome(request=write, result=Result.REFUSED, error=error)
 
 
 def test_a_workload_gives_its_quota_back_before_it_ends_with_its_pod() -> None:
@@ -134,7 +134,7 @@ def test_a_workload_gives_its_quota_back_before_it_ends_with_its_pod() -> None:
     assert said(found, "Admitted")[:2] == ("False", "NoReservation")
     gone = "The workload's owner no longer exists"
     assert said(found, "Finished") == ("True", "OwnerNotFound", gone)
-    assert ends(world)[2:] == [Purpose.CLEAR_RESERVATION, Purpose.FINISH_WORKLOAD]
+    assert ends(world)[2:] == [Operation.CLEAR_RESERVATION, Operation.FINISH_WORKLOAD]
 
 
 def test_a_pod_that_a_user_deletes_ends_its_workload_at_once() -> None:
@@ -142,7 +142,7 @@ def test_a_pod_that_a_user_deletes_ends_its_workload_at_once() -> None:
     running(world, finalizers=LASTING)
     world.delete_pod("train")
     world.settle()
-    assert ends(world) == [Purpose.FINISH_WORKLOAD]
+    assert ends(world) == [Operation.FINISH_WORKLOAD]
 
 
 def test_an_evicted_pod_that_was_not_released_is_tried_again() -> None:
@@ -156,7 +156,7 @@ def test_an_evicted_pod_that_was_not_released_is_tried_again() -> None:
     evict(world)
     later = world.restarted()
     later.settle()
-    assert ends(later) == [Purpose.CLEAR_RESERVATION]
+    assert ends(later) == [Operation.CLEAR_RESERVATION]
     assert later.admitted() == {"train"}
 
 

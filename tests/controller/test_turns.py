@@ -1,10 +1,10 @@
 """Whose write goes out next when there are more than the writers can send."""
 
 from admission.base.names import WorkloadKey
-from admission.config.gpu import Controller
-from admission.controller.writing import writes
+from admission.config.gpu_configuration import Controller
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
 from admission.controller.writing.flow_control import FlowControl
-from admission.controller.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube.api import Document
 from tests.builders.workloads import make_workload
 from tests.clocks import FakeClock
@@ -35,11 +35,11 @@ def test_no_more_is_handed_over_than_the_writers_can_soon_send() -> None:
 def test_who_has_quota_is_released_before_new_ones_are_begun() -> None:
     world = crowded_world()
     world.settle()
-    order = [(write.purpose, write.lane) for write in world.sent]
-    for reserved in [lane for purpose, lane in order if purpose is Purpose.RESERVE_QUOTA]:
-        first = order.index((Purpose.RESERVE_QUOTA, reserved))
-        last = order.index((Purpose.START_OWNER, reserved))
-        begun = [p for p, _ in order[first:last] if p is Purpose.CREATE_WORKLOAD]
+    order = [(write.operation, write.key) for write in world.sent]
+    for reserved in [lane for operation, lane in order if operation is Operation.RESERVE_QUOTA]:
+        first = order.index((Operation.RESERVE_QUOTA, reserved))
+        last = order.index((Operation.START_OWNER, reserved))
+        begun = [p for p, _ in order[first:last] if p is Operation.CREATE_WORKLOAD]
         assert len(begun) <= _HANDED_OVER
 
 
@@ -58,7 +58,7 @@ def test_the_end_of_a_pod_that_is_gone_before_its_turn_is_not_written_down() -> 
     world.delete_pod("ended")
     world.settle()
 
-    assert Purpose.FINISH_WORKLOAD not in {write.purpose for write in world.sent}
+    assert Operation.FINISH_WORKLOAD not in {write.operation for write in world.sent}
     assert len(world.admitted()) == _PODS
 
 
@@ -66,27 +66,27 @@ class _Unsent:
     """A writer that keeps what it gets."""
 
     def __init__(self) -> None:
-        self.writes: list[Write] = []
+        self.api_requests: list[ApiRequest] = []
 
-    def submit(self, write: Write) -> None:
-        self.writes.append(write)
+    def submit(self, write: ApiRequest) -> None:
+        self.api_requests.append(write)
 
 
 def test_a_write_that_waits_to_be_sent_again_does_not_count_as_handed_over() -> None:
     clock, writer = FakeClock(), _Unsent()
     flow = FlowControl(writer, clock, most=8)
-    write = writes.find_workload(WorkloadKey("ml", "train"))
+    write = api_requests.find_workload(WorkloadKey("ml", "train"))
     flow.submit(write)
     assert flow.sending == 1
 
-    flow.settle(Outcome(write=write, result=Result.UNKNOWN))
+    flow.complete(Outcome(request=write, result=Result.UNKNOWN))
     assert (flow.sending, flow.in_flight) == (0, 1)
 
     clock.advance(2)
     flow.due()
-    assert (flow.sending, len(writer.writes)) == (1, 2)
+    assert (flow.sending, len(writer.api_requests)) == (1, 2)
 
-    flow.settle(Outcome(write=write, result=Result.DONE))
+    flow.complete(Outcome(request=write, result=Result.DONE))
     assert (flow.sending, flow.in_flight) == (0, 0)
 
 
@@ -107,9 +107,9 @@ def undecided_world() -> World:
     return world
 
 
-def reservations(world: World) -> list[Write]:
+def reservations(world: World) -> list[ApiRequest]:
     """Writes of reservations that were handed over and not sent."""
-    return [write for write in world._queue if write.purpose is Purpose.RESERVE_QUOTA]
+    return [write for write in world._queue if write.operation is Operation.RESERVE_QUOTA]
 
 
 def reserved(world: World) -> int:
@@ -155,7 +155,7 @@ def test_a_decision_whose_write_got_no_answer_gives_its_place_to_another() -> No
     turn(world)
     world.clock.advance(1)
     turn(world)
-    world.core.receive(Outcome(write=world._queue[0], result=Result.UNKNOWN))
+    world.core.receive(Outcome(request=world._queue[0], result=Result.UNKNOWN))
     turn(world)
     assert len({write.name for write in reservations(world)}) == _WRITERS + 1
 
@@ -192,8 +192,8 @@ def test_texts_are_sent_without_pause_once_nothing_else_was_written_for_a_second
 
     world.clock.advance(Controller().waiting_after.total_seconds() - 0.1)
     turn(world)
-    told = [write.purpose for write in world._queue]
-    assert told == [Purpose.QUEUE_STATUS, Purpose.QUEUE_STATUS, Purpose.EXPLAIN_WORKLOAD]
+    told = [write.operation for write in world._queue]
+    assert told == [Operation.QUEUE_STATUS, Operation.QUEUE_STATUS, Operation.EXPLAIN_WORKLOAD]
     send_what_tells(world)
     turn(world)
     assert texts(world) == []
@@ -213,18 +213,18 @@ def send_everything(world: World) -> None:
 
 def send_what_tells(world: World) -> None:
     for write in list(world._queue):
-        if write.purpose in writes.TELLING:
+        if write.operation in api_requests.REPORTS:
             world.send(write)
 
 
-def texts(world: World) -> list[Write]:
+def texts(world: World) -> list[ApiRequest]:
     """Texts that were handed over and not sent."""
-    return [write for write in world._queue if write.purpose is Purpose.EXPLAIN_WORKLOAD]
+    return [write for write in world._queue if write.operation is Operation.EXPLAIN_WORKLOAD]
 
 
 def statuses_waiting(world: World) -> int:
     """Writes of queue statuses that were handed over and not sent."""
-    return sum(write.purpose is Purpose.QUEUE_STATUS for write in world._queue)
+    return sum(write.operation is Operation.QUEUE_STATUS for write in world._queue)
 
 
 def test_queue_statuses_wait_at_most_two_seconds_for_decisions() -> None:

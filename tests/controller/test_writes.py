@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.controller.writing import writes
-from admission.controller.writing.writes import Purpose, QueueLane, Verb
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import Operation, QueueKey, Verb
 from admission.kube import resources
 from admission.objects import views
 from admission.objects.workload import Workload
@@ -43,20 +43,20 @@ def workload(status: dict[str, Any]) -> Workload:
 def test_a_status_is_replaced_where_every_member_that_it_has_is_given_anew(
     found: dict[str, Any], changes: dict[str, Any], verb: Verb
 ) -> None:
-    write = writes.set_workload_status(workload(found), Purpose.RESERVE_QUOTA, changes)
+    write = api_requests.set_workload_status(workload(found), Operation.RESERVE_QUOTA, changes)
     assert (write.verb, write.subresource) == (verb, "status")
 
 
 def test_a_status_that_is_replaced_is_that_of_the_version_that_was_decided_on() -> None:
-    write = writes.set_workload_status(workload(_WAITS), Purpose.RESERVE_QUOTA, _RESERVED)
+    write = api_requests.set_workload_status(workload(_WAITS), Operation.RESERVE_QUOTA, _RESERVED)
     status = {key: value for key, value in _RESERVED.items() if value is not None}
     assert write.document == {"metadata": _METADATA, "status": status}
 
 
 def test_the_status_of_an_object_without_namespace_is_replaced_without_one() -> None:
     metadata = views.ObjectMeta(name="gpus", uid="u", resource_version="7")
-    lane = QueueLane("ClusterQueue", "", "gpus")
-    write = writes.replace_queue_status(
+    lane = QueueKey("ClusterQueue", "", "gpus")
+    write = api_requests.replace_queue_status(
         lane,
         resources.CLUSTER_QUEUES,
         views.Object(metadata=metadata),

@@ -10,15 +10,15 @@ from typing import Any
 from admission.base import conditions, patches
 from admission.base.events import Event
 from admission.base.namespaces import MANAGED, ManagedNamespaces
-from admission.config.gpu import GpuConfiguration
-from admission.config.kueue import Configuration
-from admission.config.settings import Settings
+from admission.config.derived import Settings
+from admission.config.gpu_configuration import GpuConfiguration
+from admission.config.kueue_configuration import Configuration
 from admission.controller import core, watched
 from admission.controller.core import Core
 from admission.controller.quarantine import Unreadable
 from admission.controller.queues.accounting import Accounting
+from admission.controller.writing.api_requests import ApiRequest, Outcome
 from admission.controller.writing.writer import Sender
-from admission.controller.writing.writes import Outcome, Write
 from admission.kube import resources
 from admission.kube.api import Document
 from admission.kube.reflector import Replaced
@@ -87,13 +87,13 @@ class World:
         if store is None:
             self.serve_workloads()
         self.events = RecordedEvents()
-        self.sent: list[Write] = []
+        self.sent: list[ApiRequest] = []
         self.refuse: Any = None
         self.shown: dict[Resource, tuple[views.Object, ...]] = {}
         self.unlisted: set[Resource] = set()
         self.is_job_controller_away = False
         self._told = 0
-        self._queue: deque[Write] = deque()
+        self._queue: deque[ApiRequest] = deque()
         self._sender = Sender(self.store, self.clock, threading.Event())
         self.config = config
         self.state = State(config)
@@ -120,11 +120,11 @@ class World:
                 self.store.create(resources.CRDS, document)
 
     # The core's writer: what is submitted is sent when the world settles.
-    def submit(self, write: Write) -> None:
+    def submit(self, write: ApiRequest) -> None:
         self._queue.append(write)
 
     @property
-    def queued(self) -> tuple[Write, ...]:
+    def queued(self) -> tuple[ApiRequest, ...]:
         """What was submitted and not sent yet."""
         return tuple(self._queue)
 
@@ -134,7 +134,7 @@ class World:
             return None
         return self.send(self._queue[0])
 
-    def send(self, write: Write) -> Outcome:
+    def send(self, write: ApiRequest) -> Outcome:
         """Sends an open write and reports it."""
         self._queue.remove(write)
         self.sent.append(write)
@@ -193,7 +193,7 @@ class World:
                 return
             while self.send_one() is not None:
                 self.core.step()
-        raise AssertionError(f"does not settle: {[w.purpose for w in self.sent[-10:]]}")
+        raise AssertionError(f"does not settle: {[w.operation for w in self.sent[-10:]]}")
 
     def pass_time(self, seconds: float) -> None:
         """Lets time pass in small steps, and things happen."""

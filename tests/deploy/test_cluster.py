@@ -14,7 +14,7 @@ from cryptography import x509
 
 from admission.base import names
 from admission.base.clock import SystemClock
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.install import manifests, rbac, visibility_manifests, webhook_secret
 from admission.kube.api import Api
 from admission.kube.apply import Effect

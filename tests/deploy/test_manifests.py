@@ -12,8 +12,8 @@ from packaging.requirements import Requirement
 
 from admission.cli import main
 from admission.config import reading
-from admission.config.kueue import Configuration
-from admission.config.settings import Settings
+from admission.config.derived import Settings
+from admission.config.kueue_configuration import Configuration
 from admission.install import manifests, rbac, visibility_manifests
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.install import manifests
 
 _MACRO = re.compile(r"(dyn\([\w.]+\)|[\w.]+|[)\]])\.(?:exists|exists_one|all|filter|map)\(")

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from admission.base import names
-from admission.config.gpu import GpuConfiguration, Modes, NamespaceMode
-from admission.config.kueue import Configuration
-from admission.config.settings import Settings
+from admission.config.derived import Settings
+from admission.config.gpu_configuration import GpuConfiguration, Modes, NamespaceMode
+from admission.config.kueue_configuration import Configuration
 from admission.install import guard, modes, webhooks
 from admission.kube import resources
 from admission.sandbox.store import Store

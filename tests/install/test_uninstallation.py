@@ -3,7 +3,7 @@
 import pytest
 
 from admission.base import names, patches
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.install import installation
 from admission.kube import resources
 from admission.objects import crds

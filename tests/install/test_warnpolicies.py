@@ -1,7 +1,7 @@
 """The policies that warn cost nothing where they are of no use, and can stop nobody."""
 
-from admission.config.gpu import GpuConfiguration
-from admission.config.settings import Settings
+from admission.config.derived import Settings
+from admission.config.gpu_configuration import GpuConfiguration
 from admission.install import warnpolicies
 
 

@@ -19,8 +19,8 @@ import pytest
 
 from admission.base import conditions, names, patches
 from admission.base.conditions import Text
-from admission.config.gpu import GpuConfiguration
-from admission.config.settings import Settings
+from admission.config.derived import Settings
+from admission.config.gpu_configuration import GpuConfiguration
 from admission.install import cabundles, manifests, rbac, scope, visibility_manifests, webhooks
 from admission.kube import apply
 from admission.objects import batch, crds, views

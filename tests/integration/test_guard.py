@@ -14,7 +14,7 @@ import pytest
 
 from admission.base import names
 from admission.base.clock import SystemClock
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.gpu import bypass, resources
 from admission.gpu.bypass import Severity
 from admission.install import guard, installation, webhooks

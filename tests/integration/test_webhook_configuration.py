@@ -14,7 +14,7 @@ import pytest
 from typing_extensions import override
 
 from admission.base.clock import SystemClock
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.install import webhooks
 from certs import files
 from tests.builders.jobs import make_job

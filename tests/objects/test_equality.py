@@ -2,7 +2,7 @@
 
 import pytest
 
-from admission.objects import validation
+from admission.objects import rule_checks
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from admission.objects import validation
     ],
 )  # fmt: skip
 def test_the_canonical_text(written: str | int, shown: str) -> None:
-    assert validation.quantity_text(written) == shown
+    assert rule_checks.quantity_text(written) == shown
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ def test_the_canonical_text(written: str | int, shown: str) -> None:
     ],
 )  # fmt: skip
 def test_equal_in_meaning(left: object, right: object) -> None:
-    assert validation.same(left, right)
-    assert validation.same(right, left)
+    assert rule_checks.same(left, right)
+    assert rule_checks.same(right, left)
 
 
 @pytest.mark.parametrize(
@@ -41,5 +41,5 @@ def test_equal_in_meaning(left: object, right: object) -> None:
     ],
 )  # fmt: skip
 def test_different_in_meaning(left: object, right: object) -> None:
-    assert not validation.same(left, right)
-    assert not validation.same(right, left)
+    assert not rule_checks.same(left, right)
+    assert not rule_checks.same(right, left)

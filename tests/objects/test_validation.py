@@ -14,7 +14,7 @@ from admission.objects import (
     cohort,
     resource_flavor,
     resource_group,
-    validation,
+    rule_checks,
     workload_validation,
 )
 from admission.webhook import kinds
@@ -34,7 +34,7 @@ def judge(kind: str, old: Document | None, new: Document) -> str:
         )
 
     errors = found.errors(None if old is None else read(old), read(new))
-    return validation.text(errors) if errors else ""
+    return rule_checks.text(errors) if errors else ""
 
 
 @pytest.mark.parametrize("case", [*CASES, *mark_cases.MARKS], ids=str)
@@ -105,4 +105,4 @@ def test_values_that_a_newer_version_may_have_are_no_errors() -> None:
 
 def test_an_error_is_told_once() -> None:
     error = fielderrors.required(FieldPath.of("spec"), "must be set")
-    assert validation.text([error, error]) == "spec: Required value: must be set"
+    assert rule_checks.text([error, error]) == "spec: Required value: must be set"

@@ -7,7 +7,7 @@ import pytest
 
 from admission.base import names
 from admission.base.namespaces import ManagedNamespaces
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.gpu.resources import DEFAULT_MANAGED
 from admission.install import warnpolicies, webhooks
 from tests.webhook import reviews

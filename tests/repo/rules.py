@@ -20,7 +20,7 @@ _IN_TEXT: Final = re.compile(
     rf"``?((?:{'|'.join(KINDS)}) \d+)``?(?: to ``?(?:{'|'.join(KINDS)}) (\d+)``?)?"
 )
 _SHORT: Final = re.compile(r"\b(T\d{1,2}|W\d)\b(?: to (?:T|W)(\d{1,2})\b)?")
-_ROWS: Final = {"Rule", "Syntax", "validation.Rule"}
+_ROWS: Final = {"Rule", "Syntax", "rule_checks.Rule"}
 _BYPASSES: Final = {"_sure", "_maybe", "_mistake", "make"}
 _TESTS: Final = re.compile(r"^ *def (test_\w+)\(", re.MULTILINE)
 

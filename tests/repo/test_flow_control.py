@@ -4,7 +4,7 @@ import ast
 import re
 from typing import Final
 
-from admission.config.gpu import Controller
+from admission.config.gpu_configuration import Controller
 from tests.repo import tree
 
 PAGE: Final = tree.ROOT / "docs" / "flow-control.md"
@@ -19,7 +19,7 @@ WHOLE: Final = (
     ),
 )
 """Modules of which every number is on the page."""
-SETTINGS: Final = "admission/config/gpu.py"
+SETTINGS: Final = "admission/config/gpu_configuration.py"
 
 Row = tuple[str, str]
 

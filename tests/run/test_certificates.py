@@ -12,7 +12,7 @@ from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 from typing_extensions import override
 
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.install import cabundles, manifests
 from admission.install.webhooks import MUTATING_NAME
 from admission.kube import errors, resources

@@ -7,7 +7,7 @@ import pytest
 from typing_extensions import override
 
 from admission.base.clock import SystemClock
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.kube import errors, resources
 from admission.kube.resources import Resource
 from admission.objects import crds

@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from admission.base import names
 from admission.base.clock import SystemClock
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.kube import resources
 from admission.run.leading import Elected
 from admission.sandbox.store import Store

@@ -27,10 +27,10 @@ class Marked:
 
     def list_namespaces(self) -> None:
         found = self.store.list(resources.NAMESPACES, into=views.Namespace).items
-        self.see(resources.NAMESPACES, Replaced(tuple(found)))
+        self.on_update(resources.NAMESPACES, Replaced(tuple(found)))
 
-    def see(self, resource: Resource, change: Change[Any]) -> None:
-        self.marks.see(Observed(resource, change))
+    def on_update(self, resource: Resource, change: Change[Any]) -> None:
+        self.marks.on_update(Observed(resource, change))
 
     def labels(self, namespace: str) -> dict[str, str]:
         found: dict[str, str] = self.store.get(resources.NAMESPACES, namespace)["metadata"].get(
@@ -48,7 +48,7 @@ def test_nothing_is_written_before_both_kinds_are_known() -> None:
     system.list_namespaces()
     assert system.marks.step()
     assert names.HAS_QUEUE_LABEL in system.labels("b")
-    system.see(resources.LOCAL_QUEUES, Replaced((queue("a"),)))
+    system.on_update(resources.LOCAL_QUEUES, Replaced((queue("a"),)))
     assert system.marks.step()
     assert system.labels("a").items() >= {"team": "a", names.HAS_QUEUE_LABEL: "true"}.items()
     assert names.HAS_QUEUE_LABEL not in system.labels("b")
@@ -57,12 +57,12 @@ def test_nothing_is_written_before_both_kinds_are_known() -> None:
 def test_the_last_queue_that_goes_takes_the_label_along() -> None:
     system = Marked("a")
     system.list_namespaces()
-    system.see(resources.LOCAL_QUEUES, Replaced((queue("a"), queue("a", "other"))))
+    system.on_update(resources.LOCAL_QUEUES, Replaced((queue("a"), queue("a", "other"))))
     system.marks.step()
-    system.see(resources.LOCAL_QUEUES, Deleted(queue("a")))
+    system.on_update(resources.LOCAL_QUEUES, Deleted(queue("a")))
     system.marks.step()
     assert names.HAS_QUEUE_LABEL in system.labels("a")
-    system.see(resources.LOCAL_QUEUES, Deleted(queue("a", "other")))
+    system.on_update(resources.LOCAL_QUEUES, Deleted(queue("a", "other")))
     system.marks.step()
     assert names.HAS_QUEUE_LABEL not in system.labels("a")
 
@@ -70,11 +70,11 @@ def test_the_last_queue_that_goes_takes_the_label_along() -> None:
 def test_a_label_that_somebody_takes_off_is_put_back() -> None:
     system = Marked("a")
     system.list_namespaces()
-    system.see(resources.LOCAL_QUEUES, Replaced((queue("a"),)))
+    system.on_update(resources.LOCAL_QUEUES, Replaced((queue("a"),)))
     system.marks.step()
     without = patches.merge({"metadata": {"labels": {names.HAS_QUEUE_LABEL: None}}})
     found = system.store.patch(resources.NAMESPACES, "a", without, into=views.Namespace)
-    system.see(resources.NAMESPACES, Upserted(found))
+    system.on_update(resources.NAMESPACES, Upserted(found))
     system.marks.step()
     assert names.HAS_QUEUE_LABEL in system.labels("a")
 
@@ -82,9 +82,9 @@ def test_a_label_that_somebody_takes_off_is_put_back() -> None:
 def test_who_does_not_lead_writes_nothing_and_does_it_all_once_it_leads() -> None:
     system = Marked("a")
     system.leads = False
-    system.marks.see(Lead())
+    system.marks.on_update(Lead())
     system.list_namespaces()
-    system.see(resources.LOCAL_QUEUES, Replaced((queue("a"),)))
+    system.on_update(resources.LOCAL_QUEUES, Replaced((queue("a"),)))
     system.marks.step()
     assert names.HAS_QUEUE_LABEL not in system.labels("a")
     system.leads = True
@@ -95,7 +95,7 @@ def test_who_does_not_lead_writes_nothing_and_does_it_all_once_it_leads() -> Non
 def test_a_failure_is_told_and_tried_again(monkeypatch: Any) -> None:
     system = Marked("a")
     system.list_namespaces()
-    system.see(resources.LOCAL_QUEUES, Replaced((queue("a"),)))
+    system.on_update(resources.LOCAL_QUEUES, Replaced((queue("a"),)))
 
     def refuse(*_: Any, **__: Any) -> None:
         raise errors.ForbiddenError(403, "Forbidden", "no")
@@ -110,6 +110,6 @@ def test_a_failure_is_told_and_tried_again(monkeypatch: Any) -> None:
 def test_a_namespace_that_is_gone_is_no_failure() -> None:
     system = Marked("a")
     system.list_namespaces()
-    system.see(resources.LOCAL_QUEUES, Replaced((queue("a"),)))
+    system.on_update(resources.LOCAL_QUEUES, Replaced((queue("a"),)))
     system.store.delete(resources.NAMESPACES, "a")
     assert system.marks.step()

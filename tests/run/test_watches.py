@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.controller.core import Lead, Message, Observed
 from admission.controller.quarantine import Unreadable
 from admission.kube import errors, resources

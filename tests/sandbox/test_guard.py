@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from admission.base import names
-from admission.config.gpu import GpuConfiguration, Modes, NamespaceMode
-from admission.config.kueue import Configuration, Selector
-from admission.config.settings import Settings
+from admission.config.derived import Settings
+from admission.config.gpu_configuration import GpuConfiguration, Modes, NamespaceMode
+from admission.config.kueue_configuration import Configuration, Selector
 from admission.gpu import bypass
 from admission.kube import errors, resources
 from admission.kube.api import Document

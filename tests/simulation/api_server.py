@@ -16,9 +16,16 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from admission.config.gpu import GpuConfiguration
+from admission.config.gpu_configuration import GpuConfiguration
 from admission.controller import core
-from admission.controller.writing.writes import Outcome, Purpose, QueueLane, Result, Verb, Write
+from admission.controller.writing.api_requests import (
+    ApiRequest,
+    Operation,
+    Outcome,
+    QueueKey,
+    Result,
+    Verb,
+)
 from admission.kube import errors, resources
 from admission.kube.reflector import Deleted, Upserted
 from admission.kube.resources import Resource
@@ -80,7 +87,7 @@ class Measured:
     decision_waits: list[float] = field(default_factory=list)
     in_flight: dict[int, int] = field(default_factory=dict)
     status_ages: list[float] = field(default_factory=list)
-    writes: dict[Purpose, int] = field(default_factory=dict)
+    writes: dict[Operation, int] = field(default_factory=dict)
     by_others: int = 0
     stopped: int = 0
 
@@ -120,7 +127,7 @@ class Simulation(World):
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self._free, self._jobs = server.cpus, deque[tuple[float, Callable[[], None]]]()
-        self._waiting_writes = deque[tuple[float, Write]]()
+        self._waiting_writes = deque[tuple[float, ApiRequest]]()
         self._threads = 0
         self._decided: dict[Any, float] = {}
         self._stale: dict[str, float] = {}
@@ -140,7 +147,7 @@ class Simulation(World):
     # ------------------------------------------------------------------------------- the server
 
     @override
-    def submit(self, write: Write) -> None:
+    def submit(self, write: ApiRequest) -> None:
         """Send a request when one of the writers is free."""
         if not getattr(self, "_is_simulated", False):
             super().submit(write)
@@ -154,11 +161,11 @@ class Simulation(World):
         most[second] = max(most.get(second, 0), self._threads)
         self._attempt(write, self._now)
 
-    def _attempt(self, write: Write, began: float) -> None:
+    def _attempt(self, write: ApiRequest, began: float) -> None:
         """Let a request travel, wait for a CPU, be served, and its answer travel back."""
         begins, ends = self._server.away
         if begins <= self._now < ends:
-            unknown = Outcome(write=write, result=Result.UNKNOWN)
+            unknown = Outcome(request=write, result=Result.UNKNOWN)
             self._at(5.0, lambda: self._answer(unknown))
             return
         self._serve(_COST[write.verb], lambda: self._apply(write, began))
@@ -183,22 +190,25 @@ class Simulation(World):
 
             self._at(seconds, done)
 
-    def _apply(self, write: Write, began: float) -> None:
+    def _apply(self, write: ApiRequest, began: float) -> None:
         """Do what a request asks for, and send the answer and the watch event."""
-        purposes = self.measured.writes
-        purposes[write.purpose] = purposes.get(write.purpose, 0) + 1
+        operations = self.measured.writes
+        operations[write.operation] = operations.get(write.operation, 0) + 1
         outcome = self._sender.send(write)
-        if write.purpose is Purpose.RESERVE_QUOTA and outcome.result is Result.DONE:
-            decided = self._decided.pop(write.lane, None)
+        if write.operation is Operation.RESERVE_QUOTA and outcome.result is Result.DONE:
+            decided = self._decided.pop(write.key, None)
             if decided is not None:
                 self.measured.decision_waits.append(self._now - decided)
-        if write.purpose is Purpose.QUEUE_STATUS and write.resource is resources.CLUSTER_QUEUES:
+        if (
+            write.operation is Operation.QUEUE_STATUS
+            and write.resource is resources.CLUSTER_QUEUES
+        ):
             since = self._stale.pop(write.name, None)
             if since is not None:
                 self.measured.status_ages.append(self._now - since)
-        if write.purpose is Purpose.START_OWNER and outcome.result is Result.DONE:
+        if write.operation is Operation.START_OWNER and outcome.result is Result.DONE:
             self._start(write.name)
-        if write.purpose is Purpose.DELETE_OWNER and outcome.result is Result.DONE:
+        if write.operation is Operation.DELETE_OWNER and outcome.result is Result.DONE:
             self.measured.stopped += 1
         self._tell(write.resource, write.namespace, write.name)
         half = self._server.network / 2
@@ -319,6 +329,6 @@ class Simulation(World):
             if queue.kind == "ClusterQueue":
                 self._stale.setdefault(queue.name, mark.at)
         for name in list(self._stale):
-            lane = QueueLane("ClusterQueue", "", name)
+            lane = QueueKey("ClusterQueue", "", name)
             if lane not in marks and not self.core._flow.is_busy(lane):
                 del self._stale[name]  # it said already what it should

@@ -8,8 +8,8 @@ from typing import Any
 from flask import Flask
 from flask.testing import FlaskClient
 
-from admission.config.gpu import GpuConfiguration, Webhook
-from admission.config.settings import Settings
+from admission.config.derived import Settings
+from admission.config.gpu_configuration import GpuConfiguration, Webhook
 from admission.kube import resources
 from admission.webhook import knowledge, server
 from admission.webhook.knowledge import ClusterKnowledge

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.webhook import reviewing, server
 from admission.webhook.metrics import WebhookMetrics
 from admission.webhook.reviewing import PodReviewer

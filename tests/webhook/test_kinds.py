@@ -10,7 +10,7 @@ from flask import Flask
 from prometheus_client import CollectorRegistry
 
 from admission.base import names
-from admission.config.settings import Settings
+from admission.config.derived import Settings
 from admission.webhook import convert, kinds, server
 from admission.webhook.knowledge import ClusterKnowledge
 from admission.webhook.metrics import WebhookMetrics

@@ -164,7 +164,7 @@ class Capacities:
         if known is not None and known.reported == facts and facts.name not in self._unsettled:
             return
         seen = sum(devices_of(facts).values())
-        settled = _settle(known.settled if known else None, seen, now_us, self._policy)
+        settled = _complete(known.settled if known else None, seen, now_us, self._policy)
         counted = facts
         if known is not None and settled.amount != seen:
             before_loss = known.facts
@@ -441,7 +441,7 @@ def _selects(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
     return all(labels.get(key) == value for key, value in wanted.items())
 
 
-def _settle(before: Settled | None, seen: int, now_us: int, policy: HealthPolicy) -> Settled:
+def _complete(before: Settled | None, seen: int, now_us: int, policy: HealthPolicy) -> Settled:
     """Believes at once what the device plugin says of single devices.
 
     All devices of a node gone at once is what a restart of the plugin looks like, so that is

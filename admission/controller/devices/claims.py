@@ -36,11 +36,11 @@ Specs = dict[ObjectKey, resource_claim.ClaimSpec]
 class Allocations(Protocol):
     """Whoever counts what claims were given."""
 
-    def see_claim(self, claim: resource_claim.ResourceClaim) -> None:
+    def on_claim_update(self, claim: resource_claim.ResourceClaim) -> None:
         """Takes a ResourceClaim as it is now."""
         ...
 
-    def lose_claim(self, claim: views.Object) -> None:
+    def on_claim_delete(self, claim: views.Object) -> None:
         """A ResourceClaim is gone."""
         ...
 
@@ -100,23 +100,23 @@ class Claims:
         """Return the classes, claims and templates as last seen."""
         return self._known
 
-    def see_workload(self, view: Workload) -> None:
+    def on_workload_update(self, view: Workload) -> None:
         """Notes on what a Workload depends."""
         specs = [one.template.spec for one in view.spec.pod_sets or ()]
         key = view.key()
         if not any(map(resource_claim.concerned, specs)):
-            self.lose_workload(key)
+            self.on_workload_delete(key)
             return
         names = frozenset(
             (key.namespace, name) for one in specs for name in resource_claim.names_in(one)
         )
         if self._names.get(key) != names:
-            self.lose_workload(key)
+            self.on_workload_delete(key)
             self._names[key] = names
             for name in names:
                 self._users.setdefault(name, {})[key] = None
 
-    def lose_workload(self, key: WorkloadKey) -> None:
+    def on_workload_delete(self, key: WorkloadKey) -> None:
         """Forgets a Workload."""
         for name in self._names.pop(key, ()):
             users = self._users[name]
@@ -159,7 +159,7 @@ class Claims:
         return stale
 
     def _see_claim(self, view: resource_claim.ResourceClaim) -> None:
-        self._allocations.see_claim(view)
+        self._allocations.on_claim_update(view)
         self._note_made(view)
         self._put(self._claims, view, view.spec)
         self._see_generated(view)
@@ -188,7 +188,7 @@ class Claims:
                 self._changed = True
 
     def _lose_claim(self, view: views.Object) -> None:
-        self._allocations.lose_claim(view)
+        self._allocations.on_claim_delete(view)
         self._drop(self._claims, view)
         key = informers.key_of(view)
         uid = self._pods.pop(key, None)

@@ -22,7 +22,7 @@ class LostNodes:
         self._nodes: dict[str, datetime | None] = {}
         self._changed: set[str] = set()
 
-    def see(self, node: views.Node) -> None:
+    def on_update(self, node: views.Node) -> None:
         """Take a node as it is now."""
         since = _not_ready_since(node)
         name = node.metadata.name
@@ -30,7 +30,7 @@ class LostNodes:
             self._nodes[name] = since
             self._changed.add(name)
 
-    def lose(self, name: str) -> None:
+    def on_delete(self, name: str) -> None:
         """Take the news that a node is gone."""
         if name in self._nodes:
             del self._nodes[name]

@@ -92,7 +92,7 @@ class NodeInventory:
             ),
         }
 
-    def see_pod(self, pod: views.Pod, *, outside: bool = False) -> None:
+    def on_pod_update(self, pod: views.Pod, *, outside: bool = False) -> None:
         """Take a pod as it is now.
 
         Args:
@@ -110,7 +110,7 @@ class NodeInventory:
         """Return the labels of a node with GPUs; of any other node none."""
         return dict(self._capacities.node_labels(name))
 
-    def lose_pod(self, uid: str) -> None:
+    def on_pod_delete(self, uid: str) -> None:
         """A pod is gone, or is none of ours any more."""
         self._capacities.set_pod(uid, "", {})
 
@@ -120,14 +120,14 @@ class NodeInventory:
         for node in self._slice_inventory.set_outside(found.claims):
             self._set_allocated(node)
 
-    def see_claim(self, claim: resource_claim.ResourceClaim) -> None:
+    def on_claim_update(self, claim: resource_claim.ResourceClaim) -> None:
         """Takes a ResourceClaim, which may have been given GPUs."""
         for node in self._slice_inventory.set_claim(
             informers.key_of(claim), resource_claim.given(claim)
         ):
             self._set_allocated(node)
 
-    def lose_claim(self, claim: views.Object) -> None:
+    def on_claim_delete(self, claim: views.Object) -> None:
         """A ResourceClaim is gone, and what it held is free."""
         for node in self._slice_inventory.set_claim(informers.key_of(claim), ()):
             self._set_allocated(node)
@@ -216,7 +216,7 @@ class NodeInventory:
 
     def _see_node(self, view: views.Node) -> None:
         name = view.metadata.name
-        self.lost_nodes.see(view)
+        self.lost_nodes.on_update(view)
         found = nodes.node_facts(
             view, self._devices.get(name), self._slice_inventory.published(name)
         )
@@ -231,7 +231,7 @@ class NodeInventory:
             self._bare[facts.name] = facts
 
     def _lose_node(self, view: views.Object) -> None:
-        self.lost_nodes.lose(view.metadata.name)
+        self.lost_nodes.on_delete(view.metadata.name)
         self._bare.pop(view.metadata.name, None)
         self._capacities.drop_node(view.metadata.name)
 

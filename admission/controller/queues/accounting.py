@@ -86,7 +86,7 @@ class Accounting:
 
     def observe(self, old: Workload | None, new: Workload) -> None:
         """Counts what is different from the last sight of a Workload."""
-        self.census.see(new)
+        self.census.on_update(new)
         if old is None or old.metadata.uid != new.metadata.uid:
             return
         for kind in _TOTALS:
@@ -100,9 +100,9 @@ class Accounting:
             freed = times.moment(new, conditions.QUOTA_RESERVED, status="False")
             self._count_release(new, _queue(old), freed)
 
-    def lose(self, key: WorkloadKey, last: Workload | None, now: datetime) -> None:
+    def on_delete(self, key: WorkloadKey, last: Workload | None, now: datetime) -> None:
         """A Workload is gone, and with it the quota that it held when it was last seen."""
-        self.census.lose(key)
+        self.census.on_delete(key)
         ended = last is None or last.status.is_true(conditions.FINISHED)
         if last is not None and not ended and last.status.is_true(conditions.QUOTA_RESERVED):
             self._count_release(last, _queue(last), now)

@@ -47,7 +47,7 @@ class Census:
         self._counts: dict[LocalQueueKey, Counter[Unadmitted]] = {}
         self._changed: set[LocalQueueKey] = set()
 
-    def see(self, workload: Workload) -> None:
+    def on_update(self, workload: Workload) -> None:
         """Takes a Workload as it is now."""
         metadata = workload.metadata
         key = WorkloadKey(metadata.namespace, metadata.name)
@@ -56,7 +56,7 @@ class Census:
         entry = None if kind is None else self._share((queue, kind))
         if self._entries.get(key) == entry:
             return
-        self.lose(key)
+        self.on_delete(key)
         if entry is not None:
             self._entries[key] = entry
             self._counts.setdefault(queue, Counter())[entry[1]] += 1
@@ -66,7 +66,7 @@ class Census:
         """The same object for equal entries: there are many Workloads and few sorts."""
         return self._shared.setdefault(entry, entry)
 
-    def lose(self, key: WorkloadKey) -> None:
+    def on_delete(self, key: WorkloadKey) -> None:
         """The Workload is gone."""
         entry = self._entries.pop(key, None)
         if entry is None:

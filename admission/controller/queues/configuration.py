@@ -7,7 +7,7 @@ from typing import Any, Final
 from admission.base.errors import InvalidValueError
 from admission.base.names import FlavorName, LocalQueueKey
 from admission.base.namespaces import ManagedNamespaces
-from admission.config import kueue
+from admission.config import kueue_configuration
 from admission.controller.devices.guard import Guard
 from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
@@ -52,7 +52,7 @@ class Configuration:
         state: State,
         guard: Guard,
         changed: Callable[[Resource, views.Object], None],
-        settings: kueue.Configuration,
+        settings: kueue_configuration.Configuration,
         managed: ManagedNamespaces,
     ) -> None:
         """Prepares the informers.

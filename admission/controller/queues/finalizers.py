@@ -18,9 +18,9 @@ from typing import Final
 from admission.base import names
 from admission.base.names import ClusterQueueName
 from admission.controller.queues.configuration import Configuration
-from admission.controller.writing import writes
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import Operation, QueueKey
 from admission.controller.writing.flow_control import FlowControl
-from admission.controller.writing.writes import Purpose, QueueLane
 from admission.kube import resources
 from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
@@ -73,42 +73,42 @@ class Finalizers:
         self._state = state
         self._configuration = configuration
         self._flow = flow
-        self._marked: dict[QueueLane, None] = {}
+        self._marked: dict[QueueKey, None] = {}
 
-    def mark(self, lane: QueueLane) -> None:
+    def mark(self, key: QueueKey) -> None:
         """The object may have the wrong finalizers; other kinds are passed over."""
-        if lane.kind in RESOURCES:
-            self._marked[lane] = None
+        if key.kind in RESOURCES:
+            self._marked[key] = None
 
     def send(self) -> None:
         """Sends the writes that are needed; what is busy stays marked."""
-        for lane in tuple(self._marked):
-            if not self._flow.is_busy(lane):
-                del self._marked[lane]
-                self._mend(lane)
+        for key in tuple(self._marked):
+            if not self._flow.is_busy(key):
+                del self._marked[key]
+                self._mend(key)
 
-    def _mend(self, lane: QueueLane) -> None:
-        view = self._configuration.find(*lane)
+    def _mend(self, key: QueueKey) -> None:
+        view = self._configuration.find(*key)
         if view is None:
             return
-        finalizers = wanted(view.metadata, is_in_use=self._is_in_use(lane, view))
+        finalizers = wanted(view.metadata, is_in_use=self._is_in_use(key, view))
         if finalizers is not None:
             changes = {"metadata": {"finalizers": list(finalizers)}}
-            resource = RESOURCES[lane.kind]
-            purpose = Purpose.HOLD_OR_RELEASE
-            self._flow.submit(writes.patch_queue(lane, purpose, resource, view, changes))
+            resource = RESOURCES[key.kind]
+            operation = Operation.HOLD_OR_RELEASE
+            self._flow.submit(api_requests.patch_queue(key, operation, resource, view, changes))
 
-    def _is_in_use(self, lane: QueueLane, view: views.Object) -> bool:
+    def _is_in_use(self, key: QueueKey, view: views.Object) -> bool:
         if view.metadata.deletion_timestamp is None:
             return True  # what nobody deletes is not counted
         queues = self._configuration.cluster_queues.values()
-        match lane.kind:
+        match key.kind:
             case resources.CLUSTER_QUEUES.kind:
-                return self._state.reserving(ClusterQueueName(lane.name)) > 0
+                return self._state.reserving(ClusterQueueName(key.name)) > 0
             case resources.RESOURCE_FLAVORS.kind:
-                return any(lists(queue, lane.name) for queue in queues)
+                return any(lists(queue, key.name) for queue in queues)
             case resources.ADMISSION_CHECKS.kind:
-                return any(asks_for(queue, lane.name) for queue in queues)
+                return any(asks_for(queue, key.name) for queue in queues)
             case _:
                 flavors = self._configuration.flavors.values()
-                return any(flavor.spec.topology_name == lane.name for flavor in flavors)
+                return any(flavor.spec.topology_name == key.name for flavor in flavors)

@@ -18,9 +18,9 @@ from admission.controller.queues.configuration import Configuration
 from admission.controller.queues.finalizers import Finalizers
 from admission.controller.queues.support import Support
 from admission.controller.seeing import object_cache
-from admission.controller.writing import writes
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import Outcome, QueueKey, Result
 from admission.controller.writing.flow_control import FlowControl, StatusQueue
-from admission.controller.writing.writes import Outcome, QueueLane, Result
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import views
@@ -87,13 +87,13 @@ class QueueStatuses:
         """Asks who has something new to tell."""
         changed = self._state.take_changed()
         for queue in sorted(changed.cluster_queues):
-            self.mark(QueueLane(_CLUSTER_QUEUE, "", queue))
+            self.mark(QueueKey(_CLUSTER_QUEUE, "", queue))
         for key in sorted(changed.local_queues):
-            self.mark(QueueLane(_LOCAL_QUEUE, *key))
+            self.mark(QueueKey(_LOCAL_QUEUE, *key))
         for cohort in sorted(changed.cohorts):
-            self.mark(QueueLane(_COHORT, "", cohort))
+            self.mark(QueueKey(_COHORT, "", cohort))
         for resource, namespace, name in self._configuration.take_touched():
-            self.mark(QueueLane(resource.kind, namespace, name))
+            self.mark(QueueKey(resource.kind, namespace, name))
         for key in sorted(self._accounting.census.take_changed()):
             self._mark_counted(key)
 
@@ -101,14 +101,14 @@ class QueueStatuses:
         """Metrics of a LocalQueue, and of the ClusterQueue behind it, are stale."""
         local = self._configuration.local_queues.get(key)
         if local is not None:
-            self.mark(QueueLane(_LOCAL_QUEUE, *key))
-            self.mark(QueueLane(_CLUSTER_QUEUE, "", local.spec.cluster_queue))
+            self.mark(QueueKey(_LOCAL_QUEUE, *key))
+            self.mark(QueueKey(_CLUSTER_QUEUE, "", local.spec.cluster_queue))
 
-    def mark(self, lane: QueueLane) -> None:
+    def mark(self, key: QueueKey) -> None:
         """Status and finalizers may be stale."""
-        self._finalizers.mark(lane)
-        if lane.kind in _WITH_STATUS:
-            self._queue.mark(lane, self._clock.monotonic())
+        self._finalizers.mark(key)
+        if key.kind in _WITH_STATUS:
+            self._queue.mark(key, self._clock.monotonic())
 
     def next_due(self, room_at: float) -> float | None:
         """Moment of the monotonic clock at which `send` has something to do."""
@@ -121,48 +121,50 @@ class QueueStatuses:
         """
         self._finalizers.send()
         now = self._clock.monotonic()
-        for lane in self._queue.due(now, room_at):
+        for key in self._queue.due(now, room_at):
             if not self._flow.may_report():
                 break
-            if self._flow.is_busy(lane):
-                self._queue.postpone(lane, now)
+            if self._flow.is_busy(key):
+                self._queue.postpone(key, now)
             else:
-                self._queue.take(lane, now)
-                self._send(lane)
+                self._queue.take(key, now)
+                self._send(key)
 
-    def settle(self, lane: QueueLane, outcome: Outcome) -> None:
+    def complete(self, key: QueueKey, outcome: Outcome) -> None:
         """Takes what came of a write; what the object is now was answered, or read.
 
         One that is gone since, or was seen later already, is not taken back.
         """
-        known, found = self._configuration.find(*lane), outcome.object
+        known, found = self._configuration.find(*key), outcome.object
         if known is not None and found is not None and _is_newer(found, known):
-            self._configuration.informers[outcome.write.resource].see(found)
+            self._configuration.informers[outcome.request.resource].on_update(found)
         if outcome.result is Result.CONFLICT:
-            self.mark(lane)
+            self.mark(key)
 
-    def _send(self, lane: QueueLane) -> None:
+    def _send(self, key: QueueKey) -> None:
         try:
-            built = self._build(lane)
+            built = self._build(key)
         except Exception:  # noqa: BLE001  # one odd queue must not stop all others
-            self._log.exception("status left as it is", **lane._asdict())
+            self._log.exception("status left as it is", **key._asdict())
             return
         if built is None:
-            self._queue.forget(lane)
+            self._queue.forget(key)
             return
         whole = queuestatus.changed(built.status, built.view.status)
         if whole is not None:
-            self._flow.submit(writes.replace_queue_status(lane, built.resource, built.view, whole))
+            self._flow.submit(
+                api_requests.replace_queue_status(key, built.resource, built.view, whole)
+            )
 
-    def _build(self, lane: QueueLane) -> _Built | None:
+    def _build(self, key: QueueKey) -> _Built | None:
         """The object, its resource and its status; None when the object is gone."""
-        match lane.kind:
+        match key.kind:
             case resources.LOCAL_QUEUES.kind:
-                return self._local_queue(LocalQueueKey(lane.namespace, lane.name))
+                return self._local_queue(LocalQueueKey(key.namespace, key.name))
             case resources.CLUSTER_QUEUES.kind:
-                return self._cluster_queue(lane.name)
+                return self._cluster_queue(key.name)
             case _:
-                return self._cohort(lane.name)
+                return self._cohort(key.name)
 
     def _local_queue(self, key: LocalQueueKey) -> _Built | None:
         view = self._configuration.local_queues.get(key)

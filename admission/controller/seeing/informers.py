@@ -78,7 +78,7 @@ class Informer(Generic[Value]):
         """Count as not synced until the next whole list."""
         self.synced = False
 
-    def see(self, value: Value) -> None:
+    def on_update(self, value: Value) -> None:
         """Takes an object from the answer to a request, as if it had been watched."""
         self._set(value)
 

@@ -14,7 +14,7 @@ from admission.base import conditions, events
 from admission.base.conditions import EvictionReason, Text
 from admission.base.events import Event
 from admission.controller.workloads import checks, times
-from admission.controller.writing import writes
+from admission.controller.writing import api_requests
 from admission.objects import condition_list, views
 from admission.objects.workload import EvictionCount, Workload
 from admission.scheduling import decisions, model
@@ -47,7 +47,7 @@ def told(
         evicted: what was decided.
         preemptor: for whom; None for one that is gone.
     """
-    victim = writes.workload_reference(workload)
+    victim = api_requests.workload_reference(workload)
     yield victim, events.evicted(evicted.reason, evicted.message)
     if preemptor is None:
         return

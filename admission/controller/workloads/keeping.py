@@ -4,27 +4,27 @@ from collections.abc import Mapping
 
 from admission.base.events import Event
 from admission.controller.workloads.rules import Change
-from admission.controller.writing import writes
-from admission.controller.writing.writes import Purpose, Write
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import ApiRequest, Operation
 from admission.kube import resources
 from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners.workload import changes_for
 
 
-def write_for(workload: Workload, change: Change) -> Write | None:
+def request_for(workload: Workload, change: Change) -> ApiRequest | None:
     """The write of a change; None for the owner of a kind that we do not know."""
-    if change.purpose is Purpose.DELETE_OWNER:
+    if change.operation is Operation.DELETE_OWNER:
         owner = workload.metadata.controller()
         resource = owner and resources.of_kind(owner.api_version, owner.kind)
-        return writes.delete_owner(workload, owner, resource) if owner and resource else None
-    if change.purpose is Purpose.DELETE_WORKLOAD:
-        return writes.delete_workload(workload)
+        return api_requests.delete_owner(workload, owner, resource) if owner and resource else None
+    if change.operation is Operation.DELETE_WORKLOAD:
+        return api_requests.delete_workload(workload)
     if change.finalizers is not None:
-        return writes.set_finalizers(workload, change.purpose, change.finalizers)
+        return api_requests.set_finalizers(workload, change.operation, change.finalizers)
     if change.spec is not None:
-        return writes.patch_workload_spec(workload, change.purpose, change.spec)
-    return writes.set_workload_status(workload, change.purpose, change.status or {})
+        return api_requests.patch_workload_spec(workload, change.operation, change.spec)
+    return api_requests.set_workload_status(workload, change.operation, change.status or {})
 
 
 def event_of(workload: Workload, change: Change) -> tuple[dict[str, str], Event] | None:
@@ -32,8 +32,8 @@ def event_of(workload: Workload, change: Change) -> tuple[dict[str, str], Event]
     if change.event is None:
         return None
     owner = workload.metadata.controller()
-    regarding = writes.workload_reference(workload)
-    if change.purpose is Purpose.DELETE_OWNER and owner is not None:
+    regarding = api_requests.workload_reference(workload)
+    if change.operation is Operation.DELETE_OWNER and owner is not None:
         regarding = {
             "apiVersion": owner.api_version,
             "kind": owner.kind,
@@ -46,7 +46,7 @@ def event_of(workload: Workload, change: Change) -> tuple[dict[str, str], Event]
 
 def follow_owner(
     owner: views.Object, workload: Workload, classes: Mapping[str, int]
-) -> Write | None:
+) -> ApiRequest | None:
     """Return the write after which a Workload says what its owner says now, or None for none.
 
     Args:
@@ -57,4 +57,4 @@ def follow_owner(
     changes, told = changes_for(owner, workload, classes)
     if not changes:
         return None
-    return writes.patch_workload(workload, Purpose.FOLLOW_OWNER, changes, events=told)
+    return api_requests.patch_workload(workload, Operation.FOLLOW_OWNER, changes, events=told)

@@ -9,7 +9,7 @@ from typing import Final
 
 from admission.base import clock, conditions
 from admission.base.conditions import PodsReadyReason
-from admission.config.kueue import RequeuingStrategy, WaitForPodsReady
+from admission.config.kueue_configuration import RequeuingStrategy, WaitForPodsReady
 from admission.controller.workloads import evictions, rules
 from admission.controller.workloads.rules import Change, Surroundings
 from admission.objects import condition_list

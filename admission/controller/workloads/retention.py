@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from admission.base import clock, conditions, events, names
-from admission.config.kueue import WorkloadRetention
+from admission.config.kueue_configuration import WorkloadRetention
 from admission.controller.workloads import rules, statuses
 from admission.controller.workloads.rules import Change, Surroundings
-from admission.controller.writing.writes import Purpose
+from admission.controller.writing.api_requests import Operation
 from admission.objects import views
 from admission.objects.workload import Workload
 
@@ -32,7 +32,7 @@ def end(workload: Workload, around: Surroundings) -> Change | None:
     if moment is None or moment > around.now:
         return None
     return _release(workload) or Change(
-        purpose=Purpose.DELETE_WORKLOAD, event=events.deleted_finished()
+        operation=Operation.DELETE_WORKLOAD, event=events.deleted_finished()
     )
 
 
@@ -41,7 +41,7 @@ def finish_orphan(workload: Workload, around: Surroundings) -> Change | None:
     if workload.metadata.owner_references or not workload.metadata.label(names.JOB_UID_LABEL):
         return None
     status = statuses.finish(workload, *conditions.OWNER_NOT_FOUND, around.now)
-    return Change(purpose=Purpose.FINISH_WORKLOAD, status=status)
+    return Change(operation=Operation.FINISH_WORKLOAD, status=status)
 
 
 def delete_owner(workload: Workload, around: Surroundings) -> Change | None:
@@ -49,7 +49,7 @@ def delete_owner(workload: Workload, around: Surroundings) -> Change | None:
     moment = _owner_end(workload, around.settings.object_retention_policies.workloads)
     if moment is None or moment > around.now:
         return None
-    return Change(purpose=Purpose.DELETE_OWNER, event=events.deleted_owner())
+    return Change(operation=Operation.DELETE_OWNER, event=events.deleted_owner())
 
 
 def due(workload: Workload, settings: WorkloadRetention) -> datetime | None:
@@ -89,4 +89,4 @@ def _release(workload: Workload) -> Change | None:
     if names.RESOURCE_IN_USE not in found:
         return None
     left = tuple(one for one in found if one != names.RESOURCE_IN_USE)
-    return Change(purpose=Purpose.LET_WORKLOAD_GO, finalizers=left)
+    return Change(operation=Operation.LET_WORKLOAD_GO, finalizers=left)

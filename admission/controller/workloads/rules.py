@@ -8,8 +8,8 @@ from typing import Any
 from admission.base import conditions, events
 from admission.base.conditions import Text
 from admission.base.events import Event
-from admission.config.kueue import Configuration
-from admission.controller.writing.writes import Purpose
+from admission.config.kueue_configuration import Configuration
+from admission.controller.writing.api_requests import Operation
 from admission.objects import condition_list
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
@@ -42,14 +42,14 @@ class Change:
     """What is to be written; one of status, spec and finalizers, or a deletion.
 
     Attributes:
-        purpose: why; DELETE_WORKLOAD and DELETE_OWNER have nothing else.
+        operation: why; DELETE_WORKLOAD and DELETE_OWNER have nothing else.
         status: members of the status.
         spec: members of the spec.
         finalizers: the Workload's finalizers from now on.
         event: an event on the Workload, or on the owner it deletes.
     """
 
-    purpose: Purpose = Purpose.KEEP_UP
+    operation: Operation = Operation.KEEP_UP
     status: dict[str, Any] | None = None
     spec: dict[str, Any] | None = None
     finalizers: tuple[str, ...] | None = None
@@ -94,4 +94,4 @@ def eviction(workload: Workload, status: dict[str, Any], text: Text) -> Change:
     """An eviction; one of a Workload without quota is no news."""
     reserved = workload.status.is_true(conditions.QUOTA_RESERVED)
     event = events.evicted(*text) if reserved else None
-    return Change(purpose=Purpose.EVICT, status=status, event=event)
+    return Change(operation=Operation.EVICT, status=status, event=event)

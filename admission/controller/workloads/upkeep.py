@@ -21,7 +21,7 @@ from admission.controller.workloads.rules import (
     is_settled,
     target,
 )
-from admission.controller.writing.writes import Purpose
+from admission.controller.writing.api_requests import Operation
 from admission.objects import condition_list, views
 from admission.objects.workload import Workload
 
@@ -167,7 +167,7 @@ def _drop_admission(workload: Workload, _: Surroundings) -> Change | None:
     found = workload.status.condition(conditions.QUOTA_RESERVED)
     if workload.status.admission is None or found is None or found.status == "True":
         return None
-    return Change(purpose=Purpose.CLEAR_RESERVATION, status={"admission": None})
+    return Change(operation=Operation.CLEAR_RESERVATION, status={"admission": None})
 
 
 def _sync_checks(workload: Workload, around: Surroundings) -> Change | None:
@@ -346,6 +346,6 @@ def _requeue(workload: Workload, text: Text, now: datetime) -> Change:
 
 def _withdraw(workload: Workload, text: Text, now: datetime) -> Change:
     return Change(
-        purpose=Purpose.CLEAR_RESERVATION,
+        operation=Operation.CLEAR_RESERVATION,
         status=evictions.withdraw(workload, text, now),
     )

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from admission.base.names import WorkloadKey
 from admission.controller.seeing.object_cache import Observed
-from admission.controller.writing import writes
-from admission.controller.writing.writes import Write
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import ApiRequest
 from admission.objects.workload import Workload
 
 
@@ -29,7 +29,7 @@ class WorkloadIndex:
         """All keys, in the order in which they were first seen; changes meanwhile do no harm."""
         return iter(self._seen)
 
-    def see(self, workload: Workload) -> WorkloadKey | None:
+    def on_update(self, workload: Workload) -> WorkloadKey | None:
         """Takes a sight of a Workload; None if it was an old one."""
         key = workload.key()
         if not self._seen.put(key, workload):
@@ -37,11 +37,11 @@ class WorkloadIndex:
         self.doubt_absence(key)
         return key
 
-    def lose(self, key: WorkloadKey, uid: str) -> bool:
+    def on_delete(self, key: WorkloadKey, uid: str) -> bool:
         """The Workload is gone; false if it was not here."""
         return self._seen.remove(key, uid)
 
-    def ask_absence(self, key: WorkloadKey, name: str = "") -> Write | None:
+    def ask_absence(self, key: WorkloadKey, name: str = "") -> ApiRequest | None:
         """Return what to read before something that runs is stopped for want of its Workload.
 
         None when it is certain that the Workload is gone though its kind is there. ``name`` is
@@ -50,8 +50,8 @@ class WorkloadIndex:
         if key in self._absent:
             return None
         if key in self._not_found:
-            return writes.find_kind(key)
-        return writes.find_workload(key, name)
+            return api_requests.find_kind(key)
+        return api_requests.find_workload(key, name)
 
     def note_not_found(self, key: WorkloadKey) -> None:
         """A read found no Workload; whether the kind still exists is to be asked next."""

@@ -23,17 +23,17 @@ from typing_extensions import override
 from admission.base import metrics
 from admission.base.clock import Clock
 from admission.base.events import Event, Events
-from admission.controller.writing import writes
-from admission.controller.writing.writer import Writer
-from admission.controller.writing.writes import (
-    Lane,
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import (
+    ApiRequest,
+    Operation,
     Outcome,
-    Purpose,
-    QueueLane,
+    QueueKey,
+    RequestKey,
     Result,
     Verb,
-    Write,
 )
+from admission.controller.writing.writer import Writer
 
 UNINSTALLED_SECONDS: Final = 30.0
 """Between two looks whether Workloads exist as a kind again."""
@@ -212,12 +212,12 @@ class FlowControl:
         self._writer = writer
         self._clock = clock
         self._limit = _Limit(most, clock.monotonic())
-        self._open: dict[Lane, Write] = {}
-        self._beside: dict[Lane, int] = {}
-        self._retries = deque[Write]()
-        self._resting: set[Lane] = set()
-        self._refusals: dict[Lane, int] = {}
-        self._wakes: list[tuple[float, int, Lane]] = []
+        self._open: dict[RequestKey, ApiRequest] = {}
+        self._beside: dict[RequestKey, int] = {}
+        self._retries = deque[ApiRequest]()
+        self._resting: set[RequestKey] = set()
+        self._refusals: dict[RequestKey, int] = {}
+        self._wakes: list[tuple[float, int, RequestKey]] = []
         self._numbers = count()
         self._sending = self._reserving = self._reporting = 0
         self._acted_at = self._evicted_at = -math.inf
@@ -240,68 +240,68 @@ class FlowControl:
         """Requests handed to the writer whose outcome was not reported."""
         return self._sending
 
-    def open(self) -> Iterable[Lane]:
+    def open(self) -> Iterable[RequestKey]:
         """Return the objects about which a request is open."""
         return tuple(self._open)
 
-    def is_busy(self, lane: Lane) -> bool:
+    def is_busy(self, key: RequestKey) -> bool:
         """Return whether a request about an object is open, or the object rests."""
-        return lane in self._open or lane in self._resting
+        return key in self._open or key in self._resting
 
-    def submit(self, write: Write) -> None:
+    def submit(self, request: ApiRequest) -> None:
         """Send a request about an object that is not busy."""
-        assert write.lane not in self._open, write
-        self._open[write.lane] = write
-        if write.purpose in writes.TELLING:
+        assert request.key not in self._open, request
+        self._open[request.key] = request
+        if request.operation in api_requests.REPORTS:
             self._reporting += 1
         else:
             self._acted_at = self._clock.monotonic()
-        self._send(write)
+        self._send(request)
 
-    def settle(self, outcome: Outcome) -> bool:
+    def complete(self, outcome: Outcome) -> bool:
         """Take an outcome; return whether it is final, else the same request goes out again."""
-        lane = outcome.write.lane
-        beside = max(self._beside.pop(lane), self._sending)
+        key = outcome.request.key
+        beside = max(self._beside.pop(key), self._sending)
         self._sending -= 1
-        self._reserving -= outcome.write.purpose is Purpose.RESERVE_QUOTA
+        self._reserving -= outcome.request.operation is Operation.RESERVE_QUOTA
         if outcome.result is Result.UNKNOWN:
             self._limit.fail()
-            self._wake_at(lane, _UNKNOWN_RETRY_SECONDS)
+            self._wake_at(key, _UNKNOWN_RETRY_SECONDS)
             return False
-        self._reporting -= self._open.pop(lane).purpose in writes.TELLING
+        self._reporting -= self._open.pop(key).operation in api_requests.REPORTS
         if outcome.result is Result.REFUSED:
-            refusals = self._refusals.get(lane, 0)
-            self._refusals[lane] = refusals + 1
-            self.rest(lane, _REFUSED_SECONDS[min(refusals, len(_REFUSED_SECONDS) - 1)])
+            refusals = self._refusals.get(key, 0)
+            self._refusals[key] = refusals + 1
+            self.rest(key, _REFUSED_SECONDS[min(refusals, len(_REFUSED_SECONDS) - 1)])
         else:
-            self._refusals.pop(lane, None)
+            self._refusals.pop(key, None)
         if outcome.result is Result.DONE:
             now = self._clock.monotonic()
-            if outcome.write.purpose is Purpose.EVICT:
+            if outcome.request.operation is Operation.EVICT:
                 self._evicted_at = now
-            if outcome.write.verb is not Verb.READ:
+            if outcome.request.verb is not Verb.READ:
                 self._limit.answer(outcome.seconds, beside, now)
         return True
 
-    def rest(self, lane: Lane, seconds: float) -> None:
+    def rest(self, key: RequestKey, seconds: float) -> None:
         """Send nothing about an object for a while."""
-        self._resting.add(lane)
-        self._wake_at(lane, seconds)
+        self._resting.add(key)
+        self._wake_at(key, seconds)
 
-    def forget(self, lane: Lane) -> None:
+    def forget(self, key: RequestKey) -> None:
         """Forget how often an object was refused something: it is gone."""
-        self._refusals.pop(lane, None)
+        self._refusals.pop(key, None)
 
-    def due(self) -> list[Lane]:
+    def due(self) -> list[RequestKey]:
         """Return the objects whose rest is over; send open requests again that are due."""
         now, ended = self._clock.monotonic(), []
         while self._wakes and self._wakes[0][0] <= now:
-            _, _, lane = heapq.heappop(self._wakes)
-            if lane in self._open:
-                self._retries.append(self._open[lane])
-            elif lane in self._resting:
-                self._resting.discard(lane)
-                ended.append(lane)
+            _, _, key = heapq.heappop(self._wakes)
+            if key in self._open:
+                self._retries.append(self._open[key])
+            elif key in self._resting:
+                self._resting.discard(key)
+                ended.append(key)
         while self._retries and self._sending < self._limit.requests:
             self._send(self._retries.popleft())
         return ended
@@ -312,17 +312,17 @@ class FlowControl:
             return None
         return max(0.0, self._wakes[0][0] - self._clock.monotonic())
 
-    def _send(self, write: Write) -> None:
+    def _send(self, request: ApiRequest) -> None:
         self._sending += 1
-        self._reserving += write.purpose is Purpose.RESERVE_QUOTA
-        self._beside[write.lane] = self._sending
+        self._reserving += request.operation is Operation.RESERVE_QUOTA
+        self._beside[request.key] = self._sending
         if self._sending >= self._limit.requests:
             self._limit.fill()
-        self._writer.submit(write)
+        self._writer.submit(request)
 
-    def _wake_at(self, lane: Lane, seconds: float) -> None:
+    def _wake_at(self, key: RequestKey, seconds: float) -> None:
         due = self._clock.monotonic() + seconds
-        heapq.heappush(self._wakes, (due, next(self._numbers), lane))
+        heapq.heappush(self._wakes, (due, next(self._numbers), key))
 
     # ----------------------------------------------------------------------- how many, and whose
 
@@ -359,11 +359,11 @@ class FlowControl:
         is_calm = only_reports and now - self._acted_at >= _CALM_SECONDS
         return now >= self._condition_at or is_calm
 
-    def report_condition(self, write: Write) -> None:
+    def report_condition(self, request: ApiRequest) -> None:
         """Send a condition that says why a Workload waits."""
         pause = _CONDITION_PAUSE_SECONDS * max(1.0, self._limit.slowness / _SLOW_FACTOR)
         self._condition_at = self._clock.monotonic() + pause
-        self.submit(write)
+        self.submit(request)
 
     @property
     def condition_at(self) -> float:
@@ -409,7 +409,7 @@ class _Mark(NamedTuple):
 
     at: float
     number: int
-    key: QueueLane
+    key: QueueKey
 
 
 class StatusQueue:
@@ -425,23 +425,23 @@ class StatusQueue:
         self._interval = interval_seconds
         self._stretched = interval_seconds
         self._numbers = count()
-        self._marks: dict[QueueLane, _Mark] = {}
-        self._next: dict[QueueLane, float] = {}
+        self._marks: dict[QueueKey, _Mark] = {}
+        self._next: dict[QueueKey, float] = {}
         self._waiting: list[_Mark] = []
         self._resting: list[tuple[float, _Mark]] = []
         """A heap by the end of the rest; some are unmarked since."""
 
-    def mark(self, key: QueueLane, now: float) -> None:
+    def mark(self, key: QueueKey, now: float) -> None:
         """The status may have changed."""
         if key not in self._marks:
             self._add(key, now, now)
 
-    def forget(self, key: QueueLane) -> None:
+    def forget(self, key: QueueKey) -> None:
         """The object is gone."""
         self._remove(key)
         self._next.pop(key, None)
 
-    def due(self, now: float, room_at: float) -> list[QueueLane]:
+    def due(self, now: float, room_at: float) -> list[QueueKey]:
         """Marked keys whose turn has come, in the order in which they were marked.
 
         Args:
@@ -460,12 +460,12 @@ class StatusQueue:
             last = bisect_right(self._waiting, now, key=_waits_until)
         return [mark.key for mark in self._waiting[:last]]
 
-    def take(self, key: QueueLane, now: float) -> None:
+    def take(self, key: QueueKey, now: float) -> None:
         """Unmarks a key; its next turn is after the interval."""
         self._remove(key)
         self._next[key] = now + self._stretched
 
-    def postpone(self, key: QueueLane, now: float) -> None:
+    def postpone(self, key: QueueKey, now: float) -> None:
         """Gives a key its next turn after the interval; it waits from when it was marked."""
         self._next[key] = now + self._stretched
         marked = self._remove(key)
@@ -480,7 +480,7 @@ class StatusQueue:
             moments.append(max(first.at, min(_waits_until(first), room_at)))
         return min(moments, default=None)
 
-    def _add(self, key: QueueLane, marked_at: float, now: float) -> None:
+    def _add(self, key: QueueKey, marked_at: float, now: float) -> None:
         mark = self._marks[key] = _Mark(marked_at, next(self._numbers), key)
         rests_until = self._next.get(key, now)
         if rests_until <= now:
@@ -488,7 +488,7 @@ class StatusQueue:
         else:
             heapq.heappush(self._resting, (rests_until, mark))
 
-    def _remove(self, key: QueueLane) -> _Mark | None:
+    def _remove(self, key: QueueKey) -> _Mark | None:
         """Unmarks a key; where it rests it is passed over when the rest is over."""
         mark = self._marks.pop(key, None)
         if mark is not None:

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from admission.base import logs, metrics
 from admission.base.clock import Clock
-from admission.controller.writing.writes import Outcome, Result, Verb, Write
+from admission.controller.writing.api_requests import ApiRequest, Outcome, Result, Verb
 from admission.kube import errors
 from admission.kube.api import Api
 
@@ -35,7 +35,7 @@ _FENCE_SECONDS: Final = 0.05
 class Writer(Protocol):
     """Takes writes; each one's outcome is reported once, from any thread."""
 
-    def submit(self, write: Write) -> None:
+    def submit(self, request: ApiRequest) -> None:
         """Sends the write, soon."""
         ...
 
@@ -65,24 +65,24 @@ class Sender:
         """Takes a request of which nobody can tell whether it took effect."""
         self._unknown_at = self._clock.monotonic()
 
-    def send(self, write: Write) -> Outcome:
+    def send(self, request: ApiRequest) -> Outcome:
         """Sends the write, a few times if need be; never raises for what a server can do."""
         for attempt in range(_ATTEMPTS):
             if not self._may_write():
-                return Outcome(write=write, result=Result.DROPPED)
+                return Outcome(request=request, result=Result.DROPPED)
             started = self._clock.monotonic()
             try:
-                outcome = self._attempt(write)
+                outcome = self._attempt(request)
             except errors.KubeError as error:
                 if error.outcome_unknown:
                     self.note_unknown()
-                self._log_failure(write, attempt, error)
+                self._log_failure(request, attempt, error)
                 self._pause(error, attempt)
                 continue
             outcome = replace(outcome, seconds=self._clock.monotonic() - started)
             _observe(outcome)
             return outcome
-        return Outcome(write=write, result=Result.UNKNOWN)
+        return Outcome(request=request, result=Result.UNKNOWN)
 
     def _may_write(self) -> bool:
         """Waits until the fence is open; false once the process stops."""
@@ -91,59 +91,63 @@ class Sender:
                 return False
         return not self._stopping.is_set()
 
-    def _attempt(self, write: Write) -> Outcome:
+    def _attempt(self, request: ApiRequest) -> Outcome:
         try:
-            return Outcome(write=write, result=Result.DONE, object=self._request(write))
+            return Outcome(request=request, result=Result.DONE, object=self._request(request))
         except (errors.ConflictError, errors.AlreadyExistsError):
-            return self._after_conflict(write)
+            return self._after_conflict(request)
         except errors.NotFoundError as error:
-            if write.verb is Verb.CREATE:  # its namespace is gone, which may come back
-                return Outcome(write=write, result=Result.REFUSED, error=error)
-            return Outcome(write=write, result=Result.GONE)
+            if request.verb is Verb.CREATE:  # its namespace is gone, which may come back
+                return Outcome(request=request, result=Result.REFUSED, error=error)
+            return Outcome(request=request, result=Result.GONE)
         except _REFUSALS as error:
-            return Outcome(write=write, result=Result.REFUSED, error=error)
+            return Outcome(request=request, result=Result.REFUSED, error=error)
 
-    def _request(self, write: Write) -> Any:
-        match write.verb:
+    def _request(self, request: ApiRequest) -> Any:
+        match request.verb:
             case Verb.READ:
-                return self._api.get(write.resource, write.name, write.namespace, into=write.into)
+                return self._api.get(
+                    request.resource, request.name, request.namespace, into=request.into
+                )
             case Verb.CREATE:
                 return self._api.create(
-                    write.resource, write.document or {}, write.namespace, into=write.into
+                    request.resource, request.document or {}, request.namespace, into=request.into
                 )
             case Verb.REPLACE:
                 return self._api.replace(
-                    write.resource, write.document or {},
-                    subresource=write.subresource, into=write.into,
+                    request.resource, request.document or {},
+                    subresource=request.subresource, into=request.into,
                 )  # fmt: skip
             case Verb.PATCH:
-                assert write.patch is not None
+                assert request.patch is not None
                 return self._api.patch(
-                    write.resource, write.name, write.patch, write.namespace,
-                    subresource=write.subresource, into=write.into,
+                    request.resource, request.name, request.patch, request.namespace,
+                    subresource=request.subresource, into=request.into,
                 )  # fmt: skip
             case Verb.DELETE:
                 self._api.delete(
-                    write.resource, write.name, write.namespace,
-                    uid=write.uid, propagation=write.propagation or None,
+                    request.resource, request.name, request.namespace,
+                    uid=request.uid, propagation=request.propagation or None,
                 )  # fmt: skip
                 return None
 
-    def _after_conflict(self, write: Write) -> Outcome:
+    def _after_conflict(self, request: ApiRequest) -> Outcome:
         try:
-            found = self._api.get(write.resource, write.name, write.namespace, into=write.into)
+            found = self._api.get(
+                request.resource, request.name, request.namespace, into=request.into
+            )
         except errors.NotFoundError:
-            return Outcome(write=write, result=Result.GONE)
-        return Outcome(write=write, result=Result.CONFLICT, object=found)
+            return Outcome(request=request, result=Result.GONE)
+        return Outcome(request=request, result=Result.CONFLICT, object=found)
 
-    def _log_failure(self, write: Write, attempt: int, error: errors.KubeError) -> None:
+    def _log_failure(self, request: ApiRequest, attempt: int, error: errors.KubeError) -> None:
         """The last of some attempts is told; nearly always one of the next succeeds."""
         log = self._log.warning if attempt == _ATTEMPTS - 1 else self._log.debug
         log(
             "write failed, will retry",
-            purpose=write.purpose.value,
-            namespace=write.namespace,
-            name=write.name,
+            operation=request.operation.value,
+            namespace=request.namespace,
+            name=request.name,
             error=str(error),
         )
 
@@ -163,7 +167,7 @@ class WriterPool:
         self._log = logs.get("writer")
         self._sender = sender
         self._report = report
-        self._queue: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[ApiRequest | None] = queue.SimpleQueue()
         self._most = threads
         self._idle = threading.Semaphore(0)
         self._threads: list[threading.Thread] = []
@@ -181,9 +185,9 @@ class WriterPool:
         self._threads.append(thread)
         thread.start()
 
-    def submit(self, write: Write) -> None:
+    def submit(self, request: ApiRequest) -> None:
         """Send the write as soon as a thread is free; called by one thread."""
-        self._queue.put(write)
+        self._queue.put(request)
         if self._idle.acquire(blocking=False) or not self._is_started:
             return
         if len(self._threads) < self._most:
@@ -202,26 +206,28 @@ class WriterPool:
         return not any(thread.is_alive() for thread in self._threads)
 
     def _run(self) -> None:
-        while (write := self._next()) is not None:
-            self._report(self._sent(write))
+        while (request := self._next()) is not None:
+            self._report(self._sent(request))
 
-    def _next(self) -> Write | None:
+    def _next(self) -> ApiRequest | None:
         try:
             return self._queue.get_nowait()
         except queue.Empty:
             self._idle.release()
             return self._queue.get()
 
-    def _sent(self, write: Write) -> Outcome:
+    def _sent(self, request: ApiRequest) -> Outcome:
         """Sends a write; whatever goes wrong, its lane must not stay taken for ever."""
         try:
-            return self._sender.send(write)
+            return self._sender.send(request)
         except Exception:  # noqa: BLE001  # the thread must live on
             self._sender.note_unknown()
-            self._log.exception("writer failed", purpose=write.purpose.value, name=write.name)
-            return Outcome(write=write, result=Result.UNKNOWN)
+            self._log.exception(
+                "writer failed", purpose=request.operation.value, name=request.name
+            )
+            return Outcome(request=request, result=Result.UNKNOWN)
 
 
 def _observe(outcome: Outcome) -> None:
-    labels = outcome.write.purpose.value, outcome.result.name.lower()
+    labels = outcome.request.operation.value, outcome.result.name.lower()
     metrics.WRITE_DURATION_SECONDS.labels(*labels).observe(outcome.seconds)

@@ -5,7 +5,7 @@ from datetime import datetime
 from admission.base import clock as clocks
 from admission.base.clock import Clock
 from admission.base.names import WorkloadKey
-from admission.config.gpu import GpuConfiguration
+from admission.config.gpu_configuration import GpuConfiguration
 from admission.controller.devices.node_inventory import NodeInventory
 from admission.objects import views
 from admission.owners import pod as pod_owner
@@ -28,7 +28,7 @@ class PodEndings:
         self._on: dict[str, dict[str, WorkloadKey]] = {}
         """By node and by uid, the key that waits for the pod's end."""
 
-    def see(self, pod: views.Pod, key: WorkloadKey) -> None:
+    def on_update(self, pod: views.Pod, key: WorkloadKey) -> None:
         """Take a pod as it is now.
 
         Args:
@@ -38,9 +38,9 @@ class PodEndings:
         if pod_owner.may_run_on(pod):
             self._on.setdefault(pod.spec.node_name, {})[pod.metadata.uid] = key
         else:
-            self.lose(pod)
+            self.on_delete(pod)
 
-    def lose(self, pod: views.Pod) -> None:
+    def on_delete(self, pod: views.Pod) -> None:
         """Take the news that a pod is gone."""
         found = self._on.get(pod.spec.node_name)
         if found is not None:

@@ -12,8 +12,8 @@ from admission.base.events import Event, Events
 from admission.base.names import WorkloadKey
 from admission.controller.workloads import checks
 from admission.controller.workloads.checks import State
-from admission.controller.writing import writes
-from admission.controller.writing.writes import Write
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import ApiRequest
 from admission.kube.resources import Resource
 from admission.objects import views
 from admission.objects.workload import Workload
@@ -43,21 +43,21 @@ class OwnerEvents:
         self._resource = resource
         self._said: dict[tuple[WorkloadKey, str], Event] = {}
 
-    def done(self, owner: views.Object | None, write: Write) -> None:
+    def done(self, owner: views.Object | None, request: ApiRequest) -> None:
         """Tell that a write took effect: on the owner, which may be gone by now."""
-        if write.resource is self._resource:
-            regarding = write.regarding
+        if request.resource is self._resource:
+            regarding = request.regarding
         elif owner is not None:
-            regarding = writes.reference(self._resource, owner.metadata)
+            regarding = api_requests.reference(self._resource, owner.metadata)
         else:
             return
-        for event in write.events:
+        for event in request.events:
             self._events.event(regarding, event)
 
-    def done_to_workload(self, workload: Workload, write: Write) -> None:
+    def done_to_workload(self, workload: Workload, request: ApiRequest) -> None:
         """Tell on a Workload that a write about it took effect."""
-        for event in write.events:
-            self._events.event(writes.workload_reference(workload), event)
+        for event in request.events:
+            self._events.event(api_requests.workload_reference(workload), event)
 
     def lacks_class(self, key: WorkloadKey, owner: views.Object, name: str) -> None:
         """Tell that the owner, or its pod template, names a class that does not exist."""
@@ -99,7 +99,7 @@ class OwnerEvents:
             return
         self._said[key, reason] = event
         if event != said:
-            self._events.event(writes.reference(self._resource, owner.metadata), event)
+            self._events.event(api_requests.reference(self._resource, owner.metadata), event)
 
 
 def followed(owner: Owner, workload: Workload) -> Iterator[Event]:

@@ -14,7 +14,7 @@ from admission.base.conditions import Text
 from admission.base.names import LocalQueueKey
 from admission.base.patches import Patch
 from admission.controller.queues.configuration import Configuration
-from admission.controller.writing.writes import Purpose
+from admission.controller.writing.api_requests import Operation
 from admission.objects import pods as pod_objects
 from admission.objects import views
 from admission.objects.resource_claim import Sought
@@ -40,9 +40,9 @@ def decided_at(pod: views.Pod, now: datetime) -> datetime:
     return clock.from_wire(created) + _GRACE if created else now
 
 
-def settle(
+def complete(
     pod: views.Pod, configuration: Configuration, sought: Sought, *, due: bool
-) -> tuple[Purpose, Patch] | None:
+) -> tuple[Operation, Patch] | None:
     """Return the change that gives a pod in doubt its queue, or lets it go; None to wait.
 
     Args:
@@ -56,16 +56,16 @@ def settle(
     if by_claim_only and sought.problem:
         return None
     if by_claim_only and not sought.counted:
-        return Purpose.LET_GO, pod_owner.let_go(pod)
+        return Operation.LET_GO, pod_owner.let_go(pod)
     managed = not configuration.leaves_out(namespace)
     default = LocalQueueKey(namespace, names.DEFAULT_LOCAL_QUEUE)
     if managed and default in configuration.local_queues:
         change = pod_owner.put_in_queue(pod, names.DEFAULT_LOCAL_QUEUE)
-        return Purpose.ADOPT_POD, change
+        return Operation.ADOPT_POD, change
     required = configuration.managed.queue_required or configuration.enforces(namespace)
     if not due or (managed and required):
         return None
-    return Purpose.LET_GO, pod_owner.let_go(pod)
+    return Operation.LET_GO, pod_owner.let_go(pod)
 
 
 def hint_for(

@@ -16,14 +16,14 @@ from admission.base import clock as clocks
 from admission.base import conditions, metrics, names, patches
 from admission.base.clock import Clock
 from admission.base.names import LocalQueueKey, WorkloadKey
-from admission.config.gpu import GpuConfiguration
+from admission.config.gpu_configuration import GpuConfiguration
 from admission.controller.devices.node_inventory import NodeInventory
-from admission.controller.owners import requests
 from admission.controller.queues.configuration import Configuration
 from admission.controller.seeing.informers import Informer
-from admission.controller.writing import writes
+from admission.controller.watched_owners import requests
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
 from admission.controller.writing.work_queue import WorkQueue
-from admission.controller.writing.writes import Outcome, Purpose, Result, Write
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import condition_list, views
@@ -80,7 +80,7 @@ class Ledger(Protocol):
         """
         ...
 
-    def lose(self, key: WorkloadKey) -> None:
+    def on_delete(self, key: WorkloadKey) -> None:
         """Charge nothing more for a key."""
         ...
 
@@ -184,7 +184,7 @@ class RunningPods:
 
     # ------------------------------------------------------------------------------- seeing
 
-    def see(self, pod: views.Pod, resource: Resource = resources.PODS) -> None:
+    def on_update(self, pod: views.Pod, resource: Resource = resources.PODS) -> None:
         """Take a pod as it is now."""
         uid = pod.metadata.uid
         doubt = self._doubts.pop(uid, None)
@@ -213,7 +213,7 @@ class RunningPods:
         if _is_single(was):
             self._doubt(one, was, pod)  # it lost the label by which it is watched
 
-    def lose(
+    def on_delete(
         self,
         gone: views.Object,
         resource: Resource = resources.PODS,
@@ -251,24 +251,24 @@ class RunningPods:
 
     def _see_of_owner(self, pod: views.Pod) -> None:
         self._place(pod)
-        self.see(pod, resources.RELEASED_PODS)
+        self.on_update(pod, resources.RELEASED_PODS)
 
     def _lose_of_owner(self, gone: views.Object) -> None:
         uid = gone.metadata.uid
-        if self.lose(gone, resources.RELEASED_PODS):
+        if self.on_delete(gone, resources.RELEASED_PODS):
             self._strays.pop(uid, None)
-            self._inventory.lose_pod(uid)
+            self._inventory.on_pod_delete(uid)
 
     def _place(self, pod: views.Pod) -> None:
         """Tell the inventory of a pod: one that no queue is charged for takes GPUs from all."""
         is_charged = self._is_charged(pod)
-        self._inventory.see_pod(pod, outside=not is_charged)
+        self._inventory.on_pod_update(pod, outside=not is_charged)
         if is_charged:
             self._strays.pop(pod.metadata.uid, None)
         else:
             self._strays[pod.metadata.uid] = pod
 
-    def see_owner(self, key: WorkloadKey, asked: Workload | None) -> None:
+    def on_owner_update(self, key: WorkloadKey, asked: Workload | None) -> None:
         """Take what an owner asks for that was let go as a whole, or None where it is held.
 
         Its pods may not be there yet, and nobody else may get what they will take.
@@ -288,7 +288,7 @@ class RunningPods:
     def _lose_owner(self, key: WorkloadKey) -> None:
         if key in self._short:
             self._short.discard(key)
-            self._ledger.lose(_owner_key(key))
+            self._ledger.on_delete(_owner_key(key))
 
     def _recount_owner(self, key: WorkloadKey) -> None:
         """Charge the pods that an owner may still make, where its Workload is not charged."""
@@ -393,7 +393,9 @@ class RunningPods:
             return
         before = self._alone.get(one.key)
         if before not in {None, metadata.uid}:
-            self._ledger.lose(one.key)  # a pod of the same name; the other one is being confirmed
+            self._ledger.on_delete(
+                one.key
+            )  # a pod of the same name; the other one is being confirmed
         self._alone[one.key] = metadata.uid
         labels = self._inventory.node_labels(one.view.spec.node_name)
         ends = bool(metadata.deletion_timestamp)
@@ -407,7 +409,7 @@ class RunningPods:
         uid = one.view.metadata.uid
         if self._alone.get(one.key) == uid and uid not in self._doubts:
             del self._alone[one.key]
-            self._ledger.lose(one.key)
+            self._ledger.on_delete(one.key)
             self._queue.cancel(one.key)
         self._note_releasing(one)
 
@@ -448,7 +450,7 @@ class RunningPods:
 
     # ---------------------------------------------------------------- pods without their label
 
-    def next_write(self, key: WorkloadKey) -> Write | None:
+    def next_request(self, key: WorkloadKey) -> ApiRequest | None:
         """Return the next write about a pod that is charged on its own, or None for none."""
         uid = self._alone.get(key)
         one = self._pods.get(uid) if uid is not None else None
@@ -462,12 +464,12 @@ class RunningPods:
             self._queue.add_at(key, doubt.due, now)
             return None
         if doubt.found is None:
-            return writes.read(
-                key, Purpose.CONFIRM_POD, resources.PODS, one.view.metadata, views.Pod
+            return api_requests.read(
+                key, Operation.CONFIRM_POD, resources.PODS, one.view.metadata, views.Pod
             )
         return self._put_back(key, doubt.was, doubt.found)
 
-    def _put_back(self, key: WorkloadKey, pod: views.Pod, found: views.Pod) -> Write:
+    def _put_back(self, key: WorkloadKey, pod: views.Pod, found: views.Pod) -> ApiRequest:
         """Return the write that gives a pod its labels again, so that it is watched."""
         was, now = pod.metadata, found.metadata
         labels = {label: was.label(label) for label in _MARKS if was.label(label)}
@@ -479,12 +481,12 @@ class RunningPods:
             {"metadata": {**precondition, "labels": labels, "annotations": marks}}
         )
         return requests.patch(
-            key, resources.PODS, found, Purpose.LABEL_POD, changes, into=views.Pod
+            key, resources.PODS, found, Operation.LABEL_POD, changes, into=views.Pod
         )
 
-    def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
+    def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
         """Take what came of a write about a pod that is charged on its own."""
-        uid, purpose = self._alone.get(key), outcome.write.purpose
+        uid, operation = self._alone.get(key), outcome.request.operation
         doubt = None if uid is None else self._doubts.get(uid)
         if uid is None or doubt is None:
             return
@@ -494,14 +496,14 @@ class RunningPods:
             self._forget(uid)
             return
         if found is not None and found.metadata.label(names.MANAGED_LABEL):
-            self.see(found)
+            self.on_update(found)
         elif (
             found is not None
             and found.metadata.label(names.PODSET_LABEL)
             and not _is_single(doubt.was)
         ):
-            self.see(found, resources.RELEASED_PODS)
-        elif found is None or purpose is Purpose.LABEL_POD:
+            self.on_update(found, resources.RELEASED_PODS)
+        elif found is None or operation is Operation.LABEL_POD:
             doubt.found, doubt.due = None, self._clock.now() + _AGAIN
         else:
             doubt.found = found

@@ -13,13 +13,13 @@ from typing import Any, Final
 from admission.base import conditions, events, names, patches
 from admission.base.events import Event, Events
 from admission.base.names import WorkloadKey
-from admission.controller.owners import owner_events, requests
-from admission.controller.owners.index import OwnerIndex
 from admission.controller.queues.configuration import Configuration
 from admission.controller.seeing.object_cache import Observed
+from admission.controller.watched_owners import owner_events, requests
+from admission.controller.watched_owners.index import OwnerIndex
 from admission.controller.workloads.workloadindex import WorkloadIndex
-from admission.controller.writing import writes
-from admission.controller.writing.writes import Outcome, Purpose, Result, Write
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
 from admission.kube import resources
 from admission.objects import batch, views
 from admission.objects.workload import Workload
@@ -63,11 +63,11 @@ class ChildJobs:
 
     # ------------------------------------------------------------------------------- seeing
 
-    def see(self, document: batch.JobDocument) -> None:
+    def on_update(self, document: batch.JobDocument) -> None:
         """Take a sight of a Job; one without the label, or with a queue, is not looked after."""
         metadata = document.metadata
         if not metadata.label(names.HELD_WITH_PARENT) or metadata.label(names.QUEUE_LABEL):
-            self.lose(document)
+            self.on_delete(document)
             return
         key = batch_job.KIND.key_of(document)
         if not self._jobs.put(key, document.view()):
@@ -77,7 +77,7 @@ class ChildJobs:
             self._by_owner.setdefault(owner.uid, set()).add(key)
         self._look_at((key, *self.below(metadata.uid)))
 
-    def lose(self, view: views.Object) -> None:
+    def on_delete(self, view: views.Object) -> None:
         """The Job is gone, or its label is; a later version with the label may come again."""
         key, uid = batch_job.KIND.key_of(view), view.metadata.uid
         known = self._jobs.get(key)
@@ -105,7 +105,7 @@ class ChildJobs:
 
     # ------------------------------------------------------------------------------ writing
 
-    def next_write(self, key: WorkloadKey) -> Write | None:
+    def next_request(self, key: WorkloadKey) -> ApiRequest | None:
         """Return the next write about a Job, or None if there is nothing to do."""
         job = self._jobs.get(key)
         if job is None or batch_job.JobOwner(job).finished() is not None:
@@ -121,39 +121,39 @@ class ChildJobs:
 
     def _with_ancestor(
         self, key: WorkloadKey, job: batch.Job, workload: Workload | None
-    ) -> Write | None:
+    ) -> ApiRequest | None:
         """Hold a Job that runs without its ancestor's admission, or start one that was held."""
         is_suspended = batch_job.is_suspended(job)
         is_held = is_suspended and job.metadata.label(names.HELD_WITH_PARENT) == _HELD
         if workload is None or not _is_running(workload):
             suspended = (events.suspended_child(),)
-            hold = _patch(key, job, Purpose.HOLD_CHILD, _HELD, suspend=True, told=suspended)
+            hold = _patch(key, job, Operation.HOLD_CHILD, _HELD, suspend=True, told=suspended)
             return None if is_suspended else hold
         told = tuple(owner_events.started(workload))
-        start = _patch(key, job, Purpose.START_CHILD, _FREE, suspend=False, told=told)
+        start = _patch(key, job, Operation.START_CHILD, _FREE, suspend=False, told=told)
         return start if is_held else None
 
-    def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
+    def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
         """Take what came of a write; call before the answer is seen."""
-        job, write = self._jobs.get(key), outcome.write
+        job, request = self._jobs.get(key), outcome.request
         if job is None:
             return
-        if write.purpose is Purpose.FIND_PARENT:
+        if request.operation is Operation.FIND_PARENT:
             if outcome.result in {Result.DONE, Result.GONE}:  # else nothing is known of it
                 self._asked.add(key)
             if isinstance(outcome.object, batch.JobDocument):
-                self.see(outcome.object)  # it may be a child itself
+                self.on_update(outcome.object)  # it may be a child itself
         elif outcome.result is Result.GONE:
-            self.lose(job)
+            self.on_delete(job)
         elif outcome.result is Result.DONE:
-            regarding = writes.reference(resources.JOBS, job.metadata)
-            for event in write.events:
+            regarding = api_requests.reference(resources.JOBS, job.metadata)
+            for event in request.events:
                 self._events.event(regarding, event)
 
-    def _let_go(self, key: WorkloadKey, job: batch.Job) -> Write:
+    def _let_go(self, key: WorkloadKey, job: batch.Job) -> ApiRequest:
         held = job.metadata.label(names.HELD_WITH_PARENT) == _HELD
         suspend = False if held and batch_job.is_suspended(job) else None
-        return _patch(key, job, Purpose.LET_CHILD_GO, None, suspend=suspend)
+        return _patch(key, job, Operation.LET_CHILD_GO, None, suspend=suspend)
 
     def _ancestor(self, job: batch.Job) -> batch.Job | None:
         """Return the topmost Job with a queue above a Job."""
@@ -198,20 +198,20 @@ def _controller(job: batch.Job) -> views.OwnerReference | None:
     return owner if is_job else None
 
 
-def _read_parent(key: WorkloadKey, owner: views.OwnerReference) -> Write:
+def _read_parent(key: WorkloadKey, owner: views.OwnerReference) -> ApiRequest:
     sought = views.ObjectMeta(namespace=key.namespace, name=owner.name, uid=owner.uid)
-    return writes.read(key, Purpose.FIND_PARENT, resources.JOBS, sought, batch.JobDocument)
+    return api_requests.read(key, Operation.FIND_PARENT, resources.JOBS, sought, batch.JobDocument)
 
 
 def _patch(
     key: WorkloadKey,
     job: batch.Job,
-    purpose: Purpose,
+    operation: Operation,
     label: str | None,
     *,
     suspend: bool | None,
     told: tuple[Event, ...] = (),
-) -> Write:
+) -> ApiRequest:
     """Change the label, and whether the Job is suspended unless that is None."""
     metadata = {
         "resourceVersion": job.metadata.resource_version,
@@ -222,6 +222,6 @@ def _patch(
     if suspend is not None:
         changes["spec"] = {"suspend": suspend}
     return requests.patch(
-        key, resources.CHILD_JOBS, job, purpose, patches.merge(changes),
+        key, resources.CHILD_JOBS, job, operation, patches.merge(changes),
         into=batch.JobDocument, events=told,
     )  # fmt: skip

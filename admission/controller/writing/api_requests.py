@@ -13,7 +13,7 @@ from admission.objects import views
 from admission.objects.workload import Workload
 
 
-class QueueLane(NamedTuple):
+class QueueKey(NamedTuple):
     """Identity of a ClusterQueue (empty namespace) or LocalQueue; unequal to any WorkloadKey."""
 
     kind: str
@@ -21,11 +21,11 @@ class QueueLane(NamedTuple):
     name: str
 
 
-Lane = names.WorkloadKey | QueueLane
+RequestKey = names.WorkloadKey | QueueKey
 """Writes of one lane are never in flight together."""
 
 
-class Purpose(Enum):
+class Operation(Enum):
     """Why a write is made; the value is its label in logs and metrics."""
 
     ADOPT_POD = "adopt_pod"
@@ -73,7 +73,9 @@ class Purpose(Enum):
     LET_WORKLOAD_GO = "let_workload_go"
 
 
-TELLING: Final = frozenset({Purpose.EXPLAIN_WORKLOAD, Purpose.EXPLAIN_POD, Purpose.QUEUE_STATUS})
+REPORTS: Final = frozenset(
+    {Operation.EXPLAIN_WORKLOAD, Operation.EXPLAIN_POD, Operation.QUEUE_STATUS}
+)
 """Purposes that change nothing but what people read; they give way to all others."""
 
 
@@ -88,12 +90,12 @@ class Verb(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
+class ApiRequest:
     """One request.
 
     Attributes:
-        lane: whose turn it waits for.
-        purpose: why.
+        key: whose turn it waits for.
+        operation: why.
         verb: how.
         resource: kind of the object.
         namespace: its namespace; empty for cluster-scoped kinds.
@@ -108,8 +110,8 @@ class Write:
         events: what is told on the object, or on its owner, once it took effect.
     """
 
-    lane: Lane
-    purpose: Purpose
+    key: RequestKey
+    operation: Operation
     verb: Verb
     resource: Resource
     namespace: str = ""
@@ -151,14 +153,14 @@ class Outcome:
     """What came of a write.
 
     Attributes:
-        write: the write.
+        request: the write.
         result: what is known.
         object: see `Result`.
         error: the refusal.
         seconds: from the last attempt's request to its answer.
     """
 
-    write: Write
+    request: ApiRequest
     result: Result
     object: Any = None
     error: errors.ApiError | None = None
@@ -186,16 +188,16 @@ def workload_reference(workload: Workload) -> dict[str, str]:
 
 
 def create_workload(
-    lane: names.WorkloadKey, document: dict[str, Any], events: tuple[Event, ...] = ()
-) -> Write:
+    key: names.WorkloadKey, document: dict[str, Any], events: tuple[Event, ...] = ()
+) -> ApiRequest:
     """Creates a Workload; one that exists already is read instead."""
-    return Write(
-        lane=lane,
-        purpose=Purpose.CREATE_WORKLOAD,
+    return ApiRequest(
+        key=key,
+        operation=Operation.CREATE_WORKLOAD,
         verb=Verb.CREATE,
         resource=WORKLOADS,
-        namespace=lane.namespace,
-        name=lane.name,
+        namespace=key.namespace,
+        name=key.name,
         document=document,
         into=WORKLOAD_VIEW,
         events=events,
@@ -203,16 +205,16 @@ def create_workload(
 
 
 def read(
-    lane: names.WorkloadKey,
-    purpose: Purpose,
+    key: names.WorkloadKey,
+    operation: Operation,
     resource: Resource,
     metadata: views.ObjectMeta,
     into: type[Any] = dict,
-) -> Write:
+) -> ApiRequest:
     """Reads an object."""
-    return Write(
-        lane=lane,
-        purpose=purpose,
+    return ApiRequest(
+        key=key,
+        operation=operation,
         verb=Verb.READ,
         resource=resource,
         namespace=metadata.namespace,
@@ -222,35 +224,35 @@ def read(
     )
 
 
-def find_workload(lane: names.WorkloadKey, name: str = "") -> Write:
+def find_workload(key: names.WorkloadKey, name: str = "") -> ApiRequest:
     """Reads a Workload, to be certain whether it exists; one of another name than the lane's."""
-    sought = views.ObjectMeta(namespace=lane.namespace, name=name or lane.name)
-    return read(lane, Purpose.FIND_WORKLOAD, WORKLOADS, sought, WORKLOAD_VIEW)
+    sought = views.ObjectMeta(namespace=key.namespace, name=name or key.name)
+    return read(key, Operation.FIND_WORKLOAD, WORKLOADS, sought, WORKLOAD_VIEW)
 
 
-def read_workload(lane: names.WorkloadKey, workload: Workload) -> Write:
+def read_workload(key: names.WorkloadKey, workload: Workload) -> ApiRequest:
     """Reads a Workload whole, to compare it with the owner that names it."""
-    return read(lane, Purpose.READ_WORKLOAD, WORKLOADS, workload.metadata)
+    return read(key, Operation.READ_WORKLOAD, WORKLOADS, workload.metadata)
 
 
-def find_writer(workload: Workload) -> Write:
+def find_writer(workload: Workload) -> ApiRequest:
     """Read a Workload whole, to learn who wrote its admission."""
-    lane = names.WorkloadKey(workload.metadata.namespace, workload.metadata.name)
-    return read(lane, Purpose.FIND_WRITER, WORKLOADS, workload.metadata)
+    key = names.WorkloadKey(workload.metadata.namespace, workload.metadata.name)
+    return read(key, Operation.FIND_WRITER, WORKLOADS, workload.metadata)
 
 
-def find_kind(lane: names.WorkloadKey) -> Write:
+def find_kind(key: names.WorkloadKey) -> ApiRequest:
     """Reads whether Workloads exist as a kind: at an uninstallation they all vanish with it."""
     sought = views.ObjectMeta(name=WORKLOADS.qualified)
-    return read(lane, Purpose.FIND_KIND, CRDS, sought, views.Object)
+    return read(key, Operation.FIND_KIND, CRDS, sought, views.Object)
 
 
 def set_workload_status(
     workload: Workload,
-    purpose: Purpose,
+    operation: Operation,
     changes: dict[str, Any],
     events: tuple[Event, ...] = (),
-) -> Write:
+) -> ApiRequest:
     """Changes the status of exactly the version of the Workload that was decided on.
 
     Where every member that the status has is given anew, it is replaced, which costs the API
@@ -258,47 +260,53 @@ def set_workload_status(
 
     Args:
         workload: as it was decided on.
-        purpose: why.
+        operation: why.
         changes: members of the status as a merge patch has them.
-        events: see `Write`.
+        events: see `ApiRequest`.
     """
     if not all(_is_given_anew(member, changes) for member in workload.status.members()):
-        return patch_workload(workload, purpose, {"status": changes}, "status", events)
+        return patch_workload(workload, operation, {"status": changes}, "status", events)
     document = _with_status(workload.metadata, changes)
-    write = _on_workload(workload, purpose, Verb.REPLACE)
-    return replace(write, document=document, subresource="status", events=events)
+    request = _on_workload(workload, operation, Verb.REPLACE)
+    return replace(request, document=document, subresource="status", events=events)
 
 
-def patch_workload_spec(workload: Workload, purpose: Purpose, spec: dict[str, Any]) -> Write:
+def patch_workload_spec(
+    workload: Workload, operation: Operation, spec: dict[str, Any]
+) -> ApiRequest:
     """Changes the spec of exactly this version of the Workload."""
-    return patch_workload(workload, purpose, {"spec": spec})
+    return patch_workload(workload, operation, {"spec": spec})
 
 
-def set_finalizers(workload: Workload, purpose: Purpose, finalizers: Sequence[str]) -> Write:
+def set_finalizers(
+    workload: Workload, operation: Operation, finalizers: Sequence[str]
+) -> ApiRequest:
     """Changes the finalizers of exactly this version of the Workload."""
     changes = {"metadata": {"finalizers": list(finalizers) or None}}
-    return patch_workload(workload, purpose, changes)
+    return patch_workload(workload, operation, changes)
 
 
 def patch_workload(
     workload: Workload,
-    purpose: Purpose,
+    operation: Operation,
     changes: dict[str, Any],
     subresource: str = "",
     events: tuple[Event, ...] = (),
-) -> Write:
+) -> ApiRequest:
     """Changes members of exactly this version of the Workload."""
     patch = _patch_of(workload.metadata, changes)
-    write = _on_workload(workload, purpose, Verb.PATCH)
-    return replace(write, patch=patch, subresource=subresource, events=events)
+    request = _on_workload(workload, operation, Verb.PATCH)
+    return replace(request, patch=patch, subresource=subresource, events=events)
 
 
-def delete_owner(workload: Workload, owner: views.OwnerReference, resource: Resource) -> Write:
+def delete_owner(
+    workload: Workload, owner: views.OwnerReference, resource: Resource
+) -> ApiRequest:
     """Deletes exactly the object that controls the Workload; what it made goes after it."""
     metadata = workload.metadata
-    return Write(
-        lane=names.WorkloadKey(metadata.namespace, metadata.name),
-        purpose=Purpose.DELETE_OWNER,
+    return ApiRequest(
+        key=names.WorkloadKey(metadata.namespace, metadata.name),
+        operation=Operation.DELETE_OWNER,
         verb=Verb.DELETE,
         resource=resource,
         namespace=metadata.namespace,
@@ -308,42 +316,44 @@ def delete_owner(workload: Workload, owner: views.OwnerReference, resource: Reso
     )
 
 
-def delete_workload(workload: Workload, events: tuple[Event, ...] = ()) -> Write:
+def delete_workload(workload: Workload, events: tuple[Event, ...] = ()) -> ApiRequest:
     """Deletes exactly that Workload."""
-    return replace(_on_workload(workload, Purpose.DELETE_WORKLOAD, Verb.DELETE), events=events)
+    return replace(_on_workload(workload, Operation.DELETE_WORKLOAD, Verb.DELETE), events=events)
 
 
 def replace_queue_status(
-    lane: QueueLane, resource: Resource, view: views.Object, status: dict[str, Any]
-) -> Write:
+    key: QueueKey, resource: Resource, view: views.Object, status: dict[str, Any]
+) -> ApiRequest:
     """Replaces the status of exactly this version of a ClusterQueue, LocalQueue or Cohort."""
-    write = _on(view, lane, resource, Purpose.QUEUE_STATUS, Verb.REPLACE)
-    return replace(write, document=_with_status(view.metadata, status), subresource="status")
+    request = _on(view, key, resource, Operation.QUEUE_STATUS, Verb.REPLACE)
+    return replace(request, document=_with_status(view.metadata, status), subresource="status")
 
 
 def patch_queue(
-    lane: QueueLane,
-    purpose: Purpose,
+    key: QueueKey,
+    operation: Operation,
     resource: Resource,
     view: views.Object,
     changes: dict[str, Any],
-) -> Write:
+) -> ApiRequest:
     """Changes members of exactly this version of a queue, or of what queues refer to."""
-    write = _on(view, lane, resource, purpose, Verb.PATCH)
-    return replace(write, patch=_patch_of(view.metadata, changes))
+    request = _on(view, key, resource, operation, Verb.PATCH)
+    return replace(request, patch=_patch_of(view.metadata, changes))
 
 
-def _on_workload(workload: Workload, purpose: Purpose, verb: Verb) -> Write:
-    lane = names.WorkloadKey(workload.metadata.namespace, workload.metadata.name)
-    return _on(workload, lane, WORKLOADS, purpose, verb)
+def _on_workload(workload: Workload, operation: Operation, verb: Verb) -> ApiRequest:
+    key = names.WorkloadKey(workload.metadata.namespace, workload.metadata.name)
+    return _on(workload, key, WORKLOADS, operation, verb)
 
 
-def _on(view: views.Object, lane: Lane, resource: Resource, purpose: Purpose, verb: Verb) -> Write:
+def _on(
+    view: views.Object, key: RequestKey, resource: Resource, operation: Operation, verb: Verb
+) -> ApiRequest:
     """A write about an object that was seen, as yet without content."""
     metadata = view.metadata
-    return Write(
-        lane=lane,
-        purpose=purpose,
+    return ApiRequest(
+        key=key,
+        operation=operation,
         verb=verb,
         resource=resource,
         namespace=metadata.namespace,

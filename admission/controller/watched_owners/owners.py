@@ -15,17 +15,17 @@ from admission.base.names import (
     PRIORITY_CLASS_LABEL,
     WorkloadKey,
 )
-from admission.controller.owners import owner_events, requests
-from admission.controller.owners.brake import Brake
-from admission.controller.owners.index import OwnerIndex, Subject
-from admission.controller.owners.owner_events import OwnerEvents
-from admission.controller.owners.running_pods import RunningPods
 from admission.controller.queues.configuration import Configuration
 from admission.controller.seeing.informers import Informer
+from admission.controller.watched_owners import owner_events, requests
+from admission.controller.watched_owners.brake import Brake
+from admission.controller.watched_owners.index import OwnerIndex, Subject
+from admission.controller.watched_owners.owner_events import OwnerEvents
+from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads import evictions, keeping, statuses
 from admission.controller.workloads.workloadindex import WorkloadIndex
-from admission.controller.writing import writes
-from admission.controller.writing.writes import Outcome, Purpose, Result, Verb, Write
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result, Verb
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import views
@@ -39,7 +39,7 @@ from admission.owners.workload import (
     may_change_class,
 )
 
-Decide = Callable[[WorkloadKey, Workload], Write | None]
+Decide = Callable[[WorkloadKey, Workload], ApiRequest | None]
 """Returns the write of an open decision, or of the upkeep of a Workload, if there is one."""
 
 _OF_NAMED: Final = frozenset({Step.ADOPT_WORKLOAD, Step.AWAIT_WORKLOAD})
@@ -104,7 +104,7 @@ class Owners(Generic[View, Document]):
         self._deleted: dict[WorkloadKey, str] = {}
         self.index = self._make_index(look_at)
         self.informers: Mapping[Resource, Informer[Any]] = {
-            resource: Informer(resource.kind, self.see, self.lose)
+            resource: Informer(resource.kind, self.on_update, self.on_delete)
         }
 
     def _make_index(
@@ -114,13 +114,13 @@ class Owners(Generic[View, Document]):
 
     # ------------------------------------------------------------------------------- seeing
 
-    def see(self, found: views.Object) -> None:
+    def on_update(self, found: views.Object) -> None:
         """Take a sight of an owner: whole as watched, or as an answer."""
-        self.index.see(found)
+        self.index.on_update(found)
 
-    def lose(self, gone: views.Object, *, for_good: bool = False) -> None:
+    def on_delete(self, gone: views.Object, *, for_good: bool = False) -> None:
         """Take the news that an owner is gone, or its label is; see `OwnerIndex.lose`."""
-        self.index.lose(gone, for_good=for_good)
+        self.index.on_delete(gone, for_good=for_good)
 
     def of_namespace(self, namespace: str) -> tuple[WorkloadKey, ...]:
         """Return the keys to look at when it may have changed whether a namespace is managed."""
@@ -158,7 +158,7 @@ class Owners(Generic[View, Document]):
 
     # ------------------------------------------------------------------------------ writing
 
-    def next_write(self, subject: Subject, decide: Decide) -> Write | None:
+    def next_request(self, subject: Subject, decide: Decide) -> ApiRequest | None:
         """Return the next write about an owner and its Workload, or None for none.
 
         Args:
@@ -177,26 +177,26 @@ class Owners(Generic[View, Document]):
             self._events.checked(key, owner, workload)
         clears = step.step is Step.CLEAR_RESERVATION and self._kind.is_deleted_to_stop
         if workload is not None and step.step not in lifecycle.ENDS and not clears:
-            write = decide(key, workload)
+            request = decide(key, workload)
             is_resized = owner is not None and owner.resizes() is not None
             # without quota it follows its owner in everything
-            if write is None and owner and is_resized and not workload.is_pending():
-                write = self._follow_labels(key, owner.view, workload)
-            if write is not None:
-                return write
+            if request is None and owner and is_resized and not workload.is_pending():
+                request = self._follow_labels(key, owner.view, workload)
+            if request is not None:
+                return request
         if owner is not None and step.step in {Step.CREATE_WORKLOAD, *_OF_NAMED}:
             return self._without_workload(key, owner, step)
         if owner is not None and step.step is Step.FOLLOW and workload is not None:
             return self._follow(key, owner, workload)
         if workload is not None:
             self.index.drop_document(key)
-            write = self._about_workload(subject, step, workload)
-            if write is not None:
-                return write
-        write = None if owner is None else self._about_owner(key, step, owner, workload)
-        if write is None and workload is not None and step.step is not Step.STOP:
+            request = self._about_workload(subject, step, workload)
+            if request is not None:
+                return request
+        request = None if owner is None else self._about_owner(key, step, owner, workload)
+        if request is None and workload is not None and step.step is not Step.STOP:
             return self.brake.unmark(workload)
-        return write
+        return request
 
     def _is_left_alone(self, subject: Subject) -> bool:
         """Return whether an owner is in a namespace that is not managed.
@@ -212,24 +212,24 @@ class Owners(Generic[View, Document]):
             return lifecycle.without_owner(self._kind, subject.workload)
         return lifecycle.next_step(owner, subject.workload, self.index.named_by(owner.view))
 
-    def _remove(self, workload: Workload) -> Write | None:
+    def _remove(self, workload: Workload) -> ApiRequest | None:
         """Delete a second Workload once, and let it go where our finalizer is on it."""
         if not workload.metadata.deletion_timestamp:
             return self._delete(workload, is_told=True)
         step = lifecycle.remove_finalizer(workload)
         return None if step is lifecycle.NOTHING else requests.remove_finalizer(workload)
 
-    def _delete(self, workload: Workload, *, is_told: bool) -> Write | None:
+    def _delete(self, workload: Workload, *, is_told: bool) -> ApiRequest | None:
         """Delete a Workload once; it stays until its finalizer is off."""
         if self._deleted.get(workload.key()) == workload.metadata.uid:
             return None
         is_told = is_told and not self._kind.has_condition
         told = (events.deleted_workload(workload.key().text()),) if is_told else ()
-        return writes.delete_workload(workload, told)
+        return api_requests.delete_workload(workload, told)
 
     # ------------------------------------------------------- owners that have no Workload yet
 
-    def _without_workload(self, key: WorkloadKey, owner: Owner, step: Next) -> Write | None:
+    def _without_workload(self, key: WorkloadKey, owner: Owner, step: Next) -> ApiRequest | None:
         """Return the next write for an owner whose Workload is to be made or adopted."""
         named = self._kind.prebuilt_key(owner.view)
         if named is None:
@@ -240,17 +240,17 @@ class Owners(Generic[View, Document]):
         self._lacks_workload(key, owner, prebuilt.missing(named, workload))
         return None
 
-    def _create(self, key: WorkloadKey, owner: Owner) -> Write | None:
+    def _create(self, key: WorkloadKey, owner: Owner) -> ApiRequest | None:
         asked = self._workloads.ask_absence(key) if owner.was_admitted() else None
         made = asked or self._make(key, owner)
-        if made is None or isinstance(made, Write):
+        if made is None or isinstance(made, ApiRequest):
             return made
         if owner.was_admitted():
             made["metadata"].setdefault("annotations", {})[MADE_FOR_RUNNING] = "true"
         told = () if self._kind.has_condition else (events.created_workload(key.text()),)
-        return writes.create_workload(key, made, told)
+        return api_requests.create_workload(key, made, told)
 
-    def _make(self, key: WorkloadKey, owner: Owner) -> dict[str, Any] | Write | None:
+    def _make(self, key: WorkloadKey, owner: Owner) -> dict[str, Any] | ApiRequest | None:
         """Return the document of a Workload, the read that is needed first, or None to wait."""
         document, view = self.index.document_of(key), self.index.get(key)
         if document is None or view is None:
@@ -266,20 +266,20 @@ class Owners(Generic[View, Document]):
             self._lacks_class(key, owner.view, missing.name)
             return None
 
-    def _adopt(self, key: WorkloadKey, owner: Owner, workload: Workload) -> Write:
+    def _adopt(self, key: WorkloadKey, owner: Owner, workload: Workload) -> ApiRequest:
         """Take the Workload that the owner names; both are read whole before."""
         document, view = self.index.document_of(key), self.index.get(key)
         if document is None or view is None:
             return self._read(key, owner)
         found = self.index.named_document(key)
         if found is None or not requests.is_read(found, workload):
-            return writes.read_workload(key, workload)
+            return api_requests.read_workload(key, workload)
         changes = self.integration.adopt(view, document, found)
         if changes is not None:
             return requests.adopt(key, workload, changes)
         return requests.on_lane(key, self._finish(workload, conditions.OUT_OF_SYNC))
 
-    def _read(self, key: WorkloadKey, owner: Owner) -> Write:
+    def _read(self, key: WorkloadKey, owner: Owner) -> ApiRequest:
         return requests.read(key, self.resource, owner.view, self.integration.document)
 
     def _lacks_workload(self, key: WorkloadKey, owner: Owner, why: Text) -> None:
@@ -293,20 +293,20 @@ class Owners(Generic[View, Document]):
 
     # ----------------------------------------------------------------- owners with a Workload
 
-    def _follow(self, key: WorkloadKey, owner: Owner, workload: Workload) -> Write | None:
+    def _follow(self, key: WorkloadKey, owner: Owner, workload: Workload) -> ApiRequest | None:
         """Make a Workload without quota ask for what its owner asks for."""
         is_adopted = prebuilt.is_adopted(workload, owner.view)
         if owner.resizes() is None or is_adopted:
             return self._follow_labels(key, owner.view, workload)
         made = self._make(key, owner)
-        if made is None or isinstance(made, Write):
+        if made is None or isinstance(made, ApiRequest):
             return made
         told = owner_events.followed(owner, workload)
         return requests.follow(workload, owner.view, made, told)
 
     def _follow_labels(
         self, key: WorkloadKey, owner: views.Object, workload: Workload
-    ) -> Write | None:
+    ) -> ApiRequest | None:
         """Make a Workload take over what the labels of its owner say now."""
         label = owner.metadata.label(PRIORITY_CLASS_LABEL)
         classes = self._configuration.priority_classes
@@ -314,7 +314,9 @@ class Owners(Generic[View, Document]):
             self._lacks_class(key, owner, label)
         return keeping.follow_owner(owner, workload, classes)
 
-    def _about_workload(self, subject: Subject, step: Next, workload: Workload) -> Write | None:
+    def _about_workload(
+        self, subject: Subject, step: Next, workload: Workload
+    ) -> ApiRequest | None:
         owner = subject.owner
         match step.step:
             case Step.DELETE_WORKLOAD:
@@ -331,14 +333,16 @@ class Owners(Generic[View, Document]):
                 is_held = owner is not None and owner.is_held()
                 stays = is_held or not self._kind.is_deleted_to_stop
                 status = evictions.clear(workload, self._clock.now(), stays=stays)
-                return writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
+                return api_requests.set_workload_status(
+                    workload, Operation.CLEAR_RESERVATION, status
+                )
             case Step.RECLAIM:
                 reclaims = None if owner is None else owner.reclaims()
                 return None if reclaims is None else requests.reclaim(workload, reclaims)
             case _:
                 return None
 
-    def _charge_running(self, key: WorkloadKey, workload: Workload) -> Write | None:
+    def _charge_running(self, key: WorkloadKey, workload: Workload) -> ApiRequest | None:
         """Give a Workload the quota that its owner's pods hold, even above the ClusterQueue's."""
         admit = self._running.admit(workload)
         if admit is None:
@@ -346,17 +350,17 @@ class Owners(Generic[View, Document]):
             return None
         status = statuses.reserve(workload, admit, self._clock.now())
         told = (events.charged_running(admit.cluster_queue),)
-        return writes.set_workload_status(workload, Purpose.CHARGE_RUNNING, status, told)
+        return api_requests.set_workload_status(workload, Operation.CHARGE_RUNNING, status, told)
 
-    def _finish(self, workload: Workload, text: Text) -> Write:
+    def _finish(self, workload: Workload, text: Text) -> ApiRequest:
         status = statuses.finish(workload, *text, self._clock.now())
         is_told = not self._kind.has_condition
         told = (events.finished_workload(workload.key().text()),) if is_told else ()
-        return writes.set_workload_status(workload, Purpose.FINISH_WORKLOAD, status, told)
+        return api_requests.set_workload_status(workload, Operation.FINISH_WORKLOAD, status, told)
 
     def _about_owner(
         self, key: WorkloadKey, step: Next, owner: Owner, workload: Workload | None
-    ) -> Write | None:
+    ) -> ApiRequest | None:
         restores = owner.restores()
         match step.step:
             case Step.START if workload is not None:
@@ -365,9 +369,9 @@ class Owners(Generic[View, Document]):
                 asked = None if workload is not None else self._ask_absence(key, owner)
                 return asked or self._stop_or_wait(key, step, owner, workload)
             case Step.RESET if restores is not None:
-                return self._patch(key, owner, Purpose.RESET_OWNER, restores.reset(), "status")
+                return self._patch(key, owner, Operation.RESET_OWNER, restores.reset(), "status")
             case Step.RESTORE if restores is not None:
-                return self._patch(key, owner, Purpose.RESTORE_OWNER, restores.restore(workload))
+                return self._patch(key, owner, Operation.RESTORE_OWNER, restores.restore(workload))
             case _:
                 return None
 
@@ -375,20 +379,20 @@ class Owners(Generic[View, Document]):
         self,
         key: WorkloadKey,
         owner: Owner,
-        purpose: Purpose,
+        operation: Operation,
         changes: patches.Patch,
         subresource: str = "",
         told: tuple[Event, ...] = (),
-    ) -> Write:
+    ) -> ApiRequest:
         """Return a change of an owner; the answer is whole while it has no Workload."""
         is_made = self._workloads.get(key) is not None
         into = self.integration.answer if is_made else self.integration.document
         return requests.patch(
-            key, self.resource, owner.view, purpose, changes,
+            key, self.resource, owner.view, operation, changes,
             into=into, subresource=subresource, events=told,
         )  # fmt: skip
 
-    def _ask_absence(self, key: WorkloadKey, owner: Owner) -> Write | None:
+    def _ask_absence(self, key: WorkloadKey, owner: Owner) -> ApiRequest | None:
         """Return what to read before an owner is stopped that has no Workload."""
         named = self._kind.prebuilt_key(owner.view)
         if named is None:
@@ -397,7 +401,7 @@ class Owners(Generic[View, Document]):
             return None  # it is there, but another's
         return self._workloads.ask_absence(key, named.name)
 
-    def _start(self, key: WorkloadKey, owner: Owner, workload: Workload) -> Write | None:
+    def _start(self, key: WorkloadKey, owner: Owner, workload: Workload) -> ApiRequest | None:
         """Start an owner; one that contradicts its assignment ends as FailedToStart."""
         try:
             flavors = self._configuration.flavors
@@ -410,15 +414,15 @@ class Owners(Generic[View, Document]):
         told = tuple(owner_events.started(workload))
         gathers = owner.gathers()
         if gathers is None:
-            return self._patch(key, owner, Purpose.START_OWNER, changes, told=told)
+            return self._patch(key, owner, Operation.START_OWNER, changes, told=told)
         return requests.patch(
-            key, self.resource, gathers.to_start(workload), Purpose.START_OWNER, changes,
+            key, self.resource, gathers.to_start(workload), Operation.START_OWNER, changes,
             into=self.integration.answer, events=told,
         )  # fmt: skip
 
     def _stop_or_wait(
         self, key: WorkloadKey, step: Next, owner: Owner, workload: Workload | None
-    ) -> Write | None:
+    ) -> ApiRequest | None:
         """Stop an owner, or say that it is not stopped yet."""
         if not self.brake.holds(key, owner.view, workload):
             self._events.held_back(key, owner.view, None)
@@ -430,12 +434,12 @@ class Owners(Generic[View, Document]):
         self._events.held_back(key, owner.view, told)
         return None
 
-    def _stop(self, key: WorkloadKey, owner: Owner, step: Next) -> Write | None:
+    def _stop(self, key: WorkloadKey, owner: Owner, step: Next) -> ApiRequest | None:
         """Suspend an owner, or say on it why it is deleted, and then delete it."""
         restores, terminates = owner.restores(), owner.terminates()
         if restores is not None:
             told = (events.stopped(step.message),)
-            return self._patch(key, owner, Purpose.STOP_OWNER, restores.suspend(), told=told)
+            return self._patch(key, owner, Operation.STOP_OWNER, restores.suspend(), told=told)
         if terminates is None:
             return None
         changes = terminates.termination(Text(step.reason, step.message), self._clock.now())
@@ -444,48 +448,52 @@ class Owners(Generic[View, Document]):
             return requests.delete(
                 key, self.resource, owner.view, self.integration.answer, stopped
             )
-        return self._patch(key, owner, Purpose.MARK_OWNER, changes, "status")
+        return self._patch(key, owner, Operation.MARK_OWNER, changes, "status")
 
     # ----------------------------------------------------------------------------- settling
 
-    def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
+    def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
         """Take what came of a write about an owner or its Workload; call before it is seen."""
-        write, subject = outcome.write, self.index.subject(key)
+        request, subject = outcome.request, self.index.subject(key)
         by = None if subject is None else subject.beside or subject.owner
         owner = None if by is None else by.view
         if outcome.result is Result.DONE:
-            self._events.done(owner, write)
+            self._events.done(owner, request)
         if subject is None or owner is None:
             return
-        is_deleted = outcome.result is Result.DONE and write.purpose is Purpose.DELETE_WORKLOAD
-        if is_deleted and subject.workload and subject.workload.metadata.uid == write.uid:
-            self._deleted[key] = write.uid
+        is_deleted = (
+            outcome.result is Result.DONE and request.operation is Operation.DELETE_WORKLOAD
+        )
+        if is_deleted and subject.workload and subject.workload.metadata.uid == request.uid:
+            self._deleted[key] = request.uid
         if subject.beside is None:
             self._take_answer(key, owner, outcome)
 
     def _take_answer(self, key: WorkloadKey, owner: views.Object, outcome: Outcome) -> None:
-        write, found, own = outcome.write, outcome.object, self._kind.key_of(owner)
+        request, found, own = outcome.request, outcome.object, self._kind.key_of(owner)
         is_done = outcome.result is Result.DONE
-        if write.purpose is Purpose.READ_OWNER and isinstance(found, self.integration.document):
+        if request.operation is Operation.READ_OWNER and isinstance(
+            found, self.integration.document
+        ):
             self.index.keep_document(key, found)
-        elif write.purpose is Purpose.READ_WORKLOAD and isinstance(found, dict):
+        elif request.operation is Operation.READ_WORKLOAD and isinstance(found, dict):
             self.index.keep_named(key, found)
-        elif write.purpose is Purpose.ADOPT_WORKLOAD:
+        elif request.operation is Operation.ADOPT_WORKLOAD:
             self.index.drop_named(key)  # it has changed, by this write or another
             self._events.lacks_workload(key, owner, None)
-        elif write.purpose is Purpose.MARK_OWNER and outcome.result is Result.REFUSED:
+        elif request.operation is Operation.MARK_OWNER and outcome.result is Result.REFUSED:
             self._unmarkable.add(own)
-        elif self._is_about(owner, write) and write.verb is Verb.DELETE and is_done:
+        elif self._is_about(owner, request) and request.verb is Verb.DELETE and is_done:
             self._stopped.add(own)
         if self._is_gone(owner, outcome):
-            self.lose(owner, for_good=True)
+            self.on_delete(owner, for_good=True)
 
-    def _is_about(self, owner: views.Object, write: Write) -> bool:
-        return write.resource is self.resource and write.uid == owner.metadata.uid
+    def _is_about(self, owner: views.Object, request: ApiRequest) -> bool:
+        return request.resource is self.resource and request.uid == owner.metadata.uid
 
     def _is_gone(self, owner: views.Object, outcome: Outcome) -> bool:
         """Return whether an answer tells that an owner is not there, or another in its place."""
-        if not self._is_about(owner, outcome.write):
+        if not self._is_about(owner, outcome.request):
             return False
         found = outcome.object
         is_other = isinstance(found, views.Object) and found.metadata.uid != owner.metadata.uid

@@ -112,7 +112,7 @@ class OwnerIndex(Generic[View, Document]):
 
     # ------------------------------------------------------------------------------- seeing
 
-    def see(self, found: views.Object) -> View | None:
+    def on_update(self, found: views.Object) -> View | None:
         """Take a sight of an owner: whole as watched, or as an answer.
 
         Returns:
@@ -123,7 +123,7 @@ class OwnerIndex(Generic[View, Document]):
         if before is not None and version(found) <= version(before):
             return None
         if not self._kind.includes(found.metadata):
-            self.lose(found)
+            self.on_delete(found)
             return None
         view = self._integration.view(found)
         if not self._views.put(key, view):
@@ -142,7 +142,7 @@ class OwnerIndex(Generic[View, Document]):
         self._look_at((key,))
         return view
 
-    def lose(self, gone: views.Object, *, for_good: bool = False) -> None:
+    def on_delete(self, gone: views.Object, *, for_good: bool = False) -> None:
         """Take the news that an owner is gone, or its label is.
 
         Args:

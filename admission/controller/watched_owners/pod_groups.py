@@ -15,16 +15,16 @@ from admission.base.conditions import Text
 from admission.base.events import Event
 from admission.base.names import WorkloadKey
 from admission.controller.devices.claims import Claims
-from admission.controller.owners import pods_without_workload, requests
-from admission.controller.owners.index import OwnerIndex, Subject
-from admission.controller.owners.owners import Decide, Owners
-from admission.controller.owners.pod_endings import PodEndings
 from admission.controller.seeing.object_cache import Observed, version
+from admission.controller.watched_owners import pods_in_doubt, requests
+from admission.controller.watched_owners.index import OwnerIndex, Subject
+from admission.controller.watched_owners.owners import Decide, Owners
+from admission.controller.watched_owners.pod_endings import PodEndings
 from admission.controller.workloads import evictions
 from admission.controller.workloads.workloadindex import WorkloadIndex
-from admission.controller.writing import writes
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result, Verb
 from admission.controller.writing.work_queue import WorkQueue
-from admission.controller.writing.writes import Outcome, Purpose, Result, Verb, Write
 from admission.objects import condition_list, views
 from admission.objects.workload import Workload
 from admission.owners import lifecycle, pod_group
@@ -134,7 +134,7 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         return tuple(key for key in self._members if key.namespace == namespace)
 
     @override
-    def see(self, found: views.Object) -> views.Pod | None:
+    def on_update(self, found: views.Object) -> views.Pod | None:
         own = pod_owner.KIND.key_of(found)
         before = self._pods.get(own)
         if before is not None and version(found) <= version(before):
@@ -161,7 +161,7 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
             self._documents.setdefault(key, {})[pod_group.role_of(pod)] = document
 
     @override
-    def lose(self, gone: views.Object, *, for_good: bool = False) -> None:
+    def on_delete(self, gone: views.Object, *, for_good: bool = False) -> None:
         own = pod_owner.KIND.key_of(gone)
         known = self._pods.get(own)
         newest = known if known is not None and version(known) > version(gone) else gone
@@ -208,7 +208,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
     """
 
     members: GroupIndex
-    lose_pod: Callable[[views.Object], None]
+    on_pod_delete: Callable[[views.Object], None]
 
     def __init__(
         self, *common: Any, endings: PodEndings, claims: Claims, queue: WorkQueue
@@ -254,13 +254,13 @@ class PodGroups(Owners[Any, views.PodDocument]):
         """Return whether pods of a group are there."""
         return self.members.get(key) is not None
 
-    def see_pod(self, found: views.Object) -> views.Pod | None:
+    def on_pod_update(self, found: views.Object) -> views.Pod | None:
         """Take a pod of a group; None for an old sight."""
-        return self.members.see(found)
+        return self.members.on_update(found)
 
     def lost_pod(self, gone: views.Object, *, for_good: bool) -> None:
         """Take the news that a pod is gone, or its label is."""
-        self.members.lose(gone, for_good=for_good)
+        self.members.on_delete(gone, for_good=for_good)
         self._marked.discard(gone.metadata.uid)
         self._deleting.discard(gone.metadata.uid)
 
@@ -276,10 +276,10 @@ class PodGroups(Owners[Any, views.PodDocument]):
     # ------------------------------------------------------------------------------ writing
 
     @override
-    def next_write(self, subject: Subject, decide: Decide) -> Write | None:
+    def next_request(self, subject: Subject, decide: Decide) -> ApiRequest | None:
         key, owner = subject.key, subject.owner
         if not isinstance(owner, PodGroupOwner):
-            return super().next_write(subject, decide)
+            return super().next_request(subject, decide)
         for pod in owner.ending():
             due = self._endings.free_at(pod)
             if due is not None:
@@ -287,16 +287,16 @@ class PodGroups(Owners[Any, views.PodDocument]):
         doubtful = self._settle_doubtful(key, owner)
         if doubtful is not None:
             return doubtful
-        return super().next_write(subject, decide) or self._tell_next(subject, owner)
+        return super().next_request(subject, decide) or self._tell_next(subject, owner)
 
-    def _settle_doubtful(self, key: WorkloadKey, owner: PodGroupOwner) -> Write | None:
+    def _settle_doubtful(self, key: WorkloadKey, owner: PodGroupOwner) -> ApiRequest | None:
         """Return the write that gives a pod in doubt its queue, or lets it go."""
         now = self._clock.now()
         for pod in owner.gated():
-            if not pods_without_workload.is_in_doubt(pod):
+            if not pods_in_doubt.is_in_doubt(pod):
                 continue
-            due = pods_without_workload.decided_at(pod, now)
-            settled = pods_without_workload.settle(
+            due = pods_in_doubt.decided_at(pod, now)
+            settled = pods_in_doubt.complete(
                 pod, self._configuration, self._claims.sought(pod), due=now >= due
             )
             if settled is not None:
@@ -317,15 +317,15 @@ class PodGroups(Owners[Any, views.PodDocument]):
         return super()._next_step(subject)
 
     @override
-    def _make(self, key: WorkloadKey, owner: Owner) -> dict[str, Any] | Write | None:
+    def _make(self, key: WorkloadKey, owner: Owner) -> dict[str, Any] | ApiRequest | None:
         if not isinstance(owner, PodGroupOwner):
             return None
         documents = {}
         for role, pod in owner.roles().items():
             document = self.members.document_for(key, pod)
             if document is None:
-                return writes.read(
-                    key, Purpose.READ_OWNER, self.resource, pod.metadata, views.PodDocument
+                return api_requests.read(
+                    key, Operation.READ_OWNER, self.resource, pod.metadata, views.PodDocument
                 )
             documents[role] = document
         configuration = self._configuration
@@ -344,7 +344,9 @@ class PodGroups(Owners[Any, views.PodDocument]):
         self._stuck.add(key)
 
     @override
-    def _about_workload(self, subject: Subject, step: Next, workload: Workload) -> Write | None:
+    def _about_workload(
+        self, subject: Subject, step: Next, workload: Workload
+    ) -> ApiRequest | None:
         owner, now = subject.owner, self._clock.now()
         if not isinstance(owner, PodGroupOwner):
             return super()._about_workload(subject, step, workload)
@@ -354,8 +356,8 @@ class PodGroups(Owners[Any, views.PodDocument]):
                 known = {one.uid for one in workload.metadata.owner_references or ()}
                 added = sum(one["uid"] not in known for one in metadata.get("ownerReferences", ()))
                 told = (events.owner_references_added(added),) if added else ()
-                return writes.patch_workload(
-                    workload, Purpose.RECORD_PODS, {"metadata": metadata}, events=told
+                return api_requests.patch_workload(
+                    workload, Operation.RECORD_PODS, {"metadata": metadata}, events=told
                 )
             case Step.AWAIT_REPLACEMENTS:
                 text, is_lacking = owner.waiting(workload) or (conditions.REPLACEMENT_NEEDED, True)
@@ -367,17 +369,21 @@ class PodGroups(Owners[Any, views.PodDocument]):
                     generation=workload.metadata.generation,
                 )
                 changes = {"conditions": condition_list.merged(workload, condition)}
-                return writes.set_workload_status(workload, Purpose.AWAIT_REPLACEMENTS, changes)
+                return api_requests.set_workload_status(
+                    workload, Operation.AWAIT_REPLACEMENTS, changes
+                )
             case Step.WITHDRAW:
                 status = evictions.withdraw(workload, conditions.GROUP_SHORT, now)
-                return writes.set_workload_status(workload, Purpose.CLEAR_RESERVATION, status)
+                return api_requests.set_workload_status(
+                    workload, Operation.CLEAR_RESERVATION, status
+                )
             case _:
                 return super()._about_workload(subject, step, workload)
 
     @override
     def _about_owner(
         self, key: WorkloadKey, step: Next, owner: Owner, workload: Workload | None
-    ) -> Write | None:
+    ) -> ApiRequest | None:
         if not isinstance(owner, PodGroupOwner):
             return None
         match step.step:
@@ -398,7 +404,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
         return (pod for pod in owner.to_stop() if pod.metadata.uid not in self._deleting)
 
     @override
-    def _stop(self, key: WorkloadKey, owner: Owner, step: Next) -> Write | None:
+    def _stop(self, key: WorkloadKey, owner: Owner, step: Next) -> ApiRequest | None:
         """Say on each pod that runs why it is deleted, and then delete it."""
         if not isinstance(owner, PodGroupOwner):
             return None
@@ -407,53 +413,55 @@ class PodGroups(Owners[Any, views.PodDocument]):
         for pod in pods:
             changes = pod_owner.termination(pod, text, now)
             if changes is not None and pod.metadata.uid not in self._marked:
-                return self._on_pod(key, pod, Purpose.MARK_OWNER, changes, subresource="status")
+                return self._on_pod(key, pod, Operation.MARK_OWNER, changes, subresource="status")
         return self._delete_pod(key, pods[0], events.stopped(step.message)) if pods else None
 
     def _on_pod(
-        self, key: WorkloadKey, pod: views.Pod, purpose: Purpose, changes: Any, **more: Any
-    ) -> Write:
+        self, key: WorkloadKey, pod: views.Pod, operation: Operation, changes: Any, **more: Any
+    ) -> ApiRequest:
         return requests.patch(
-            key, self.resource, pod, purpose, changes, into=self.integration.answer, **more
+            key, self.resource, pod, operation, changes, into=self.integration.answer, **more
         )
 
-    def _delete_pod(self, key: WorkloadKey, pod: views.Pod, event: Event) -> Write:
+    def _delete_pod(self, key: WorkloadKey, pod: views.Pod, event: Event) -> ApiRequest:
         return requests.delete(key, self.resource, pod, self.integration.answer, event)
 
     # ----------------------------------------------------------------------------- settling
 
     @override
-    def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
-        subject, write = self.members.subject(key), outcome.write
+    def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
+        subject, request = self.members.subject(key), outcome.request
         owner = None if subject is None else subject.owner
         if subject is None or not isinstance(owner, PodGroupOwner):
             return
-        if write.resource is self.resource:
+        if request.resource is self.resource:
             self._settle_pod(key, outcome)  # the events on pods are told by those of single pods
-        elif outcome.result is Result.DONE and write.purpose is Purpose.RECORD_PODS:
+        elif outcome.result is Result.DONE and request.operation is Operation.RECORD_PODS:
             if subject.workload is not None:
-                self._events.done_to_workload(subject.workload, write)
+                self._events.done_to_workload(subject.workload, request)
         elif outcome.result is Result.DONE and not _is_of_another(owner, subject.workload):
-            self._events.done(next(iter(owner.view.members), None), write)
-            if write.purpose is Purpose.DELETE_WORKLOAD:
-                self._deleted[key] = write.uid
+            self._events.done(next(iter(owner.view.members), None), request)
+            if request.operation is Operation.DELETE_WORKLOAD:
+                self._deleted[key] = request.uid
 
     def _settle_pod(self, key: WorkloadKey, outcome: Outcome) -> None:
-        write, found = outcome.write, outcome.object
-        if write.purpose is Purpose.READ_OWNER and isinstance(found, views.PodDocument):
+        request, found = outcome.request, outcome.object
+        if request.operation is Operation.READ_OWNER and isinstance(found, views.PodDocument):
             self.members.keep(key, found)
-        elif write.purpose is Purpose.MARK_OWNER and outcome.result is Result.REFUSED:
-            self._marked.add(write.uid)
-        elif write.verb is Verb.DELETE and outcome.result is Result.DONE:
-            self._deleting.add(write.uid)
-        is_other = isinstance(found, views.Object) and found.metadata.uid != write.uid
+        elif request.operation is Operation.MARK_OWNER and outcome.result is Result.REFUSED:
+            self._marked.add(request.uid)
+        elif request.verb is Verb.DELETE and outcome.result is Result.DONE:
+            self._deleting.add(request.uid)
+        is_other = isinstance(found, views.Object) and found.metadata.uid != request.uid
         if is_other or outcome.result is Result.GONE:
-            metadata = views.ObjectMeta(namespace=write.namespace, name=write.name, uid=write.uid)
-            self.lose_pod(views.Object(metadata=metadata))
+            metadata = views.ObjectMeta(
+                namespace=request.namespace, name=request.name, uid=request.uid
+            )
+            self.on_pod_delete(views.Object(metadata=metadata))
 
     # --------------------------------------------------------------------------- what pods say
 
-    def explain(self, key: WorkloadKey, wait: Wait) -> Write | None:
+    def explain(self, key: WorkloadKey, wait: Wait) -> ApiRequest | None:
         """Return the next write that says on a pod of a group why it waits, or None for none."""
         subject = self.members.subject(key)
         owner = None if subject is None else subject.owner
@@ -462,7 +470,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
         text = Text(wait.reason, explain.waiting(wait))
         return self._tell_first(key, owner.gated(), text)
 
-    def tell_refused(self, key: WorkloadKey) -> Write | None:
+    def tell_refused(self, key: WorkloadKey) -> ApiRequest | None:
         """Return the write that says on a pod that its group has the name of another Workload."""
         subject = self.members.subject(key)
         owner = None if subject is None else subject.owner
@@ -472,7 +480,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
             return None
         return self._tell_missing(key, owner, self._next_step(subject))
 
-    def _tell_next(self, subject: Subject, owner: PodGroupOwner) -> Write | None:
+    def _tell_next(self, subject: Subject, owner: PodGroupOwner) -> ApiRequest | None:
         """Return the next write that says on a pod where its group stands."""
         key, workload = subject.key, subject.workload
         step = self._next_step(subject)
@@ -491,9 +499,9 @@ class PodGroups(Owners[Any, views.PodDocument]):
         for pod in owner.gated():
             if not owner.suits(pod, workload):
                 text = conditions.group_has_other_roles(pod_group.role_of(pod))
-                write = self._tell(key, pod, text, admitted=False)
-                if write is not None:
-                    return write
+                request = self._tell(key, pod, text, admitted=False)
+                if request is not None:
+                    return request
         told = conditions.pod_admitted(admission.cluster_queue)
         for pod in owner.to_stop():
             found = pod_owner.admitted_condition(pod)
@@ -501,13 +509,15 @@ class PodGroups(Owners[Any, views.PodDocument]):
                 return self._tell(key, pod, told, admitted=True)
         return None
 
-    def _tell_missing(self, key: WorkloadKey, owner: PodGroupOwner, step: Next) -> Write | None:
+    def _tell_missing(
+        self, key: WorkloadKey, owner: PodGroupOwner, step: Next
+    ) -> ApiRequest | None:
         """Say on the pods why their group has no Workload, once no more of them come."""
         gated = list(owner.gated())
         if not gated:
             return None
         text = Text(step.reason, step.message)
-        hints = (pods_without_workload.hint_for(pod, self._configuration) for pod in gated)
+        hints = (pods_in_doubt.hint_for(pod, self._configuration) for pod in gated)
         hint = next((one for one in hints if one is not None), None)
         if step.step is not Step.AWAIT_PODS:
             if hint is None:
@@ -524,21 +534,23 @@ class PodGroups(Owners[Any, views.PodDocument]):
         self._events.lacks_pods(key, first, text)
         is_about_others = text.reason == conditions.GROUP_INCOMPLETE
         others = conditions.group_waits_as(first.metadata.name) if is_about_others else text
-        write = self._tell(key, first, text, admitted=False)
-        return write or self._tell_first(key, gated[1:], others)
+        request = self._tell(key, first, text, admitted=False)
+        return request or self._tell_first(key, gated[1:], others)
 
-    def _tell_first(self, key: WorkloadKey, pods: Iterable[views.Pod], text: Text) -> Write | None:
+    def _tell_first(
+        self, key: WorkloadKey, pods: Iterable[views.Pod], text: Text
+    ) -> ApiRequest | None:
         """Return the write that says something on the first pod that does not say it yet."""
         told = (self._tell(key, pod, text, admitted=False) for pod in pods)
-        return next((write for write in told if write is not None), None)
+        return next((request for request in told if request is not None), None)
 
     def _tell(
         self, key: WorkloadKey, pod: views.Pod, text: Text, *, admitted: bool
-    ) -> Write | None:
+    ) -> ApiRequest | None:
         changes = pod_owner.tell(pod, text, self._clock.now(), admitted=admitted)
         if changes is None:
             return None
-        return self._on_pod(key, pod, Purpose.EXPLAIN_POD, changes, subresource="status")
+        return self._on_pod(key, pod, Operation.EXPLAIN_POD, changes, subresource="status")
 
 
 def _is_of_another(owner: PodGroupOwner, workload: Workload | None) -> bool:

@@ -17,17 +17,17 @@ from admission.base.events import Events
 from admission.base.names import WorkloadKey
 from admission.controller.devices.claims import Claims
 from admission.controller.devices.node_inventory import NodeInventory
-from admission.controller.owners import pods_without_workload, requests
-from admission.controller.owners.held import HeldOwners
-from admission.controller.owners.index import Subject
-from admission.controller.owners.owners import Decide, Owners
-from admission.controller.owners.pod_endings import PodEndings
-from admission.controller.owners.pod_groups import PodGroups
-from admission.controller.owners.running_pods import RunningPods
 from admission.controller.queues.configuration import Configuration
+from admission.controller.watched_owners import pods_in_doubt, requests
+from admission.controller.watched_owners.held import HeldOwners
+from admission.controller.watched_owners.index import Subject
+from admission.controller.watched_owners.owners import Decide, Owners
+from admission.controller.watched_owners.pod_endings import PodEndings
+from admission.controller.watched_owners.pod_groups import PodGroups
+from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads.workloadindex import WorkloadIndex
+from admission.controller.writing.api_requests import ApiRequest, Operation
 from admission.controller.writing.work_queue import WorkQueue
-from admission.controller.writing.writes import Purpose, Write
 from admission.objects import views
 from admission.owners import pod as pod_owner
 from admission.owners import pod_group
@@ -81,45 +81,45 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         self._held = held
         self._endings = endings
         self.groups = groups
-        groups.lose_pod = partial(self.lose, for_good=True)
+        groups.on_pod_delete = partial(self.on_delete, for_good=True)
         self._inventory = inventory
         self._claims = claims
         self._queue = queue
 
     @override
-    def see(self, found: views.Object) -> None:
+    def on_update(self, found: views.Object) -> None:
         is_ours = self._kind.includes(found.metadata)
         is_of_group = is_ours and bool(pod_owner.group_name(found))
         if is_of_group and self.index.get(self._kind.key_of(found)) is not None:
-            self.index.lose(found)  # it has joined a group
-        pod = self.groups.see_pod(found) if is_of_group else self.index.see(found)
+            self.index.on_delete(found)  # it has joined a group
+        pod = self.groups.on_pod_update(found) if is_of_group else self.index.on_update(found)
         if pod is not None:
             kind = pod_group.KIND if is_of_group else self._kind
-            self._endings.see(pod, kind.key_of(pod))
-            self._inventory.see_pod(pod)
-            self._running.see(pod)
+            self._endings.on_update(pod, kind.key_of(pod))
+            self._inventory.on_pod_update(pod)
+            self._running.on_update(pod)
         elif not is_ours:
             self._lose_label(found)
 
     def _lose_label(self, found: views.Object) -> None:
         if self.groups.members.pod(self._kind.key_of(found)) is not None:
             self.groups.lost_pod(found, for_good=False)
-        if self._running.lose(found):
-            self._inventory.lose_pod(found.metadata.uid)
+        if self._running.on_delete(found):
+            self._inventory.on_pod_delete(found.metadata.uid)
 
     @override
-    def lose(self, gone: views.Object, *, for_good: bool = False) -> None:
-        if self._running.lose(gone, for_good=for_good):
-            self._inventory.lose_pod(gone.metadata.uid)
+    def on_delete(self, gone: views.Object, *, for_good: bool = False) -> None:
+        if self._running.on_delete(gone, for_good=for_good):
+            self._inventory.on_pod_delete(gone.metadata.uid)
         own = self._kind.key_of(gone)
         known = self.index.get(own)
         if known is not None:
-            super().lose(gone, for_good=for_good)
+            super().on_delete(gone, for_good=for_good)
         else:
             known = self.groups.members.pod(own)
             self.groups.lost_pod(gone, for_good=for_good)
         if known is not None and known.metadata.uid == gone.metadata.uid:
-            self._endings.lose(known)
+            self._endings.on_delete(known)
 
     @override
     def _is_left_alone(self, subject: Subject) -> bool:
@@ -136,17 +136,17 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         return PodOwner(pod, ending=self._endings.is_ending(pod))
 
     @override
-    def next_write(self, subject: Subject, decide: Decide) -> Write | None:
-        write = super().next_write(subject, decide)
+    def next_request(self, subject: Subject, decide: Decide) -> ApiRequest | None:
+        request = super().next_request(subject, decide)
         pod = None if subject.owner is None else self.index.get(self._own_key(subject.owner))
         if pod is None:
-            return write
+            return request
         is_held_back = self._endings.is_awaited(pod)
-        if write is None and is_held_back and (due := self._endings.free_at(pod)) is not None:
+        if request is None and is_held_back and (due := self._endings.free_at(pod)) is not None:
             self._queue.add_at(subject.key, due, self._clock.now())
-        if write is not None and is_held_back and write.purpose is Purpose.FINISH_WORKLOAD:
-            return replace(write, events=(events.freed_from_lost_node(pod.spec.node_name),))
-        return write or self._acknowledge(subject)
+        if request is not None and is_held_back and request.operation is Operation.FINISH_WORKLOAD:
+            return replace(request, events=(events.freed_from_lost_node(pod.spec.node_name),))
+        return request or self._acknowledge(subject)
 
     def _own_key(self, owner: Owner) -> WorkloadKey:
         return self._kind.key_of(owner.view)
@@ -161,7 +161,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         self._stuck.add(key)
 
     @override
-    def _without_workload(self, key: WorkloadKey, owner: Owner, step: Next) -> Write | None:
+    def _without_workload(self, key: WorkloadKey, owner: Owner, step: Next) -> ApiRequest | None:
         """Make or adopt the Workload of a gated pod; else give the pod a queue, or say why not."""
         pod = self.index.get(key)
         if pod is None:
@@ -178,22 +178,22 @@ class Pods(Owners[views.Pod, views.PodDocument]):
                 admitted=False,
             )
         now, configuration = self._clock.now(), self._configuration
-        is_in_doubt = pods_without_workload.is_in_doubt(pod)
-        if not is_in_doubt and pods_without_workload.hint_for(pod, configuration) is None:
-            write = super()._without_workload(key, owner, step)
-            if write is not None:
-                return write
+        is_in_doubt = pods_in_doubt.is_in_doubt(pod)
+        if not is_in_doubt and pods_in_doubt.hint_for(pod, configuration) is None:
+            request = super()._without_workload(key, owner, step)
+            if request is not None:
+                return request
         sought = self._claims.sought(pod)
         if is_in_doubt:
-            due = pods_without_workload.decided_at(pod, now)
-            settled = pods_without_workload.settle(pod, configuration, sought, due=now >= due)
+            due = pods_in_doubt.decided_at(pod, now)
+            settled = pods_in_doubt.complete(pod, configuration, sought, due=now >= due)
             if settled is not None:
                 return self._patch(key, owner, *settled)
             if now < due:
                 self._queue.add_at(key, due, now)
                 return None
-        hint = pods_without_workload.hint_for(pod, configuration, sought)
-        hint = hint or pods_without_workload.hint_for_named(pod, self.index.named_by(pod))
+        hint = pods_in_doubt.hint_for(pod, configuration, sought)
+        hint = hint or pods_in_doubt.hint_for_named(pod, self.index.named_by(pod))
         if hint is None:
             return None
         self._stuck.add(key)
@@ -201,7 +201,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
 
     # ---------------------------------------------------------------------------- conditions
 
-    def explain(self, key: WorkloadKey, wait: Wait) -> Write | None:
+    def explain(self, key: WorkloadKey, wait: Wait) -> ApiRequest | None:
         """Return the write that says on the pod of a Workload why it waits, or None for none."""
         subject = self.index.subject(key)
         if subject is None:
@@ -211,7 +211,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             return None
         return self._tell(key, pod, Text(wait.reason, explain.waiting(wait)), admitted=False)
 
-    def _acknowledge(self, subject: Subject) -> Write | None:
+    def _acknowledge(self, subject: Subject) -> ApiRequest | None:
         """Turn the condition True once the pod is released; only where there was one."""
         key, workload = subject.key, subject.workload
         if subject.owner is None or workload is None or subject.owner.is_held():
@@ -228,12 +228,18 @@ class Pods(Owners[views.Pod, views.PodDocument]):
 
     def _tell(
         self, key: WorkloadKey, pod: views.Pod, text: Text, *, admitted: bool
-    ) -> Write | None:
+    ) -> ApiRequest | None:
         changes = pod_owner.tell(pod, text, self._clock.now(), admitted=admitted)
         if changes is None:
             return None
         is_made = self._workloads.get(key) is not None
         into = self.integration.answer if is_made else self.integration.document
         return requests.patch(
-            key, self.resource, pod, Purpose.EXPLAIN_POD, changes, into=into, subresource="status"
+            key,
+            self.resource,
+            pod,
+            Operation.EXPLAIN_POD,
+            changes,
+            into=into,
+            subresource="status",
         )

@@ -10,13 +10,13 @@ from typing_extensions import override
 from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
-from admission.controller.owners.index import Subject
-from admission.controller.owners.owners import Decide, Owners
-from admission.controller.owners.running_pods import RunningPods
 from admission.controller.queues.configuration import Configuration
+from admission.controller.watched_owners.index import Subject
+from admission.controller.watched_owners.owners import Decide, Owners
+from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads.workloadindex import WorkloadIndex
+from admission.controller.writing.api_requests import ApiRequest
 from admission.controller.writing.work_queue import WorkQueue
-from admission.controller.writing.writes import Write
 from admission.objects import views
 from admission.owners.framework import Document, Integration, Owner, View
 
@@ -58,20 +58,20 @@ class HeldOwners(Owners[View, Document]):
         """When owners were first seen stopped whose controller may not have seen it, by UID."""
 
     @override
-    def see(self, found: views.Object) -> None:
-        super().see(found)
+    def on_update(self, found: views.Object) -> None:
+        super().on_update(found)
         key = self._kind.key_of(found)
         view = self.index.get(key)
         if view is None or view.metadata.uid != found.metadata.uid:
             return
         suspends = self._as_owner(view).suspends()
         if suspends is not None:
-            self._running.see_owner(key, suspends.let_go())
+            self._running.on_owner_update(key, suspends.let_go())
 
     @override
-    def lose(self, gone: views.Object, *, for_good: bool = False) -> None:
-        super().lose(gone, for_good=for_good)
-        self._running.see_owner(self._kind.key_of(gone), None)
+    def on_delete(self, gone: views.Object, *, for_good: bool = False) -> None:
+        super().on_delete(gone, for_good=for_good)
+        self._running.on_owner_update(self._kind.key_of(gone), None)
         self._stopped_at.pop(gone.metadata.uid, None)
 
     def is_held(self, namespace: str, owner: views.OwnerReference) -> bool:
@@ -99,10 +99,10 @@ class HeldOwners(Owners[View, Document]):
         return suspends.as_starting() if now < due else owner
 
     @override
-    def next_write(self, subject: Subject, decide: Decide) -> Write | None:
-        write, owner = super().next_write(subject, decide), subject.owner
-        if write is None and owner is not None and owner.view.metadata.uid in self._stopped_at:
+    def next_request(self, subject: Subject, decide: Decide) -> ApiRequest | None:
+        request, owner = super().next_request(subject, decide), subject.owner
+        if request is None and owner is not None and owner.view.metadata.uid in self._stopped_at:
             now, since = self._clock.now(), self._stopped_at[owner.view.metadata.uid]
             if now < since + _CONFIRMS:
                 self._queue.add_at(subject.key, since + _CONFIRMS, now)
-        return write
+        return request

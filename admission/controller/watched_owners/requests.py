@@ -8,8 +8,8 @@ from admission.base import names
 from admission.base.events import Event
 from admission.base.names import WorkloadKey
 from admission.base.patches import Patch
-from admission.controller.writing import writes
-from admission.controller.writing.writes import Purpose, Verb, Write
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import ApiRequest, Operation, Verb
 from admission.kube.resources import Resource
 from admission.objects import views
 from admission.objects.workload import Workload
@@ -19,26 +19,26 @@ from admission.owners.workload import gates_of
 
 def read(
     key: WorkloadKey, resource: Resource, owner: views.Object, into: type[views.Object]
-) -> Write:
+) -> ApiRequest:
     """Return the read of an owner whole, to make its Workload from."""
-    return writes.read(key, Purpose.READ_OWNER, resource, owner.metadata, into)
+    return api_requests.read(key, Operation.READ_OWNER, resource, owner.metadata, into)
 
 
 def patch(
     key: WorkloadKey,
     resource: Resource,
     owner: views.Object,
-    purpose: Purpose,
+    operation: Operation,
     changes: Patch,
     *,
     into: type[views.Object],
     subresource: str = "",
     events: tuple[Event, ...] = (),
-) -> Write:
+) -> ApiRequest:
     """Return a change of an owner; the patch carries the precondition."""
-    return Write(
-        lane=key,
-        purpose=purpose,
+    return ApiRequest(
+        key=key,
+        operation=operation,
         verb=Verb.PATCH,
         resource=resource,
         namespace=owner.metadata.namespace,
@@ -57,11 +57,11 @@ def delete(
     owner: views.Object,
     into: type[views.Object],
     event: Event,
-) -> Write:
+) -> ApiRequest:
     """Return the deletion of exactly that owner, with its own grace period; the event says why."""
-    return Write(
-        lane=key,
-        purpose=Purpose.STOP_OWNER,
+    return ApiRequest(
+        key=key,
+        operation=Operation.STOP_OWNER,
         verb=Verb.DELETE,
         resource=resource,
         namespace=owner.metadata.namespace,
@@ -74,7 +74,7 @@ def delete(
 
 def follow(
     workload: Workload, owner: views.Object, made: dict[str, Any], events: Iterator[Event]
-) -> Write:
+) -> ApiRequest:
     """Return the write after which a Workload without quota asks for what its owner asks for.
 
     Args:
@@ -96,30 +96,34 @@ def follow(
         },
         "spec": {**dict.fromkeys(absent), **made["spec"]},
     }
-    return writes.patch_workload(workload, Purpose.FOLLOW_OWNER, changes, events=tuple(events))
+    return api_requests.patch_workload(
+        workload, Operation.FOLLOW_OWNER, changes, events=tuple(events)
+    )
 
 
-def adopt(key: WorkloadKey, workload: Workload, changes: dict[str, Any]) -> Write:
+def adopt(key: WorkloadKey, workload: Workload, changes: dict[str, Any]) -> ApiRequest:
     """Return the write with which a Workload becomes that of the owner of a key."""
-    return on_lane(key, writes.patch_workload(workload, Purpose.ADOPT_WORKLOAD, changes))
+    return on_lane(key, api_requests.patch_workload(workload, Operation.ADOPT_WORKLOAD, changes))
 
 
-def on_lane(key: WorkloadKey, write: Write) -> Write:
+def on_lane(key: WorkloadKey, request: ApiRequest) -> ApiRequest:
     """Return a write about a Workload that waits for the turn of the owner that names it."""
-    return replace(write, lane=key)
+    return replace(request, key=key)
 
 
-def remove_finalizer(workload: Workload) -> Write:
+def remove_finalizer(workload: Workload) -> ApiRequest:
     """Return the write that takes our finalizer off."""
     others = [one for one in workload.metadata.finalizers or () if one != names.RESOURCE_IN_USE]
-    return writes.set_finalizers(workload, Purpose.LET_WORKLOAD_GO, others)
+    return api_requests.set_finalizers(workload, Operation.LET_WORKLOAD_GO, others)
 
 
-def reclaim(workload: Workload, owner: Reclaims) -> Write:
+def reclaim(workload: Workload, owner: Reclaims) -> ApiRequest:
     """Return the write that says how many pods of each pod set will never run again."""
     counts = owner.reclaimable(workload)
     listed = [{"name": name, "count": count} for name, count in counts.items()]
-    return writes.set_workload_status(workload, Purpose.RECLAIM_PODS, {"reclaimablePods": listed})
+    return api_requests.set_workload_status(
+        workload, Operation.RECLAIM_PODS, {"reclaimablePods": listed}
+    )
 
 
 def is_read(document: dict[str, Any] | None, workload: Workload) -> bool:

@@ -15,8 +15,8 @@ from admission.base.conditions import Text
 from admission.base.errors import InvalidValueError
 from admission.base.events import Event
 from admission.base.names import WorkloadKey
-from admission.controller.writing import writes
-from admission.controller.writing.writes import Purpose, Write
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import ApiRequest, Operation
 from admission.objects import condition_list, views
 from admission.objects.workload import Workload
 
@@ -53,7 +53,7 @@ class Brake:
         """This process leads from now on, and has allowed nothing yet."""
         self._empty_us = self._now_us()
 
-    def see_namespace(self, view: views.Object) -> None:
+    def on_namespace_update(self, view: views.Object) -> None:
         """Take a namespace; that of the installation says until when all stops are allowed."""
         if view.metadata.name != self._namespace:
             return
@@ -108,7 +108,7 @@ class Brake:
         """Return what is said of an owner that is not stopped yet."""
         return conditions.stop_held_back(why, self._most).message
 
-    def mark(self, workload: Workload, why: Text, told: Event) -> Write | None:
+    def mark(self, workload: Workload, why: Text, told: Event) -> ApiRequest | None:
         """Return the write that says on a Workload that its owner is not stopped yet."""
         condition = condition_list.make(
             conditions.STOP_HELD_BACK,
@@ -121,14 +121,14 @@ class Brake:
         if known is not None and (known.status, known.message) == ("True", condition.message):
             return None
         changes: dict[str, Any] = {"conditions": condition_list.merged(workload, condition)}
-        return writes.set_workload_status(workload, Purpose.KEEP_UP, changes, (told,))
+        return api_requests.set_workload_status(workload, Operation.KEEP_UP, changes, (told,))
 
-    def unmark(self, workload: Workload) -> Write | None:
+    def unmark(self, workload: Workload) -> ApiRequest | None:
         """Return the write that takes that back, once nothing is held back any more."""
         if workload.status.condition(conditions.STOP_HELD_BACK) is None:
             return None
         kept = condition_list.merged(workload, without=conditions.STOP_HELD_BACK)
-        return writes.set_workload_status(workload, Purpose.KEEP_UP, {"conditions": kept})
+        return api_requests.set_workload_status(workload, Operation.KEEP_UP, {"conditions": kept})
 
     def _let(self, key: WorkloadKey) -> bool:
         if key in self._held:

@@ -9,9 +9,9 @@ from admission.base import quantity
 from admission.base.names import ResourceName
 from admission.base.namespaces import NAME_LABEL, ManagedNamespaces
 from admission.base.selectors import Requirement
-from admission.config import gpu, kueue
-from admission.config.gpu import GpuConfiguration
-from admission.config.kueue import Configuration
+from admission.config import gpu_configuration, kueue_configuration
+from admission.config.gpu_configuration import GpuConfiguration
+from admission.config.kueue_configuration import Configuration
 from admission.config.model import ConfigModel
 from admission.scheduling import model, transformation
 
@@ -54,7 +54,7 @@ class Settings(ConfigModel):
         Pods and Jobs always are. Of the others those that are listed, or all where none is.
         """
         listed = self.kueue.integrations.frameworks
-        return name in kueue.ALWAYS_SERVED or not listed or name in listed
+        return name in kueue_configuration.ALWAYS_SERVED or not listed or name in listed
 
     def scheduling(self) -> model.Config:
         """Return what changes decisions."""
@@ -110,7 +110,9 @@ class Settings(ConfigModel):
         """Return both documents with every field that is used; reading them gives the same."""
         kueues = self.kueue.model_dump(exclude_none=True)
         by_name = Requirement(
-            NAME_LABEL, "NotIn", tuple(sorted({self.namespace, *gpu.ALWAYS_EXCLUDED}))
+            NAME_LABEL,
+            "NotIn",
+            tuple(sorted({self.namespace, *gpu_configuration.ALWAYS_EXCLUDED})),
         )
         listed = (by_name, *self.kueue.managed_jobs_namespace_selector.requirements)
         kueues["managedJobsNamespaceSelector"] = {
@@ -140,20 +142,20 @@ def settled(kueues: Configuration, own: GpuConfiguration) -> Settings:
     said = "excluded_namespaces" in own.model_fields_set
     excluded = {
         kueues.namespace,
-        *gpu.ALWAYS_EXCLUDED,
-        *(own.excluded_namespaces if said else gpu.EXCLUDED),
+        *gpu_configuration.ALWAYS_EXCLUDED,
+        *(own.excluded_namespaces if said else gpu_configuration.EXCLUDED),
         *(name for listed in by_name for name in listed),
     }
     asked = [
-        kueue.Requirement.model_validate(one.document())
+        kueue_configuration.Requirement.model_validate(one.document())
         for one in selector.requirements
         if not _is_by_name(one)
     ]
     changes: dict[str, Any] = {
-        "managed_jobs_namespace_selector": kueue.Selector(match_expressions=asked)
+        "managed_jobs_namespace_selector": kueue_configuration.Selector(match_expressions=asked)
     }
     if kueues.health.health_probe_bind_address == kueues.metrics.bind_address:
-        changes["health"] = kueue.Health()
+        changes["health"] = kueue_configuration.Health()
     return Settings(
         kueue=kueues.model_copy(update=changes),
         gpu=own.model_copy(update={"excluded_namespaces": sorted(excluded)}),

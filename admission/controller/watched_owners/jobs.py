@@ -7,14 +7,14 @@ from typing_extensions import override
 from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
-from admission.controller.owners.child_jobs import ChildJobs
-from admission.controller.owners.held import HeldOwners
-from admission.controller.owners.running_pods import RunningPods
 from admission.controller.queues.configuration import Configuration
 from admission.controller.seeing.informers import Informer
+from admission.controller.watched_owners.child_jobs import ChildJobs
+from admission.controller.watched_owners.held import HeldOwners
+from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads.workloadindex import WorkloadIndex
+from admission.controller.writing.api_requests import Outcome
 from admission.controller.writing.work_queue import WorkQueue
-from admission.controller.writing.writes import Outcome
 from admission.kube import resources
 from admission.objects import batch, views
 from admission.owners import batch_job
@@ -52,17 +52,17 @@ class Jobs(HeldOwners[batch.Job, batch.JobDocument]):
             batch_job.INTEGRATION, workloads, configuration, events, clock, look_at, running, queue
         )
         self.children = ChildJobs(self.index, workloads, configuration, events, look_at)
-        children = Informer("Job", self.children.see, self.children.lose)
+        children = Informer("Job", self.children.on_update, self.children.on_delete)
         self.informers = {**self.informers, resources.CHILD_JOBS: children}
 
     @override
-    def see(self, found: views.Object) -> None:
-        super().see(found)
+    def on_update(self, found: views.Object) -> None:
+        super().on_update(found)
         self._look_at(self.children.below(found.metadata.uid))
 
     @override
-    def lose(self, gone: views.Object, *, for_good: bool = False) -> None:
-        super().lose(gone, for_good=for_good)
+    def on_delete(self, gone: views.Object, *, for_good: bool = False) -> None:
+        super().on_delete(gone, for_good=for_good)
         self._look_at(self.children.below(gone.metadata.uid))
 
     @override
@@ -72,6 +72,6 @@ class Jobs(HeldOwners[batch.Job, batch.JobDocument]):
         return (*super().naming(workload), *below)
 
     @override
-    def settle(self, key: WorkloadKey, outcome: Outcome) -> None:
-        self.children.settle(key, outcome)
-        super().settle(key, outcome)
+    def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
+        self.children.complete(key, outcome)
+        super().complete(key, outcome)
