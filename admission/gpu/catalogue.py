@@ -247,7 +247,7 @@ def check_names(products: Sequence[Product]) -> list[str]:
 
 
 def check_product(product: Product) -> Iterator[str]:
-    """What is wrong with one product, in the order of its fields."""
+    """Yield what is wrong with one product, in the order of its fields."""
     if product.memory_gb <= 0 or product.compute_slices <= 0:
         yield f"{product.name}: memoryGb and computeSlices must be positive"
     for pattern in product.labels:

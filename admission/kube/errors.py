@@ -85,7 +85,7 @@ class ApiError(KubeError):
         self.details = details or {}
 
     def to_status(self) -> dict[str, Any]:
-        """As a metav1.Status document."""
+        """Return the error as a metav1.Status document."""
         return {
             "kind": "Status",
             "apiVersion": "v1",

@@ -65,7 +65,7 @@ class Document(views.Object, frozen=True, kw_only=True):
 
     @property
     def content(self) -> dict[str, Any]:
-        """What the paths of a row lead into."""
+        """The parts of the object in which the paths of a row are looked up."""
         return {"spec": self.spec, "status": self.status}
 
 

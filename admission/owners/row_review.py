@@ -36,7 +36,7 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
 
     @property
     def content(self) -> dict[str, Any]:
-        """What the paths of the row lead into."""
+        """The parts of the object in which the paths of the row are looked up."""
         return {"spec": self.spec}
 
     def is_held(self) -> bool:

@@ -63,7 +63,7 @@ def forbidden(message: str, details: dict[str, Any]) -> RefusedError:
 
 
 def unknown_queue(kind: str, name: str) -> RefusedError:
-    """There is no such queue, or it is stopped.
+    """Return the refusal that there is no such queue, or that it is stopped.
 
     Args:
         kind: ``clusterqueue`` or ``localqueue``.

@@ -67,7 +67,7 @@ class Reviewer(ABC, Generic[Object]):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Where the kind is reviewed."""
+        """The HTTP paths on which objects of the kind are reviewed."""
         return self.mutate_path, self.validate_path, self.protect_path
 
     @abstractmethod

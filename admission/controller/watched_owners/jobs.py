@@ -45,7 +45,7 @@ class Jobs(HeldOwners[batch.Job, batch.JobDocument]):
             events: takes events about the Jobs.
             clock: source of time.
             look_at: is told which Workloads to look at again.
-            running: is told of Jobs that run, too.
+            running: is told which Jobs run.
             queue: says when to look at a Workload again.
         """
         super().__init__(

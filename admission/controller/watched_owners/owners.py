@@ -119,7 +119,7 @@ class Owners(Generic[View, Document]):
         self.index.on_update(found)
 
     def on_delete(self, gone: views.Object, *, for_good: bool = False) -> None:
-        """Take the news that an owner is gone, or its label is; see `OwnerIndex.lose`."""
+        """Take the news that an owner is gone, or its label is; see `OwnerIndex.on_delete`."""
         self.index.on_delete(gone, for_good=for_good)
 
     def of_namespace(self, namespace: str) -> tuple[WorkloadKey, ...]:

@@ -204,7 +204,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
 
     Attributes:
         members: the pods by group; the same as ``index``.
-        lose_pod: takes the news that a pod is gone.
+        on_pod_delete: takes the news that a pod is gone.
     """
 
     members: GroupIndex
