@@ -316,6 +316,8 @@ class MultiKueue(ConfigModel):
 
 ALWAYS_SERVED: Final = ("pod", "batch/job")
 """Names of frameworks that need not be listed: what is not held would run outside quota."""
+SERVING: Final = ("deployment",)
+"""Names of the frameworks whose pods are admitted, and their owners never suspended."""
 
 
 class Integrations(ConfigModel):

@@ -22,7 +22,11 @@ from admission.config.kueue_configuration import Configuration
 from admission.config.model import ConfigModel, Unused
 from admission.objects import owner_rows
 
-_SERVED: Final = (*kueue_configuration.ALWAYS_SERVED, *(one.framework for one in owner_rows.ROWS))
+_SERVED: Final = (
+    *kueue_configuration.ALWAYS_SERVED,
+    *kueue_configuration.SERVING,
+    *(one.framework for one in owner_rows.ROWS),
+)
 """Kinds of jobs that are looked at themselves."""
 _PREFIX: Final = "Value error, "
 _Model = TypeVar("_Model", bound=ConfigModel)

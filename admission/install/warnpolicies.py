@@ -43,12 +43,14 @@ def documents(settings: Settings) -> list[Document]:
     Raises:
         InvalidValueError: a managed resource is no name and no prefix.
     """
+    kinds = integrations.kinds_of(settings)
     managed = webhooks.names_managed("r", resources.managed(settings.gpu.managed_resources))
     return rendering.documents(
         "warnings",
         **admission_policies.choice_of(settings.managed_namespaces),
         managed=managed,
-        owner_rules=list(_rules_of_owners(integrations.kinds_of(settings))),
+        serving=admission_policies.listed(one.kind.plural for one in kinds.serving),
+        owner_rules=list(_rules_of_owners(kinds)),
         gpu_names=[_gpu_name(row, managed) for row in foreign.TABLE],
         names=_pattern(row.pattern for row in foreign.TABLE if not row.is_annotation),
         annotations=_pattern(row.pattern for row in foreign.TABLE if row.is_annotation),
@@ -56,10 +58,13 @@ def documents(settings: Settings) -> list[Document]:
 
 
 def _rules_of_owners(kinds: Kinds) -> Iterable[Document]:
-    """Changes of the owners whose queue label is not read: those that are not held as a whole."""
-    held = {(one.kind.group, one.kind.plural) for one in kinds.held}
+    """Changes of the owners whose queue label is not read."""
+    read = {
+        (kind.group, kind.plural)
+        for kind in (*(one.kind for one in kinds.held), *(one.kind for one in kinds.serving))
+    }
     for group, plurals in OWNERS:
-        unread = [plural for plural in plurals if (group, plural) not in held]
+        unread = [plural for plural in plurals if (group, plural) not in read]
         if unread:
             yield {
                 "apiGroups": [group],

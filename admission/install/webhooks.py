@@ -19,6 +19,7 @@ from admission.install.rendering import Document
 from admission.owners import integrations
 from admission.owners.integrations import Kinds
 from admission.owners.review import HeldKind
+from admission.owners.serving import ServingKind
 from admission.webhook import reviewing
 
 MUTATING_NAME: Final = "gpu-admission-mutating-webhook-configuration"
@@ -53,18 +54,23 @@ def documents(
     }
     managed = resources.managed(managed_resources)
     parents = [one for one in kinds.held if one.holds_children]
+    serving = [_of_serving(one, managed, values) for one in kinds.serving]
     owned = [_of_owner(held, managed, values, parents) for held in kinds.held]
     found = rendering.documents(
         "webhooks",
         **values,
         concerns_us=concerns("object", managed),
         old_concerns_us=concerns("oldObject", managed),
-        owners_mutating=[mutating for mutating, *_ in owned],
+        owners_mutating=[
+            *(mutating for mutating, *_ in owned),
+            *(mutating for mutating, _ in serving),
+        ],
         owners_validating=[
             one
             for (_, validating, protecting, _), held in zip(owned, kinds.held, strict=True)
             for one in (validating, *((protecting,) if held.changes else ()))
-        ],
+        ]
+        + [validating for _, validating in serving],
         children_mutating=[
             children
             for (*_, children), held in zip(owned, kinds.held, strict=True)
@@ -103,6 +109,26 @@ def _of_owner(
     return mutating, validating, protecting, children
 
 
+def _of_serving(
+    one: ServingKind, managed: ManagedResources, values: Mapping[str, Any]
+) -> tuple[Document, Document]:
+    """The webhooks of a kind that serves: mutating and validating."""
+    kind = reviewing.owner_kind(one)
+    mutating, validating = rendering.documents(
+        "webhooks-serving",
+        **values,
+        name=one.kind.name.lower(),
+        group=one.kind.group,
+        version=one.kind.version,
+        plural=one.kind.plural,
+        mutate_path=kind.mutate_path(),
+        validate_path=kind.validate_path(),
+        concerns_us=owner_concerns("object", managed, one),
+        old_concerns_us=owner_concerns("oldObject", managed, one),
+    )
+    return mutating, validating
+
+
 def concerns(pod: str, managed: ManagedResources) -> str:
     """CEL: the pod asks for a managed resource by name, or carries a key of ours."""
     return " || ".join(_concerns(pod, managed))
@@ -114,7 +140,7 @@ def _concerns(pod: str, managed: ManagedResources) -> list[str]:
     return [one["expression"] for one in found]
 
 
-def owner_concerns(variable: str, managed: ManagedResources, held: HeldKind) -> str:
+def owner_concerns(variable: str, managed: ManagedResources, held: HeldKind | ServingKind) -> str:
     """CEL: the owner has a queue label, or its pods would concern us."""
     labels = f"{variable}.metadata.labels"
     queued = f"(has({labels}) && {quote(names.QUEUE_LABEL)} in {labels})"

@@ -15,9 +15,11 @@ from admission.owners import (
     pod_group,
     row_owner,
     row_review,
+    serving,
 )
 from admission.owners.framework import Integration
 from admission.owners.review import HeldKind
+from admission.owners.serving import ServingKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +31,12 @@ class Kinds:
             is.
         held: those that are held as a whole: reviews of them, webhooks and roles follow from
             these.
+        serving: those whose pods are admitted, and they themselves are never suspended.
     """
 
     integrations: tuple[Integration[Any, Any], ...]
     held: tuple[HeldKind, ...]
+    serving: tuple[ServingKind, ...] = ()
 
     def owns(self, workload: Workload) -> bool:
         """Return whether a Workload was made for an owner of these kinds, or adopted by one."""
@@ -49,6 +53,16 @@ class Kinds:
             return None
         return next((one for one in self.held if one.kind.is_of(owner)), None)
 
+    def serving_of(self, metadata: views.ObjectMeta) -> ServingKind | None:
+        """Return the kind of the owner that an object names as its controller, if it serves.
+
+        Whether that owner exists and has a queue is not known.
+        """
+        owner = metadata.controller()
+        if owner is None:
+            return None
+        return next((one for one in self.serving if one.kind.is_of(owner)), None)
+
     @property
     def makers(self) -> tuple[str, ...]:
         """Users under which controllers of these kinds run, sorted."""
@@ -60,7 +74,9 @@ def kinds_of(settings: Settings) -> Kinds:
 
     Pods and Jobs always: what is not held would run outside quota.
     """
-    return _kinds(rows_of(settings))
+    serves = settings.serves_framework
+    serving_kinds = tuple(one for one in serving.KINDS if serves(one.framework))
+    return _kinds(rows_of(settings), serving_kinds)
 
 
 def rows_of(settings: Settings) -> tuple[Row, ...]:
@@ -82,7 +98,7 @@ def _makers(row: Row, said: dict[str, list[str]]) -> frozenset[str]:
 
 
 @lru_cache(maxsize=16)
-def _kinds(rows: tuple[Row, ...]) -> Kinds:
+def _kinds(rows: tuple[Row, ...], serving_kinds: tuple[ServingKind, ...]) -> Kinds:
     """Return the kinds of Jobs, pods and rows; made once, as types are made for rows."""
     return Kinds(
         integrations=(
@@ -91,6 +107,7 @@ def _kinds(rows: tuple[Row, ...]) -> Kinds:
             pod.INTEGRATION,
         ),
         held=(batch_job_review.HELD, *(row_review.held(one) for one in rows)),
+        serving=serving_kinds,
     )
 
 

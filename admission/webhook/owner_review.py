@@ -69,8 +69,8 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
         return Outcome(standing=Standing.OF_JOB, operations=_of_parent(owner))
     try:
         templates = owner.templates()
-    except msgspec.ValidationError as unreadable:
-        return _unreadable(unreadable)
+    except msgspec.ValidationError as broken:
+        return unreadable(broken)
     asked = [requests.managed_names(one.pod, rules.managed) for one in templates]
     wants = tuple(sorted({name for wanted in asked for name in wanted}))
     placement = _place(owner, templates, wants, context, rules, knowledge)
@@ -91,7 +91,8 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
         warnings = _warnings(failed, len(templates))
         return Outcome(standing=placement.standing, errors=errors, warnings=tuple(warnings))
     patch = PatchBuilder()
-    patch.merge("/metadata/labels", owner.metadata.labels, _labels(owner, placement, knowledge))
+    wanted = labels(owner.metadata, placement, knowledge)
+    patch.merge("/metadata/labels", owner.metadata.labels, wanted)
     queue, about_queue = hints.about_queue(placement, context, knowledge)
     return Outcome(
         standing=placement.standing,
@@ -125,10 +126,10 @@ def validate(
         return Outcome(standing=Standing.OF_JOB)
     try:
         templates = new.templates()
-    except msgspec.ValidationError as unreadable:
-        return _unreadable(unreadable)
+    except msgspec.ValidationError as broken:
+        return unreadable(broken)
     errors = [
-        *metadata_rules.create_errors(_as_pod(new)),
+        *metadata_rules.create_errors(as_pod(new.metadata, is_held=new.is_held())),
         *new.errors(old),
         *_admission(old, new, templates),
     ]
@@ -143,7 +144,9 @@ def validate(
     if old is not None:
         has_default = queueing.has_default_queue(context.namespace, knowledge)
         errors += metadata_rules.update_errors(
-            _as_pod(old), _as_pod(new), has_default_queue=has_default
+            as_pod(old.metadata, is_held=old.is_held()),
+            as_pod(new.metadata, is_held=new.is_held()),
+            has_default_queue=has_default,
         )
     return Outcome(standing=Standing.FREE, errors=fielderrors.in_order(errors), warnings=warnings)
 
@@ -245,12 +248,15 @@ def _leaves_it_to_us(templates: Iterable[Template], wants: tuple[str, ...]) -> b
     return bool(wants) and not named
 
 
-def _labels(owner: Reviewed, placement: Placement, knowledge: Knowledge) -> dict[str, str]:
-    labels = {names.QUEUE_LABEL: placement.queue}
+def labels(
+    metadata: views.ObjectMeta, placement: Placement, knowledge: Knowledge
+) -> dict[str, str]:
+    """Return the labels of an owner that is being created in a queue."""
+    found = {names.QUEUE_LABEL: placement.queue}
     is_default = knowledge.workload_priority_class(pod_review.DEFAULT_PRIORITY_CLASS) is not None
-    if is_default and not owner.metadata.label(names.PRIORITY_CLASS_LABEL):
-        labels[names.PRIORITY_CLASS_LABEL] = pod_review.DEFAULT_PRIORITY_CLASS
-    return labels
+    if is_default and not metadata.label(names.PRIORITY_CLASS_LABEL):
+        found[names.PRIORITY_CLASS_LABEL] = pod_review.DEFAULT_PRIORITY_CLASS
+    return found
 
 
 def _refusal(placement: Placement, context: Context, knowledge: Knowledge) -> FieldError:
@@ -270,7 +276,7 @@ def _unadmitted(templates: Iterable[Template]) -> Iterator[Operation]:
             patch = PatchBuilder()
             kept = {key: text for key, text in (present or {}).items() if key not in _OF_ADMISSION}
             patch.become(f"/metadata/{field}", present, kept)
-            yield from _at_template(one, patch.operations())
+            yield from at_template(one, patch.operations())
 
 
 def _prepare(
@@ -309,7 +315,7 @@ def _prepare(
     return _Prepared(
         template,
         rewritten.pod,
-        operations=tuple(_at_template(template, patch.operations())),
+        operations=tuple(at_template(template, patch.operations())),
         warnings=(*rewritten.warnings, *verdict.warnings),
     )
 
@@ -351,7 +357,7 @@ def _filled(template: Pod, ranges: Sequence[LimitRange]) -> Pod:
     return rewriting.with_resources(template, stated)
 
 
-def _at_template(template: Template, operations: Sequence[Operation]) -> Iterator[Operation]:
+def at_template(template: Template, operations: Sequence[Operation]) -> Iterator[Operation]:
     """Operations on a pod, at its place in the owner."""
     pointer = template.path.pointer()
     if not template.has_metadata and any(one["path"].startswith(_METADATA) for one in operations):
@@ -365,7 +371,7 @@ def _in_template(template: Template, error: FieldError) -> FieldError:
     return replace(error, path=error.path.within(template.path))
 
 
-def _unreadable(error: msgspec.ValidationError) -> Outcome:
+def unreadable(error: msgspec.ValidationError) -> Outcome:
     """An object that the API server's schema of its kind would refuse, too."""
     broken = fielderrors.invalid(FieldPath.of("spec"), fielderrors.OMITTED, str(error))
     return Outcome(standing=Standing.FREE, errors=(broken,))
@@ -374,15 +380,15 @@ def _unreadable(error: msgspec.ValidationError) -> Outcome:
 # --------------------------------------------------------------------------------------- judging
 
 
-def _as_pod(owner: Reviewed) -> Pod:
-    """The owner's metadata as those of a pod that is held back as long as it is suspended."""
-    gates = (views.SchedulingGate(name=names.ADMISSION_GATE),) if owner.is_held() else ()
+def as_pod(owner: views.ObjectMeta, *, is_held: bool) -> Pod:
+    """Return the metadata of an owner as those of a pod that is held back as long as it is."""
+    gates = (views.SchedulingGate(name=names.ADMISSION_GATE),) if is_held else ()
     annotations = {
         key: value
-        for key, value in (owner.metadata.annotations or {}).items()
+        for key, value in (owner.annotations or {}).items()
         if key != names.ELASTIC_JOB and key not in topology.KEYS
     }
-    metadata = msgspec.structs.replace(owner.metadata, annotations=annotations)
+    metadata = msgspec.structs.replace(owner, annotations=annotations)
     return Pod(metadata=metadata, spec=PodSpec(scheduling_gates=gates))
 
 
@@ -442,8 +448,8 @@ def protect(old: Reviewed, new: Reviewed, context: Context, rules: Rules) -> Out
     try:
         before = {one.name: one for one in old.templates()}
         after = new.templates()
-    except msgspec.ValidationError as unreadable:
-        return _unreadable(unreadable)
+    except msgspec.ValidationError as broken:
+        return unreadable(broken)
     errors = fielderrors.in_order(_more_than_admitted(old, new, before, after))
     return Outcome(standing=Standing.FREE, errors=errors)
 

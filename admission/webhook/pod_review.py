@@ -165,7 +165,7 @@ def _operations(
 
 def _labels(pod: Pod, placement: Placement, rules: Rules, knowledge: Knowledge) -> dict[str, str]:
     labels: dict[str, str] = {}
-    if placement.standing is not Standing.SUSPENDED:
+    if placement.standing is not Standing.SUSPENDED or placement.queue:
         labels[names.MANAGED_LABEL] = names.MANAGED_VALUE
     if placement.queue:
         labels[names.QUEUE_LABEL] = placement.queue

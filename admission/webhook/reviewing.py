@@ -1,6 +1,7 @@
 """One review from bytes to bytes: decode, decide, encode, count. Knows nothing of HTTP.
 
-What is decided about a kind is told by a subclass, which asks `pod_review` or `owner_review`.
+What is decided about a kind is told by a subclass, which asks `pod_review`, `owner_review` or
+`serving_review`.
 """
 
 from abc import ABC, abstractmethod
@@ -11,8 +12,10 @@ from typing_extensions import override
 from admission.base import fielderrors, logs, structs
 from admission.base.clock import Clock
 from admission.objects.reviewed_pod import Pod
+from admission.owners import serving
 from admission.owners.review import HeldKind, Reviewed
-from admission.webhook import decoding, owner_review, pod_review, responses
+from admission.owners.serving import Serving, ServingKind
+from admission.webhook import decoding, owner_review, pod_review, responses, serving_review
 from admission.webhook.decoding import (
     GroupVersionKind,
     MalformedError,
@@ -148,7 +151,7 @@ class PodReviewer(Reviewer[Pod]):
 # ---------------------------------------------------------------------------------- owners
 
 
-def owner_kind(held: HeldKind) -> GroupVersionKind:
+def owner_kind(held: HeldKind | ServingKind) -> GroupVersionKind:
     """The kind as reviews name it."""
     return GroupVersionKind(held.kind.group, held.kind.version, held.kind.name)
 
@@ -179,3 +182,25 @@ class OwnerReviewer(Reviewer[Reviewed]):
         if operation != "CREATE":
             return Outcome(standing=Standing.FREE)
         return owner_review.mutate(owner, context, self.rules, self.knowledge)
+
+
+def serving_questions(of: ServingKind) -> Questions[Serving]:
+    """Return the reader of reviews about owners of a kind that serves."""
+    document = serving.document(of)
+    # The type is known at run time only, which a checker cannot follow.
+    return Questions(owner_kind(of), structs.decoder(Review[document]))  # type: ignore[valid-type]
+
+
+class ServingReviewer(Reviewer[Serving]):
+    """Answers reviews of owners of one kind that serves."""
+
+    @override
+    def decide(self, path: str, request: Request[Serving]) -> Outcome:
+        owner, operation = request.object, request.operation
+        if owner is None or request.sub_resource or operation not in {"CREATE", "UPDATE"}:
+            return Outcome(standing=Standing.FREE)
+        context = self.context(request)
+        old = request.old_object if operation == "UPDATE" else None
+        if path == self.mutate_path:
+            return serving_review.mutate(old, owner, context, self.rules, self.knowledge)
+        return serving_review.validate(old, owner, context, self.rules)

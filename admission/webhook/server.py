@@ -17,7 +17,7 @@ from admission.webhook.kinds import KindReviewer
 from admission.webhook.knowledge import WATCHED, ClusterKnowledge
 from admission.webhook.metrics import WebhookMetrics
 from admission.webhook.review_context import Rules
-from admission.webhook.reviewing import OwnerReviewer, PodReviewer, Reviewer
+from admission.webhook.reviewing import OwnerReviewer, PodReviewer, Reviewer, ServingReviewer
 
 MAX_DISCARDED_BYTES: Final = 64 * 1024 * 1024
 """How much of a body that is too large is read before the answer."""
@@ -64,6 +64,7 @@ def create_app(
     reviewers: list[tuple[type[Reviewer[Any]], Questions[Any]]] = [
         (PodReviewer, reviewing.POD_QUESTIONS),
         *((OwnerReviewer, reviewing.owner_questions(held)) for held in rules.kinds.held),
+        *((ServingReviewer, reviewing.serving_questions(one)) for one in rules.kinds.serving),
     ]
     for make, questions in reviewers:
         reviewer = make(

@@ -234,21 +234,29 @@ def make_app(kind: str, *, labels: dict[str, str], of_pods: dict[str, str]) -> d
     }
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_a_queue_label_that_the_pod_template_lacks_is_warned_about(
-    system: System, team: str, kind: str
+    system: System, team: str
 ) -> None:
-    path = f"/apis/apps/v1/namespaces/{team}/{kind.lower()}s"
-    (warning,) = system.create(path, make_app(kind, labels=QUEUED, of_pods={})).warnings
-    assert f"Not queued: the label {names.QUEUE_LABEL} of a {kind} is not read" in warning
+    path = f"/apis/apps/v1/namespaces/{team}/statefulsets"
+    app = make_app("StatefulSet", labels=QUEUED, of_pods={})
+    (warning,) = system.create(path, app).warnings
+    assert f"Not queued: the label {names.QUEUE_LABEL} of a StatefulSet is not read" in warning
     assert "Set the label in spec.template.metadata.labels" in warning
-    assert system.create(path, make_app(kind, labels=QUEUED, of_pods=QUEUED)).warnings == []
-    assert system.create(path, make_app(kind, labels={}, of_pods={})).warnings == []
+    both = make_app("StatefulSet", labels=QUEUED, of_pods=QUEUED)
+    assert system.create(path, both).warnings == []
+    assert system.create(path, make_app("StatefulSet", labels={}, of_pods={})).warnings == []
+
+
+def test_the_queue_label_of_a_kind_that_is_served_is_not_warned_about(
+    system: System, team: str
+) -> None:
+    path = f"/apis/apps/v1/namespaces/{team}/deployments"
+    assert system.create(path, make_app("Deployment", labels=QUEUED, of_pods={})).warnings == []
 
 
 def test_a_queue_label_that_is_added_later_is_warned_about_once(system: System, team: str) -> None:
-    path = f"/apis/apps/v1/namespaces/{team}/deployments"
-    app = make_app("Deployment", labels={}, of_pods={})
+    path = f"/apis/apps/v1/namespaces/{team}/statefulsets"
+    app = make_app("StatefulSet", labels={}, of_pods={})
     assert system.create(path, app, dry=False).warnings == []
     merge = "application/merge-patch+json"
     labelled = {"metadata": {"labels": QUEUED}}

@@ -197,6 +197,14 @@ def test_a_pod_held_for_its_parent_gets_the_gate_but_no_managed_label():
     assert "labels" not in after["metadata"]
 
 
+def test_a_pod_held_for_its_parent_is_managed_where_it_names_a_queue():
+    parent = {"kueue.x-k8s.io/pod-suspending-parent": "deployment"}
+    pod = make_pod(annotations=parent, labels={QUEUE: "batch"})
+    outcome = mutate(pod, make_cluster("batch"))
+    assert outcome.standing is Standing.SUSPENDED
+    assert apply(outcome, pod)["metadata"]["labels"]["kueue.x-k8s.io/managed"] == "true"
+
+
 def test_a_default_priority_class_is_given_to_queued_pods_without_one():
     cluster = make_cluster("default", priority_classes=frozenset({"default"}))
     label = "kueue.x-k8s.io/priority-class"

@@ -1,0 +1,122 @@
+"""Owners that serve: their pods are admitted, and they themselves are never suspended.
+
+What the queue label of such an owner says reaches its pods by its pod templates. Each pod of a
+Deployment is admitted by itself.
+Source: kueue pkg/controller/jobs/deployment (deployment_webhook.go).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, cast
+
+import msgspec
+
+from admission.base import names
+from admission.objects import owner_rows as rows
+from admission.objects import reviewed_pod, views
+from admission.owners.framework import Kind
+from admission.owners.review import Template
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingKind:
+    """A kind of owners that serve.
+
+    Attributes:
+        kind: its names.
+        framework: its name in ``integrations.frameworks`` of Kueue's Configuration.
+        parent: what its pods say in the annotation ``names.POD_SUSPENDING_PARENT``.
+        templates: where its pod templates stand, such as ``spec.template``.
+    """
+
+    kind: Kind
+    framework: str
+    parent: str
+    templates: tuple[str, ...]
+
+
+class Serving(views.Object, frozen=True, kw_only=True):
+    """An owner that serves, under review; a subclass for each kind."""
+
+    of: ClassVar[ServingKind]
+
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def kind(self) -> Kind:
+        """The kind it is of."""
+        return self.of.kind
+
+    def has_ready(self) -> bool:
+        """Return whether something of it is ready, so that it cannot move to another queue.
+
+        Raises:
+            msgspec.ValidationError: the status does not say it with a number.
+        """
+        return rows.number_at(self.status, "readyReplicas", 0) > 0
+
+    def templates(self) -> tuple[Template, ...]:
+        """Return its pod templates, each named by its place.
+
+        Raises:
+            msgspec.ValidationError: one of them is no pod template.
+        """
+        return tuple(self._templates())
+
+    def _templates(self) -> Iterator[Template]:
+        for path in self.of.templates:
+            for found in rows.find({"spec": self.spec}, path):
+                if not isinstance(found.value, dict):
+                    raise msgspec.ValidationError(f"{found.path.text}: must be an object")
+                yield Template(
+                    name=path,
+                    path=found.path,
+                    pod=reviewed_pod.from_dict(found.value),
+                    count=1,
+                    fewest=1,
+                    has_metadata=found.value.get("metadata") is not None,
+                )
+
+    def labels(self) -> dict[str, str]:
+        """Return the labels that its pods get, of one in a queue."""
+        found = {names.MANAGED_LABEL: names.MANAGED_VALUE}
+        for key in (names.QUEUE_LABEL, names.PRIORITY_CLASS_LABEL):
+            if self.metadata.label(key):
+                found[key] = self.metadata.label(key)
+        return found
+
+    def annotations(self) -> dict[str, str]:
+        """Return the annotations that its pods get, of one in a queue."""
+        return {names.POD_SUSPENDING_PARENT: self.of.parent}
+
+
+def document(of: ServingKind) -> type[Serving]:
+    """Return what an object of the kind is decoded into when it is reviewed."""
+    namespace: Mapping[str, Any] = {"of": of, "__doc__": f"{of.kind.name} under review."}
+    found = msgspec.defstruct(
+        of.kind.name, (), bases=(Serving,), namespace=dict(namespace), frozen=True, kw_only=True
+    )
+    return cast(type[Serving], found)
+
+
+def _kind(api_version: str, name: str, plural: str) -> Kind:
+    return Kind(
+        api_version=api_version,
+        name=name,
+        plural=plural,
+        label=names.QUEUE_LABEL,
+        is_deleted_to_stop=False,
+        has_condition=False,
+    )
+
+
+DEPLOYMENT: Final = ServingKind(
+    kind=_kind("apps/v1", "Deployment", "deployments"),
+    framework="deployment",
+    parent="deployment",
+    templates=("spec.template",),
+)
+
+KINDS: Final = (DEPLOYMENT,)
+"""In the order in which they are listed for people."""

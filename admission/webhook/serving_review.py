@@ -1,0 +1,120 @@
+"""What a review of an owner that serves decides: its queue reaches its pods.
+
+Source: kueue pkg/controller/jobs/deployment (deployment_webhook.go). Differs: an owner without a
+queue goes to the default queue only when it is created and its pods ask for GPUs, so that what
+exists is not rolled out anew.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from admission.base import fielderrors, names
+from admission.base.fielderrors import FieldError
+from admission.base.patches import Operation, PatchBuilder
+from admission.owners.review import Template
+from admission.owners.serving import Serving
+from admission.webhook import hints, metadata_rules, owner_review, queueing, requests
+from admission.webhook.pod_review import Outcome
+from admission.webhook.queueing import Placement, Standing
+from admission.webhook.review_context import Context, Knowledge, Rules
+
+_FREE: Final = Outcome(standing=Standing.FREE)
+
+
+def mutate(
+    old: Serving | None, new: Serving, context: Context, rules: Rules, knowledge: Knowledge
+) -> Outcome:
+    """Puts the queue of an owner, and what belongs to it, on its pod templates.
+
+    Doing it twice equals doing it once, so the API server may ask again.
+
+    Args:
+        old: as stored so far; None when it is being created.
+        new: as it would be stored.
+        context: what the review says besides the objects.
+        rules: what the installation chose.
+        knowledge: what was last seen of the cluster.
+    """
+    if _is_of_another(new, context, rules):
+        return _FREE
+    if queueing.is_left_out(context.namespace, rules, knowledge):
+        return _FREE
+    try:
+        templates = new.templates()
+    except msgspec.ValidationError as broken:
+        return owner_review.unreadable(broken)
+    queue = _queue(new)
+    if not queue and old is None and _wants_default(templates, context, rules, knowledge):
+        queue = names.DEFAULT_LOCAL_QUEUE
+    if not queue:
+        return _FREE
+    placement = Placement(standing=Standing.QUEUED, queue=queue)
+    labels = owner_review.labels(new.metadata, placement, knowledge) if old is None else {}
+    patch = PatchBuilder()
+    patch.merge("/metadata/labels", new.metadata.labels, labels)
+    metadata = msgspec.structs.replace(
+        new.metadata, labels={**(new.metadata.labels or {}), **labels}
+    )
+    queued = msgspec.structs.replace(new, metadata=metadata)
+    operations = (
+        *patch.operations(),
+        *(one for template in templates for one in _reach(queued, template)),
+    )
+    warnings: tuple[str, ...] = ()
+    if old is None or _queue(old) != queue:
+        _, warnings = hints.about_queue(placement, context, knowledge)
+    return Outcome(standing=Standing.QUEUED, operations=operations, warnings=warnings)
+
+
+def validate(old: Serving | None, new: Serving, context: Context, rules: Rules) -> Outcome:
+    """Judges an owner as it would be stored; arguments as of `mutate`."""
+    if _is_of_another(new, context, rules):
+        return _FREE
+    try:
+        errors = fielderrors.in_order(_errors(old, new))
+    except msgspec.ValidationError as broken:
+        return owner_review.unreadable(broken)
+    return Outcome(standing=Standing.FREE, errors=errors)
+
+
+def _errors(old: Serving | None, new: Serving) -> Iterator[FieldError]:
+    yield from metadata_rules.create_errors(owner_review.as_pod(new.metadata, is_held=True))
+    if old is None:
+        return
+    is_held = not old.has_ready()
+    was, now = (owner_review.as_pod(one.metadata, is_held=is_held) for one in (old, new))
+    yield from metadata_rules.update_errors(was, now, has_default_queue=False)
+    if is_held and was.metadata.label(names.QUEUE_LABEL) and not _queue(new):
+        rule = "field is immutable: pods that come later would be in no queue"
+        yield fielderrors.invalid(metadata_rules.QUEUE_PATH, "", rule)
+
+
+def _queue(owner: Serving) -> str:
+    return owner.metadata.label(names.QUEUE_LABEL)
+
+
+def _is_of_another(owner: Serving, context: Context, rules: Rules) -> bool:
+    """Return whether another owner has it, which sees to its pods itself."""
+    if rules.kinds.serving_of(owner.metadata) is not None:
+        return True
+    held = rules.kinds.of_controller(owner.metadata)
+    return held is not None and context.user in held.makers
+
+
+def _wants_default(
+    templates: tuple[Template, ...], context: Context, rules: Rules, knowledge: Knowledge
+) -> bool:
+    """Return whether the pods ask for GPUs and name no queue, where there is a default one."""
+    named = any(one.pod.metadata.label(names.QUEUE_LABEL) for one in templates)
+    wants = any(requests.managed_names(one.pod, rules.managed) for one in templates)
+    return wants and not named and queueing.has_default_queue(context.namespace, knowledge)
+
+
+def _reach(owner: Serving, template: Template) -> Iterator[Operation]:
+    """Yield the operations after which the pods of a template are in the owner's queue."""
+    patch, metadata = PatchBuilder(), template.pod.metadata
+    patch.merge("/metadata/labels", metadata.labels, owner.labels())
+    patch.merge("/metadata/annotations", metadata.annotations, owner.annotations())
+    yield from owner_review.at_template(template, patch.operations())

@@ -1,0 +1,134 @@
+"""A review of an owner that serves brings its queue to its pod templates, and nothing else."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jsonpatch
+import msgspec
+import pytest
+
+from admission.base import fielderrors, names
+from admission.owners import serving
+from admission.webhook import serving_review
+from admission.webhook.pod_review import Outcome
+from admission.webhook.review_context import Context
+from tests.builders.pods import make_pod
+from tests.webhook.builders import NOW_US, RULES, Cluster, make_cluster
+
+Deployment = serving.document(serving.DEPLOYMENT)
+CONTEXT = Context(namespace="team-a", now_us=NOW_US)
+QUEUE = names.QUEUE_LABEL
+REACHED = {
+    "labels": {names.MANAGED_LABEL: "true", QUEUE: "batch"},
+    "annotations": {names.POD_SUSPENDING_PARENT: "deployment"},
+}
+
+
+def make_deployment(
+    queue: str = "batch",
+    *,
+    template: Mapping[str, Any] | None = None,
+    gpus: int = 1,
+    ready: int = 0,
+    **metadata: Any,
+) -> dict[str, Any]:
+    """A Deployment; ``template`` is the metadata of its pod template."""
+    pods: dict[str, Any] = {"spec": make_pod(gpus=gpus)["spec"]}
+    if template is not None:
+        pods["metadata"] = dict(template)
+    return {
+        "metadata": {"name": "serve", "labels": {QUEUE: queue} if queue else {}, **metadata},
+        "spec": {"template": pods},
+        "status": {"readyReplicas": ready} if ready else {},
+    }
+
+
+def mutate(
+    new: Mapping[str, Any], cluster: Cluster, old: Mapping[str, Any] | None = None
+) -> Outcome:
+    was = None if old is None else msgspec.convert(old, Deployment)
+    return serving_review.mutate(was, msgspec.convert(new, Deployment), CONTEXT, RULES, cluster)
+
+
+def after(document: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
+    changed: dict[str, Any] = jsonpatch.apply_patch(document, outcome.operations)
+    return changed
+
+
+def errors(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> str:
+    was = None if old is None else msgspec.convert(old, Deployment)
+    found = serving_review.validate(was, msgspec.convert(new, Deployment), CONTEXT, RULES)
+    return fielderrors.aggregate(found.errors) if found.errors else ""
+
+
+@pytest.mark.parametrize("template", [None, {}, {"labels": {QUEUE: "elsewhere"}}])
+def test_the_queue_reaches_the_template_and_once_is_enough(
+    template: dict[str, Any] | None,
+) -> None:
+    cluster, document = make_cluster("batch"), make_deployment(template=template)
+    for old in (None, document):
+        changed = after(document, mutate(document, cluster, old))
+        assert changed["spec"]["template"]["metadata"] == REACHED
+        assert mutate(changed, cluster, old).operations == ()
+
+
+def test_the_default_queue_takes_new_owners_of_gpu_pods_only() -> None:
+    cluster = make_cluster("default")
+    wants = make_deployment(queue="")
+    assert after(wants, mutate(wants, cluster))["metadata"]["labels"][QUEUE] == "default"
+    assert mutate(wants, cluster, old=wants).operations == ()
+    assert mutate(make_deployment(queue="", gpus=0), cluster).operations == ()
+    itself = make_deployment(queue="", template={"labels": {QUEUE: "batch"}})
+    assert mutate(itself, cluster).operations == ()
+
+
+def test_a_default_priority_class_is_given_to_new_owners() -> None:
+    cluster = make_cluster("batch", priority_classes=frozenset({"default"}))
+    document = make_deployment()
+    changed = after(document, mutate(document, cluster))
+    for labels in (
+        changed["metadata"]["labels"],
+        changed["spec"]["template"]["metadata"]["labels"],
+    ):
+        assert labels[names.PRIORITY_CLASS_LABEL] == "default"
+    old = after(document, mutate(document, cluster, old=document))
+    assert names.PRIORITY_CLASS_LABEL not in old["metadata"]["labels"]
+
+
+def test_an_owner_of_another_owner_that_serves_is_left_to_it() -> None:
+    by = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "p", "uid": "u"}
+    owned = make_deployment(ownerReferences=[{**by, "controller": True}])
+    assert mutate(owned, make_cluster("batch")).operations == ()
+
+
+def test_a_queue_that_does_not_exist_is_warned_about_once() -> None:
+    document = make_deployment()
+    (warning,) = mutate(document, make_cluster("other")).warnings
+    assert 'LocalQueue "team-a/batch" does not exist' in warning
+    assert mutate(document, make_cluster("other"), old=document).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        (None, make_deployment("A_"), "metadata.labels[kueue.x-k8s.io/queue-name]: Invalid"),
+        (make_deployment("a"), make_deployment("b"), ""),
+        (make_deployment("a", ready=1), make_deployment("b", ready=1), "field is immutable"),
+        (make_deployment("", ready=1), make_deployment("b", ready=1), "field is immutable"),
+        (make_deployment("a"), make_deployment(""), "would be in no queue"),
+        (make_deployment("a", ready=1), make_deployment("", ready=1), "field is immutable"),
+        (make_deployment("a", ready=1), make_deployment("a"), ""),
+    ],
+)
+def test_the_queue_changes_only_while_nothing_is_ready(
+    old: dict[str, Any] | None, new: dict[str, Any], text: str
+) -> None:
+    found = errors(new, old)
+    assert text in found
+    assert bool(found) is bool(text)
+
+
+def test_a_template_of_another_shape_is_refused() -> None:
+    broken = {"metadata": {"labels": {QUEUE: "batch"}}, "spec": {"template": 7}}
+    (error,) = mutate(broken, make_cluster("batch")).errors
+    assert "spec.template: must be an object" in error.detail
