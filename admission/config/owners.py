@@ -73,7 +73,9 @@ class Check(ConfigModel):
     def row(self) -> owner_rows.Check:
         """Return it as part of a row."""
         return owner_rows.Check(
-            condition=self.condition or "", path=self.path or "", value=self.value or ""
+            condition=self.condition or "",
+            path=self.path or "",
+            values=(self.value,) if self.value else (),
         )
 
 

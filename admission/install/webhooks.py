@@ -4,7 +4,8 @@ They are the template ``webhooks``. What is CEL about the pod templates of an ow
 here, because it follows from where the owner's kind has them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -105,6 +106,7 @@ def _of_owner(
         concerns_us=owner_concerns("object", managed, held),
         old_concerns_us=owner_concerns("oldObject", managed, held),
         is_child=_is_child("object", parents),
+        was_admitted=_was_admitted("oldObject", held),
     )
     return mutating, validating, protecting, children
 
@@ -144,24 +146,37 @@ def owner_concerns(variable: str, managed: ManagedResources, held: HeldKind | Se
     """CEL: the owner has a queue label, or its pods would concern us."""
     labels = f"{variable}.metadata.labels"
     queued = f"(has({labels}) && {quote(names.QUEUE_LABEL)} in {labels})"
-    templates = (_at(variable, path, managed) for path in held.templates)
+    templates = (_at(variable, path, partial(_asks, managed)) for path in held.templates)
     return f"{queued} || {' || '.join(templates)}"
 
 
-def _at(variable: str, path: str, managed: ManagedResources) -> str:
-    """CEL: a pod template at the path in the object would concern us."""
+def _asks(managed: ManagedResources, template: str) -> str:
+    """CEL: pods of a template would concern us."""
+    spec, metadata = _concerns(template, managed)
+    return f"((has({template}.spec) && ({spec})) || (has({template}.metadata) && ({metadata})))"
+
+
+def _was_admitted(variable: str, held: HeldKind) -> str:
+    """CEL: a pod template has the mark of an admission."""
+    return " || ".join(_at(variable, path, _is_marked) for path in held.templates)
+
+
+def _is_marked(template: str) -> str:
+    above = f"{template}.metadata"
+    mark = quote(names.WORKLOAD_ANNOTATION)
+    return f"has({above}) && has({above}.annotations) && {mark} in {above}.annotations"
+
+
+def _at(variable: str, path: str, judged: Callable[[str], str]) -> str:
+    """CEL: a pod template at the path in the object is judged so."""
     outer, many, inner = path.partition("[*].")
     steps = outer.split(".")
     above = [f"{variable}.{'.'.join(steps[: at + 1])}" for at in range(len(steps))]
     if many:
         guards = "".join(f"has({one}) && " for one in above[:-1])
-        return f"({guards}{_any_or_many(above[-1], 'm', _at('m', inner, managed))})"
+        return f"({guards}{_any_or_many(above[-1], 'm', _at('m', inner, judged))})"
     guards = " && ".join(f"has({one})" for one in above)
-    spec, metadata = _concerns(above[-1], managed)
-    return (
-        f"({guards} && ((has({above[-1]}.spec) && ({spec}))"
-        f" || (has({above[-1]}.metadata) && ({metadata}))))"
-    )
+    return f"({guards} && ({judged(above[-1])}))"
 
 
 def _is_child(variable: str, parents: Iterable[HeldKind]) -> str:

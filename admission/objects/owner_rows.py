@@ -6,8 +6,8 @@ each member of an object: ``spec.replicatedJobs[*]``, ``status.replicaStatuses.*
 Source of each row: the named package of kueue's pkg/controller/jobs, and the API of the framework.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -34,6 +34,45 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Something that an owner says, or does not.
+
+    Attributes:
+        condition: type of a condition in ``status.conditions`` that is True; or empty.
+        path: where a value stands otherwise.
+        values: any of these; ``""`` is for none at all. Without any, a number at the path is above
+            0.
+        message: path of the message that tells more; that of the condition by itself.
+        also: what it has to say besides.
+        unless: what it must not say besides.
+    """
+
+    condition: str = ""
+    path: str = ""
+    values: tuple[str, ...] = ()
+    message: str = ""
+    also: "Check | None" = None
+    unless: "Check | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """A container that the framework's controller makes, and no template has.
+
+    Attributes:
+        name: its name.
+        image: path of its image, from the place of the pod set; empty where no one asks for it.
+        requests: what it asks for.
+        limits: what it is limited to.
+    """
+
+    name: str
+    image: str = ""
+    requests: tuple[tuple[str, str], ...] = ()
+    limits: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodSets:
     """Pod sets of an owner: one, or one for each item of a list.
 
@@ -47,6 +86,11 @@ class PodSets:
         replica: how many of ``counts``, from the first on, make one replica of which the status
             tells; the others say how many pods a replica has.
         put: what else is set there while the owner is held, by path from there.
+        only: what the owner has to say for it to have these pod sets.
+        default: the container of the template that the framework's controller uses where none
+            stands; None where one has to stand.
+        beside: the container that this controller adds to those of the template, and what the
+            owner says then.
     """
 
     at: str
@@ -56,21 +100,9 @@ class PodSets:
     counts: tuple[Count, ...] = ()
     replica: int = 1
     put: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """Something that the status of an owner says, or does not.
-
-    Attributes:
-        condition: type of a condition in ``status.conditions`` that is True; or empty.
-        path: where a value stands otherwise.
-        value: that value; if empty, one number at the path is above 0.
-    """
-
-    condition: str = ""
-    path: str = ""
-    value: str = ""
+    only: Check | None = None
+    default: Container | None = None
+    beside: tuple[Check, Container] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +144,9 @@ class Row:
         suspended: type of the condition with which its controller says that it has seen the owner
             suspended; empty for none.
         refused: switches that must not be on in a queue: their paths, each with the reason.
+        required: what must be there, and on, in a queue: paths, each with the reason.
+        elsewhere: path that says in whose pods it runs. An owner that says so has no pod sets, and
+            is left alone.
     """
 
     framework: str
@@ -130,6 +165,8 @@ class Row:
     replicas: Replicas | None = None
     suspended: str = ""
     refused: tuple[tuple[str, str], ...] = ()
+    required: tuple[tuple[str, str], ...] = ()
+    elsewhere: str = ""
 
     @property
     def api_version(self) -> str:
@@ -202,6 +239,42 @@ def number_at(document: Any, path: str, default: int, at: FieldPath | None = Non
     return found.value
 
 
+def said(document: Mapping[str, Any], check: Check) -> str | None:
+    """Return the message with which an owner says something; None if it does not.
+
+    Raises:
+        msgspec.ValidationError: something on the way is no object, or no list.
+    """
+    message = _said_alone(document, check)
+    if message is None:
+        return None
+    if check.also is not None and said(document, check.also) is None:
+        return None
+    if check.unless is not None and said(document, check.unless) is not None:
+        return None
+    return str(value_at(document, check.message) or "") if check.message else message
+
+
+def _said_alone(document: Mapping[str, Any], check: Check) -> str | None:
+    if check.condition:
+        found = condition_of(document, check.condition)
+        return None if found is None else str(found.get("message") or "")
+    values = [one.value for one in find(document, check.path)]
+    if not check.values:
+        is_some = any(isinstance(one, int) and one > 0 for one in values)
+    else:
+        is_some = any(one in check.values for one in values or ("",))
+    return "" if is_some else None
+
+
+def condition_of(document: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
+    """Return a condition of an owner that is True; None where there is none."""
+    for one in (document.get("status") or {}).get("conditions") or ():
+        if isinstance(one, dict) and (one.get("type"), one.get("status")) == (kind, "True"):
+            return one
+    return None
+
+
 # ------------------------------------------------------------------------------------- the table
 
 _FAILED: Final = "Failed"
@@ -252,6 +325,47 @@ _MPI_MAKERS: Final = (
     "system:serviceaccount:mpi-operator:mpi-operator",
 )
 
+_RAY: Final = "ray.io"
+_KUBERAY: Final = frozenset(
+    {
+        "system:serviceaccount:kuberay-operator:kuberay-operator",
+        "system:serviceaccount:ray-system:kuberay-operator",
+    }
+)
+_DEPLOYMENT: Final = "status.jobDeploymentStatus"
+_SUBMITTER: Final = Container(
+    name="ray-job-submitter",
+    requests=(("cpu", "500m"), ("memory", "200Mi")),
+    limits=(("cpu", "1"), ("memory", "1Gi")),
+)
+"""Source: kuberay ray-operator/controllers/ray/common/job.go (GetDefaultSubmitterContainer)."""
+
+
+def _ray_pod_sets(
+    cluster: str, beside: tuple[Check, Container] | None = None
+) -> tuple[PodSets, ...]:
+    """Return the pod sets of the spec of a RayCluster that stands at a path.
+
+    Args:
+        cluster: the path.
+        beside: what is added to the head pod, and when.
+    """
+    return (
+        PodSets(at=f"{cluster}.headGroupSpec", name="head", beside=beside),
+        PodSets(
+            at=f"{cluster}.workerGroupSpecs[*]",
+            name_at="groupName",
+            counts=(Count(path="replicas"), Count(path="numOfHosts", least=1)),
+        ),
+    )
+
+
+def _autoscales(cluster: str) -> tuple[str, str]:
+    """Return the switch that lets a RayCluster scale by itself, and why it is refused."""
+    rule = "must be false in a queue: workers that were not admitted would start"
+    return f"{cluster}.enableInTreeAutoscaling", rule
+
+
 ROWS: Final[tuple[Row, ...]] = (
     Row(  # pkg/controller/jobs/jobset
         framework="jobset.x-k8s.io/jobset",
@@ -288,33 +402,66 @@ ROWS: Final[tuple[Row, ...]] = (
     _kubeflow("MPIJob", "mpiReplicaSpecs", ("Launcher", "Worker"), "v2beta1", _MPI_MAKERS),
     Row(  # pkg/controller/jobs/raycluster; kuberay ray-operator/apis/ray/v1 (raycluster_types.go)
         framework="ray.io/raycluster",
-        group="ray.io",
+        group=_RAY,
         version="v1",
         kind="RayCluster",
         plural="rayclusters",
-        pod_sets=(
-            PodSets(at="spec.headGroupSpec", name="head"),
-            PodSets(
-                at="spec.workerGroupSpecs[*]",
-                name_at="groupName",
-                counts=(Count(path="replicas"), Count(path="numOfHosts", least=1)),
-            ),
-        ),
-        makers=frozenset(
-            {
-                "system:serviceaccount:kuberay-operator:kuberay-operator",
-                "system:serviceaccount:ray-system:kuberay-operator",
-            }
-        ),
-        active=(Check(path="status.state", value="ready"),),
-        ready=Check(path="status.state", value="ready"),
+        pod_sets=_ray_pod_sets("spec"),
+        makers=_KUBERAY,
+        active=(Check(path="status.state", values=("ready",)),),
+        ready=Check(path="status.state", values=("ready",)),
         suspended="RayClusterSuspended",
-        refused=(
-            (
-                "spec.enableInTreeAutoscaling",
-                "must be false in a queue: workers that were not admitted would start",
+        refused=(_autoscales("spec"),),
+    ),
+    Row(  # pkg/controller/jobs/rayjob; kuberay ray-operator/apis/ray/v1 (rayjob_types.go)
+        framework="ray.io/rayjob",
+        group=_RAY,
+        version="v1",
+        kind="RayJob",
+        plural="rayjobs",
+        pod_sets=(
+            *_ray_pod_sets(
+                "spec.rayClusterSpec",
+                beside=(
+                    Check(path="spec.submissionMode", values=("SidecarMode",)),
+                    _SUBMITTER,
+                ),
+            ),
+            PodSets(
+                at="spec",
+                template="submitterPodTemplate",
+                name="submitter",
+                only=Check(path="spec.submissionMode", values=("K8sJobMode", "")),
+                default=replace(
+                    _SUBMITTER,
+                    image="rayClusterSpec.headGroupSpec.template.spec.containers[*].image",
+                ),
             ),
         ),
+        makers=_KUBERAY,
+        succeeded=Check(
+            path=_DEPLOYMENT,
+            values=("Complete", "Failed"),
+            message="status.message",
+            also=Check(path="status.jobStatus", values=("SUCCEEDED",)),
+        ),
+        failed=Check(path=_DEPLOYMENT, values=("Complete", "Failed"), message="status.message"),
+        active=(
+            Check(
+                path=_DEPLOYMENT,
+                values=("Initializing", "Waiting", "Running", "Suspending", "Retrying"),
+            ),
+        ),
+        ready=Check(path="status.rayClusterStatus.state", values=("ready",)),
+        refused=(_autoscales("spec.rayClusterSpec"),),
+        required=(
+            ("spec.rayClusterSpec", "must be there: its pods are what is admitted"),
+            (
+                "spec.shutdownAfterJobFinishes",
+                "must be true in a queue: the pods of its cluster would run on without quota",
+            ),
+        ),
+        elsewhere="spec.clusterSelector",
     ),
 )
 """In the order in which they are listed for people."""

@@ -101,6 +101,8 @@ def next_step(owner: Owner, workload: Workload | None, named: Workload | None = 
     gathers = owner.gathers()
     if gathers is not None:
         return _of_pods(owner, gathers, workload)
+    if not owner.pod_sets:
+        return _without_pods(workload)
     if owner.kind.prebuilt_key(owner.view) is None:
         return _next_step(owner, workload)
     if workload is None:
@@ -110,6 +112,14 @@ def next_step(owner: Owner, workload: Workload | None, named: Workload | None = 
     if not workload.metadata.deletion_timestamp:
         return Next(Step.DELETE_WORKLOAD)  # it was made before the owner named another
     return remove_finalizer(workload)
+
+
+def _without_pods(workload: Workload | None) -> Next:
+    """Return the next step of an owner that asks for no pods of its own: it is left alone."""
+    if workload is None:
+        return NOTHING
+    is_leaving = bool(workload.metadata.deletion_timestamp)
+    return remove_finalizer(workload) if is_leaving else Next(Step.DELETE_WORKLOAD)
 
 
 def without_owner(kind: Kind, workload: Workload | None) -> Next:

@@ -49,6 +49,7 @@ from admission.owners.workload import document as workload_document
 
 _SCHEDULING: Final = ("nodeSelector", "tolerations")
 _METADATA: Final = ("labels", "annotations")
+_TEMPLATE: Final = "template"
 _OUR_LABELS: Final = (
     names.PODSET_LABEL,
     names.LOCAL_QUEUE_NAME_LABEL,
@@ -78,7 +79,10 @@ class Asked(View, frozen=True, kw_only=True):
         count: how many pods it has.
         replicas: how many replicas it has.
         per_replica: how many pods one of them has.
-        raw: the pod template as it is stored.
+        raw: the pod template as it is stored, or the one that is used where none stands.
+        stands: whether it stands in the object.
+        default: the template that is used where none stands; None where one has to stand.
+        beside: a container that its pods have besides.
         template: what decisions depend on of it.
     """
 
@@ -88,7 +92,15 @@ class Asked(View, frozen=True, kw_only=True):
     replicas: int
     per_replica: int
     raw: dict[str, Any]
+    stands: bool = True
+    default: dict[str, Any] | None = None
+    beside: dict[str, Any] | None = None
     template: PodTemplate
+
+    @property
+    def pods(self) -> dict[str, Any]:
+        """The template with all that its pods have."""
+        return with_container(self.raw, self.beside)
 
 
 class Held(views.Object, frozen=True, kw_only=True):
@@ -124,8 +136,16 @@ def kind_of(row: Row) -> Kind:
 
 
 def members(row: Row, document: Mapping[str, Any]) -> Iterator[tuple[PodSets, rows.Member]]:
-    """Yield each pod set of an owner, in Kueue's order, with what the row says of it."""
+    """Yield each pod set of an owner, in Kueue's order, with what the row says of it.
+
+    Raises:
+        msgspec.ValidationError: the row's paths lead to something else.
+    """
+    if rows.value_at(document, row.elsewhere):
+        return
     for listed in row.pod_sets:
+        if listed.only is not None and rows.said(document, listed.only) is None:
+            continue
         for member in rows.find(document, listed.at):
             if not isinstance(member.value, dict):
                 raise msgspec.ValidationError(f"{member.path.text}: must be an object")
@@ -168,15 +188,55 @@ def product(counts: Iterable[int]) -> int:
 
 
 def template_at(listed: PodSets, member: rows.Member) -> rows.Member:
-    """Return the pod template of a pod set, and where it stands.
+    """Return the pod template of a pod set, and where it stands, or would stand.
 
     Raises:
         msgspec.ValidationError: it has none.
     """
     found = next(rows.find(member.value, listed.template, member.path), None)
+    default = default_of(listed, member)
+    if found is None and default is not None:
+        return rows.Member(member.path.child(listed.template), default)
     if found is None or not isinstance(found.value, dict):
         raise msgspec.ValidationError(f"{member.path.text}.{listed.template}: must be a template")
     return found
+
+
+def default_of(listed: PodSets, member: rows.Member) -> dict[str, Any] | None:
+    """Return the pod template that is used where none stands; None where one has to stand."""
+    if listed.default is None:
+        return None
+    container = _container(listed.default, member.value)
+    return {"spec": {"containers": [container], "restartPolicy": "Never"}}
+
+
+def _container(one: rows.Container, place: Any) -> dict[str, Any]:
+    """Return a container that no template has.
+
+    Args:
+        one: what the row says of it.
+        place: where the pod set stands.
+    """
+    image = rows.value_at(place, one.image)
+    resources = {"requests": dict(one.requests), "limits": dict(one.limits)}
+    return {"name": one.name, **({"image": image} if image else {}), "resources": resources}
+
+
+def beside(
+    content: Mapping[str, Any], listed: PodSets, member: rows.Member
+) -> dict[str, Any] | None:
+    """Return the container that the pods of a pod set have besides; None for none."""
+    if listed.beside is None or rows.said(content, listed.beside[0]) is None:
+        return None
+    return _container(listed.beside[1], member.value)
+
+
+def with_container(template: dict[str, Any], container: dict[str, Any] | None) -> dict[str, Any]:
+    """Return a pod template with one more container, if there is one."""
+    if container is None:
+        return template
+    spec = template.get("spec") or {}
+    return {**template, "spec": {**spec, "containers": [*spec.get("containers", ()), container]}}
 
 
 def read(row: Row, found: Document | Held) -> Held:
@@ -187,15 +247,17 @@ def read(row: Row, found: Document | Held) -> Held:
     """
     if isinstance(found, Held):
         return found
-    asked = tuple(_asked(*one) for one in members(row, found.content))
+    content = found.content
+    asked = tuple(_asked(content, *one) for one in members(row, content))
     twice = {one.name for one in asked}
     if len(twice) < len(asked):
         raise msgspec.ValidationError("two pod sets have the same name")
     return Held(metadata=found.metadata, document=found, asked=asked, digest=digest(asked))
 
 
-def _asked(listed: PodSets, member: rows.Member) -> Asked:
+def _asked(content: Mapping[str, Any], listed: PodSets, member: rows.Member) -> Asked:
     at, counts = template_at(listed, member), counts_of(listed, member)
+    more = beside(content, listed, member)
     return Asked(
         name=name_of(listed, member),
         path=at.path,
@@ -203,13 +265,16 @@ def _asked(listed: PodSets, member: rows.Member) -> Asked:
         replicas=product(counts[: listed.replica]),
         per_replica=product(counts[listed.replica :]),
         raw=at.value,
-        template=_AS_TEMPLATE(at.value),
+        stands=rows.value_at(member.value, listed.template) is not None,
+        default=default_of(listed, member),
+        beside=more,
+        template=_AS_TEMPLATE(with_container(at.value, more)),
     )
 
 
 def digest(asked: Iterable[Asked]) -> str:
     """Return a digest that tells pod templates apart by what their pods are made from."""
-    content = [[one.name, _content(one.raw)] for one in asked]
+    content = [[one.name, _content(one.pods)] for one in asked]
     encoded = msgspec.json.encode(content, order="deterministic")
     return hashlib.blake2b(encoded, digest_size=8).hexdigest()
 
@@ -421,14 +486,8 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends):
         return self.view.document.content
 
     def _says(self, check: Check) -> str | None:
-        """Return the message with which the status says something; None if it does not."""
-        if check.condition:
-            found = _condition(self.view, check.condition)
-            return None if found is None else str(found.get("message") or "")
-        values = [one.value for one in rows.find(self._content, check.path)]
-        if check.value:
-            return "" if check.value in values else None
-        return "" if any(isinstance(one, int) and one > 0 for one in values) else None
+        """Return the message with which it says something; None if it does not."""
+        return rows.said(self._content, check)
 
     def _replicas(self) -> Iterator[tuple[int, int, int]]:
         """Yield of each pod set how many replicas are wanted, ready, and have succeeded."""
@@ -451,17 +510,9 @@ def _sizes(of: Workload) -> dict[str, int]:
     return {one.name: one.count for one in of.spec.pod_sets or ()}
 
 
-def _condition(owner: Held, kind: str) -> Mapping[str, Any] | None:
-    """Return a condition of an owner that is True."""
-    for one in owner.document.status.get("conditions") or ():
-        if isinstance(one, dict) and (one.get("type"), one.get("status")) == (kind, "True"):
-            return one
-    return None
-
-
 def _since(owner: Held, kind: str) -> str:
     """Return since when a condition is True; empty if it is not."""
-    found = _condition(owner, kind) if kind else None
+    found = rows.condition_of(owner.document.content, kind) if kind else None
     return "" if found is None else str(found.get("lastTransitionTime") or "")
 
 
@@ -494,7 +545,7 @@ def build(
 
 
 def _pod_set(asked: Asked) -> dict[str, Any]:
-    content = _content(asked.raw)
+    content = _content(asked.pods)
     template: dict[str, Any] = {"spec": template_spec(content["spec"])}
     metadata = {member: content[member] for member in _METADATA if member in content}
     if metadata:
@@ -529,7 +580,7 @@ def adopt(
     alike = all(
         prebuilt.asks_alike(
             by_name[one.name].get("spec") or {},
-            template_spec(one.raw.get("spec") or {}),
+            template_spec(one.pods.get("spec") or {}),
             started=started,
         )
         for one in owner.asked
@@ -553,7 +604,7 @@ class _Given(
         annotations: keys of its annotations.
         node_selector: keys of its node selector.
         tolerations: those of the pods.
-        absent: which of these, and whether metadata, were absent before.
+        absent: which of these, and whether metadata, or the template, were absent before.
     """
 
     labels: tuple[str, ...] = ()
@@ -615,6 +666,9 @@ def _inject(asked: Asked, given: Injection) -> tuple[tuple[Operation, ...], _Giv
     builder, at = PatchBuilder(), asked.path.pointer()
     metadata, spec = raw.get("metadata"), raw.get("spec") or {}
     absent = []
+    if not asked.stands:
+        absent.append(_TEMPLATE)
+        builder.put(at, raw)
     wanted = {member: added[member] for member in _METADATA if added[member]}
     if metadata is None:
         absent.append("metadata")
@@ -659,11 +713,16 @@ def restore(owner: Held, workload: Workload | None) -> patches.Patch:
 
 def _take_out(builder: PatchBuilder, asked: Asked, given: _Given) -> None:
     """Take out of a template what an admission gave it."""
+    if not asked.stands:
+        return
+    if _TEMPLATE in given.absent and asked.default == _without(asked.raw, given):
+        builder.remove(asked.path.pointer())
+        return
     at, metadata, spec = asked.path.pointer(), *_parts(asked)
     left: dict[str, Any] = {}
     for member, keys in (("labels", given.labels), ("annotations", given.annotations)):
         present = metadata.get(member)
-        kept = {key: text for key, text in (present or {}).items() if key not in keys}
+        kept = _less(present, keys)
         gone = present is not None and not kept and member in given.absent
         left[member] = None if gone else present if present is None else kept
     others = [member for member in metadata if member not in _METADATA]
@@ -674,7 +733,7 @@ def _take_out(builder: PatchBuilder, asked: Asked, given: _Given) -> None:
         for member, kept in left.items():
             _become(builder, f"{at}/metadata/{member}", metadata.get(member), kept)
     selector = spec.get("nodeSelector")
-    kept = {key: text for key, text in (selector or {}).items() if key not in given.node_selector}
+    kept = _less(selector, given.node_selector)
     emptied = not kept and "nodeSelector" in given.absent
     _become(builder, f"{at}/spec/nodeSelector", selector, None if emptied else kept)
     present = spec.get("tolerations")
@@ -686,8 +745,34 @@ def _take_out(builder: PatchBuilder, asked: Asked, given: _Given) -> None:
             builder.put(f"{at}/spec/tolerations", stays)
 
 
+def _without(template: Mapping[str, Any], given: _Given) -> dict[str, Any]:
+    """Return a template that was put in at the start without what was given to it then."""
+    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    left: dict[str, Any] = {
+        "labels": _less(metadata.get("labels"), given.labels),
+        "annotations": _less(metadata.get("annotations"), given.annotations),
+    }
+    others = {member: value for member, value in metadata.items() if member not in _METADATA}
+    kept = {**others, **{member: value for member, value in left.items() if value}}
+    tolerations = [one for one in spec.get("tolerations") or () if one not in given.tolerations]
+    scheduling = {
+        "nodeSelector": _less(spec.get("nodeSelector"), given.node_selector),
+        "tolerations": tolerations,
+    }
+    rest = {member: value for member, value in spec.items() if member not in _SCHEDULING}
+    rest |= {member: value for member, value in scheduling.items() if value}
+    return {**({"metadata": kept} if kept else {}), "spec": rest}
+
+
+def _less(present: Mapping[str, Any] | None, keys: Iterable[str]) -> dict[str, Any]:
+    """Return a map without some keys."""
+    return {key: text for key, text in (present or {}).items() if key not in keys}
+
+
 def _put_back(builder: PatchBuilder, asked: Asked, was: PodSet | None) -> None:
     """Make a template what a Workload says that it was; without one, take our keys out of it."""
+    if not asked.stands:
+        return
     at, metadata, spec = asked.path.pointer(), *_parts(asked)
     if was is None:
         for member, keys in (
@@ -695,7 +780,7 @@ def _put_back(builder: PatchBuilder, asked: Asked, was: PodSet | None) -> None:
             ("annotations", (names.WORKLOAD_ANNOTATION,)),
         ):
             present = metadata.get(member)
-            kept = {key: text for key, text in (present or {}).items() if key not in keys}
+            kept = _less(present, keys)
             _become(builder, f"{at}/metadata/{member}", present, kept)
         return
     before = was.template

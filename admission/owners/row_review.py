@@ -3,7 +3,7 @@
 Source: kueue pkg/controller/jobframework (validation.go) and the webhooks of pkg/controller/jobs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final, cast
 
 import msgspec
@@ -61,18 +61,30 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
         Raises:
             msgspec.ValidationError: the row's paths lead to something else.
         """
+        content = self.content
         return tuple(
-            _template(listed, member)
-            for listed, member in row_owner.members(self.row, self.content)
+            _template(content, listed, member)
+            for listed, member in row_owner.members(self.row, content)
         )
 
     def errors(self, old: "Reviewed | None") -> list[FieldError]:  # noqa: ARG002
         """Return what is wrong with its pod sets, and with switches, of one in a queue."""
         if not self.metadata.label(names.QUEUE_LABEL):
             return []
+        content, row = self.content, self.row
+        if rows.value_at(content, row.elsewhere):
+            return list(self._elsewhere())
+        errors = [
+            fielderrors.required(FieldPath.of(*path.split(".")), rule)
+            for path, rule in row.required
+            if not rows.value_at(content, path)
+        ]
+        if errors:
+            return errors
         found = self.templates()
-        path = FieldPath.of(*self.row.pod_sets[-1].at.removesuffix(EACH).split("."))
-        errors = []
+        lists = [one.at for one in row.pod_sets if one.at.endswith(EACH)]
+        last = (lists or [row.pod_sets[-1].at])[-1]
+        path = FieldPath.of(*last.removesuffix(EACH).split("."))
         if len(found) > MOST:
             rule = f"must have at most {MOST} pod sets"
             errors.append(fielderrors.invalid(path, len(found), rule))
@@ -81,15 +93,25 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
             if one.name in seen:
                 errors.append(fielderrors.duplicate(one.path, one.name))
             seen.add(one.name)
-        for switch, rule in self.row.refused:
-            if rows.value_at(self.content, switch) is True:
+        for switch, rule in row.refused:
+            if rows.value_at(content, switch) is True:
                 at = FieldPath.of(*switch.split("."))
                 errors.append(fielderrors.invalid(at, value=True, detail=rule))
         return errors
 
+    def _elsewhere(self) -> Iterator[FieldError]:
+        """Yield what is wrong with one that runs in pods of others: pods of its own."""
+        at = FieldPath.of(*self.row.elsewhere.split("."))
+        for path, _ in self.row.required:
+            value = rows.value_at(self.content, path)
+            if isinstance(value, dict):
+                rule = f"must not be set beside {path}: those pods are not admitted with it"
+                yield fielderrors.invalid(at, fielderrors.OMITTED, rule)
 
-def _template(listed: PodSets, member: rows.Member) -> Template:
+
+def _template(content: Mapping[str, Any], listed: PodSets, member: rows.Member) -> Template:
     at = row_owner.template_at(listed, member)
+    beside = row_owner.beside(content, listed, member)
     count = row_owner.product(row_owner.counts_of(listed, member))
     return Template(
         name=row_owner.name_of(listed, member),
@@ -98,7 +120,7 @@ def _template(listed: PodSets, member: rows.Member) -> Template:
         count=count,
         fewest=count,
         has_metadata=at.value.get("metadata") is not None,
-        raw=at.value,
+        raw=row_owner.with_container(at.value, beside),
     )
 
 
@@ -120,5 +142,5 @@ def held(row: Row) -> HeldKind:
 
 def _top(row: Row) -> list[str]:
     """Return the members of the spec in which the controller changes something."""
-    paths = (row.suspend, *(one.at for one in row.pod_sets))
+    paths = (row.suspend, *(f"{one.at}.{one.template}" for one in row.pod_sets))
     return [path.split(".")[1].removesuffix(EACH) for path in paths]

@@ -71,6 +71,8 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
         templates = owner.templates()
     except msgspec.ValidationError as broken:
         return unreadable(broken)
+    if not templates:
+        return Outcome(standing=Standing.FREE)
     asked = [requests.managed_names(one.pod, rules.managed) for one in templates]
     wants = tuple(sorted({name for wanted in asked for name in wanted}))
     placement = _place(owner, templates, wants, context, rules, knowledge)

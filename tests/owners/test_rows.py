@@ -10,7 +10,7 @@ import pytest
 from admission.base import names
 from admission.objects import owner_rows, views
 from admission.objects.workload import Workload
-from admission.owners import integrations, row_owner
+from admission.owners import integrations, lifecycle, row_owner
 from admission.owners.injection import Injection, InjectionConflictError
 from admission.owners.row_owner import Document, RowOwner
 from admission.owners.workload import MissingPriorityClassError, PriorityClasses
@@ -18,6 +18,7 @@ from tests.owners import samples
 from tests.owners.samples import Sample
 
 EVERY = pytest.mark.parametrize("sample", samples.ALL, ids=lambda one: one.row.kind)
+(RAY_JOB,) = (one for one in owner_rows.ROWS if one.kind == "RayJob")
 NONE = PriorityClasses(workload={}, pod={})
 GIVEN = Injection(
     node_selector={"nvidia.com/gpu.product": "A100"},
@@ -142,7 +143,7 @@ def test_its_status_tells_whether_it_is_ready_and_ended(sample: Sample) -> None:
     if sample.ended is not None:
         end = owner_of(sample, document | {"status": sample.ended}).finished()
         assert end is not None
-        assert (end.reason, end.message) == ("Succeeded", sample.ended["conditions"][0]["message"])
+        assert (end.reason, end.message) == ("Succeeded", sample.message)
 
 
 @EVERY
@@ -202,6 +203,93 @@ def test_a_template_that_is_no_object_is_an_error_that_names_it(sample: Sample) 
     broken = apply(stored(sample), [{"op": "replace", "path": path.pointer(), "value": "x"}])
     with pytest.raises(msgspec.ValidationError, match=listed.template.split(".")[-1]):
         msgspec.convert(broken, held.document).templates()
+
+
+def ray_job(**spec: Any) -> dict[str, Any]:
+    sample = samples.of(RAY_JOB)
+    found = stored(sample)
+    found["spec"] |= spec
+    if "submitterPodTemplate" not in spec:
+        del found["spec"]["submitterPodTemplate"]
+    return found
+
+
+def test_a_submitter_without_a_template_is_counted_as_kuberay_makes_it() -> None:
+    sample = samples.of(RAY_JOB)
+    before = ray_job()
+    submitter = made(sample, owner_of(sample, before))["spec"]["podSets"][-1]
+    (container,) = submitter["template"]["spec"]["containers"]
+    assert submitter["name"] == "submitter"
+    assert container["image"] == "ray"
+    assert container["resources"]["requests"] == {"cpu": "500m", "memory": "200Mi"}
+
+
+def test_a_submitter_without_a_template_has_one_only_while_it_runs() -> None:
+    sample = samples.of(RAY_JOB)
+    before = ray_job()
+    running = started(sample, before)
+    template = running["spec"]["submitterPodTemplate"]
+    assert template["metadata"]["annotations"] == {names.WORKLOAD_ANNOTATION: "train"}
+    owner = owner_of(sample, running)
+    assert owner.view.digest == owner_of(sample, started(sample, before)).view.digest
+    held = apply(running, msgspec.json.decode(owner.suspend().body))
+    after = apply(held, msgspec.json.decode(owner_of(sample, held).restore(None).body))
+    assert after["spec"] == before["spec"]
+    held["spec"]["submitterPodTemplate"]["spec"]["containers"][0]["image"] = "other"
+    after = apply(held, msgspec.json.decode(owner_of(sample, held).restore(None).body))
+    kept = after["spec"]["submitterPodTemplate"]
+    assert kept["spec"]["containers"][0]["image"] == "other"
+    assert "metadata" not in kept
+
+
+def test_without_a_submitter_job_there_is_no_pod_set_for_it() -> None:
+    sample = samples.of(RAY_JOB)
+    for mode in ("HTTPMode", "InteractiveMode", "SidecarMode"):
+        asked = owner_of(sample, ray_job(submissionMode=mode)).view.asked
+        assert [one.name for one in asked] == ["head", "small-group"]
+
+
+def test_a_submitter_beside_the_head_is_counted_with_it() -> None:
+    sample = samples.of(RAY_JOB)
+    document = ray_job(submissionMode="SidecarMode")
+    head = made(sample, owner_of(sample, document))["spec"]["podSets"][0]
+    found = [one["name"] for one in head["template"]["spec"]["containers"]]
+    assert found == ["ray-head", "ray-job-submitter"]
+    running = started(sample, document)
+    containers = running["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"][
+        "containers"
+    ]
+    assert [one["name"] for one in containers] == ["ray-head"]
+
+
+def test_one_that_runs_in_the_pods_of_another_has_no_pod_sets() -> None:
+    sample = samples.of(RAY_JOB)
+    document = ray_job(clusterSelector={"ray.io/cluster": "shared"})
+    owner = owner_of(sample, document)
+    assert owner.pod_sets == ()
+    assert lifecycle.next_step(owner, None).step is lifecycle.Step.NOTHING
+    made_before = view_of(made(sample, owner_of(sample, ray_job())))
+    step = lifecycle.next_step(owner, made_before).step
+    assert step is lifecycle.Step.DELETE_WORKLOAD
+
+
+@pytest.mark.parametrize(
+    ("job", "result", "reason"),
+    [
+        ({"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}, "", "Succeeded"),
+        ({"jobDeploymentStatus": "Complete", "jobStatus": "STOPPED"}, "", "Failed"),
+        ({"jobDeploymentStatus": "Failed", "message": "lost"}, "lost", "Failed"),
+    ],
+)
+def test_a_rayjob_has_ended_when_its_deployment_has(
+    job: dict[str, Any], result: str, reason: str
+) -> None:
+    sample = samples.of(RAY_JOB)
+    end = owner_of(sample, ray_job() | {"status": job}).finished()
+    assert end is not None
+    assert (end.reason, end.message or "") == (reason, result) or not result
+    running = {"jobDeploymentStatus": "Running", "jobStatus": "SUCCEEDED"}
+    assert owner_of(sample, ray_job() | {"status": running}).finished() is None
 
 
 def test_no_two_rows_have_a_name_in_common() -> None:

@@ -21,7 +21,8 @@ class Sample:
         manifest: the object.
         pod_sets: pods by the name of the pod set, in their order.
         running: a status with which all its pods are ready.
-        reclaimable: pods that never run again, then.
+        stopped: a status with which none of them runs.
+        reclaimable: pods that never run again, while they run.
         ended: a status with which it has succeeded; None for a kind that never ends.
     """
 
@@ -29,8 +30,24 @@ class Sample:
     manifest: dict[str, Any]
     pod_sets: dict[str, int]
     running: dict[str, Any]
+    stopped: dict[str, Any]
     reclaimable: dict[str, int]
     ended: dict[str, Any] | None
+
+    @property
+    def message(self) -> str:
+        """What the status with which it has succeeded says of that."""
+        assert self.ended is not None
+        return str(self.ended.get("message") or self.ended["conditions"][0]["message"])
+
+
+def none_running(status: Any) -> Any:
+    """A status that says that no pod runs, made from one that says that they do."""
+    if isinstance(status, dict):
+        return {key: none_running(one) if key != "active" else 0 for key, one in status.items()}
+    if isinstance(status, list):
+        return [none_running(one) for one in status]
+    return "suspended" if status == "ready" else status
 
 
 def of(row: Row) -> Sample:
@@ -42,6 +59,7 @@ def of(row: Row) -> Sample:
         manifest=manifest,
         pod_sets=read["podSets"],
         running=read["running"],
+        stopped=read.get("stopped") or none_running(read["running"]),
         reclaimable=read.get("reclaimable", {}),
         ended=read.get("ended"),
     )
