@@ -311,6 +311,18 @@ def pods_ready_timeout(workload: str) -> Text:
     return Text(EvictionReason.PODS_READY_TIMEOUT, message)
 
 
+def not_started_in_time(minutes: float, counts: "MemberCounts") -> Text:
+    """Return why a Workload is evicted of which some pods could not start.
+
+    Args:
+        minutes: for which was waited.
+        counts: of its pods.
+    """
+    waited = f"{minutes:g} minutes" if minutes != 1 else "1 minute"
+    message = f"Not all pods were ready within {waited}: {counts.text}"
+    return Text(EvictionReason.PODS_READY_TIMEOUT, message)
+
+
 ORDERED_EVICTIONS: Final = frozenset(
     {
         EvictionReason.PREEMPTED,
@@ -418,9 +430,56 @@ _PODS_READY: Final = {
 }
 
 
-def pods_ready(reason: PodsReadyReason) -> Text:
-    """Return what PodsReady says."""
-    return Text(reason, _PODS_READY[reason])
+class MemberCounts(NamedTuple):
+    """How many pods of a Workload there are.
+
+    Attributes:
+        asked: that it may have.
+        created: that exist, and have not failed.
+        scheduled: that are bound to a node.
+        ready: that are ready, or have succeeded.
+        why: what the scheduler says of those that are not bound; empty if it says nothing.
+        lost_nodes: nodes that are not ready, to which pods are bound.
+    """
+
+    asked: int
+    created: int
+    scheduled: int
+    ready: int
+    why: str = ""
+    lost_nodes: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What keeps the Workload from running: the first thing that is missing."""
+        if self.created < self.asked:
+            hint = "; the events of its owner may say why" if not self.created else ""
+            return f"{self.created} of {self.asked} pods are created{hint}"
+        if self.scheduled < self.asked:
+            why = f": {self.why}" if self.why else ""
+            return f"{self.scheduled} of {self.asked} pods are scheduled{why}"
+        if self.lost_nodes:
+            return (
+                f"{self.ready} of {self.asked} pods are ready: "
+                f"node {self.lost_nodes[0]} is not ready"
+            )
+        return f"{self.ready} of {self.asked} pods are ready"
+
+    @property
+    def is_stuck(self) -> bool:
+        """Return whether a pod is missing, or has no node, or is on one that is not ready."""
+        return self.scheduled < self.asked or bool(self.lost_nodes)
+
+
+def pods_ready(reason: PodsReadyReason, counts: MemberCounts | None = None) -> Text:
+    """Return what PodsReady says.
+
+    Args:
+        reason: of the condition.
+        counts: of its pods, where something is said of them.
+    """
+    more = "" if counts is None else f": {counts.text}"
+    return Text(reason, f"{_PODS_READY[reason]}{more}")
 
 
 # ------------------------------------------------------------------------ Workloads: Finished

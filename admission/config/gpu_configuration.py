@@ -209,6 +209,10 @@ class GpuConfiguration(ConfigModel):
             is being deleted.
         lost_node_after: how long a node has to be not ready, after the grace period of a pod
             that is being deleted on it, until the pod counts as ended.
+        not_ready_after: how long the pods of a workload that has several may take to become ready
+            after it was admitted, and again when one is not; then it gives its quota back and
+            waits anew. 0 for ever. Where waitForPodsReady of Kueue's Configuration is set, that
+            holds instead, and for single pods too.
         max_stops_per_minute: pods and Jobs that run and are stopped in a minute, other than by
             preemption, by the stop policy of a queue or by `active: false`; further ones are
             held back. 0 for no limit.
@@ -234,6 +238,7 @@ class GpuConfiguration(ConfigModel):
     admission: Literal["Active", "Paused"] = ACTIVE
     release_on: Literal["PodEnd", "PodTerminating"] = POD_END
     lost_node_after: NonNegative = timedelta(minutes=5)
+    not_ready_after: NonNegative = timedelta(minutes=30)
     max_stops_per_minute: Annotated[int, Field(ge=0, le=60_000)] = 20
     managed_resources: Annotated[list[str], Field(min_length=1)] = list(resources.DEFAULT_MANAGED)
     excluded_namespaces: list[str] = sorted((*ALWAYS_EXCLUDED, names.SYSTEM_NAMESPACE, *EXCLUDED))

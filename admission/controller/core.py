@@ -182,9 +182,10 @@ class Core:
                 children=self._jobs.children,
                 groups=self._groups,
                 running=self._running,
+                members=self._running.members,
             ),
             clock,
-            waits_for_pods=settings.kueue.wait_for_pods_ready is not None,
+            not_ready_after=settings.gpu.not_ready_after,
         )
         self._mirrors = self._make_mirrors()
 

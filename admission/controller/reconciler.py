@@ -7,7 +7,7 @@ Job, then pods that run without a Workload.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from admission.base import clock as clocks
@@ -21,10 +21,11 @@ from admission.controller.queues.configuration import Configuration
 from admission.controller.scheduler import Scheduler
 from admission.controller.watched_owners.child_jobs import ChildJobs
 from admission.controller.watched_owners.index import Subject
+from admission.controller.watched_owners.members import Members
 from admission.controller.watched_owners.owners import Owners
 from admission.controller.watched_owners.pod_groups import PodGroups
 from admission.controller.watched_owners.running_pods import RunningPods
-from admission.controller.workloads import evictions, keeping, upkeep
+from admission.controller.workloads import evictions, keeping, readiness, upkeep
 from admission.controller.workloads.authorship import ForeignReservations
 from admission.controller.workloads.following import Following
 from admission.controller.workloads.workloadindex import WorkloadIndex
@@ -66,6 +67,7 @@ class Cache:
         children: Jobs that a Job controls.
         groups: groups of pods, which may have the name of a Workload that is not theirs.
         running: pods that run without a Workload.
+        members: pods of owners that were admitted as a whole.
     """
 
     workloads: WorkloadIndex
@@ -78,22 +80,23 @@ class Cache:
     children: ChildJobs
     groups: PodGroups
     running: RunningPods
+    members: Members
 
 
 class Reconciler:
     """Derives the plan of one Workload; changes nothing itself."""
 
-    def __init__(self, cache: Cache, clock: Clock, *, waits_for_pods: bool) -> None:
+    def __init__(self, cache: Cache, clock: Clock, *, not_ready_after: timedelta) -> None:
         """Prepare a reconciler.
 
         Args:
             cache: what plans are derived from.
             clock: the present.
-            waits_for_pods: whether Workloads whose pods do not get ready are evicted.
+            not_ready_after: see `readiness.waiting`.
         """
         self._cache = cache
         self._clock = clock
-        self._waits_for_pods = waits_for_pods
+        self._not_ready_after = not_ready_after
 
     def reconcile(self, key: WorkloadKey) -> Plan:
         """Return what is to be done about a Workload, or about an owner that has none yet."""
@@ -155,15 +158,19 @@ class Reconciler:
 
     def _keep_up(self, key: WorkloadKey, workload: Workload) -> Plan:
         """Return what the rules about a Workload besides quota ask for."""
-        found = self._cache.subject(key) if self._waits_for_pods else None
-        now = self._clock.now()
+        cache, now = self._cache, self._clock.now()
+        of_all = cache.configuration.settings.wait_for_pods_ready
+        waiting = readiness.waiting(workload, of_all, self._not_ready_after)
+        found = None if waiting is None else cache.subject(key)
+        says = found is not None and of_all is None
+        members = cache.members.counts(workload) if says else None
         around = concerns.around(
-            workload,
-            self._cache.configuration,
-            self._cache.following,
-            now,
-            pods_ready=None if found is None else found[0].are_ready(found[1]),
-        )
+            workload, cache.configuration, cache.following, now,
+            waiting=waiting,
+            pods_ready=None if found is None else found[0].are_ready(found[1], members),
+            members=members,
+            members_changed_at=cache.members.changed_at(key),
+        )  # fmt: skip
         change = upkeep.next_change(workload, around)
         if change is None:
             return Plan(again=upkeep.next_due(workload, around))

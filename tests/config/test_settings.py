@@ -84,6 +84,7 @@ EVERYTHING = (
         releaseOn="PodTerminating",
         lostNodeAfter="90s",
         maxStopsPerMinute=0,
+        notReadyAfter="45m",
         managedResources=["example.com/gpu"],
         ownerControllers={"ray.io/raycluster": ["system:serviceaccount:ray:kuberay"]},
         owners=[{"apiVersion": "example.com/v1", "kind": "Run",
@@ -129,6 +130,7 @@ def test_the_whole_of_both_documents_becomes_settings():
         release_on="PodTerminating",
         lost_node_after=timedelta(seconds=90),
         max_stops_per_minute=0,
+        not_ready_after=timedelta(minutes=45),
         managed_resources=["example.com/gpu"],
         owner_controllers={"ray.io/raycluster": ["system:serviceaccount:ray:kuberay"]},
         owners=[

@@ -45,6 +45,10 @@ class LostNodes:
         """Return whether a node does not exist, or is out of service."""
         return name not in self._nodes or self._nodes[name] == _LONG_AGO
 
+    def is_lost(self, name: str) -> bool:
+        """Return whether a node does not exist, is out of service or is not ready."""
+        return self._nodes.get(name, _LONG_AGO) is not None
+
     def frees_at(self, name: str, ends: datetime, after: timedelta) -> datetime | None:
         """Return from when on a pod that is being deleted counts as ended; None for never.
 

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from datetime import datetime
 
+from admission.base.conditions import MemberCounts
 from admission.base.names import LocalQueueKey
+from admission.config.kueue_configuration import WaitForPodsReady
 from admission.controller.queues.configuration import Configuration
 from admission.controller.workloads.following import Following
 from admission.controller.workloads.rules import Surroundings
@@ -20,7 +22,10 @@ def around(
     following: Following,
     now: datetime,
     *,
+    waiting: WaitForPodsReady | None,
     pods_ready: bool | None,
+    members: MemberCounts | None,
+    members_changed_at: datetime | None,
 ) -> Surroundings:
     """Return what decides about a Workload besides itself."""
     local = configuration.local_queues.get(_local_queue(workload))
@@ -30,7 +35,10 @@ def around(
         priority=following.priority(workload, configuration.priority_classes),
         now=now,
         settings=configuration.settings,
+        waiting=waiting,
         pods_ready=pods_ready,
+        members=members,
+        members_changed_at=members_changed_at,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic
 
 from admission.base import conditions, events, patches
 from admission.base.clock import Clock
-from admission.base.conditions import Text
+from admission.base.conditions import MemberCounts, PodsReadyReason, Text
 from admission.base.events import Event, Events
 from admission.base.names import (
     MADE_FOR_RUNNING,
@@ -147,14 +147,26 @@ class Owners(Generic[View, Document]):
 
     # -------------------------------------------------------------------------- what it is now
 
-    def are_ready(self, subject: Subject) -> bool | None:
-        """Return whether all pods are ready or have succeeded; None while they are to start."""
+    def are_ready(self, subject: Subject, members: MemberCounts | None) -> bool | None:
+        """Return whether all pods are ready or have succeeded; None while they are to start.
+
+        Args:
+            subject: an owner and its Workload.
+            members: the pods that are there; None to believe the owner. Some owners say that they
+                run as soon as one pod does.
+        """
         owner, workload = subject.owner, subject.workload
         if owner is None or workload is None:
             return None
         if owner.is_held() and workload.status.is_true(conditions.ADMITTED):
             return None
-        return owner.is_ready()
+        if members is None or not members.created:
+            return owner.is_ready()
+        known = workload.status.condition(conditions.PODS_READY)
+        has_started = known is not None and known.reason != PodsReadyReason.WAIT_FOR_START
+        are_there = has_started or members.created >= members.asked
+        is_scheduled = members.scheduled >= members.created
+        return members.ready >= members.asked or (owner.is_ready() and are_there and is_scheduled)
 
     # ------------------------------------------------------------------------------ writing
 

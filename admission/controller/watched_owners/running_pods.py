@@ -21,6 +21,7 @@ from admission.controller.devices.node_inventory import NodeInventory
 from admission.controller.queues.configuration import Configuration
 from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners import requests
+from admission.controller.watched_owners.members import Members
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
 from admission.controller.writing.work_queue import WorkQueue
@@ -129,6 +130,7 @@ class RunningPods:
 
     Attributes:
         informers: who takes what is watched, by resource.
+        members: how many pods there are of owners that were let go as a whole.
     """
 
     def __init__(
@@ -178,6 +180,7 @@ class RunningPods:
         """UIDs of pods that hold what nobody else gets yet, by ClusterQueue."""
         self._releasing_in: dict[str, str] = {}
         self._reworded: set[str] = set()
+        self.members = Members(clock, inventory.lost_nodes.is_lost, look_at)
         self.informers: dict[Resource, Informer[views.Pod]] = {
             resources.RELEASED_PODS: Informer("Pod", self._see_of_owner, self._lose_of_owner)
         }
@@ -251,10 +254,12 @@ class RunningPods:
 
     def _see_of_owner(self, pod: views.Pod) -> None:
         self._place(pod)
+        self.members.on_update(pod)
         self.on_update(pod, resources.RELEASED_PODS)
 
     def _lose_of_owner(self, gone: views.Object) -> None:
         uid = gone.metadata.uid
+        self.members.on_delete(uid)
         if self.on_delete(gone, resources.RELEASED_PODS):
             self._strays.pop(uid, None)
             self._inventory.on_pod_delete(uid)
@@ -317,6 +322,7 @@ class RunningPods:
         """Take the news that it may have changed whether pods on a node can run."""
         for key in dict.fromkeys(self._pods[uid].of for uid in self._on.get(name, ())):
             self.recount(key)
+            self._look_at((key,))
 
     def configuration_changed(self) -> None:
         """Count anew what is charged besides Workloads: queues or flavors have changed."""

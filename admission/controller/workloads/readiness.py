@@ -15,42 +15,83 @@ from admission.controller.workloads.rules import Change, Surroundings
 from admission.objects import condition_list
 from admission.objects.workload import Workload
 
+_QUIET: Final = timedelta(seconds=30)
+"""After the last change of a pod, until something is said of those that are missing."""
 _MOST_DOUBLINGS: Final = 31
 """After so many the wait is beyond any limit."""
 
 
+def waiting(
+    workload: Workload, settings: WaitForPodsReady | None, of_several: timedelta
+) -> WaitForPodsReady | None:
+    """Return how long the pods of a Workload may take to become ready; None for ever.
+
+    Args:
+        workload: the Workload.
+        settings: what Kueue's Configuration says of all Workloads; None for nothing.
+        of_several: what holds otherwise where there is more than one pod (ADR 0148); 0 for ever.
+    """
+    if settings is not None or not of_several:
+        return settings
+    several = sum(one.count for one in workload.spec.pod_sets or ()) > 1
+    return WaitForPodsReady(timeout=of_several) if several else None
+
+
 def tell(workload: Workload, around: Surroundings) -> Change | None:
     """The condition PodsReady of a Workload whose pods we know."""
-    if around.settings.wait_for_pods_ready is None or around.pods_ready is None:
+    if around.waiting is None or around.pods_ready is None:
         return None
     reason = _reason(workload, ready=around.pods_ready)
+    text = conditions.pods_ready(reason)
+    known = workload.status.condition(conditions.PODS_READY)
+    if around.members is not None and not around.pods_ready:
+        told, was_ready = told_at(workload, around), known is not None and known.status == "True"
+        if told is not None and told <= around.now:
+            text = conditions.pods_ready(reason, around.members)
+        elif not was_ready or workload.status.is_true(conditions.ADMITTED):
+            return None
     condition = condition_list.make(
         conditions.PODS_READY,
-        conditions.pods_ready(reason),
+        text,
         status=reason in {PodsReadyReason.STARTED, PodsReadyReason.RECOVERED},
         now=around.now,
         generation=workload.metadata.generation,
     )
-    known = workload.status.condition(conditions.PODS_READY)
-    if known is not None and (known.status, known.reason) == (condition.status, reason):
+    is_same = known is not None and (known.status, known.reason) == (condition.status, reason)
+    if known is not None and is_same and (around.members is None or known.message == text.message):
         return None
     return Change(status={"conditions": condition_list.merged(workload, condition)})
 
 
+def told_at(workload: Workload, around: Surroundings) -> datetime | None:
+    """Return when a Workload says which of its pods are missing; None for never.
+
+    Pods come one after the other: nothing is said until half a minute after the last change.
+    """
+    members, since = around.members, _admitted_at(workload)
+    if members is None or since is None or around.pods_ready:
+        return None
+    known = workload.status.condition(conditions.PODS_READY)
+    was_ready = known is not None and known.reason != PodsReadyReason.WAIT_FOR_START
+    if not was_ready and not members.is_stuck:
+        return None
+    return max(since, around.members_changed_at or since) + _QUIET
+
+
 def limit(workload: Workload, around: Surroundings) -> Change | None:
     """A Workload whose pods are not ready in time is evicted, and at last deactivated."""
-    settings, end = (
-        around.settings.wait_for_pods_ready,
-        due(workload, around.settings.wait_for_pods_ready),
-    )
-    if settings is None or end is None or end > around.now:
-        return None
+    settings, end = around.waiting, due(workload, around.waiting)
+    if settings is None or end is None or end > around.now or around.pods_ready:
+        return None  # pods that are ready and not told yet were in time, for all that is known
     state = workload.status.requeue_state
     count = (state.count or 0 if state else 0) + 1
     most = settings.requeuing_strategy.backoff_limit_count
     if most is not None and count > most:
         return rules.target(workload, conditions.REQUEUING_LIMIT_EXCEEDED, around.now)
     text = conditions.pods_ready_timeout(workload.key().text())
+    if around.members is not None:
+        minutes = settings.timeout / timedelta(minutes=1)
+        text = conditions.not_started_in_time(minutes, around.members)
     known = workload.status.condition(conditions.PODS_READY)
     cause = known.reason if known is not None else PodsReadyReason.WAIT_FOR_START
     moments = [around.now + timedelta(seconds=_wait(settings.requeuing_strategy, count))]
@@ -63,20 +104,28 @@ def limit(workload: Workload, around: Surroundings) -> Change | None:
 
 def due(workload: Workload, settings: WaitForPodsReady | None) -> datetime | None:
     """Return when the pods must be ready; None where they are, or need not be."""
-    if settings is None or not rules.is_settled(workload):
-        return None
-    admitted = workload.status.condition(conditions.ADMITTED)
-    if admitted is None or admitted.status != "True":
+    since = _admitted_at(workload)
+    if settings is None or since is None:
         return None
     known = workload.status.condition(conditions.PODS_READY)
-    since, bound = admitted.last_transition_time, settings.timeout
+    bound = settings.timeout
     if known is not None and known.status == "True":
         return None
     if known is not None and known.reason == PodsReadyReason.WAIT_FOR_RECOVERY:
         if not settings.recovery_timeout:
             return None
-        since, bound = known.last_transition_time, settings.recovery_timeout
-    return clock.from_wire(since) + bound if since else None
+        if not known.last_transition_time:
+            return None
+        since, bound = clock.from_wire(known.last_transition_time), settings.recovery_timeout
+    return since + bound
+
+
+def _admitted_at(workload: Workload) -> datetime | None:
+    """Return since when a Workload is admitted that nobody has told to leave; None for not."""
+    found = workload.status.condition(conditions.ADMITTED)
+    if found is None or found.status != "True" or not rules.is_settled(workload):
+        return None
+    return clock.from_wire(found.last_transition_time) if found.last_transition_time else None
 
 
 def _reason(workload: Workload, *, ready: bool) -> PodsReadyReason:

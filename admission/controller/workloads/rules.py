@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from admission.base import conditions, events
-from admission.base.conditions import Text
+from admission.base.conditions import MemberCounts, Text
 from admission.base.events import Event
-from admission.config.kueue_configuration import Configuration
+from admission.config.kueue_configuration import Configuration, WaitForPodsReady
 from admission.controller.writing.api_requests import Operation
 from admission.objects import condition_list
 from admission.objects.cluster_queue import ClusterQueue
@@ -26,7 +26,10 @@ class Surroundings:
         priority: value of its WorkloadPriorityClass that it has to take over; None for none.
         now: the present.
         settings: Kueue's document, which says what is done with Workloads besides.
+        waiting: how long its pods may take to become ready; None for ever.
         pods_ready: whether all of its pods are ready; None where somebody else tells.
+        members: how many of its pods are there; None where nothing is said of them.
+        members_changed_at: when one of them came or changed last; None where none is there.
     """
 
     local_queue: LocalQueue | None
@@ -34,7 +37,10 @@ class Surroundings:
     priority: int | None
     now: datetime
     settings: Configuration
+    waiting: WaitForPodsReady | None
     pods_ready: bool | None
+    members: MemberCounts | None
+    members_changed_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

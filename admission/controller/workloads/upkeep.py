@@ -51,10 +51,12 @@ def next_due(workload: Workload, around: Surroundings) -> datetime | None:
     moments = [
         _backoff_end(workload),
         _execution_end(workload, around.now),
-        readiness.due(workload, settings.wait_for_pods_ready),
+        readiness.due(workload, around.waiting),
+        readiness.told_at(workload, around),
         kept,
     ]
-    return min((moment for moment in moments if moment is not None), default=None)
+    to_come = (moment for moment in moments if moment is not None and moment > around.now)
+    return min(to_come, default=None)
 
 
 # --------------------------------------------------------------------------------------- rules

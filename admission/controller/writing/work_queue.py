@@ -1,6 +1,7 @@
 """Workloads that are to be reconciled: in which order, and when again."""
 
 import heapq
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -50,11 +51,16 @@ class WorkQueue:
             self._decided.setdefault(key)
 
     def add_at(self, key: WorkloadKey, moment: datetime | None, now: datetime) -> None:
-        """Set when a Workload is added next, in wall time; None for never."""
+        """Add a Workload at a moment of wall time, or earlier if asked before; None for never.
+
+        What is due is derived anew each time, so to be early does no harm.
+        """
         if moment is None:
             self.cancel(key)
             return
         due = self._clock.monotonic() + max(0.0, (moment - now).total_seconds())
+        if self._due.get(key, math.inf) <= due:
+            return
         self._due[key] = due
         heapq.heappush(self._timers, (due, key))
 

@@ -1,0 +1,153 @@
+"""Pods of owners that were admitted as a whole: how many are there, scheduled and ready."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import msgspec
+
+from admission.base import names
+from admission.base.clock import Clock
+from admission.base.conditions import MemberCounts
+from admission.base.names import WorkloadKey
+from admission.objects import views
+from admission.objects.workload import Workload
+from admission.owners import pod as pod_owner
+
+_SCHEDULED: Final = "PodScheduled"
+
+
+class _Member(NamedTuple):
+    """What a pod says of itself.
+
+    Attributes:
+        of: the Workload that it was admitted with.
+        node: where it is bound; empty for nowhere.
+        is_ready: whether it is ready, or has succeeded.
+        is_over: whether it has failed, or is being deleted.
+        why: why the scheduler finds no node for it.
+    """
+
+    of: WorkloadKey
+    node: str
+    is_ready: bool
+    is_over: bool
+    why: str
+
+
+class _Group(msgspec.Struct):
+    """The pods of one Workload, by UID, and when one of them changed last."""
+
+    pods: dict[str, _Member]
+    changed_at: datetime
+
+
+class Members:
+    """Pods by the Workload that they were admitted with; single pods are not counted."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        is_lost: Callable[[str], bool],
+        look_at: Callable[[Iterable[WorkloadKey]], None],
+    ) -> None:
+        """Prepare an empty index.
+
+        Args:
+            clock: source of time.
+            is_lost: returns whether a node does not exist, or is not ready.
+            look_at: is told of which Workload a pod has come, gone or changed.
+        """
+        self._clock = clock
+        self._is_lost = is_lost
+        self._look_at = look_at
+        self._of: dict[str, WorkloadKey] = {}
+        self._groups: dict[WorkloadKey, _Group] = {}
+
+    def on_update(self, pod: views.Pod) -> None:
+        """Take a pod as it is now."""
+        uid, member = pod.metadata.uid, _member(pod)
+        known = self._of.get(uid)
+        if known is not None and (member is None or member.of != known):
+            self.on_delete(uid)
+        if member is None:
+            return
+        group = self._groups.get(member.of)
+        if group is None:
+            group = self._groups[member.of] = _Group({}, self._clock.now())
+        if group.pods.get(uid) != member:
+            self._of[uid], group.pods[uid] = member.of, member
+            self._changed(member.of, group)
+
+    def on_delete(self, uid: str) -> None:
+        """Take the news that a pod is gone."""
+        key = self._of.pop(uid, None)
+        if key is None:
+            return
+        group = self._groups[key]
+        del group.pods[uid]
+        if group.pods:
+            self._changed(key, group)
+        else:
+            del self._groups[key]
+            self._look_at((key,))
+
+    def _changed(self, key: WorkloadKey, group: _Group) -> None:
+        group.changed_at = self._clock.now()
+        self._look_at((key,))
+
+    def changed_at(self, key: WorkloadKey) -> datetime | None:
+        """Return when a pod of a Workload came or changed last; None where it has no pods."""
+        group = self._groups.get(key)
+        return None if group is None else group.changed_at
+
+    def counts(self, workload: Workload) -> MemberCounts:
+        """Return how many pods of a Workload are there, and what keeps the others."""
+        group = self._groups.get(workload.key())
+        pods = [] if group is None else [one for one in group.pods.values() if not one.is_over]
+        reasons = Counter(one.why for one in pods if one.why)
+        lost = sorted({one.node for one in pods if one.node and self._is_lost(one.node)})
+        return MemberCounts(
+            asked=_asked(workload),
+            created=len(pods),
+            scheduled=sum(bool(one.node) for one in pods),
+            ready=sum(one.is_ready for one in pods),
+            why=min(reasons, key=lambda text: (-reasons[text], text), default=""),
+            lost_nodes=tuple(lost),
+        )
+
+
+def _asked(workload: Workload) -> int:
+    """Return how many pods a Workload may have: as admitted, else as it asks for."""
+    admission = workload.status.admission
+    assigned = (admission.pod_set_assignments if admission else None) or ()
+    given = {one.name: one.count for one in assigned}
+    return sum(given.get(one.name) or one.count for one in workload.spec.pod_sets or ())
+
+
+def _member(pod: views.Pod) -> _Member | None:
+    """Return what a pod says of itself; None of a single pod, and of one that nobody admitted."""
+    named = pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
+    if not named or named == pod_owner.KIND.key_of(pod).name:
+        return None
+    status = pod.status
+    has_succeeded = status.phase == "Succeeded"
+    is_over = status.phase == "Failed" or (
+        bool(pod.metadata.deletion_timestamp) and not has_succeeded
+    )
+    why = next(
+        (
+            one.message
+            for one in status.conditions or ()
+            if (one.type, one.status) == (_SCHEDULED, "False") and not pod.spec.node_name
+        ),
+        "",
+    )
+    return _Member(
+        WorkloadKey(pod.metadata.namespace, named),
+        pod.spec.node_name,
+        has_succeeded or pod_owner.is_ready(pod),
+        is_over,
+        why,
+    )

@@ -1,0 +1,113 @@
+"""Work that was admitted and cannot start, beside the real Job controller and scheduler."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.config.files import gpu
+from tests.controlplane import nodes, waiting
+from tests.controlplane.cluster import Cluster
+from tests.e2e.pools import Pool
+from tests.e2e.queues import add_flavor, add_queue
+from tests.e2e.test_jobs import A100, create_job, is_suspended, running, workloads
+from tests.integration import owner_crds
+from tests.integration.installed import Installed
+from tests.integration.test_owners import ROWS, allow
+from tests.owners import samples
+
+pytestmark = pytest.mark.controlplane
+
+Json = dict[str, Any]
+TRAINING = ROWS["PyTorchJob"]
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    """A whole cluster with gpu-admission, which waits five seconds for pods to become ready."""
+    with Cluster.start() as cluster:
+        cluster.start_whole()
+        owner_crds.install(cluster, TRAINING)
+        it = Installed(cluster, tmp_path_factory.mktemp("cannot-start"))
+        config = it.folder / "config.yaml"
+        config.write_text(yaml.safe_dump(gpu(notReadyAfter="5s")))
+        it.install("--config", str(config))
+        try:
+            it.start("--config", str(config))
+            yield it
+        finally:
+            it.stop()
+
+
+@pytest.fixture
+def queue(system: Installed) -> Iterator[Pool]:
+    """A namespace with a queue of 8 GPUs, and a node that has them."""
+    team = Pool(system.cluster)
+    team.add_node(product=A100, gpus=8, taints=[nodes.GPU_TAINT])
+    add_queue(system, team, {add_flavor(system, team, "a100", A100): 8})
+    yield team
+    team.remove()
+
+
+def await_given_back(team: Pool, name: str, *parts: str) -> None:
+    """Waits until the Workload of an owner says that it was evicted, and why."""
+
+    def look() -> str:
+        found = workloads(team).get(name, {}).get("status", {}).get("conditions", [])
+        told = [one for one in found if (one["type"], one["status"]) == ("Evicted", "True")]
+        return told[0]["message"] if told else ""
+
+    message = waiting.until(look, what=f"{name} gives its quota back")
+    assert all(part in message for part in parts), message
+
+
+def test_a_job_whose_pods_a_resource_quota_forbids_lets_another_start(queue: Pool) -> None:
+    hard = {"metadata": {"name": "few"}, "spec": {"hard": {"count/pods": "3"}}}
+    queue.create("resourcequotas", hard)
+    create_job(queue, "large", 6)
+    waiting.until(lambda: len(running(queue, "large")) == 3, what="three pods run")
+    create_job(queue, "small", 3)
+    await_given_back(queue, "large", "Not all pods were ready", "3 of 6 pods are created")
+    waiting.until(lambda: len(running(queue, "small")) == 3, what="the other one runs")
+    assert is_suspended(queue, "large")
+
+
+def test_a_gang_that_says_it_runs_gives_back_what_its_unscheduled_pods_hold(queue: Pool) -> None:
+    """A PyTorchJob says that it runs as soon as one worker does."""
+    manifest = samples.of(TRAINING).manifest
+    replicas = manifest["spec"]["pytorchReplicaSpecs"]
+    worker = replicas["Worker"]
+    worker["replicas"] = 4
+    pod = worker["template"]["spec"]
+    pod["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 1}}
+    manifest["metadata"]["name"] = "train"
+    manifest["spec"]["pytorchReplicaSpecs"] = {"Worker": worker}
+    path = f"/apis/{TRAINING.api_version}/namespaces/{queue.namespace}/{TRAINING.plural}"
+    api = queue.cluster.api
+    api.post(path, manifest)
+    waiting.until(
+        lambda: not api.get(f"{path}/train")["spec"]["runPolicy"]["suspend"], what="admitted"
+    )
+    admitted = api.get(f"{path}/train")
+    template = admitted["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
+    operator = allow(queue.cluster, min(TRAINING.makers), "")
+    queue.cluster.wait_for_roles()
+    for index in range(4):
+        spec = dict(template["spec"])
+        if index > 1:
+            spec["nodeSelector"] = {**spec.get("nodeSelector", {}), "rack": "none"}
+        owner = {
+            "apiVersion": TRAINING.api_version, "kind": TRAINING.kind, "name": "train",
+            "uid": admitted["metadata"]["uid"], "controller": True,
+        }  # fmt: skip
+        metadata = {**template["metadata"], "name": f"w{index}", "ownerReferences": [owner]}
+        operator.post(
+            f"/api/v1/namespaces/{queue.namespace}/pods", {"metadata": metadata, "spec": spec}
+        )
+    says = {"conditions": [{"type": "Running", "status": "True"}]}
+    api.patch(f"{path}/train/status", {"status": says})
+    await_given_back(queue, "train", "2 of 4 pods are scheduled: 0/1 nodes are available")
+    waiting.until(
+        lambda: api.get(f"{path}/train")["spec"]["runPolicy"]["suspend"], what="suspended"
+    )
