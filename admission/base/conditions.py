@@ -925,6 +925,53 @@ def group_incomplete(name: str, there: int, total: int) -> Text:
     )
 
 
+def gang_missing(resource: str, name: str) -> Text:
+    """Return what the pods say whose PodGroup does not exist.
+
+    Args:
+        resource: of the PodGroup, with its API group.
+        name: of the PodGroup.
+    """
+    return Text(
+        "PodGroupNotFound",
+        f"{resource} {name} does not exist, and says how many pods start together: create it",
+    )
+
+
+def gang_incomplete(resource: str, name: str, there: int, minimum: int) -> Text:
+    """Return what the first pod says of a PodGroup that lacks pods.
+
+    Args:
+        resource: of the PodGroup, with its API group.
+        name: of the PodGroup.
+        there: how many of its pods are there, and have not failed.
+        minimum: how many it says that must start at once.
+    """
+    return Text(
+        GROUP_INCOMPLETE,
+        f"{there} of at least {minimum} pods of {resource} {name} are there; they are admitted "
+        f"together. Pods without GPUs count if they have the label {names.QUEUE_LABEL}",
+    )
+
+
+def gang_is_full(admitted: int) -> Text:
+    """Return what a pod says that came to a PodGroup that was admitted without it."""
+    return Text(
+        "PodGroupFull",
+        f"{admitted} pods of its PodGroup were admitted; this one waits until one of them has "
+        "failed, or all have ended",
+    )
+
+
+def groups_differ(one: str, other: str) -> Text:
+    """Return what two pods say that are of different groups whose Workloads have one name."""
+    return Text(
+        GROUP_INVALID,
+        f"pods '{one}' and '{other}' are of different groups whose Workloads would have one name: "
+        f"change the annotation {names.POD_GROUP_NAME}",
+    )
+
+
 def group_waits_as(first: str) -> Text:
     """Return what the other pods of a group say that has no Workload yet.
 

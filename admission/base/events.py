@@ -9,6 +9,7 @@ pkg/scheduler/preemption/preemption.go.
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
+from admission.base import names
 from admission.base.conditions import WORKLOAD_NAME_CONFLICT, Text
 
 NORMAL: Final = "Normal"
@@ -135,6 +136,31 @@ def stopped(message: str) -> Event:
 def excess_pod_deleted() -> Event:
     """Return the event on a pod of a group that has enough pods without it."""
     return Event(NORMAL, "ExcessPodDeleted", "Excess pod deleted")
+
+
+def queue_unsupported(queue: str, instead: str) -> Event:
+    """Return the event on a PodGroup whose queue is no LocalQueue.
+
+    Args:
+        queue: as the PodGroup names it.
+        instead: the LocalQueue that is used; empty for none.
+    """
+    where = (
+        f"its pods wait in LocalQueue {instead}"
+        if instead
+        else f"its pods have no quota here; name one by the label {names.QUEUE_LABEL}"
+    )
+    note = f'Queue "{queue}" is no LocalQueue of this namespace: {where}'
+    return Event(WARNING, "QueueNotSupported", note)
+
+
+def capability_unsupported() -> Event:
+    """Return the event on a Volcano Queue of which a PodGroup's pods wait in a LocalQueue."""
+    note = (
+        "Its capability limits no pods that wait in a LocalQueue: have the quota of the"
+        " ClusterQueue say it"
+    )
+    return Event(WARNING, "CapabilityNotSupported", note)
 
 
 WORKLOAD_NOT_MADE: Final = "ErrWorkloadCompose"

@@ -112,6 +112,7 @@ HELD_WITH_PARENT: Final = "gpu-admission.dev/held-with-parent"  # on a Job of a 
 TEMPLATE_DIGEST: Final = "gpu-admission.dev/template-digest"
 FOREIGN_TOPOLOGY_GATE: Final = "gpu-admission.dev/foreign-topology-gate"  # created with one
 GROUP_MEMBERS: Final = "gpu-admission.dev/pod-group-members"  # on the Workload of a pod group
+POD_GROUP_OBJECT: Final = "gpu-admission.dev/pod-group"  # on a pod: the PodGroup that it names
 MADE_FOR_RUNNING: Final = "gpu-admission.dev/made-for-running-pods"  # on a Workload
 INJECTED: Final = "gpu-admission.dev/injected"  # on a Job: what its admission gave it
 ORIGINAL_RESOURCES: Final = "gpu-admission.dev/original-resources"

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from admission.controller.devices import claims
-from admission.controller.watched_owners import child_jobs, owners, running_pods
+from admission.controller.watched_owners import child_jobs, owners, pod_groups, running_pods
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import batch, koordinator, resource_slice, views
+from admission.objects import batch, gangs, koordinator, resource_slice, views
 from admission.objects.admission_check import AdmissionCheck
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
@@ -45,6 +45,8 @@ OPTIONAL: Final[Mapping[Resource, type[views.Object]]] = {
     resources.RUNTIME_CLASSES: views.RuntimeClass,
     **claims.WATCHED,
     resources.RESOURCE_SLICES: resource_slice.ResourceSlice,
+    **dict.fromkeys(pod_groups.resources_of_gangs(), gangs.PodGroup),
+    resources.VOLCANO_QUEUES: gangs.PodGroup,
 }
 """What it wants to be told about where that is served."""
 

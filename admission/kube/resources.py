@@ -143,6 +143,10 @@ DEVICES: Final = Resource(
     "scheduling.koordinator.sh", "v1alpha1", "devices", "Device", namespaced=False
 )
 """A node agent's list of devices; served where Koordinator is installed."""
+VOLCANO_QUEUES: Final = Resource(
+    "scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False
+)
+"""Served where Volcano is installed."""
 ROLE_BINDINGS: Final = Resource(*_RBAC, "rolebindings", "RoleBinding")
 
 DEVICE_CLASSES: Final = Resource(*_DEVICES, "deviceclasses", "DeviceClass", namespaced=False)

@@ -310,6 +310,10 @@ class Gathers(Protocol):
         """Return whether it lacks pods before its first one was started."""
         ...
 
+    def begins_anew(self) -> bool:
+        """Return whether its Workload, where it has ended, gives way to one for pods that wait."""
+        ...
+
     def may_start(self, of: Workload) -> bool:
         """Return whether a pod waits for which the admitted Workload has room."""
         ...

@@ -310,7 +310,11 @@ def _of_pods(owner: Owner, pods: Gathers, workload: Workload | None) -> Next:
     refused = pods.refusal(workload)
     if refused is not None:
         return Next(Step.AWAIT_PODS, refused.reason, refused.message)
-    if workload.status.is_true(conditions.FINISHED) or workload.metadata.deletion_timestamp:
+    is_leaving = bool(workload.metadata.deletion_timestamp)
+    if workload.status.is_true(conditions.FINISHED) and not is_leaving:
+        is_over = not pods.begins_anew()
+        return remove_finalizer(workload) if is_over else Next(Step.DELETE_WORKLOAD)
+    if is_leaving:
         return remove_finalizer(workload)
     end = owner.finished()
     if end is not None:

@@ -7,13 +7,14 @@ Source: kueue pkg/controller/jobs/pod. Differs: no finalizer on a Workload that 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from typing_extensions import override
 
 from admission.base import clock, conditions, names, patches
 from admission.base.conditions import Text
-from admission.objects import condition_list, views
+from admission.objects import condition_list, gangs, views
 from admission.objects.workload import Workload
 from admission.owners import injection, prebuilt
 from admission.owners.framework import Integration, Kind, Owner, Terminates
@@ -24,6 +25,7 @@ from admission.owners.workload import (
     document,
     labelled_priority,
     max_execution_seconds,
+    name_for,
     pod_priority,
     template_spec,
     time_limit,
@@ -118,12 +120,31 @@ class PodOwner(Owner, Terminates):
 
 
 def group_name(pod: views.Object) -> str:
-    """Return the name of the pod group, empty for a single pod.
+    """Return the name of the pod group, which is that of its Workload; empty for a single pod.
 
-    The annotation wins over the label.
+    The annotation wins over the label, and both over a PodGroup.
     """
     metadata = pod.metadata
-    return metadata.annotation(names.POD_GROUP_NAME) or metadata.label(names.POD_GROUP_NAME)
+    named = metadata.annotation(names.POD_GROUP_NAME) or metadata.label(names.POD_GROUP_NAME)
+    if named or not metadata.annotation(names.POD_GROUP_OBJECT):
+        return named
+    reference = gangs.marked(metadata)
+    return "" if reference is None else gang_name(reference)
+
+
+def gang_of(metadata: views.ObjectMeta) -> gangs.Reference | None:
+    """Return the PodGroup that says of how many pods the group of a pod is; None where pods do."""
+    named = metadata.annotation(names.POD_GROUP_NAME) or metadata.label(names.POD_GROUP_NAME)
+    return None if named else gangs.marked(metadata)
+
+
+@lru_cache(maxsize=4096)
+def gang_name(reference: gangs.Reference) -> str:
+    """Return the name of the Workload of the pods of a PodGroup.
+
+    It holds for any PodGroup of that name, as pods may come before theirs.
+    """
+    return name_for(gangs.KIND, reference.kind.group, reference.name, "")
 
 
 def is_gated(pod: views.Pod) -> bool:

@@ -9,7 +9,7 @@ more than the role was admitted with.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from admission.base.errors import InvalidValueError
 from admission.base.names import WorkloadKey
 from admission.objects import pods, views
 from admission.objects.fields import LABEL_PATTERN
+from admission.objects.gangs import Gang
 from admission.objects.workload import PodSet, Workload
 from admission.owners import pod as single
 from admission.owners import workload as workloads
@@ -78,6 +79,9 @@ class PodGroup(views.Object, frozen=True, kw_only=True):
     members: tuple[views.Pod, ...] = ()
     """First those that were released, then the oldest."""
 
+    gang: Gang | None = None
+    """What the PodGroup says that the pods name; None where they name none, or it is not there."""
+
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What a Workload remembers of pods of its group, which may be gone."""
@@ -105,6 +109,23 @@ class Departed:
     role: str
     has_succeeded: bool
     is_retriable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a pod set of the Workload is made of.
+
+    Attributes:
+        name: the role.
+        pod: one with that role.
+        count: how many there are.
+        least: how many of them must start at once; None for all.
+    """
+
+    name: str
+    pod: views.Pod
+    count: int
+    least: int | None = None
 
 
 @dataclass(slots=True)
@@ -155,6 +176,8 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         """
         self._view = view
         self._copied = tuple(copied)
+        self._named = single.gang_of(view.metadata)
+        """The PodGroup that the pods name."""
         self.workload = workload
         self._workload = workload if workload is not None and is_of_group(workload) else None
         self._roles: dict[str, _Role] = {}
@@ -229,10 +252,32 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         if self._is(names.POD_GROUP_SERVING) or not self._view.members:
             return None
         succeeded, total = self._succeeded(), self._total()
-        is_given_up = self._are_all_over and self._not_retriable
+        if self._named is not None and not self._is_over():
+            return None  # pods beyond those that were admitted take the place of these
+        is_given_up = self._are_all_over and (self._not_retriable or self._is_failed_gang())
         if succeeded < total and not is_given_up:
             return None
         return conditions.group_finished(succeeded, total)
+
+    def _is_over(self) -> bool:
+        """Return whether no pod runs, and none waits that could start in the Workload."""
+        of = self._workload
+        return not any(
+            one.running
+            or one.ending
+            or any(of is None or self._suits(pod, of) for pod in one.gated)
+            for one in self._roles.values()
+        )
+
+    def _is_failed_gang(self) -> bool:
+        """Return whether pods of a PodGroup have failed, and nobody has stopped them.
+
+        Its scheduler makes pods anew that it retries; those that stay have ended for good.
+        """
+        return self._named is not None and any(
+            pod.status.phase == "Failed" and not pod.metadata.deletion_timestamp
+            for pod in self._view.members
+        )
 
     @override
     def was_admitted(self) -> bool:
@@ -266,11 +311,17 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     @override
     def reclaimable(self, of: Workload) -> Mapping[str, int]:
-        return {
-            one.name: min(one.count, len(self._roles[one.name].succeeded))
-            for one in of.spec.pod_sets or ()
-            if one.name in self._roles and self._roles[one.name].succeeded
-        }
+        found, known = {}, _reclaimed(of)
+        for name, count in _counts(of).items():
+            one = self._roles.get(name)
+            if one is None or not one.succeeded:
+                continue
+            found[name] = min(count, len(one.succeeded))
+            if self._named is not None:
+                waiting = sum(self._suits(pod, of) for pod in one.gated)
+                free = count - len(one.running) - len(one.ending) - waiting
+                found[name] = max(known.get(name, 0), min(found[name], max(0, free)))
+        return found
 
     @override
     def gathers(self) -> Gathers | None:
@@ -305,7 +356,11 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
                 return found
         for pod in living:
             index = pod.metadata.label(names.POD_GROUP_POD_INDEX_LABEL)
-            if index and not (index.isdecimal() and int(index) < total_count(pod)):
+            if (
+                self._named is None
+                and index
+                and not (index.isdecimal() and int(index) < total_count(pod))
+            ):
                 return conditions.group_index(pod.metadata.name, index, total_count(pod))
         for name, one in sorted(self._roles.items()):
             for pod in one.living[1:]:
@@ -323,13 +378,20 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
     def _incomplete(self) -> Text | None:
         """Return how many pods are missing before the Workload can be made, or None."""
         there, total = len(self._living()), self._announced()
+        if self._named is not None and self._view.gang is None:
+            return conditions.gang_missing(self._named.kind.qualified, self._named.name)
         if there >= (1 if self._is(names.POD_GROUP_FAST_ADMISSION) else total):
             return None
+        if self._named is not None:
+            gang = self._named
+            return conditions.gang_incomplete(gang.kind.qualified, gang.name, there, total)
         name = KIND.key_of(self._view).name
         return conditions.group_incomplete(name, there, total)
 
     @override
     def excess(self, of: Workload | None) -> views.Pod | None:
+        if self._named is not None:
+            return None  # a PodGroup says the least number
         if of is None:
             living = sorted(self._living(), key=order)
             more = living[self._announced() :]
@@ -395,6 +457,8 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return None if told == ("True", *text) else (text, True)
 
     def _lacks(self, of: Workload) -> int:
+        if self._view.gang is not None and of.is_pending():
+            return max(0, self._announced() - len(self._living()))
         active = {name: self._active(name, of) for name in _counts(of)}
         if self._is(names.POD_GROUP_FAST_ADMISSION):
             return 0 if any(active.values()) else 1
@@ -425,6 +489,10 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return not is_early and not has_begun and self._lacks(of) > 0
 
     @override
+    def begins_anew(self) -> bool:
+        return self._named is not None and any(one.gated for one in self._roles.values())
+
+    @override
     def may_start(self, of: Workload) -> bool:
         return next(self._startable(of), None) is not None
 
@@ -438,7 +506,10 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
             one = self._roles.get(name)
             if one is None:
                 continue
-            room = count - len(one.succeeded) - len(one.running) - len(one.ending)
+            ended = len(one.succeeded)
+            if self._named is not None:  # what has not given its quota back is paid for
+                ended = _reclaimed(of).get(name, 0)
+            room = count - ended - len(one.running) - len(one.ending)
             suiting = (pod for pod in one.gated if self._suits(pod, of))
             yield from islice(suiting, max(0, room))
 
@@ -454,14 +525,15 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         limit = max_execution_seconds(self._view.metadata)
         if limit != of.spec.maximum_execution_time_seconds:
             return True
-        asked = {name: count for name, _, count in self._composition()}
-        return asked != _counts(of) or not all(self._suits(pod, of) for pod in living)
+        asked = {one.name: (one.count, one.least) for one in self._composition()}
+        made = {one.name: (one.count, one.min_count) for one in of.spec.pod_sets or ()}
+        return asked != made or not all(self._suits(pod, of) for pod in living)
 
     # ------------------------------------------------------------------------- making a Workload
 
     def roles(self) -> Mapping[str, views.Pod]:
         """Return a pod of each role from which the Workload is made, by the name of the role."""
-        return {name: pod for name, pod, _ in self._composition()}
+        return {one.name: one.pod for one in self._composition()}
 
     def build(
         self, documents: Mapping[str, views.PodDocument], classes: PriorityClasses
@@ -478,11 +550,12 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         first, key = self._view.metadata, KIND.key_of(self._view)
         pod_sets = [
             {
-                "name": name,
-                "count": count,
-                "template": {"spec": workloads.template_spec(documents[name].spec)},
+                "name": one.name,
+                "count": one.count,
+                **({} if one.least is None else {"minCount": one.least}),
+                "template": {"spec": workloads.template_spec(documents[one.name].spec)},
             }
-            for name, _, count in self._composition()
+            for one in self._composition()
         ]
         taken_over = {
             label: pod.metadata.label(label)
@@ -512,22 +585,28 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
             },
         }
 
-    def _composition(self) -> list[tuple[str, views.Pod, int]]:
-        """Return each role with a pod of it and the number of its pods, by name."""
+    def _composition(self) -> list["_Part"]:
+        """Return what the pod sets are made of, by name."""
         living = self._living()
-        if self._is(names.POD_GROUP_FAST_ADMISSION) and living:
-            return [(role_of(living[0]), living[0], self._announced())]
-        return [
-            (name, one.living[0], len(one.living))
+        if self._is(names.POD_GROUP_FAST_ADMISSION) and living and self._named is None:
+            return [_Part(role_of(living[0]), living[0], self._announced())]
+        parts = [
+            _Part(name, one.living[0], len(one.living))
             for name, one in sorted(self._roles.items())
             if one.living
         ]
+        more = 0 if self._view.gang is None else len(living) - self._announced()
+        if more <= 0:
+            return parts
+        biggest = max(parts, key=lambda one: (one.count, one.name))
+        least = max(1, biggest.count - more)
+        return [replace(one, least=least) if one is biggest else one for one in parts]
 
     def _priority(self, classes: PriorityClasses) -> dict[str, Any]:
         labelled = workloads.labelled_priority(self._view.metadata, classes.workload)
         if labelled:
             return labelled
-        specs = [pod.spec for _, pod, _ in self._composition()]
+        specs = [one.pod.spec for one in self._composition()]
         spec = next((one for one in specs if one.priority_class_name), specs[0])
         value, name = spec.priority or 0, spec.priority_class_name
         return workloads.pod_priority(name, value) if name else {"priority": value}
@@ -562,7 +641,9 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return sum(len(one.succeeded) for one in self._roles.values())
 
     def _announced(self) -> int:
-        """Return how many pods the group is to have, as its first pod says."""
+        """Return how many pods the group is to have, as its PodGroup or its first pod says."""
+        if self._view.gang is not None:
+            return self._view.gang.minimum
         living = self._living() or list(self._view.members)
         return total_count(living[0]) if living else 0
 
@@ -575,16 +656,25 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return self._view.metadata.annotation(annotation) == "true"
 
 
-def read(members: Iterable[views.Pod]) -> PodGroup:
-    """Return the group of pods; its first pod is the first that has not failed."""
+def read(members: Iterable[views.Pod], gang: Gang | None = None) -> PodGroup:
+    """Return the group of pods; its first pod is the first that has not failed.
+
+    Args:
+        members: the pods.
+        gang: what the PodGroup says that they name; its labels count where pods have none.
+    """
     listed = tuple(sorted(members, key=order))
     first = next((pod for pod in listed if pod.status.phase != "Failed"), listed[0]).metadata
     name = single.group_name(views.Object(metadata=first))
     labels = dict(first.labels or {})
     if first.annotation(names.POD_GROUP_SERVING) == "true":
         labels.pop(names.QUEUE_LABEL, None)
+    said = {} if gang is None else gang.metadata.labels or {}
+    for key in (names.PRIORITY_CLASS_LABEL, names.MAX_EXEC_TIME_LABEL):
+        if key in said:
+            labels.setdefault(key, said[key])
     metadata = msgspec.structs.replace(first, uid=f"group {name}", labels=labels)
-    return PodGroup(metadata=metadata, members=listed)
+    return PodGroup(metadata=metadata, members=listed, gang=gang)
 
 
 def empty(of: Workload) -> PodGroup:
@@ -666,8 +756,16 @@ def _encode(told: Memory) -> str:
 
 
 def _counts(of: Workload) -> dict[str, int]:
-    """Return the number of pods of each role, by its name."""
-    return {one.name: one.count for one in of.spec.pod_sets or ()}
+    """Return the number of pods of each role, by its name: as many as were admitted."""
+    admission = of.status.admission
+    listed = () if admission is None else admission.pod_set_assignments or ()
+    admitted = {one.name: one.count for one in listed if one.count is not None}
+    return {one.name: admitted.get(one.name, one.count) for one in of.spec.pod_sets or ()}
+
+
+def _reclaimed(of: Workload) -> dict[str, int]:
+    """Return how many pods of each role have given their quota back, by its name."""
+    return {one.name: one.count for one in of.status.reclaimable_pods or ()}
 
 
 def _pod_set(of: Workload, role: str) -> PodSet | None:
@@ -700,6 +798,8 @@ def _requests(spec: views.PodSpec) -> dict[str, int]:
 def _difference(one: views.Pod, other: views.Pod, copied: Iterable[str]) -> Text | None:
     """Return in what two pods of a group differ that must agree, or None."""
     pair = one.metadata.name, other.metadata.name
+    if single.gang_of(one.metadata) != single.gang_of(other.metadata):
+        return conditions.groups_differ(*pair)
     queues = [pod.metadata.label(names.QUEUE_LABEL) for pod in (one, other)]
     if queues[0] != queues[1]:
         return conditions.group_queues_differ(*pair, *queues)

@@ -3,11 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
-from admission.base import conditions, names
+from admission.base import conditions, names, structs
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
+from admission.objects import views
+from admission.owners import pod as pod_owner
+
+_AS_OBJECT: Final = structs.converter(views.Object)
 
 
 class State(StrEnum):
@@ -101,9 +105,7 @@ def _workload_of(api: Api, pod: Document, named: str | None) -> Document | None:
 
 def _group(pod: Document) -> str:
     """Return the name of the pod's group; empty for a single pod."""
-    annotations, labels = (pod["metadata"].get(one, {}) for one in ("annotations", "labels"))
-    name: str = annotations.get(names.POD_GROUP_NAME) or labels.get(names.POD_GROUP_NAME, "")
-    return name
+    return pod_owner.group_name(_AS_OBJECT(pod))
 
 
 def _cluster_queue(api: Api, namespace: str, queue: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 from admission.base import fielderrors, names, syntax
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
-from admission.objects import admission_gates, rule_checks
+from admission.objects import admission_gates, gangs, rule_checks, views
 from admission.objects.reviewed_pod import Pod
 from admission.objects.rule_checks import Finding, Row, Rule, Syntax
 from admission.webhook import topology
@@ -181,6 +181,24 @@ def _prebuilt_of_another(pod: Pod) -> Iterable[Finding]:
         yield Finding(path, prebuilt)
 
 
+def _pod_group_name(pod: Pod) -> Iterable[FieldError]:
+    found = gangs.named(pod.metadata)
+    if found is None:
+        return []
+    by_annotation = found.kind.named_by(views.ObjectMeta(annotations=pod.metadata.annotations))
+    keys = found.kind.annotations if by_annotation else found.kind.labels
+    where = ANNOTATIONS if by_annotation else LABELS
+    members = (pod.metadata.annotations if by_annotation else pod.metadata.labels) or {}
+    return syntax.subdomain(where.key(next(key for key in keys if members.get(key))), found.name)
+
+
+def _other_pod_group(pod: Pod) -> Iterable[Finding]:
+    mark = pod.metadata.annotation(names.POD_GROUP_OBJECT)
+    named = gangs.named(pod.metadata)
+    if mark and (named is None or mark != named.text()):
+        yield Finding(ANNOTATIONS.key(names.POD_GROUP_OBJECT), mark)
+
+
 # ----------------------------------------------------------------------------------- an update
 
 
@@ -280,6 +298,11 @@ CREATED: Final[tuple[Row[Pod], ...]] = (
         "Pod 10", ErrorType.FORBIDDEN, 'elastic job is not supported for "/v1, Kind=Pod"',
         _elastic,
     ),
+    Rule(
+        "Pod 22", _INVALID, "is set at creation to the PodGroup that the pod names: leave it out",
+        _other_pod_group,
+    ),
+    Syntax("Pod 23", _pod_group_name),
 )  # fmt: skip
 """Each new pod, besides."""
 

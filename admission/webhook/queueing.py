@@ -10,8 +10,9 @@ from enum import Enum
 from typing import Final
 
 from admission.base import clock, names
+from admission.objects import gangs
 from admission.objects.reviewed_pod import Pod
-from admission.webhook import requests
+from admission.webhook import metadata_rules, requests
 from admission.webhook.review_context import Context, Knowledge, Rules
 
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
@@ -75,6 +76,8 @@ def _place(
     if names.POD_SUSPENDING_PARENT in (pod.metadata.annotations or {}):
         label = pod.metadata.label(names.QUEUE_LABEL)
         return Placement(standing=Standing.SUSPENDED, queue=label, wants=wants)
+    if _waits_for_gang(pod, wants, context, knowledge):
+        return Placement(standing=Standing.IN_DOUBT, wants=wants)
     queue = _queue(pod, wants, context, knowledge)
     if queue:
         return Placement(standing=Standing.QUEUED, queue=queue, wants=wants)
@@ -88,6 +91,21 @@ def _queue(pod: Pod, wants: tuple[str, ...], context: Context, knowledge: Knowle
     if label or not wants:
         return label
     return names.DEFAULT_LOCAL_QUEUE if has_default_queue(context.namespace, knowledge) else ""
+
+
+def _waits_for_gang(
+    pod: Pod, wants: tuple[str, ...], context: Context, knowledge: Knowledge
+) -> bool:
+    """Return whether the PodGroup of a pod may say its queue; only the controller knows it."""
+    if not wants or pod.metadata.label(names.QUEUE_LABEL) or gang_of(pod) is None:
+        return False
+    return bool(knowledge.local_queue_names(context.namespace))
+
+
+def gang_of(pod: Pod) -> gangs.Reference | None:
+    """Return the PodGroup of a pod that is being created; None where it names a group of Kueue."""
+    _, group = metadata_rules.group_name(pod)
+    return None if group else gangs.named(pod.metadata)
 
 
 def _may_want_devices(pod: Pod, wants: tuple[str, ...]) -> bool:

@@ -17,6 +17,7 @@ from admission.controller import core, watched
 from admission.controller.core import Core
 from admission.controller.quarantine import Unreadable
 from admission.controller.queues.accounting import Accounting
+from admission.controller.watched_owners import pod_groups
 from admission.controller.writing.api_requests import ApiRequest, Outcome
 from admission.controller.writing.writer import Sender
 from admission.kube import resources
@@ -43,7 +44,15 @@ from tests.builders.queues import (
 from tests.clocks import FakeClock
 
 _CRDS = crds.documents()
-_ROWS: dict[Resource, Any] = watched.rows(integrations.DEFAULT)
+_ROWS: dict[Resource, Any] = {
+    **watched.rows(integrations.DEFAULT),
+    **{
+        one: into
+        for one, into in watched.OPTIONAL.items()
+        if one in {*pod_groups.resources_of_gangs(), resources.VOLCANO_QUEUES}
+    },
+}
+"""Kinds that no store serves; tests show them."""
 WATCHED: dict[Resource, Any] = {
     **watched.WATCHED,
     **{one: into for one, into in watched.OPTIONAL.items() if one in resources.BUILT_IN},

@@ -21,48 +21,56 @@ _ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": Tr
 
 def install(cluster: Cluster, row: Row) -> None:
     """Has a cluster serve the kind of a row."""
-    cluster.api.post(_CRDS, _real(row) or _made(row))
+    install_kind(cluster, row.group, row.version, row.kind, row.plural)
+
+
+def install_kind(
+    cluster: Cluster, group: str, version: str, kind: str, plural: str, scope: str = "Namespaced"
+) -> None:
+    """Has a cluster serve a kind."""
+    real = _real(group, version, plural)
+    cluster.api.post(_CRDS, real or _made(group, version, kind, plural, scope))
     waiting.until(
         lambda: (
-            row.plural in cluster.kinds(row.group).get(row.kind, {row.plural})
-            and cluster.api.answers(f"/apis/{row.api_version}/{row.plural}")
+            plural in cluster.kinds(group).get(kind, {plural})
+            and cluster.api.answers(f"/apis/{group}/{version}/{plural}")
         ),
-        what=f"{row.kind} served",
+        what=f"{kind} served",
     )
 
 
-def _real(row: Row) -> dict[str, Any] | None:
+def _real(group: str, version: str, plural: str) -> dict[str, Any] | None:
     folder = os.environ.get("OWNER_CRDS")
     for path in sorted(Path(folder).glob("*.yaml")) if folder else ():
         for document in yaml.safe_load_all(path.read_text()):
-            if document and document["metadata"]["name"] == f"{row.plural}.{row.group}":
+            if document and document["metadata"]["name"] == f"{plural}.{group}":
                 found: dict[str, Any] = document
-                for version in found["spec"]["versions"]:
-                    version["storage"] = version["name"] == row.version
+                for one in found["spec"]["versions"]:
+                    one["storage"] = one["name"] == version
                 return found
     return None
 
 
-def _made(row: Row) -> dict[str, Any]:
+def _made(group: str, version: str, kind: str, plural: str, scope: str) -> dict[str, Any]:
     schema = {"type": "object", "properties": {"spec": _ANYTHING, "status": _ANYTHING}}
     # A real CRD of these groups is approved or has none of the reserved suffixes.
     approved = {"api-approved.kubernetes.io": "unapproved, for tests"}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{row.plural}.{row.group}", "annotations": approved},
+        "metadata": {"name": f"{plural}.{group}", "annotations": approved},
         "spec": {
-            "group": row.group,
+            "group": group,
             "names": {
-                "kind": row.kind,
-                "listKind": f"{row.kind}List",
-                "plural": row.plural,
-                "singular": row.kind.lower(),
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": plural,
+                "singular": kind.lower(),
             },
-            "scope": "Namespaced",
+            "scope": scope,
             "versions": [
                 {
-                    "name": row.version,
+                    "name": version,
                     "served": True,
                     "storage": True,
                     "schema": {"openAPIV3Schema": schema},

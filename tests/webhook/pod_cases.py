@@ -401,4 +401,26 @@ CHANGED = [
     po("21 assigned later", GROUP_OF_TWO, old=labelled()),
 ]  # fmt: skip
 
-CASES = CREATED + TOPOLOGIES + CHANGED
+VOLCANO = "scheduling.k8s.io/group-name"
+MARK = "gpu-admission.dev/pod-group"
+NOT_SET = "is set at creation to the PodGroup that the pod names: leave it out"
+
+
+def of_podgroup(**annotations: str) -> Document:
+    """A pod with a mark, and the name of a PodGroup of Volcano."""
+    found = {MARK: annotations.get("mark", ""), VOLCANO: annotations.get("volcano", "")}
+    given = {key: value for key, value in found.items() if value}
+    return make_pod(annotations=given, schedulingGates=GATES)
+
+
+PODGROUPS: list[Case] = [
+    po("22 of none", of_podgroup(mark="podgroups.scheduling.volcano.sh/a"),
+       f'{ANNOTATIONS}[{MARK}]: Invalid value: "podgroups.scheduling.volcano.sh/a": {NOT_SET}'),
+    po("22 of another", of_podgroup(mark="podgroups.scheduling.volcano.sh/a", volcano="b"),
+       f'{ANNOTATIONS}[{MARK}]: Invalid value: "podgroups.scheduling.volcano.sh/a": {NOT_SET}'),
+    po("22 its own", of_podgroup(mark="podgroups.scheduling.volcano.sh/a", volcano="a")),
+    po("23", of_podgroup(volcano="No Name"),
+       f'{ANNOTATIONS}[{VOLCANO}]: Invalid value: "No Name": {SUBDOMAIN_RULE}'),
+]  # fmt: skip
+
+CASES = CREATED + TOPOLOGIES + CHANGED + PODGROUPS

@@ -273,3 +273,40 @@ def test_a_second_review_of_the_result_changes_nothing(labels, annotations, gpus
     assert mutate(after, cluster).operations == ()
     foreign = [gate for gate in after["spec"].get("schedulingGates", []) if gate != GATE]
     assert foreign == spec.get("schedulingGates", [])
+
+
+VOLCANO = {"scheduling.k8s.io/group-name": "gang"}
+MARK = "gpu-admission.dev/pod-group"
+
+
+def test_a_pod_of_a_podgroup_waits_until_the_controller_knows_its_queue():
+    pod = make_pod(gpus=1, annotations=VOLCANO)
+    outcome = mutate(pod, make_cluster("default"))
+    after = apply(outcome, pod)
+    assert outcome.standing is Standing.IN_DOUBT
+    assert after["metadata"]["annotations"][MARK] == "podgroups.scheduling.volcano.sh/gang"
+    assert QUEUE not in after["metadata"]["labels"]
+    assert GATE in after["spec"]["schedulingGates"]
+
+
+def test_a_pod_of_a_podgroup_keeps_the_queue_that_it_names():
+    pod = make_pod(gpus=1, annotations=VOLCANO, labels={QUEUE: "batch"})
+    outcome = mutate(pod, make_cluster("default", "batch"))
+    assert outcome.standing is Standing.QUEUED
+    assert MARK in apply(outcome, pod)["metadata"]["annotations"]
+
+
+def test_a_group_of_kueue_wins_over_a_podgroup():
+    group = {
+        "kueue.x-k8s.io/pod-group-name": "g",
+        "kueue.x-k8s.io/pod-group-total-count": "1",
+    }
+    pod = make_pod(gpus=1, annotations={**VOLCANO, **group})
+    outcome = mutate(pod, make_cluster("default"))
+    assert outcome.standing is Standing.QUEUED
+    assert MARK not in apply(outcome, pod)["metadata"]["annotations"]
+
+
+def test_a_pod_of_a_podgroup_where_no_queue_is_runs_as_any_other():
+    pod = make_pod(gpus=1, annotations=VOLCANO)
+    assert mutate(pod, make_cluster()).standing is Standing.UNMANAGED

@@ -3,18 +3,21 @@
 Source: kueue pkg/controller/jobs/pod.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import cache, partial
 from typing import Any, Final
 
+import msgspec
 from typing_extensions import override
 
 from admission.base import clock as clocks
-from admission.base import conditions, events
+from admission.base import conditions, events, names
 from admission.base.conditions import Text
-from admission.base.events import Event
-from admission.base.names import WorkloadKey
+from admission.base.events import Event, Events
+from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.controller.devices.claims import Claims
+from admission.controller.seeing.informers import Informer
 from admission.controller.seeing.object_cache import Observed, version
 from admission.controller.watched_owners import pods_in_doubt, requests
 from admission.controller.watched_owners.index import OwnerIndex, Subject
@@ -25,7 +28,10 @@ from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result, Verb
 from admission.controller.writing.work_queue import WorkQueue
-from admission.objects import condition_list, views
+from admission.kube import resources
+from admission.kube.resources import Resource
+from admission.objects import condition_list, gangs, views
+from admission.objects.gangs import Gang, GangKind
 from admission.objects.workload import Workload
 from admission.owners import lifecycle, pod_group
 from admission.owners import pod as pod_owner
@@ -82,6 +88,8 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         """A pod of each role, whole, by group and role, until there is a Workload."""
         self._departed: dict[WorkloadKey, dict[str, Departed]] = {}
         """Pods that have ended and are gone, by group and uid."""
+        self._gangs: dict[WorkloadKey, Gang] = {}
+        """PodGroups by the Workload that their pods have, or would have."""
 
     @override
     def get(self, key: WorkloadKey) -> PodGroup | None:
@@ -91,9 +99,19 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         found = self._groups.get(key)
         if found is None:
             pods = (self._pods.get(one) for one in members)
-            found = pod_group.read(pod for pod in pods if pod is not None)
+            there = [pod for pod in pods if pod is not None]
+            found = pod_group.read(there, self._gangs.get(key))
             self._groups[key] = found
         return found
+
+    def set_gang(self, key: WorkloadKey, gang: Gang | None) -> None:
+        """Take what a PodGroup says now; None for one that is gone."""
+        if gang is None:
+            self._gangs.pop(key, None)
+        else:
+            self._gangs[key] = gang
+        self._groups.pop(key, None)
+        self._look_at((key,))
 
     def pod(self, own: WorkloadKey) -> views.Pod | None:
         """Return a pod by the key that it would have as a single pod."""
@@ -191,8 +209,9 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         return found if known is not None and known.metadata.uid == found.metadata.uid else None
 
     def keep(self, key: WorkloadKey, document: views.PodDocument) -> None:
-        """Take a pod that was read whole."""
-        self._keep(key, pod_owner.read(document), document)
+        """Take a pod that was read whole, also one that has ended and stands for its role."""
+        role = pod_group.role_of(pod_owner.read(document))
+        self._documents.setdefault(key, {})[role] = document
 
     @override
     def drop_document(self, key: WorkloadKey) -> None:
@@ -223,13 +242,30 @@ class PodGroups(Owners[Any, views.PodDocument]):
         """
         self._endings = endings
         super().__init__(INTEGRATION, *common)
+        self._all_events: Events = common[2]
         self._claims = claims
         self._queue = queue
+        self._told_of: dict[str, Event] = {}
+        """What was told of a PodGroup or Queue last, by UID."""
+        self._queues: dict[str, gangs.PodGroup] = {}
+        """Queues of Volcano by name."""
         self._marked: set[str] = set()
         """UIDs of pods on which the server refused to have the reason of their deletion."""
         self._deleting: set[str] = set()
         """UIDs of pods whose deletion was accepted."""
-        self.informers = {}
+        self.informers = {
+            **{
+                resource: Informer(
+                    gangs.KIND, partial(self._see_gang, kind), partial(self._lose_gang, kind)
+                )
+                for resource, kind in resources_of_gangs().items()
+            },
+            resources.VOLCANO_QUEUES: Informer(
+                resources.VOLCANO_QUEUES.kind,
+                self._see_queue,
+                self._lose_queue,
+            ),
+        }
 
     @override
     def _make_index(self, look_at: Callable[[Iterable[WorkloadKey]], None]) -> GroupIndex:
@@ -240,6 +276,26 @@ class PodGroups(Owners[Any, views.PodDocument]):
         return self.members
 
     # ------------------------------------------------------------------------------- seeing
+
+    def _see_gang(self, kind: GangKind, found: gangs.PodGroup) -> None:
+        """Take a PodGroup; of one that cannot be read nothing is known."""
+        key = _gang_key(kind, found)
+        try:
+            self.members.set_gang(key, gangs.read(kind, found))
+        except msgspec.ValidationError:
+            self.members.set_gang(key, None)
+            raise
+
+    def _lose_gang(self, kind: GangKind, gone: views.Object) -> None:
+        self.members.set_gang(_gang_key(kind, gone), None)
+        self._told_of.pop(gone.metadata.uid, None)
+
+    def _see_queue(self, found: gangs.PodGroup) -> None:
+        self._queues[found.metadata.name] = found
+
+    def _lose_queue(self, gone: views.Object) -> None:
+        self._queues.pop(gone.metadata.name, None)
+        self._told_of.pop(gone.metadata.uid, None)
 
     def workload_of(self, own: WorkloadKey) -> WorkloadKey:
         """Return the key of the Workload of a pod.
@@ -291,19 +347,54 @@ class PodGroups(Owners[Any, views.PodDocument]):
 
     def _settle_doubtful(self, key: WorkloadKey, owner: PodGroupOwner) -> ApiRequest | None:
         """Return the write that gives a pod in doubt its queue, or lets it go."""
-        now = self._clock.now()
+        now, named = self._clock.now(), pod_owner.gang_of(owner.view.metadata)
+        gang = owner.view.gang
+        if named is not None and gang is None:
+            return None  # only its PodGroup may say which queue
         for pod in owner.gated():
             if not pods_in_doubt.is_in_doubt(pod):
                 continue
+            queue = "" if gang is None else self._queue_of(key.namespace, gang)
+            if named is not None and gang is not None:
+                self._tell_of_queue(named.kind, gang, queue)
             due = pods_in_doubt.decided_at(pod, now)
             settled = pods_in_doubt.complete(
-                pod, self._configuration, self._claims.sought(pod), due=now >= due
+                pod, self._configuration, self._claims.sought(pod), due=now >= due, queue=queue
             )
             if settled is not None:
                 return self._on_pod(key, pod, *settled)
             if now < due:
                 self._queue.add_at(key, due, now)
         return None
+
+    def _queue_of(self, namespace: str, gang: Gang) -> str:
+        """Return the LocalQueue that a PodGroup names, or that has the name of its queue."""
+        labelled = gang.metadata.label(names.QUEUE_LABEL)
+        if labelled:
+            return labelled
+        found = LocalQueueKey(namespace, gang.queue) in self._configuration.local_queues
+        return gang.queue if found else ""
+
+    def _tell_of_queue(self, kind: GangKind, gang: Gang, used: str) -> None:
+        """Tell on a PodGroup that its queue is not used, or on its queue that its limit is not."""
+        default = LocalQueueKey(gang.metadata.namespace, names.DEFAULT_LOCAL_QUEUE)
+        if used:
+            queue = self._queues.get(gang.queue) if kind is gangs.VOLCANO else None
+            if queue is not None and queue.spec.get("capability"):
+                regarding = api_requests.reference(resources.VOLCANO_QUEUES, queue.metadata)
+                self._tell_once(regarding, events.capability_unsupported())
+        elif gang.queue and gang.queue != names.DEFAULT_LOCAL_QUEUE:
+            is_there = default in self._configuration.local_queues
+            instead = names.DEFAULT_LOCAL_QUEUE if is_there else ""
+            resource = next(one for one, it in resources_of_gangs().items() if it is kind)
+            regarding = api_requests.reference(resource, gang.metadata)
+            self._tell_once(regarding, events.queue_unsupported(gang.queue, instead))
+
+    def _tell_once(self, regarding: Mapping[str, Any], event: Event) -> None:
+        uid = regarding["uid"]
+        if self._told_of.get(uid) != event:
+            self._told_of[uid] = event
+            self._all_events.event(regarding, event)
 
     @override
     def _next_step(self, subject: Subject) -> Next:
@@ -318,7 +409,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
 
     @override
     def _make(self, key: WorkloadKey, owner: Owner) -> dict[str, Any] | ApiRequest | None:
-        if not isinstance(owner, PodGroupOwner):
+        if not isinstance(owner, PodGroupOwner) or self._gathers(key, owner):
             return None
         documents = {}
         for role, pod in owner.roles().items():
@@ -337,6 +428,20 @@ class PodGroups(Owners[Any, views.PodDocument]):
         except MissingPriorityClassError:
             self._stuck.add(key)
             return None
+
+    def _gathers(self, key: WorkloadKey, owner: PodGroupOwner) -> bool:
+        """Return whether more pods of a PodGroup may come in the same breath, or lack a queue.
+
+        It says the least number only, and all that are there at first are admitted together.
+        """
+        if owner.view.gang is None:
+            return False
+        now = self._clock.now()
+        last = max(pod.metadata.creation_timestamp or "" for pod in owner.view.members)
+        due = clocks.from_wire(last) + _GATHERING if last else now
+        if now < due:
+            self._queue.add_at(key, due, now)
+        return now < due or any(map(pods_in_doubt.is_in_doubt, owner.gated()))
 
     @override
     def _lacks_class(self, key: WorkloadKey, owner: views.Object, name: str) -> None:
@@ -502,6 +607,11 @@ class PodGroups(Owners[Any, views.PodDocument]):
                 request = self._tell(key, pod, text, admitted=False)
                 if request is not None:
                     return request
+        if owner.view.gang is not None and not owner.may_start(workload):
+            count = sum(1 for _ in owner.to_stop())
+            request = self._tell_first(key, owner.gated(), conditions.gang_is_full(count))
+            if request is not None:
+                return request
         told = conditions.pod_admitted(admission.cluster_queue)
         for pod in owner.to_stop():
             found = pod_owner.admitted_condition(pod)
@@ -551,6 +661,17 @@ class PodGroups(Owners[Any, views.PodDocument]):
         if changes is None:
             return None
         return self._on_pod(key, pod, Operation.EXPLAIN_POD, changes, subresource="status")
+
+
+@cache
+def resources_of_gangs() -> Mapping[Resource, GangKind]:
+    """Return where the PodGroups of each kind are."""
+    return {Resource(one.group, one.version, gangs.PLURAL, gangs.KIND): one for one in gangs.KINDS}
+
+
+def _gang_key(kind: GangKind, found: views.Object) -> WorkloadKey:
+    name = pod_owner.gang_name(gangs.Reference(kind, found.metadata.name))
+    return WorkloadKey(found.metadata.namespace, name)
 
 
 def _is_of_another(owner: PodGroupOwner, workload: Workload | None) -> bool:

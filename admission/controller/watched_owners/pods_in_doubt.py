@@ -41,7 +41,7 @@ def decided_at(pod: views.Pod, now: datetime) -> datetime:
 
 
 def complete(
-    pod: views.Pod, configuration: Configuration, sought: Sought, *, due: bool
+    pod: views.Pod, configuration: Configuration, sought: Sought, *, due: bool, queue: str = ""
 ) -> tuple[Operation, Patch] | None:
     """Return the change that gives a pod in doubt its queue, or lets it go; None to wait.
 
@@ -50,6 +50,7 @@ def complete(
         configuration: queues and namespaces.
         sought: whether it asks for anything by claim that is counted.
         due: whether a queue that is not there now is not waited for.
+        queue: the LocalQueue that its PodGroup names; empty for none.
     """
     namespace = pod.metadata.namespace
     by_claim_only = pod.spec.resource_claims and not pod_objects.gpus_of(pod.spec)
@@ -58,6 +59,8 @@ def complete(
     if by_claim_only and not sought.counted:
         return Operation.LET_GO, pod_owner.let_go(pod)
     managed = not configuration.leaves_out(namespace)
+    if managed and queue:
+        return Operation.ADOPT_POD, pod_owner.put_in_queue(pod, queue)
     default = LocalQueueKey(namespace, names.DEFAULT_LOCAL_QUEUE)
     if managed and default in configuration.local_queues:
         change = pod_owner.put_in_queue(pod, names.DEFAULT_LOCAL_QUEUE)

@@ -1,0 +1,124 @@
+"""PodGroups of other schedulers: how pods name them, and what is read from them.
+
+A kind is a row of `KINDS`. Which PodGroup a pod belongs to is read from the pod when it is
+created, and written on it in one form: the annotation ``names.POD_GROUP_OBJECT``.
+Source: volcano pkg/apis/scheduling/v1beta1, scheduler-plugins apis/scheduling/v1alpha1 and
+kubernetes staging/src/k8s.io/api/scheduling.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from admission.base import names
+from admission.objects import owner_rows, views
+
+PLURAL: Final = "podgroups"
+KIND: Final = "PodGroup"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangKind:
+    """A kind of PodGroups.
+
+    Attributes:
+        group: API group.
+        version: version of the API that is read.
+        annotations: annotations of a pod that name its PodGroup; the first that is there counts.
+        labels: labels that do; annotations win over them.
+        minimum: path of the number of pods that must start at once.
+        queue: path of the queue of that scheduler; empty for none.
+    """
+
+    group: str
+    version: str
+    annotations: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    minimum: str
+    queue: str = ""
+
+    @property
+    def qualified(self) -> str:
+        """``podgroups.<group>``, as messages of the API server name the resource."""
+        return f"{PLURAL}.{self.group}"
+
+    def named_by(self, metadata: views.ObjectMeta) -> str:
+        """Return the name of the PodGroup of this kind that a pod names, empty for none."""
+        found = (
+            *map(metadata.annotation, self.annotations),
+            *map(metadata.label, self.labels),
+        )
+        return next(filter(None, found), "")
+
+
+VOLCANO: Final = GangKind(
+    group="scheduling.volcano.sh",
+    version="v1beta1",
+    annotations=("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"),
+    minimum="spec.minMember",
+    queue="spec.queue",
+)
+KINDS: Final = (VOLCANO,)
+"""In the order in which they are asked whether a pod names one of them."""
+
+_BY_RESOURCE: Final = {one.qualified: one for one in KINDS}
+
+
+class Reference(NamedTuple):
+    """A PodGroup that a pod names; it may not exist."""
+
+    kind: GangKind
+    name: str
+
+    def text(self) -> str:
+        """``podgroups.<group>/<name>``, as the annotation has it and kubectl takes it."""
+        return f"{self.kind.qualified}/{self.name}"
+
+
+class PodGroup(views.Object, frozen=True, kw_only=True):
+    """A PodGroup of any kind."""
+
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Gang(msgspec.Struct, frozen=True, kw_only=True):
+    """What a PodGroup says about its pods.
+
+    Attributes:
+        metadata: of the PodGroup.
+        minimum: how many pods must start at once; at least 1.
+        queue: the queue of its own scheduler; empty for none.
+    """
+
+    metadata: views.ObjectMeta
+    minimum: int
+    queue: str = ""
+
+
+def named(metadata: views.ObjectMeta) -> Reference | None:
+    """Return the PodGroup that a pod names as its author wrote it, or None."""
+    found = ((kind, kind.named_by(metadata)) for kind in KINDS)
+    return next((Reference(kind, name) for kind, name in found if name), None)
+
+
+def marked(metadata: views.ObjectMeta) -> Reference | None:
+    """Return the PodGroup that the mark on a pod says, or None."""
+    resource, _, name = metadata.annotation(names.POD_GROUP_OBJECT).partition("/")
+    kind = _BY_RESOURCE.get(resource)
+    return None if kind is None or not name else Reference(kind, name)
+
+
+def read(kind: GangKind, found: PodGroup) -> Gang:
+    """Return what a PodGroup says.
+
+    Raises:
+        msgspec.ValidationError: the number is none, or something on the way is no object.
+    """
+    document = {"spec": found.spec}
+    queue = owner_rows.value_at(document, kind.queue)
+    return Gang(
+        metadata=found.metadata,
+        minimum=max(1, owner_rows.number_at(document, kind.minimum, 1)),
+        queue=queue if isinstance(queue, str) else "",
+    )

@@ -1,0 +1,326 @@
+"""Pods of PodGroups of other schedulers: groups of which an object says how many start at once."""
+
+from typing import Any
+
+import pytest
+
+from admission.base import conditions, names
+from admission.controller.watched_owners.pod_groups import resources_of_gangs
+from admission.kube import resources
+from admission.objects import gangs, views
+from admission.objects.gangs import GangKind
+from admission.objects.workload import Workload
+from admission.owners import pod as pod_owner
+from tests.builders.pods import queued_pod
+from tests.builders.queues import make_local_queue
+from tests.controller.world import World, ready_world
+
+EVERY = pytest.mark.parametrize("kind", gangs.KINDS, ids=lambda one: one.group)
+
+
+def name_of(kind: GangKind = gangs.VOLCANO, name: str = "gang") -> str:
+    return pod_owner.gang_name(gangs.Reference(kind, name))
+
+
+def add(
+    world: World,
+    *pods: str,
+    kind: GangKind = gangs.VOLCANO,
+    gang: str = "gang",
+    gpus: int = 1,
+    **more: Any,
+) -> None:
+    """Create pods that name a PodGroup, as the webhook leaves them."""
+    mark = gangs.Reference(kind, gang).text()
+    annotations = {names.POD_GROUP_OBJECT: mark, names.ROLE_HASH: f"gpus{gpus}"}
+    for name in pods:
+        world.clock.advance(1)
+        document = queued_pod(name, gpus=gpus, annotations=annotations, **more)
+        if not more.get("queue", "x"):
+            del document["metadata"]["labels"][names.QUEUE_LABEL]
+        world.store.create(resources.PODS, document, "ml")
+
+
+def show(
+    world: World,
+    minimum: int,
+    *,
+    kind: GangKind = gangs.VOLCANO,
+    name: str = "gang",
+    queue: str = "",
+    labels: dict[str, str] | None = None,
+) -> None:
+    """Have a PodGroup seen, in the place of one of that name."""
+    resource = next(one for one, it in resources_of_gangs().items() if it is kind)
+    spec: dict[str, Any] = {"queue": queue} if queue else {}
+    *path, last = kind.minimum.split(".")[1:]
+    at = spec
+    for step in path:
+        at = at.setdefault(step, {})
+    at[last] = minimum
+    others = [one for one in world.shown.get(resource, ()) if one.metadata.name != name]
+    metadata = views.ObjectMeta(name=name, namespace="ml", uid=f"uid-{name}", labels=labels)
+    world.shown[resource] = (*others, gangs.PodGroup(metadata=metadata, spec=spec))
+
+
+def workload(world: World, name: str = "") -> Workload | None:
+    found = world.store.list(resources.WORKLOADS, into=Workload).items
+    return next((one for one in found if one.metadata.name == (name or name_of())), None)
+
+
+def pod_sets(world: World) -> list[tuple[str, int, int | None]]:
+    made = workload(world)
+    assert made is not None
+    return [(one.name, one.count, one.min_count) for one in made.spec.pod_sets or ()]
+
+
+def started(world: World) -> set[str]:
+    world.pass_time(2)
+    return world.admitted()
+
+
+# ------------------------------------------------------------------------------ all or nothing
+
+
+@EVERY
+def test_nothing_starts_until_the_least_number_is_there(kind: GangKind) -> None:
+    world = ready_world(quota=4)
+    show(world, 3, kind=kind)
+    add(world, "a", "b", kind=kind)
+    assert started(world) == set()
+    told = world.condition("a")
+    assert told is not None
+    assert told.reason == "PodGroupIncomplete"
+    assert f"2 of at least 3 pods of {kind.qualified} gang are there" in told.message
+
+    add(world, "c", kind=kind)
+
+    assert started(world) == {"a", "b", "c"}
+    assert workload(world, name_of(kind)) is not None
+
+
+@EVERY
+def test_pods_before_their_podgroup_wait_and_say_so(kind: GangKind) -> None:
+    world = ready_world(quota=4)
+    add(world, "a", "b", kind=kind)
+    assert started(world) == set()
+    told = world.condition("a")
+    assert told is not None
+    assert told.reason == "PodGroupNotFound"
+    assert f"{kind.qualified} gang does not exist" in told.message
+
+    show(world, 2, kind=kind)
+
+    assert started(world) == {"a", "b"}
+
+
+def test_of_two_gangs_on_quota_for_one_the_second_waits_whole() -> None:
+    world = ready_world(quota=4)
+    for name in ("x", "y"):
+        show(world, 4, name=name)
+        add(world, *(f"{name}{at}" for at in range(4)), gang=name)
+        started(world)
+    assert started(world) == {f"x{at}" for at in range(4)}
+    for at in range(4):
+        world.set_phase(f"x{at}", "Succeeded")
+    assert started(world) == {f"{name}{at}" for name in "xy" for at in range(4)}
+
+
+def test_podgroups_of_different_kinds_and_groups_of_kueue_do_not_meet() -> None:
+    found = {name_of(one) for one in gangs.KINDS}
+    assert len(found) == len(gangs.KINDS)
+    assert "gang" not in found
+
+
+def test_pods_of_two_groups_with_one_workload_name_wait() -> None:
+    world = ready_world(quota=4)
+    show(world, 1)
+    labels = {names.POD_GROUP_NAME: name_of()}
+    annotations = {names.POD_GROUP_TOTAL_COUNT: "2", names.ROLE_HASH: "gpus1"}
+    for name in ("a", "b"):
+        document = queued_pod(name, labels=labels, annotations=annotations)
+        world.store.create(resources.PODS, document, "ml")
+    add(world, "c")
+    assert started(world) == set()
+    told = world.condition("c")
+    assert told is not None
+    assert "of different groups whose Workloads would have one name" in told.message
+
+
+# ----------------------------------------------------------------------- more than the minimum
+
+
+def test_more_than_the_minimum_start_as_quota_allows() -> None:
+    world = ready_world(quota=4)
+    show(world, 3)
+    add(world, "a", "b", "c", "d", "e")
+    assert len(started(world)) == 4
+    assert pod_sets(world) == [("gpus1", 5, 3)]
+    told = world.condition("e")
+    assert told is not None
+    assert told.reason == "PodGroupFull"
+
+
+def test_a_pod_beyond_those_that_were_admitted_starts_when_these_have_ended() -> None:
+    world = ready_world(quota=4)
+    show(world, 3)
+    add(world, "a", "b", "c", "d", "e")
+    assert started(world) == {"a", "b", "c", "d"}
+    for name in ("a", "b", "c", "d"):
+        world.set_phase(name, "Succeeded")
+    assert started(world) == {"a", "b", "c", "d", "e"}
+    world.set_phase("e", "Succeeded")
+    world.settle()
+    made = workload(world)
+    assert made is not None
+    assert made.status.is_true(conditions.FINISHED)
+
+
+def test_pods_of_several_roles_are_fewer_in_the_biggest_only() -> None:
+    world = ready_world(quota=8)
+    show(world, 3)
+    add(world, "m", gpus=2)
+    add(world, "a", "b", "c")
+    started(world)
+    assert pod_sets(world) == [("gpus1", 3, 2), ("gpus2", 1, None)]
+
+
+def test_no_pod_of_a_podgroup_is_one_too_many() -> None:
+    world = ready_world(quota=4)
+    show(world, 2)
+    add(world, "a", "b")
+    assert started(world) == {"a", "b"}
+    add(world, "c")
+    assert started(world) == {"a", "b"}
+    assert world.is_gated("c")
+    world.delete_pod("b")
+    assert started(world) == {"a", "c"}
+
+
+# ------------------------------------------------------------------------------ ends and begins
+
+
+def test_a_gang_whose_pods_have_ended_gives_its_quota_back_though_one_failed() -> None:
+    world = ready_world(quota=2)
+    show(world, 2)
+    add(world, "a", "b")
+    assert started(world) == {"a", "b"}
+    world.set_phase("a", "Failed")
+    world.set_phase("b", "Succeeded")
+    world.settle()
+    made = workload(world)
+    assert made is not None
+    assert made.status.is_true(conditions.FINISHED)
+    add(world, "c")  # its scheduler tries again
+    assert started(world) == {"a", "b", "c"}
+
+
+# ------------------------------------------------------------------------------------ attacks
+
+
+def test_a_lower_minimum_after_admission_starts_nothing_unpaid() -> None:
+    world = ready_world(quota=2)
+    show(world, 2)
+    add(world, "a", "b")
+    assert started(world) == {"a", "b"}
+    show(world, 1)
+    add(world, "c", "d")
+    assert started(world) == {"a", "b"}
+    show(world, 5)
+    assert started(world) == {"a", "b"}
+
+
+def test_a_lower_minimum_before_admission_asks_for_the_pods_that_are_there() -> None:
+    world = ready_world(quota=1)
+    show(world, 2)
+    add(world, "a", "b")
+    assert started(world) == set()
+    show(world, 1)
+    assert started(world) == {"a"}
+    assert pod_sets(world) == [("gpus1", 2, 1)]
+
+
+def test_a_podgroup_that_goes_leaves_those_that_run_and_those_that_wait() -> None:
+    world = ready_world(quota=2)
+    show(world, 2)
+    add(world, "a", "b")
+    assert started(world) == {"a", "b"}
+    world.shown = {}
+    add(world, "c")
+    assert started(world) == {"a", "b"}
+    assert world.is_gated("c")
+
+
+# -------------------------------------------------------------------------------------- queues
+
+
+def test_a_queue_with_the_name_of_a_localqueue_is_that_localqueue() -> None:
+    world = ready_world(quota=4)
+    world.add(make_local_queue("training", "gpus", "ml"))
+    show(world, 2, queue="training")
+    add(world, "a", "b", queue="")
+    assert started(world) == {"a", "b"}
+    made = workload(world)
+    assert made is not None
+    assert made.spec.queue_name == "training"
+
+
+def test_the_label_of_the_podgroup_wins_over_its_queue() -> None:
+    world = ready_world(quota=4)
+    world.add(make_local_queue("training", "gpus", "ml"))
+    show(world, 2, queue="training", labels={names.QUEUE_LABEL: "team-a"})
+    add(world, "a", "b", queue="")
+    assert started(world) == {"a", "b"}
+    made = workload(world)
+    assert made is not None
+    assert made.spec.queue_name == "team-a"
+
+
+def test_a_queue_that_is_no_localqueue_is_told_of_and_the_default_is_used() -> None:
+    world = ready_world(quota=4)
+    world.add(make_local_queue("default", "gpus", "ml"))
+    show(world, 2, queue="training")
+    add(world, "a", "b", queue="")
+    assert started(world) == {"a", "b"}
+    told = [one for one in world.events.recorded if one[1] == "QueueNotSupported"]
+    assert len(told) == 1
+    assert told[0][0] == "gang"
+    assert "its pods wait in LocalQueue default" in told[0][2]
+
+
+def test_a_capability_is_told_of_on_the_queue() -> None:
+    world = ready_world(quota=4)
+    world.add(make_local_queue("training", "gpus", "ml"))
+    metadata = views.ObjectMeta(name="training", uid="uid-q")
+    queue = gangs.PodGroup(metadata=metadata, spec={"capability": {"nvidia.com/gpu": "64"}})
+    world.shown[resources.VOLCANO_QUEUES] = (queue,)
+    show(world, 1, queue="training")
+    add(world, "a", queue="")
+    assert started(world) == {"a"}
+    told = [one for one in world.events.recorded if one[1] == "CapabilityNotSupported"]
+    assert [one[0] for one in told] == ["training"]
+
+
+def test_the_labels_of_a_podgroup_say_the_priority_where_pods_have_none() -> None:
+    world = ready_world(quota=4)
+    world.store.create(
+        resources.WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 9}
+    )
+    show(world, 1, labels={names.PRIORITY_CLASS_LABEL: "high"})
+    add(world, "a")
+    started(world)
+    made = workload(world)
+    assert made is not None
+    assert made.spec.priority == 9
+
+
+def test_a_podgroup_that_cannot_be_read_is_told_of_and_its_pods_wait() -> None:
+    world = ready_world(quota=4)
+    show(world, 1)
+    resource = next(iter(resources_of_gangs()))
+    (found,) = world.shown[resource]
+    assert isinstance(found, gangs.PodGroup)
+    world.shown[resource] = (gangs.PodGroup(metadata=found.metadata, spec={"minMember": "x"}),)
+    add(world, "a")
+    assert started(world) == set()
+    assert ("gang", "NotUnderstood") in {one[:2] for one in world.events.recorded}

@@ -1,0 +1,407 @@
+"""Pods of PodGroups of other schedulers on a whole cluster: all or nothing, in quota.
+
+A stand-in for Volcano's controller makes the PodGroup and the pods of a Volcano Job, as the real
+one does. Who runs is judged from the pods that the API server shows.
+"""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from admission.base import conditions, names
+from admission.objects import gangs
+from admission.objects.gangs import GangKind
+from admission.owners import pod as pod_owner
+from tests.builders.pods import make_pod
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import Rest, RestError
+from tests.gpu import seeds
+from tests.integration import owner_crds
+from tests.integration.applied import Json
+from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.test_owners import allow
+
+pytestmark = pytest.mark.controlplane
+
+VOLCANO = gangs.VOLCANO
+EVERY = pytest.mark.parametrize("kind", gangs.KINDS, ids=lambda one: one.group)
+VOLCANO_QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    with Cluster.start() as cluster:
+        for kind in gangs.KINDS:
+            owner_crds.install_kind(cluster, kind.group, kind.version, gangs.KIND, gangs.PLURAL)
+        volcano = (cluster, VOLCANO.group, VOLCANO.version, "Queue", "queues", "Cluster")
+        owner_crds.install_kind(*volcano)
+        owner_crds.install_kind(cluster, "batch.volcano.sh", "v1alpha1", "Job", "jobs")
+        cluster.start_whole()
+        cluster.add_gpu_node("gpus", gpus=100, labels={"nvidia.com/gpu.product": "A100"})
+        with installed(cluster, tmp_path_factory.mktemp("gangs")) as it:
+            yield it
+
+
+@pytest.fixture(scope="module")
+def editor(system: Installed) -> Rest:
+    """One who may edit pods and everything of the other schedulers."""
+    groups = {"", "batch.volcano.sh", *(one.group for one in gangs.KINDS)}
+    found = allow(system.cluster, "gang-editor", *sorted(groups))
+    system.cluster.wait_for_roles()
+    waiting.until(
+        lambda: found.answers("/api/v1/namespaces/default/pods"), what="the editor may read pods"
+    )
+    return found
+
+
+class Team:
+    """A namespace with quota, and one who may edit what is in it."""
+
+    def __init__(self, system: Installed, editor: Rest, quota: int = 4) -> None:
+        self.system, self.editor, self.api = system, editor, system.api
+        self.name = system.add_team(quota)
+        self.pods = f"/api/v1/namespaces/{self.name}/pods"
+
+    def podgroups(self, kind: GangKind) -> str:
+        return f"/apis/{kind.group}/{kind.version}/namespaces/{self.name}/podgroups"
+
+    def gang(
+        self, minimum: int, name: str = "gang", kind: GangKind = VOLCANO, **spec: Any
+    ) -> Json:
+        """Create a PodGroup, as a user does."""
+        *path, last = kind.minimum.split(".")[1:]
+        at = spec
+        for step in path:
+            at = at.setdefault(step, {})
+        at[last] = minimum
+        return self.editor.post(self.podgroups(kind), podgroup(kind, name, spec))
+
+    def add(
+        self,
+        *pods: str,
+        gang: str = "gang",
+        kind: GangKind = VOLCANO,
+        gpus: int = 1,
+        labels: dict[str, str] | None = None,
+        **more: Any,
+    ) -> list[Json]:
+        """Create pods that name a PodGroup, as a user does."""
+        made = []
+        for name in pods:
+            limits = {names.GPU_RESOURCE: str(gpus)} if gpus else {}
+            pod = make_pod(name, limits=limits, labels=labels, restartPolicy="Never", **more)
+            point_at(pod, kind, gang)
+            made.append(self.editor.post(self.pods, pod))
+        return made
+
+    def listed(self) -> dict[str, Json]:
+        return {one["metadata"]["name"]: one for one in self.api.get(self.pods)["items"]}
+
+    def started(self) -> set[str]:
+        return {n for n, one in self.listed().items() if not one["spec"].get("schedulingGates")}
+
+    def wait_started(self, *pods: str) -> None:
+        waiting.until(lambda: self.started() == set(pods), what=f"{', '.join(pods)} have started")
+
+    def end(self, *pods: str, phase: str = "Succeeded") -> None:
+        for name in pods:
+            self.api.patch(f"{self.pods}/{name}/status", {"status": {"phase": phase}})
+
+    def pause(self) -> None:
+        """Wait until everything was decided that could be decided so far."""
+        other = self.system.add_team(1)
+        for name in ("one", "two"):  # a second for each
+            self.system.create_pod(other, name, gpus=1)
+            self.system.wait_released(other, name)
+            self.system.delete_pod(other, name)
+
+    def workload(self, name: str = "gang", kind: GangKind = VOLCANO) -> Json | None:
+        named = pod_owner.gang_name(gangs.Reference(kind, name))
+        found = self.api.get(f"{KUEUE}/namespaces/{self.name}/workloads")["items"]
+        return next((one for one in found if one["metadata"]["name"] == named), None)
+
+    def wait_told(self, pod: str, reason: str) -> str:
+        def look() -> str | None:
+            found = self.system.condition(self.name, pod)
+            return found["message"] if found is not None and found["reason"] == reason else None
+
+        return waiting.until(look, what=f"pod {pod} says {reason}")
+
+
+def podgroup(kind: GangKind, name: str, spec: Json, **metadata: Any) -> Json:
+    """A PodGroup."""
+    return {
+        "apiVersion": f"{kind.group}/{kind.version}",
+        "kind": gangs.KIND,
+        "metadata": {"name": name, **metadata},
+        "spec": spec,
+    }
+
+
+def point_at(pod: Json, kind: GangKind, gang: str) -> None:
+    """Have a pod name a PodGroup, as its author writes it."""
+    metadata = pod["metadata"]
+    if kind.annotations:
+        metadata["annotations"] = {**metadata.get("annotations", {}), kind.annotations[0]: gang}
+    elif kind.labels:
+        metadata["labels"] = {**metadata.get("labels", {}), kind.labels[0]: gang}
+
+
+@pytest.fixture
+def team(system: Installed, editor: Rest) -> Team:
+    return Team(system, editor)
+
+
+def events(team: Team, name: str, reason: str) -> list[str]:
+    """Notes of events about an object."""
+    found = team.api.get("/apis/events.k8s.io/v1/events")["items"]
+    return [
+        one["note"] for one in found if (one["regarding"]["name"], one["reason"]) == (name, reason)
+    ]
+
+
+# ------------------------------------------------------------------------------ all or nothing
+
+
+@EVERY
+def test_a_gang_starts_whole_whatever_comes_first(
+    system: Installed, editor: Rest, kind: GangKind
+) -> None:
+    team = Team(system, editor)
+    team.add("a", "b", kind=kind)
+    told = team.wait_told("a", "PodGroupNotFound")
+    assert f"{kind.qualified} gang does not exist" in told
+    team.gang(3, kind=kind)
+    told = team.wait_told("a", "PodGroupIncomplete")
+    assert f"2 of at least 3 pods of {kind.qualified} gang are there" in told
+    assert team.started() == set()
+    team.add("c", kind=kind)
+    team.wait_started("a", "b", "c")
+
+
+@EVERY
+def test_of_two_gangs_on_quota_for_one_the_second_waits_whole(
+    system: Installed, editor: Rest, kind: GangKind
+) -> None:
+    team = Team(system, editor)
+    for name in ("x", "y"):
+        team.gang(4, name, kind)
+        team.add(*(f"{name}{at}" for at in range(4)), gang=name, kind=kind)
+    waiting.until(lambda: len(team.started()) == 4, what="one gang has started")
+    first, second = ("x", "y") if "x0" in team.started() else ("y", "x")
+    team.pause()
+    assert team.started() == {f"{first}{at}" for at in range(4)}
+    team.wait_told(f"{second}3", "WaitingForQuota")
+    team.end(*(f"{first}{at}" for at in range(4)))
+    waiting.until(lambda: len(team.started()) == 8, what="the other has started")
+
+
+def test_more_than_the_minimum_start_as_quota_allows(team: Team) -> None:
+    team.gang(2)
+    team.add("a", "b", "c", "d", "e")
+    waiting.until(lambda: len(team.started()) == 4, what="four have started")
+    (last,) = set(team.listed()) - team.started()
+    team.wait_told(last, "PodGroupFull")
+    team.end(min(team.started()))
+    waiting.until(lambda: len(team.started()) == 5, what="the last has started")
+
+
+# ----------------------------------------------------------------------------------- the seeds
+
+
+def seed(kind: str) -> Json:
+    """The manifest of the seeds of a kind."""
+    return next(one for one in seeds.load("services-and-gangs") if one["kind"] == kind)
+
+
+def test_the_podgroup_of_the_seeds_starts_its_four_pods_at_once(team: Team) -> None:
+    """Its queue is called as a LocalQueue of the namespace."""
+    team.system.add_local_queue(team.name, team.name, "training")
+    team.system.wait_for_queue(team.name, "training")
+    manifest = seed("PodGroup")
+    stored = team.editor.post(team.podgroups(VOLCANO), manifest)
+    assert stored["spec"] == manifest["spec"]
+    gang = manifest["metadata"]["name"]
+    team.add("a", "b", "c", gang=gang)
+    team.wait_told("a", "PodGroupIncomplete")
+    assert team.started() == set()
+    team.add("d", gang=gang)
+    team.wait_started("a", "b", "c", "d")
+    made = team.workload(gang)
+    assert made is not None
+    assert made["spec"]["queueName"] == "training"
+
+
+def run_volcano_job(team: Team, job: Json) -> list[str]:
+    """Make the PodGroup and the pods of a Volcano Job as its controller does; the pods' names."""
+    metadata, spec = job["metadata"], job["spec"]
+    gang = f"{metadata['name']}-{metadata['uid']}"
+    said = {"minMember": spec["minAvailable"], "queue": spec.get("queue", "default")}
+    labels = metadata.get("labels", {})
+    team.api.post(team.podgroups(VOLCANO), podgroup(VOLCANO, gang, said, labels=labels))
+    made = []
+    for task in spec["tasks"]:
+        for at in range(task["replicas"]):
+            pod = copy.deepcopy(task["template"])
+            pod["metadata"] = {
+                **pod.get("metadata", {}),
+                "name": f"{metadata['name']}-{task['name']}-{at}",
+                "ownerReferences": [
+                    {
+                        "apiVersion": job["apiVersion"],
+                        "kind": "Job",
+                        "name": metadata["name"],
+                        "uid": metadata["uid"],
+                        "controller": True,
+                    }
+                ],
+            }
+            pod["spec"]["schedulerName"] = spec.get("schedulerName", "volcano")
+            own = {"volcano.sh/job-name": metadata["name"]}
+            pod["metadata"]["labels"] = {**pod["metadata"].get("labels", {}), **own}
+            point_at(pod, VOLCANO, gang)
+            made.append(team.api.post(team.pods, pod)["metadata"]["name"])
+    return made
+
+
+@pytest.mark.parametrize("quota", [64, 63])
+def test_the_volcano_job_of_the_seeds_starts_all_eight_workers_or_none(
+    system: Installed, editor: Rest, quota: int
+) -> None:
+    team = Team(system, editor, quota)
+    covered = {"cpu": "1000", "memory": "8Ti"}
+    own = f"{KUEUE}/clusterqueues/{team.name}"
+    groups = team.api.get(own)["spec"]["resourceGroups"]
+    groups[0]["coveredResources"] += sorted(covered)
+    for name, amount in sorted(covered.items()):
+        groups[0]["flavors"][0]["resources"].append({"name": name, "nominalQuota": amount})
+    team.api.patch(own, {"spec": {"resourceGroups": groups}})
+    if not system.api.answers(f"{VOLCANO_QUEUES}/training-queue"):
+        system.api.post(VOLCANO_QUEUES, seed("Queue"))
+    manifest = seed("Job")
+    jobs = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{team.name}/jobs"
+    stored = editor.post(jobs, manifest)
+    pods = run_volcano_job(team, stored)
+    if quota == 64:
+        team.wait_started(*pods)
+        gang = f"llm-training-{stored['metadata']['uid']}"
+        waiting.until(lambda: events(team, gang, "QueueNotSupported"), what="its queue is told of")
+    else:
+        told = waiting.until(
+            lambda: (
+                found
+                if (found := system.condition(team.name, pods[0]))
+                and not found["reason"].startswith("PodGroup")
+                else None
+            ),
+            what="the first worker says what its group waits for",
+        )
+        assert "nvidia.com/gpu" in told["message"]
+        team.pause()
+        assert team.started() == set()
+
+
+def test_the_capability_of_a_volcano_queue_is_told_of(team: Team) -> None:
+    name = f"q-{team.name}"
+    manifest = {**seed("Queue"), "metadata": {"name": name}}
+    team.api.post(VOLCANO_QUEUES, manifest)
+    team.system.add_local_queue(team.name, team.name, name)
+    team.system.wait_for_queue(team.name, name)
+    team.gang(1, queue=name)
+    team.add("a")
+    team.wait_started("a")
+    waiting.until(lambda: events(team, name, "CapabilityNotSupported"), what="told on the Queue")
+
+
+# ------------------------------------------------------------------------------------ attacks
+
+
+def test_an_editor_gets_no_pod_unpaid_by_changing_the_podgroup(team: Team) -> None:
+    team.gang(4)
+    team.add("a", "b", "c", "d")
+    team.wait_started("a", "b", "c", "d")
+    team.add("e")
+    team.editor.patch(f"{team.podgroups(VOLCANO)}/gang", {"spec": {"minMember": 1}})
+    team.pause()
+    assert team.started() == {"a", "b", "c", "d"}
+    team.editor.delete(f"{team.podgroups(VOLCANO)}/gang")
+    team.pause()
+    assert team.started() == {"a", "b", "c", "d"}
+
+
+def test_an_editor_moves_no_pod_to_another_group(team: Team) -> None:
+    team.gang(2)
+    team.add("a")
+    for mark in ("podgroups.scheduling.volcano.sh/other", None):
+        change = {"metadata": {"annotations": {names.POD_GROUP_OBJECT: mark}}}
+        with pytest.raises(RestError) as refused:
+            team.editor.patch(f"{team.pods}/a", change)
+        assert "Only the controller may change annotations" in str(refused.value)
+    key = VOLCANO.annotations[0]
+    team.editor.patch(f"{team.pods}/a", {"metadata": {"annotations": {key: "other"}}})
+    team.gang(1, "other")
+    team.pause()
+    assert team.started() == set()
+    team.add("b")
+    team.wait_started("a", "b")
+
+
+def test_an_editor_writes_no_mark_of_a_podgroup(team: Team) -> None:
+    mark = {names.POD_GROUP_OBJECT: "podgroups.scheduling.volcano.sh/other"}
+    with pytest.raises(RestError) as refused:
+        team.editor.post(team.pods, make_pod("a", gpus=1, annotations=mark))
+    assert "is set at creation to the PodGroup that the pod names: leave it out" in str(
+        refused.value
+    )
+    key = VOLCANO.annotations[0]
+    with pytest.raises(RestError) as refused:
+        team.editor.post(team.pods, make_pod("a", gpus=1, annotations={key: "No Name"}))
+    assert key in str(refused.value)
+
+
+def test_an_unmanaged_namespace_is_not_looked_at(system: Installed, editor: Rest) -> None:
+    team = Team(system, editor)
+    team.name = "kube-system"
+    team.pods = "/api/v1/namespaces/kube-system/pods"
+    (made,) = team.add("gang-probe", gang="none")
+    assert not made["spec"].get("schedulingGates")
+    assert names.POD_GROUP_OBJECT not in made["metadata"]["annotations"]
+    team.editor.delete(f"{team.pods}/gang-probe", {"gracePeriodSeconds": 0})
+
+
+def test_a_pod_of_a_gang_without_queue_does_not_run_where_one_is_required(
+    system: Installed, editor: Rest
+) -> None:
+    """Without a default LocalQueue and with a PodGroup that names no queue of the namespace."""
+    team = Team(system, editor)
+    system.api.delete(f"{KUEUE}/namespaces/{team.name}/localqueues/default")
+    system.add_local_queue(team.name, team.name, "other")
+    system.wait_for_queue(team.name, "other")
+    label = {"metadata": {"labels": {names.ENFORCE_LABEL: "true"}}}
+    system.api.patch(f"/api/v1/namespaces/{team.name}", label)
+    system.wait_webhook()
+    team.gang(1, queue="elsewhere")
+    team.add("a")
+    told = team.wait_told("a", "QueueRequired")
+    assert team.name in told
+    assert team.started() == set()
+
+
+def test_a_gang_is_over_when_its_pods_are_and_gives_its_quota_back(team: Team) -> None:
+    team.gang(2)
+    team.add("a", "b", gpus=2)
+    team.wait_started("a", "b")
+    team.end("a", phase="Failed")
+    team.end("b")
+
+    def is_over() -> bool:
+        found = (team.workload() or {}).get("status", {}).get("conditions", [])
+        return any((c["type"], c["status"]) == (conditions.FINISHED, "True") for c in found)
+
+    waiting.until(is_over, what="its Workload is finished")
+    team.gang(1, "next")
+    team.add("c", gang="next", gpus=4)
+    waiting.until(lambda: "c" in team.started(), what="the next gang has started")
