@@ -50,7 +50,10 @@ class Resource:
 _KUEUE: Final = (names.KUEUE_GROUP, "v1beta2")
 _RBAC: Final = ("rbac.authorization.k8s.io", "v1")
 _DEVICES: Final = ("resource.k8s.io", "v1")
-_EARLIER: Final = {_DEVICES: ("v1beta2", "v1beta1")}
+_EARLIER: Final = {
+    _DEVICES: ("v1beta2", "v1beta1"),
+    ("scheduling.k8s.io", "v1beta1"): ("v1alpha3", "v1alpha2"),
+}
 _WEBHOOKS: Final = ("admissionregistration.k8s.io", "v1")
 
 PODS: Final = Resource("", "v1", "pods", "Pod")

@@ -27,25 +27,35 @@ class GangKind:
         version: version of the API that is read.
         annotations: annotations of a pod that name its PodGroup; the first that is there counts.
         labels: labels that do; annotations win over them.
+        has_field: whether ``spec.schedulingGroup.podGroupName`` of a pod does.
         minimum: path of the number of pods that must start at once.
         queue: path of the queue of that scheduler; empty for none.
+        single: path of what says that its pods start one by one; empty for none.
     """
 
     group: str
     version: str
     annotations: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    has_field: bool = False
     minimum: str
     queue: str = ""
+    single: str = ""
 
     @property
     def qualified(self) -> str:
         """``podgroups.<group>``, as messages of the API server name the resource."""
         return f"{PLURAL}.{self.group}"
 
-    def named_by(self, metadata: views.ObjectMeta) -> str:
-        """Return the name of the PodGroup of this kind that a pod names, empty for none."""
+    def named_by(self, metadata: views.ObjectMeta, field: str = "") -> str:
+        """Return the name of the PodGroup of this kind that a pod names, empty for none.
+
+        Args:
+            metadata: of the pod.
+            field: its ``spec.schedulingGroup.podGroupName``; empty for none.
+        """
         found = (
+            field if self.has_field else "",
             *map(metadata.annotation, self.annotations),
             *map(metadata.label, self.labels),
         )
@@ -59,7 +69,20 @@ VOLCANO: Final = GangKind(
     minimum="spec.minMember",
     queue="spec.queue",
 )
-KINDS: Final = (VOLCANO,)
+COSCHEDULING: Final = GangKind(
+    group="scheduling.x-k8s.io",
+    version="v1alpha1",
+    labels=("scheduling.x-k8s.io/pod-group",),
+    minimum="spec.minMember",
+)
+NATIVE: Final = GangKind(
+    group="scheduling.k8s.io",
+    version="v1beta1",  # or an earlier one, see `admission.kube.resources.versions`
+    has_field=True,
+    minimum="spec.schedulingPolicy.gang.minCount",
+    single="spec.schedulingPolicy.basic",
+)
+KINDS: Final = (NATIVE, VOLCANO, COSCHEDULING)
 """In the order in which they are asked whether a pod names one of them."""
 
 _BY_RESOURCE: Final = {one.qualified: one for one in KINDS}
@@ -89,16 +112,23 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
         metadata: of the PodGroup.
         minimum: how many pods must start at once; at least 1.
         queue: the queue of its own scheduler; empty for none.
+        is_single: its pods start one by one, so they are no group.
     """
 
     metadata: views.ObjectMeta
     minimum: int
     queue: str = ""
+    is_single: bool = False
 
 
-def named(metadata: views.ObjectMeta) -> Reference | None:
-    """Return the PodGroup that a pod names as its author wrote it, or None."""
-    found = ((kind, kind.named_by(metadata)) for kind in KINDS)
+def named(metadata: views.ObjectMeta, field: str = "") -> Reference | None:
+    """Return the PodGroup that a pod names as its author wrote it, or None.
+
+    Args:
+        metadata: of the pod.
+        field: its ``spec.schedulingGroup.podGroupName``; empty for none.
+    """
+    found = ((kind, kind.named_by(metadata, field)) for kind in KINDS)
     return next((Reference(kind, name) for kind, name in found if name), None)
 
 
@@ -121,4 +151,5 @@ def read(kind: GangKind, found: PodGroup) -> Gang:
         metadata=found.metadata,
         minimum=max(1, owner_rows.number_at(document, kind.minimum, 1)),
         queue=queue if isinstance(queue, str) else "",
+        is_single=owner_rows.value_at(document, kind.single) is not None,
     )

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from admission.base import structs
 from admission.base.fielderrors import FieldPath
-from admission.objects import views
+from admission.objects import gangs, views
+from admission.objects.gangs import Reference
 from admission.objects.views import View
 
 Quantities = Mapping[str, str | int]
@@ -34,6 +35,12 @@ class Container(View, frozen=True, kw_only=True):
         return (self.resources.limits if self.resources else None) or {}
 
 
+class SchedulingGroup(View, frozen=True, kw_only=True):
+    """corev1.PodSchedulingGroup."""
+
+    pod_group_name: str = ""
+
+
 class PodSpec(View, frozen=True, kw_only=True):
     """Spec of a pod under review; untyped parts keep the order of their keys."""
 
@@ -50,6 +57,7 @@ class PodSpec(View, frozen=True, kw_only=True):
     runtime_class_name: str | None = None
     resource_claims: tuple[Any, ...] | None = None
     topology_spread_constraints: tuple[Any, ...] | None = None
+    scheduling_group: SchedulingGroup | None = None
 
 
 class PodStatus(View, frozen=True, kw_only=True):
@@ -64,6 +72,11 @@ class Pod(View, frozen=True, kw_only=True):
     metadata: views.ObjectMeta = views.ObjectMeta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+
+    def gang(self) -> Reference | None:
+        """Return the PodGroup of another scheduler that it names, or None."""
+        group = self.spec.scheduling_group
+        return gangs.named(self.metadata, "" if group is None else group.pod_group_name)
 
     def has_gate(self, name: str) -> bool:
         """Return whether the scheduling gate is there."""

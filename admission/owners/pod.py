@@ -275,6 +275,12 @@ def put_in_queue(pod: views.Pod, queue: str) -> patches.Patch:
     )
 
 
+def leave_podgroup(pod: views.Pod) -> patches.Patch:
+    """Return the merge patch after which exactly this version of the pod is a single one."""
+    mark = {names.POD_GROUP_OBJECT: None}
+    return patches.merge({"metadata": {**_precondition(pod), "annotations": mark}})
+
+
 def termination(pod: views.Pod, text: Text, now: datetime) -> patches.Patch | None:
     """Return the patch of ``pods/status`` that says why the pod is deleted, or None if it is said.
 

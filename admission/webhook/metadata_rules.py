@@ -10,7 +10,7 @@ from typing import Final
 
 from admission.base import fielderrors, names, syntax
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
-from admission.objects import admission_gates, gangs, rule_checks, views
+from admission.objects import admission_gates, rule_checks, views
 from admission.objects.reviewed_pod import Pod
 from admission.objects.rule_checks import Finding, Row, Rule, Syntax
 from admission.webhook import topology
@@ -182,9 +182,9 @@ def _prebuilt_of_another(pod: Pod) -> Iterable[Finding]:
 
 
 def _pod_group_name(pod: Pod) -> Iterable[FieldError]:
-    found = gangs.named(pod.metadata)
-    if found is None:
-        return []
+    found = pod.gang()
+    if found is None or found.kind.has_field:
+        return []  # the API server judges its own field
     by_annotation = found.kind.named_by(views.ObjectMeta(annotations=pod.metadata.annotations))
     keys = found.kind.annotations if by_annotation else found.kind.labels
     where = ANNOTATIONS if by_annotation else LABELS
@@ -194,7 +194,7 @@ def _pod_group_name(pod: Pod) -> Iterable[FieldError]:
 
 def _other_pod_group(pod: Pod) -> Iterable[Finding]:
     mark = pod.metadata.annotation(names.POD_GROUP_OBJECT)
-    named = gangs.named(pod.metadata)
+    named = pod.gang()
     if mark and (named is None or mark != named.text()):
         yield Finding(ANNOTATIONS.key(names.POD_GROUP_OBJECT), mark)
 

@@ -105,7 +105,7 @@ def _waits_for_gang(
 def gang_of(pod: Pod) -> gangs.Reference | None:
     """Return the PodGroup of a pod that is being created; None where it names a group of Kueue."""
     _, group = metadata_rules.group_name(pod)
-    return None if group else gangs.named(pod.metadata)
+    return None if group else pod.gang()
 
 
 def _may_want_devices(pod: Pod, wants: tuple[str, ...]) -> bool:

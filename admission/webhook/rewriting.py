@@ -22,7 +22,7 @@ from admission.gpu.rewrite import (
     Refusal,
     Rewrite,
 )
-from admission.objects import gangs, limit_range, reviewed_pod, views
+from admission.objects import limit_range, reviewed_pod, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.limit_range import LimitRange
 from admission.objects.reviewed_pod import Container, Pod, Quantities
@@ -142,7 +142,7 @@ def _pod_request(pod: Pod, wanted: Mapping[str, request_annotations.GpuAnnotatio
         for member, _, container in pod.located_containers()
     )
     _, group = metadata_rules.group_name(pod)
-    is_gang = bool(group) or gangs.named(pod.metadata) is not None
+    is_gang = bool(group) or pod.gang() is not None
     return PodRequest(containers=containers, is_gang=is_gang)
 
 

@@ -317,10 +317,24 @@ def test_the_labels_of_a_podgroup_say_the_priority_where_pods_have_none() -> Non
 def test_a_podgroup_that_cannot_be_read_is_told_of_and_its_pods_wait() -> None:
     world = ready_world(quota=4)
     show(world, 1)
-    resource = next(iter(resources_of_gangs()))
+    resource = next(one for one, it in resources_of_gangs().items() if it is gangs.VOLCANO)
     (found,) = world.shown[resource]
     assert isinstance(found, gangs.PodGroup)
     world.shown[resource] = (gangs.PodGroup(metadata=found.metadata, spec={"minMember": "x"}),)
     add(world, "a")
     assert started(world) == set()
     assert ("gang", "NotUnderstood") in {one[:2] for one in world.events.recorded}
+
+
+def test_pods_of_a_podgroup_that_is_no_gang_are_single_pods() -> None:
+    world = ready_world(quota=1)
+    resource = next(one for one, it in resources_of_gangs().items() if it is gangs.NATIVE)
+    metadata = views.ObjectMeta(name="gang", namespace="ml", uid="uid-gang")
+    basic: dict[str, Any] = {"schedulingPolicy": {"basic": {}}}
+    world.shown[resource] = (gangs.PodGroup(metadata=metadata, spec=basic),)
+    add(world, "a", "b", kind=gangs.NATIVE)
+    assert started(world) == {"a"}
+    assert workload(world, name_of(gangs.NATIVE)) is None
+    assert set(world.workloads()) == {"a", "b"}
+    world.set_phase("a", "Succeeded")
+    assert started(world) == {"a", "b"}

@@ -159,7 +159,9 @@ class Cluster:
         finally:
             self._daemons[program].signal(signal.SIGCONT)
 
-    def start_whole(self, stages: Path = commands.STAGES) -> None:
+    def start_whole(
+        self, stages: Path = commands.STAGES, scheduler_flags: Sequence[str] = ()
+    ) -> None:
         """Adds kube-controller-manager, kube-scheduler and kwok: pods are bound and run.
 
         Pods of a Job succeed after a second, or after the time in the annotation
@@ -167,6 +169,7 @@ class Cluster:
 
         Args:
             stages: what kwok does with nodes and pods.
+            scheduler_flags: further flags of kube-scheduler.
         """
         self.wait_for_roles()
         servers = []
@@ -176,7 +179,8 @@ class Cluster:
         ):
             port = free_port()
             kubeconfig = self.kubeconfig(f"system:{name}")
-            daemon = self.add(name, make(self._credentials, kubeconfig, port))
+            more = scheduler_flags if name == "kube-scheduler" else ()
+            daemon = self.add(name, [*make(self._credentials, kubeconfig, port), *more])
             daemon.start()
             servers.append((daemon, Rest(port, self.ca_file)))
         self.add("kwok", commands.kwok(self.admin_kubeconfig, free_port(), stages)).start()

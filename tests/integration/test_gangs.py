@@ -33,13 +33,15 @@ VOLCANO_QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster:
-        for kind in gangs.KINDS:
+    gates = "--feature-gates=GenericWorkload=true,GangScheduling=true"
+    served = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
+    with Cluster.start(api_flags=(gates, served)) as cluster:
+        for kind in (gangs.VOLCANO, gangs.COSCHEDULING):
             owner_crds.install_kind(cluster, kind.group, kind.version, gangs.KIND, gangs.PLURAL)
         volcano = (cluster, VOLCANO.group, VOLCANO.version, "Queue", "queues", "Cluster")
         owner_crds.install_kind(*volcano)
         owner_crds.install_kind(cluster, "batch.volcano.sh", "v1alpha1", "Job", "jobs")
-        cluster.start_whole()
+        cluster.start_whole(scheduler_flags=(gates,))
         cluster.add_gpu_node("gpus", gpus=100, labels={"nvidia.com/gpu.product": "A100"})
         with installed(cluster, tmp_path_factory.mktemp("gangs")) as it:
             yield it
@@ -66,7 +68,7 @@ class Team:
         self.pods = f"/api/v1/namespaces/{self.name}/pods"
 
     def podgroups(self, kind: GangKind) -> str:
-        return f"/apis/{kind.group}/{kind.version}/namespaces/{self.name}/podgroups"
+        return f"/apis/{kind.group}/{version(kind)}/namespaces/{self.name}/podgroups"
 
     def gang(
         self, minimum: int, name: str = "gang", kind: GangKind = VOLCANO, **spec: Any
@@ -131,10 +133,15 @@ class Team:
         return waiting.until(look, what=f"pod {pod} says {reason}")
 
 
+def version(kind: GangKind) -> str:
+    """The version that the cluster serves."""
+    return "v1alpha2" if kind is gangs.NATIVE else kind.version
+
+
 def podgroup(kind: GangKind, name: str, spec: Json, **metadata: Any) -> Json:
     """A PodGroup."""
     return {
-        "apiVersion": f"{kind.group}/{kind.version}",
+        "apiVersion": f"{kind.group}/{version(kind)}",
         "kind": gangs.KIND,
         "metadata": {"name": name, **metadata},
         "spec": spec,
@@ -146,7 +153,9 @@ def point_at(pod: Json, kind: GangKind, gang: str) -> None:
     metadata = pod["metadata"]
     if kind.annotations:
         metadata["annotations"] = {**metadata.get("annotations", {}), kind.annotations[0]: gang}
-    elif kind.labels:
+    elif kind.has_field:
+        pod["spec"]["schedulingGroup"] = {"podGroupName": gang}
+    else:
         metadata["labels"] = {**metadata.get("labels", {}), kind.labels[0]: gang}
 
 
@@ -207,6 +216,29 @@ def test_more_than_the_minimum_start_as_quota_allows(team: Team) -> None:
     team.wait_told(last, "PodGroupFull")
     team.end(min(team.started()))
     waiting.until(lambda: len(team.started()) == 5, what="the last has started")
+
+
+def test_pods_of_a_native_podgroup_run_under_gang_scheduling(team: Team) -> None:
+    team.gang(2, kind=gangs.NATIVE)
+    team.add("a", "b", kind=gangs.NATIVE)
+    team.wait_started("a", "b")
+    waiting.until(
+        lambda: all(one["status"]["phase"] == "Running" for one in team.listed().values()),
+        what="the scheduler has bound both",
+    )
+
+
+def test_pods_of_a_native_podgroup_that_is_no_gang_start_one_by_one(team: Team) -> None:
+    basic: Json = {"schedulingPolicy": {"basic": {}}}
+    path = team.podgroups(gangs.NATIVE)
+    team.editor.post(path, podgroup(gangs.NATIVE, "loose", basic))
+    team.add("a", gang="loose", kind=gangs.NATIVE, gpus=4)
+    team.wait_started("a")
+    team.add("b", gang="loose", kind=gangs.NATIVE)
+    team.wait_told("b", "WaitingForQuota")
+    team.end("a")
+    team.wait_started("a", "b")
+    assert team.workload("loose", gangs.NATIVE) is None
 
 
 # ----------------------------------------------------------------------------------- the seeds

@@ -340,6 +340,11 @@ class PodGroups(Owners[Any, views.PodDocument]):
             due = self._endings.free_at(pod)
             if due is not None:
                 self._queue.add_at(key, due, self._clock.now())
+        gang = owner.view.gang
+        if gang is not None and gang.is_single and subject.workload is None:
+            for pod in owner.gated():
+                changes = pod_owner.leave_podgroup(pod)
+                return self._on_pod(key, pod, Operation.ADOPT_POD, changes, whole=True)
         doubtful = self._settle_doubtful(key, owner)
         if doubtful is not None:
             return doubtful
@@ -522,11 +527,17 @@ class PodGroups(Owners[Any, views.PodDocument]):
         return self._delete_pod(key, pods[0], events.stopped(step.message)) if pods else None
 
     def _on_pod(
-        self, key: WorkloadKey, pod: views.Pod, operation: Operation, changes: Any, **more: Any
+        self,
+        key: WorkloadKey,
+        pod: views.Pod,
+        operation: Operation,
+        changes: Any,
+        *,
+        whole: bool = False,
+        **more: Any,
     ) -> ApiRequest:
-        return requests.patch(
-            key, self.resource, pod, operation, changes, into=self.integration.answer, **more
-        )
+        into = self.integration.document if whole else self.integration.answer
+        return requests.patch(key, self.resource, pod, operation, changes, into=into, **more)
 
     def _delete_pod(self, key: WorkloadKey, pod: views.Pod, event: Event) -> ApiRequest:
         return requests.delete(key, self.resource, pod, self.integration.answer, event)

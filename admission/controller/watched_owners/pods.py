@@ -92,6 +92,8 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         is_of_group = is_ours and bool(pod_owner.group_name(found))
         if is_of_group and self.index.get(self._kind.key_of(found)) is not None:
             self.index.on_delete(found)  # it has joined a group
+        if is_ours and not is_of_group and self.groups.members.pod(self._kind.key_of(found)):
+            self.groups.lost_pod(found, for_good=False)  # it has left a group
         pod = self.groups.on_pod_update(found) if is_of_group else self.index.on_update(found)
         if pod is not None:
             kind = pod_group.KIND if is_of_group else self._kind
