@@ -7,6 +7,7 @@ kubernetes staging/src/k8s.io/api/scheduling.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -31,21 +32,26 @@ class GangKind:
         minimum: path of the number of pods that must start at once.
         queue: path of the queue of that scheduler; empty for none.
         single: path of what says that its pods start one by one; empty for none.
+        resource: of the objects.
+        is_controller: the object is no PodGroup, but the controller of its pods, and says no
+            number: its pods are as many as come together.
     """
 
     group: str
-    version: str
+    version: str = ""
     annotations: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     has_field: bool = False
-    minimum: str
+    minimum: str = ""
     queue: str = ""
     single: str = ""
+    resource: str = PLURAL
+    is_controller: bool = False
 
     @property
     def qualified(self) -> str:
-        """``podgroups.<group>``, as messages of the API server name the resource."""
-        return f"{PLURAL}.{self.group}"
+        """``podgroups.<group>``, as kubectl names the resource."""
+        return f"{self.resource}.{self.group}"
 
     def named_by(self, metadata: views.ObjectMeta, field: str = "") -> str:
         """Return the name of the PodGroup of this kind that a pod names, empty for none.
@@ -85,11 +91,16 @@ NATIVE: Final = GangKind(
 KINDS: Final = (NATIVE, VOLCANO, COSCHEDULING)
 """In the order in which they are asked whether a pod names one of them."""
 
+TRAINING: Final = frozenset(
+    {"elastic.iml.github.io", "kubeflow.org", "training.kubedl.io", "xgboostjob.kubeflow.org"}
+)
+"""API groups of controllers of training: a pod of one of them is of no use without the others."""
+
 _BY_RESOURCE: Final = {one.qualified: one for one in KINDS}
 
 
 class Reference(NamedTuple):
-    """A PodGroup that a pod names; it may not exist."""
+    """A PodGroup that a pod names; it may not exist. Of a controller: ``<name>/<uid>``."""
 
     kind: GangKind
     name: str
@@ -132,10 +143,29 @@ def named(metadata: views.ObjectMeta, field: str = "") -> Reference | None:
     return next((Reference(kind, name) for kind, name in found if name), None)
 
 
+def of_controller(metadata: views.ObjectMeta) -> Reference | None:
+    """Return the controller of training that has made a pod, or None."""
+    owner = metadata.controller()
+    if owner is None:
+        return None
+    group = owner.api_version.rpartition("/")[0]
+    if group not in TRAINING:
+        return None
+    return Reference(_controller(owner.kind.lower(), group), f"{owner.name}/{owner.uid}")
+
+
+@lru_cache(maxsize=64)
+def _controller(kind: str, group: str) -> GangKind:
+    return GangKind(group=group, resource=kind, is_controller=True)
+
+
 def marked(metadata: views.ObjectMeta) -> Reference | None:
     """Return the PodGroup that the mark on a pod says, or None."""
     resource, _, name = metadata.annotation(names.POD_GROUP_OBJECT).partition("/")
     kind = _BY_RESOURCE.get(resource)
+    of, _, group = resource.partition(".")
+    if kind is None and group in TRAINING:
+        kind = _controller(of, group)
     return None if kind is None or not name else Reference(kind, name)
 
 

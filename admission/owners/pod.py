@@ -144,7 +144,9 @@ def gang_name(reference: gangs.Reference) -> str:
 
     It holds for any PodGroup of that name, as pods may come before theirs.
     """
-    return name_for(gangs.KIND, reference.kind.group, reference.name, "")
+    name, _, uid = reference.name.partition("/")
+    kind = reference.kind.resource if reference.kind.is_controller else ""
+    return name_for(gangs.KIND, reference.kind.group, name, f"{kind}{uid}")
 
 
 def is_gated(pod: views.Pod) -> bool:

@@ -617,6 +617,17 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         """Yield the pods that our gate holds, in order."""
         return (pod for one in self._roles.values() for pod in one.gated)
 
+    def leaves(self, of: Workload) -> views.Pod | None:
+        """Return a pod that came after the others of its controller were admitted, or None.
+
+        It is admitted by itself, as nobody says whether the others can do without it.
+        """
+        if self._named is None or not self._named.kind.is_controller or any(self.ending()):
+            return None
+        if not of.status.is_true(conditions.ADMITTED) or self.may_start(of):
+            return None
+        return next(self.gated(), None)
+
     def lacks(self, of: Workload) -> int:
         """Return how many pods are not there that the Workload stands for."""
         return self._lacks(of)
@@ -675,6 +686,18 @@ def read(members: Iterable[views.Pod], gang: Gang | None = None) -> PodGroup:
             labels.setdefault(key, said[key])
     metadata = msgspec.structs.replace(first, uid=f"group {name}", labels=labels)
     return PodGroup(metadata=metadata, members=listed, gang=gang)
+
+
+def gathered(members: Iterable[views.Pod]) -> Gang | None:
+    """Return what stands for the PodGroup of pods of one controller: all that are there.
+
+    None for other pods.
+    """
+    living = [pod for pod in members if pod.status.phase != "Failed"]
+    named = {single.gang_of(pod.metadata) for pod in living}
+    if not any(one is not None and one.kind.is_controller for one in named):
+        return None
+    return Gang(metadata=views.ObjectMeta(), minimum=len(living))
 
 
 def empty(of: Workload) -> PodGroup:

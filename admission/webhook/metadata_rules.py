@@ -10,7 +10,7 @@ from typing import Final
 
 from admission.base import fielderrors, names, syntax
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
-from admission.objects import admission_gates, rule_checks, views
+from admission.objects import admission_gates, gangs, rule_checks, views
 from admission.objects.reviewed_pod import Pod
 from admission.objects.rule_checks import Finding, Row, Rule, Syntax
 from admission.webhook import topology
@@ -194,7 +194,7 @@ def _pod_group_name(pod: Pod) -> Iterable[FieldError]:
 
 def _other_pod_group(pod: Pod) -> Iterable[Finding]:
     mark = pod.metadata.annotation(names.POD_GROUP_OBJECT)
-    named = pod.gang()
+    named = pod.gang() or gangs.of_controller(pod.metadata)
     if mark and (named is None or mark != named.text()):
         yield Finding(ANNOTATIONS.key(names.POD_GROUP_OBJECT), mark)
 

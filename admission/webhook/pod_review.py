@@ -150,7 +150,7 @@ def _operations(
     annotations = dict(rewritten.annotations)
     if names.ROLE_HASH not in (pod.metadata.annotations or {}):
         annotations[names.ROLE_HASH] = role_hash(spec)
-    gang = queueing.gang_of(pod)
+    gang = queueing.gang_of(pod, rules)
     if gang is not None:
         annotations[names.POD_GROUP_OBJECT] = gang.text()
     if pod.has_gate(names.TOPOLOGY_GATE):

@@ -97,15 +97,22 @@ def _waits_for_gang(
     pod: Pod, wants: tuple[str, ...], context: Context, knowledge: Knowledge
 ) -> bool:
     """Return whether the PodGroup of a pod may say its queue; only the controller knows it."""
-    if not wants or pod.metadata.label(names.QUEUE_LABEL) or gang_of(pod) is None:
+    _, group = metadata_rules.group_name(pod)
+    if not wants or pod.metadata.label(names.QUEUE_LABEL) or group or pod.gang() is None:
         return False
     return bool(knowledge.local_queue_names(context.namespace))
 
 
-def gang_of(pod: Pod) -> gangs.Reference | None:
-    """Return the PodGroup of a pod that is being created; None where it names a group of Kueue."""
+def gang_of(pod: Pod, rules: Rules) -> gangs.Reference | None:
+    """Return the PodGroup of a pod that is being created, or its controller where that is one.
+
+    None where it names a group of Kueue. A controller whose kind is served is held itself.
+    """
     _, group = metadata_rules.group_name(pod)
-    return None if group else pod.gang()
+    if group:
+        return None
+    is_served = rules.kinds.of_controller(pod.metadata) is not None
+    return pod.gang() or (None if is_served else gangs.of_controller(pod.metadata))
 
 
 def _may_want_devices(pod: Pod, wants: tuple[str, ...]) -> bool:

@@ -338,3 +338,70 @@ def test_pods_of_a_podgroup_that_is_no_gang_are_single_pods() -> None:
     assert set(world.workloads()) == {"a", "b"}
     world.set_phase("a", "Succeeded")
     assert started(world) == {"a", "b"}
+
+
+# ---------------------------------------------------------------------- pods of one controller
+
+TRAINING = gangs.of_controller(
+    views.ObjectMeta(
+        owner_references=(
+            views.OwnerReference(
+                api_version="kubeflow.org/v1",
+                kind="MXJob",
+                name="train",
+                uid="u1",
+                controller=True,
+            ),
+        )
+    )
+)
+
+
+def add_trained(world: World, *pods: str, gpus: int = 1) -> None:
+    """Create pods of a controller of training, as the webhook leaves them."""
+    assert TRAINING is not None
+    annotations = {names.POD_GROUP_OBJECT: TRAINING.text(), names.ROLE_HASH: f"gpus{gpus}"}
+    for name in pods:
+        world.clock.advance(1)
+        document = queued_pod(name, gpus=gpus, annotations=annotations)
+        world.store.create(resources.PODS, document, "ml")
+
+
+def test_pods_of_one_controller_of_training_start_together() -> None:
+    world = ready_world(quota=3)
+    add_trained(world, "a", "b", "c", "d")
+    world.pass_time(8)
+    assert world.admitted() == set()
+    told = world.condition("a")
+    assert told is not None
+    assert told.status == "False"
+    world.delete_pod("d")
+    world.pass_time(8)
+    assert world.admitted() == {"a", "b", "c"}
+    assert TRAINING is not None
+    assert workload(world, pod_owner.gang_name(TRAINING)) is not None
+
+
+def test_a_pod_that_its_controller_makes_later_is_admitted_by_itself() -> None:
+    world = ready_world(quota=3)
+    add_trained(world, "a", "b")
+    world.pass_time(8)
+    assert world.admitted() == {"a", "b"}
+    add_trained(world, "launcher")
+    world.pass_time(8)
+    assert world.admitted() == {"a", "b", "launcher"}
+    add_trained(world, "more")
+    world.pass_time(8)
+    assert world.is_gated("more")
+
+
+def test_a_pod_that_takes_the_place_of_a_failed_one_stays_in_the_group() -> None:
+    world = ready_world(quota=2)
+    add_trained(world, "a", "b")
+    world.pass_time(8)
+    assert world.admitted() == {"a", "b"}
+    world.set_phase("b", "Failed")
+    add_trained(world, "c")
+    world.pass_time(8)
+    assert world.admitted() == {"a", "b", "c"}
+    assert world.pod("c").metadata.annotation(names.POD_GROUP_OBJECT)

@@ -41,6 +41,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
         volcano = (cluster, VOLCANO.group, VOLCANO.version, "Queue", "queues", "Cluster")
         owner_crds.install_kind(*volcano)
         owner_crds.install_kind(cluster, "batch.volcano.sh", "v1alpha1", "Job", "jobs")
+        owner_crds.install_kind(cluster, "kubeflow.org", "v1", "MXJob", "mxjobs")
         cluster.start_whole(scheduler_flags=(gates,))
         cluster.add_gpu_node("gpus", gpus=100, labels={"nvidia.com/gpu.product": "A100"})
         with installed(cluster, tmp_path_factory.mktemp("gangs")) as it:
@@ -50,7 +51,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
 @pytest.fixture(scope="module")
 def editor(system: Installed) -> Rest:
     """One who may edit pods and everything of the other schedulers."""
-    groups = {"", "batch.volcano.sh", *(one.group for one in gangs.KINDS)}
+    groups = {"", "batch.volcano.sh", "kubeflow.org", *(one.group for one in gangs.KINDS)}
     found = allow(system.cluster, "gang-editor", *sorted(groups))
     system.cluster.wait_for_roles()
     waiting.until(
@@ -346,6 +347,43 @@ def test_the_capability_of_a_volcano_queue_is_told_of(team: Team) -> None:
     team.add("a")
     team.wait_started("a")
     waiting.until(lambda: events(team, name, "CapabilityNotSupported"), what="told on the Queue")
+
+
+# -------------------------------------------------------------------- pods of one controller
+
+
+def train(team: Team, name: str, *pods: str, gpus: int = 4, owner: Json | None = None) -> Json:
+    """Make pods of an object of a training kind that is not served, as its controller does."""
+    kind = {"apiVersion": "kubeflow.org/v1", "kind": "MXJob"}
+    path = f"/apis/kubeflow.org/v1/namespaces/{team.name}/mxjobs"
+    made = owner or team.editor.post(path, {**kind, "metadata": {"name": name}, "spec": {}})
+    reference = {**kind, "name": name, "uid": made["metadata"]["uid"], "controller": True}
+    for one in pods:
+        limits = {names.GPU_RESOURCE: str(gpus)}
+        metadata = {"ownerReferences": [reference]}
+        pod = make_pod(one, limits=limits, metadata=metadata, restartPolicy="Never")
+        team.api.post(team.pods, pod)
+    return made
+
+
+def test_two_trainings_that_nobody_labelled_do_not_run_half_each(
+    system: Installed, editor: Rest
+) -> None:
+    """Each has four workers of four GPUs, and there are 24 GPUs."""
+    team = Team(system, editor, 24)
+    owners = {name: train(team, name) for name in ("x", "y")}
+    for at in range(4):  # one after the other, as two controllers do
+        for name, owner in owners.items():
+            train(team, name, f"{name}{at}", owner=owner)
+    waiting.until(lambda: len(team.started()) == 4, what="one has started")
+    first, second = ("x", "y") if "x0" in team.started() else ("y", "x")
+    team.pause()
+    assert team.started() == {f"{first}{at}" for at in range(4)}
+    team.wait_told(f"{second}3", "WaitingForQuota")
+    train(team, first, "late", owner=owners[first])
+    waiting.until(lambda: "late" in team.started(), what="what comes later is admitted by itself")
+    team.end("late", *(f"{first}{at}" for at in range(4)))
+    waiting.until(lambda: len(team.started()) == 9, what="the other has started")
 
 
 # ------------------------------------------------------------------------------------ attacks

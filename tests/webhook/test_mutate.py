@@ -310,3 +310,26 @@ def test_a_group_of_kueue_wins_over_a_podgroup():
 def test_a_pod_of_a_podgroup_where_no_queue_is_runs_as_any_other():
     pod = make_pod(gpus=1, annotations=VOLCANO)
     assert mutate(pod, make_cluster()).standing is Standing.UNMANAGED
+
+
+def controlled(api_version: str, kind: str, **pod: Any) -> dict[str, Any]:
+    """A GPU pod that an owner controls."""
+    owner = {"apiVersion": api_version, "kind": kind, "name": "o", "uid": "u", "controller": True}
+    return make_pod(gpus=1, metadata={"ownerReferences": [owner]}, **pod)
+
+
+def test_pods_of_a_controller_of_training_that_is_not_served_are_a_group():
+    pod = controlled("kubeflow.org/v1", "MXJob")
+    outcome = mutate(pod, make_cluster("default"))
+    assert outcome.standing is Standing.QUEUED
+    after = apply(outcome, pod)
+    assert after["metadata"]["annotations"][MARK] == "mxjob.kubeflow.org/o/u"
+    again = mutate(after, make_cluster("default"))
+    assert apply(again, after) == after
+
+
+def test_pods_of_other_controllers_are_no_group():
+    for api_version, kind in (("kubeflow.org/v1", "PyTorchJob"), ("apps/v1", "ReplicaSet")):
+        pod = controlled(api_version, kind)
+        after = apply(mutate(pod, make_cluster("default")), pod)
+        assert MARK not in after["metadata"]["annotations"]

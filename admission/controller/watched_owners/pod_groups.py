@@ -44,6 +44,8 @@ from admission.scheduling.decisions import Wait
 
 _GATHERING: Final = timedelta(seconds=1)
 """After the creation of its last pod, until a group says which pods it lacks."""
+_GATHERING_UNCOUNTED: Final = timedelta(seconds=5)
+"""After the creation of the last pod of a controller, which does not say how many come."""
 _KEPT: Final = timedelta(hours=1)
 """After an eviction, for how long the Workload of a group is kept of which no pod is there."""
 
@@ -100,7 +102,8 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         if found is None:
             pods = (self._pods.get(one) for one in members)
             there = [pod for pod in pods if pod is not None]
-            found = pod_group.read(there, self._gangs.get(key))
+            gang = self._gangs.get(key) or pod_group.gathered(there)
+            found = pod_group.read(there, gang)
             self._groups[key] = found
         return found
 
@@ -340,11 +343,10 @@ class PodGroups(Owners[Any, views.PodDocument]):
             due = self._endings.free_at(pod)
             if due is not None:
                 self._queue.add_at(key, due, self._clock.now())
-        gang = owner.view.gang
-        if gang is not None and gang.is_single and subject.workload is None:
-            for pod in owner.gated():
-                changes = pod_owner.leave_podgroup(pod)
-                return self._on_pod(key, pod, Operation.ADOPT_POD, changes, whole=True)
+        leaving = self._leaving(subject, owner)
+        if leaving is not None:
+            changes = pod_owner.leave_podgroup(leaving)
+            return self._on_pod(key, leaving, Operation.ADOPT_POD, changes, whole=True)
         doubtful = self._settle_doubtful(key, owner)
         if doubtful is not None:
             return doubtful
@@ -371,6 +373,14 @@ class PodGroups(Owners[Any, views.PodDocument]):
             if now < due:
                 self._queue.add_at(key, due, now)
         return None
+
+    def _leaving(self, subject: Subject, owner: PodGroupOwner) -> views.Pod | None:
+        """Return a pod that becomes a single one, or None."""
+        gang, workload = owner.view.gang, subject.workload
+        if workload is not None:
+            return owner.leaves(workload)
+        is_single = gang is not None and gang.is_single
+        return next(owner.gated(), None) if is_single else None
 
     def _queue_of(self, namespace: str, gang: Gang) -> str:
         """Return the LocalQueue that a PodGroup names, or that has the name of its queue."""
@@ -443,7 +453,10 @@ class PodGroups(Owners[Any, views.PodDocument]):
             return False
         now = self._clock.now()
         last = max(pod.metadata.creation_timestamp or "" for pod in owner.view.members)
-        due = clocks.from_wire(last) + _GATHERING if last else now
+        named = pod_owner.gang_of(owner.view.metadata)
+        is_counted = named is not None and not named.kind.is_controller
+        pause = _GATHERING if is_counted else _GATHERING_UNCOUNTED
+        due = clocks.from_wire(last) + pause if last else now
         if now < due:
             self._queue.add_at(key, due, now)
         return now < due or any(map(pods_in_doubt.is_in_doubt, owner.gated()))
