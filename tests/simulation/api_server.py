@@ -109,8 +109,9 @@ class Simulation(World):
     """
 
     def __init__(
-        self, server: Server, *, quota: int, queues: int = 1, most: int = 32, seed: int = 1
-    ) -> None:
+        self, server: Server, *, quota: int, queues: int = 1, most: int = 32, seed: int = 1,
+        **of_queues: Any,
+    ) -> None:  # fmt: skip
         super().__init__(
             gpu=GpuConfiguration.model_validate(
                 {"maxStopsPerMinute": 0, "controller": {"writers": most}}
@@ -120,7 +121,7 @@ class Simulation(World):
         self.add(make_namespace(), make_flavor())
         for number in range(queues):
             self.add(
-                make_cluster_queue(f"q{number}", quota=quota, cohortName="all"),
+                make_cluster_queue(f"q{number}", quota=quota, cohortName="all", **of_queues),
                 make_local_queue(f"q{number}", f"q{number}"),
             )
         self._server, self._rng = server, random.Random(seed)

@@ -190,6 +190,7 @@ class RunningPods:
     def on_update(self, pod: views.Pod, resource: Resource = resources.PODS) -> None:
         """Take a pod as it is now."""
         uid = pod.metadata.uid
+        self.members.on_update(pod)
         doubt = self._doubts.pop(uid, None)
         if not self._runs(pod):
             self._forget(uid)
@@ -233,10 +234,11 @@ class RunningPods:
         """
         uid = gone.metadata.uid
         known = self._pods.get(uid)
+        if known is not None and known.resource is not resource and not for_good:
+            return False
+        self.members.on_delete(uid)
         if known is None:
             return True
-        if known.resource is not resource and not for_good:
-            return False
         view = known.view
         is_told = bool(view.metadata.deletion_timestamp) or not view.spec.node_name
         if for_good or is_told or not self._configuration.manages(view.metadata.namespace):
@@ -254,12 +256,10 @@ class RunningPods:
 
     def _see_of_owner(self, pod: views.Pod) -> None:
         self._place(pod)
-        self.members.on_update(pod)
         self.on_update(pod, resources.RELEASED_PODS)
 
     def _lose_of_owner(self, gone: views.Object) -> None:
         uid = gone.metadata.uid
-        self.members.on_delete(uid)
         if self.on_delete(gone, resources.RELEASED_PODS):
             self._strays.pop(uid, None)
             self._inventory.on_pod_delete(uid)
