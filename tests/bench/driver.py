@@ -24,10 +24,15 @@ CREATE: Final = "POST pods"
 DELETE: Final = "DELETE pods"
 
 _PATIENCE_SECONDS: Final = 300.0
+_POD_SECONDS: Final = 0.2
 _PAUSE_SECONDS: Final = 0.005
 _MERGE: Final = "application/merge-patch+json"
 _SUCCEEDED: Final = b'{"status":{"phase":"Succeeded"}}'
 _AT_ONCE: Final = b'{"gracePeriodSeconds":0}'
+
+
+_GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"
+_GROUP_TOTAL: Final = "kueue.x-k8s.io/pod-group-total-count"
 
 
 class Load(Server, frozen=True, kw_only=True):
@@ -41,6 +46,7 @@ class Load(Server, frozen=True, kw_only=True):
         run_seconds: from release to end of a pod.
         pod: the pod, without a name; it gets the label of its queue.
         one_by_one: the next pod comes when nothing is left of the one before it.
+        gang: how many pods are a pod group; they end together. 1 for single pods.
         threads: connections that create, and as many that end pods.
     """
 
@@ -51,6 +57,7 @@ class Load(Server, frozen=True, kw_only=True):
     pod: dict[str, Any]
     queue_label: str
     one_by_one: bool = False
+    gang: int = 1
     threads: int = 8
 
 
@@ -60,6 +67,7 @@ class Report(msgspec.Struct, kw_only=True):
     Attributes:
         create_seconds: of each request that created a pod.
         release_seconds: of each pod, from sending that request to the event without a gate.
+        gang_seconds: of each pod group, from its first request to its last release.
         all_released_seconds: from the first request to the last release.
         wall_seconds: from the first request until no pod and no Workload was left.
         cpu_seconds: of this process.
@@ -68,6 +76,7 @@ class Report(msgspec.Struct, kw_only=True):
 
     create_seconds: list[float]
     release_seconds: list[float]
+    gang_seconds: list[float]
     all_released_seconds: float
     wall_seconds: float
     cpu_seconds: float
@@ -103,6 +112,9 @@ class Driver:
         self._released: dict[str, float] = {}
         self._created: list[float] = []
         self._gone: dict[str, threading.Event] = {}
+        self._held = dict.fromkeys(range(load.pods // load.gang), load.gang)
+        """Pods of each gang that are not released."""
+        self._gang_seconds: list[float] = []
         self._left = load.pods
         self._crew = Crew()
         self._to_end: queue.SimpleQueue[tuple[float, str] | None] = queue.SimpleQueue()
@@ -121,11 +133,11 @@ class Driver:
         self._crew.start(self._pace)
         for _ in range(self._load.threads):
             self._crew.start(self._end)
-        names = iter([f"load-{number:05}" for number in range(self._load.pods)])
+        names = iter([_name(number) for number in range(self._load.pods)])
         started = self._clock.monotonic()
         for _ in range(threads):
             self._crew.start(self._create, names)
-        if not self._crew.wait(_PATIENCE_SECONDS):
+        if not self._crew.wait(max(_PATIENCE_SECONDS, self._load.pods * _POD_SECONDS)):
             held = sorted(self._sent.keys() - self._released.keys())
             raise TimeoutError(f"{self._left} of {self._load.pods} pods left, held: {held[:10]}")
         self._wait_for_no_workloads(self._load.connect())
@@ -134,6 +146,7 @@ class Driver:
         return Report(
             create_seconds=self._created,
             release_seconds=[self._released[name] - self._sent[name] for name in self._sent],
+            gang_seconds=self._gang_seconds,
             all_released_seconds=max(self._released.values()) - started,
             wall_seconds=ended - started,
             cpu_seconds=used.ru_utime + used.ru_stime,
@@ -152,7 +165,21 @@ class Driver:
                 self._lose(name)
             elif name not in self._released and not event.object.spec.scheduling_gates:
                 self._released[name] = now = self._clock.monotonic()
-                self._to_end.put((now + self._load.run_seconds, name))
+                self._run(name, now)
+
+    def _run(self, name: str, now: float) -> None:
+        """Have all pods of a gang end in time, once the last of them was released."""
+        gang, size = self._gang_of(name), self._load.gang
+        self._held[gang] -= 1
+        if self._held[gang]:
+            return
+        pods = [_name(number) for number in range(gang * size, (gang + 1) * size)]
+        self._gang_seconds.append(now - min(self._sent[one] for one in pods))
+        for one in pods:
+            self._to_end.put((now + self._load.run_seconds, one))
+
+    def _gang_of(self, name: str) -> int:
+        return int(name.rpartition("-")[2]) // self._load.gang
 
     def _lose(self, name: str) -> None:
         if name in self._gone:
@@ -175,9 +202,16 @@ class Driver:
 
     def _body(self, name: str) -> bytes:
         metadata = self._load.pod.get("metadata", {})
-        chosen = self._load.queues[int(name.rpartition("-")[2]) % len(self._load.queues)]
+        gang, size = self._gang_of(name), self._load.gang
+        chosen = self._load.queues[gang % len(self._load.queues)]
         labels = {**metadata.get("labels", {}), self._load.queue_label: chosen}
         named = {**metadata, "name": name, "labels": labels}
+        if size > 1:
+            named["annotations"] = {
+                **metadata.get("annotations", {}),
+                _GROUP_NAME: f"gang-{gang}",
+                _GROUP_TOTAL: str(size),
+            }
         return msgspec.json.encode({**self._load.pod, "metadata": named})
 
     def _pace(self) -> None:
@@ -210,6 +244,10 @@ class Driver:
             if not msgspec.json.decode(body, type=_List).items:
                 return
             self._pause.wait(_PAUSE_SECONDS)
+
+
+def _name(number: int) -> str:
+    return f"load-{number:05}"
 
 
 def main() -> None:

@@ -19,6 +19,8 @@ RUN_SECONDS: Final = 0.5
 _ONE_BY_ONE: Final = 100
 _MANY: Final = 1000
 _WARM_UP: Final = 40
+_GANGS: Final = 500
+_GANG: Final = 20
 _REVIEWS: Final = 4000
 _QUESTIONS: Final = 64
 _CONNECTIONS: Final = (1, 8, 32)
@@ -102,7 +104,7 @@ class Bench:
         }
 
     def _load(
-        self, pod: dict[str, Any], pods: int, *, one_by_one: bool = False
+        self, pod: dict[str, Any], pods: int, *, one_by_one: bool = False, gang: int = 1
     ) -> tuple[driver.Report, Figures]:
         stage, cluster = self._stage, self._stage.cluster
         load = driver.Load(
@@ -116,6 +118,7 @@ class Bench:
             run_seconds=0 if one_by_one else RUN_SECONDS,
             pod=pod,
             one_by_one=one_by_one,
+            gang=gang,
         )
         before, controller = stage.settle(), stage.controller_metrics()
         pids = stage.pids()
@@ -131,6 +134,21 @@ class Bench:
             "writes_per_pod": {"total": round(counted.total() / pods, 2)}
             | figures.per(counted, pods),
             "controller_writes": dict(_purposes(controller, stage.controller_metrics(), pods)),
+        }
+
+    def gangs(self) -> Figures:
+        """(f) Many pod groups at once."""
+        with self._stage.system():
+            self._load({**POD}, _WARM_UP)
+            pods = self._count(_GANGS) * _GANG
+            report, used = self._load({**POD}, pods, gang=_GANG)
+        return {
+            "gangs": len(report.gang_seconds),
+            "pods": pods,
+            "pods_per_second": round(pods / report.wall_seconds, 1),
+            "wall_seconds": round(report.wall_seconds, 2),
+            "create_to_last_release": figures.milliseconds(report.gang_seconds),
+            **used,
         }
 
     # Reviews
@@ -246,4 +264,5 @@ _PARTS: Final[dict[str, Callable[[Bench], Figures]]] = {
     "c": Bench.yardstick,
     "bc": Bench.compared,
     "d": Bench.ask_reviews,
+    "f": Bench.gangs,
 }

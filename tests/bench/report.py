@@ -12,6 +12,7 @@ TITLES: Final = {
     "bc": "(b) many pods at once, and (c) the yardstick",
     "d": "(d) reviews over TLS",
     "e": "(e) Workloads made by hand, 5 cohorts of 6 queues",
+    "f": "(f) pod groups of 20 pods",
     "engine": "(engine) scheduling cycles alone",
     "recovery": "(recovery) until somebody is admitted again after a failure, in seconds",
     "stall": "(stall) what one client can take from the others",

@@ -8,6 +8,7 @@ GANGS says how many gangs of 20 there are: ``GANGS=500 .venv/bin/pytest tests/si
 import os
 import random
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from typing_extensions import override
@@ -129,7 +130,7 @@ class Gangs(Simulation):
             return
         gang.is_done = True
         for name in sorted(gang.running):
-            self._serve(1.0, lambda name=name: self._succeed(gang, name))
+            self._serve(1.0, partial(self._succeed, gang, name))
 
     def _succeed(self, gang: Gang, name: str) -> None:
         if name not in gang.ending and name in gang.running:
