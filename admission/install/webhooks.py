@@ -119,7 +119,7 @@ def _of_serving(
     mutating, validating = rendering.documents(
         "webhooks-serving",
         **values,
-        name=one.kind.name.lower(),
+        name=one.webhook_name,
         group=one.kind.group,
         version=one.kind.version,
         plural=one.kind.plural,

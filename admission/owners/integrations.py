@@ -75,7 +75,9 @@ def kinds_of(settings: Settings) -> Kinds:
     Pods and Jobs always: what is not held would run outside quota.
     """
     serves = settings.serves_framework
-    serving_kinds = tuple(one for one in serving.KINDS if serves(one.framework))
+    serving_kinds = tuple(
+        one for one in serving.KINDS if not one.framework or serves(one.framework)
+    )
     return _kinds(rows_of(settings), serving_kinds)
 
 

@@ -588,7 +588,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
     def _composition(self) -> list["_Part"]:
         """Return what the pod sets are made of, by name."""
         living = self._living()
-        if self._is(names.POD_GROUP_FAST_ADMISSION) and living and self._named is None:
+        if self._is(names.POD_GROUP_FAST_ADMISSION) and living:
             return [_Part(role_of(living[0]), living[0], self._announced())]
         parts = [
             _Part(name, one.living[0], len(one.living))
@@ -664,6 +664,8 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return self._announced() if made is None else sum(_counts(made).values())
 
     def _is(self, annotation: str) -> bool:
+        if self._named is not None and annotation == names.POD_GROUP_FAST_ADMISSION:
+            return False  # its PodGroup says how many start at once
         return self._view.metadata.annotation(annotation) == "true"
 
 

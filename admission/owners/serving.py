@@ -24,15 +24,26 @@ class ServingKind:
 
     Attributes:
         kind: its names.
-        framework: its name in ``integrations.frameworks`` of Kueue's Configuration.
-        parent: what its pods say in the annotation ``names.POD_SUSPENDING_PARENT``.
+        framework: its name in ``integrations.frameworks`` of Kueue's Configuration; empty for a
+            kind that Kueue does not know, which is always served.
+        parent: what its pods say in the annotation ``names.POD_SUSPENDING_PARENT``; empty where
+            they say nothing.
         templates: where its pod templates stand, such as ``spec.template``.
+        queue_at: where it names a queue of its own scheduler; empty for nowhere.
+        webhook: what the names of its webhooks have in them.
     """
 
     kind: Kind
     framework: str
     parent: str
     templates: tuple[str, ...]
+    queue_at: str = ""
+    webhook: str = ""
+
+    @property
+    def webhook_name(self) -> str:
+        """Return what the names of its webhooks have in them."""
+        return self.webhook or self.kind.name.lower()
 
 
 class Serving(views.Object, frozen=True, kw_only=True):
@@ -88,7 +99,16 @@ class Serving(views.Object, frozen=True, kw_only=True):
 
     def annotations(self) -> dict[str, str]:
         """Return the annotations that its pods get, of one in a queue."""
-        return {names.POD_SUSPENDING_PARENT: self.of.parent}
+        return {names.POD_SUSPENDING_PARENT: self.of.parent} if self.of.parent else {}
+
+    def foreign_queue(self) -> str:
+        """Return the queue of its own scheduler; empty for none.
+
+        Raises:
+            msgspec.ValidationError: something on the way is no object.
+        """
+        found = rows.value_at({"spec": self.spec}, self.of.queue_at)
+        return found if isinstance(found, str) else ""
 
 
 def document(of: ServingKind) -> type[Serving]:
@@ -118,5 +138,14 @@ DEPLOYMENT: Final = ServingKind(
     templates=("spec.template",),
 )
 
-KINDS: Final = (DEPLOYMENT,)
+VOLCANO_JOB: Final = ServingKind(
+    kind=_kind("batch.volcano.sh/v1alpha1", "Job", "jobs"),
+    framework="",
+    parent="",
+    templates=("spec.tasks[*].template",),
+    queue_at="spec.queue",
+    webhook="volcanojob",
+)
+
+KINDS: Final = (DEPLOYMENT, VOLCANO_JOB)
 """In the order in which they are listed for people."""

@@ -42,12 +42,12 @@ def mutate(
     if queueing.is_left_out(context.namespace, rules, knowledge):
         return _FREE
     try:
-        templates = new.templates()
+        templates, foreign = new.templates(), new.foreign_queue()
     except msgspec.ValidationError as broken:
         return owner_review.unreadable(broken)
     queue = _queue(new)
-    if not queue and old is None and _wants_default(templates, context, rules, knowledge):
-        queue = names.DEFAULT_LOCAL_QUEUE
+    if not queue and old is None and _wants_a_queue(templates, rules):
+        queue = _known_queue((foreign, names.DEFAULT_LOCAL_QUEUE), context, knowledge)
     if not queue:
         return _FREE
     placement = Placement(standing=Standing.QUEUED, queue=queue)
@@ -103,13 +103,16 @@ def _is_of_another(owner: Serving, context: Context, rules: Rules) -> bool:
     return held is not None and context.user in held.makers
 
 
-def _wants_default(
-    templates: tuple[Template, ...], context: Context, rules: Rules, knowledge: Knowledge
-) -> bool:
-    """Return whether the pods ask for GPUs and name no queue, where there is a default one."""
+def _wants_a_queue(templates: tuple[Template, ...], rules: Rules) -> bool:
+    """Return whether the pods ask for GPUs and name no queue."""
     named = any(one.pod.metadata.label(names.QUEUE_LABEL) for one in templates)
-    wants = any(requests.managed_names(one.pod, rules.managed) for one in templates)
-    return wants and not named and queueing.has_default_queue(context.namespace, knowledge)
+    return not named and any(requests.managed_names(one.pod, rules.managed) for one in templates)
+
+
+def _known_queue(listed: tuple[str, ...], context: Context, knowledge: Knowledge) -> str:
+    """Return the first that is a LocalQueue of the namespace; empty for none."""
+    known = (one for one in listed if one and knowledge.local_queue(context.namespace, one))
+    return next(known, "")
 
 
 def _reach(owner: Serving, template: Template) -> Iterator[Operation]:

@@ -251,6 +251,15 @@ def test_a_podgroup_that_goes_leaves_those_that_run_and_those_that_wait() -> Non
     assert world.is_gated("c")
 
 
+def test_fast_admission_on_a_pod_does_not_start_it_before_the_others() -> None:
+    world = ready_world(quota=4)
+    show(world, 2)
+    mark = gangs.Reference(gangs.VOLCANO, "gang").text()
+    annotations = {names.POD_GROUP_OBJECT: mark, names.POD_GROUP_FAST_ADMISSION: "true"}
+    world.store.create(resources.PODS, queued_pod("a", annotations=annotations), "ml")
+    assert started(world) == set()
+
+
 # -------------------------------------------------------------------------------------- queues
 
 

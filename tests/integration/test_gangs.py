@@ -320,8 +320,7 @@ def test_the_volcano_job_of_the_seeds_starts_all_eight_workers_or_none(
     pods = run_volcano_job(team, stored)
     if quota == 64:
         team.wait_started(*pods)
-        gang = f"llm-training-{stored['metadata']['uid']}"
-        waiting.until(lambda: events(team, gang, "QueueNotSupported"), what="its queue is told of")
+        assert team.workload(f"llm-training-{stored['metadata']['uid']}") is not None
     else:
         told = waiting.until(
             lambda: (
@@ -335,6 +334,25 @@ def test_the_volcano_job_of_the_seeds_starts_all_eight_workers_or_none(
         assert "nvidia.com/gpu" in told["message"]
         team.pause()
         assert team.started() == set()
+
+
+def test_tasks_without_gpus_are_of_the_gang_of_a_volcano_job(team: Team) -> None:
+    manifest = copy.deepcopy(seed("Job"))
+    (workers,) = manifest["spec"]["tasks"]
+    container = workers["template"]["spec"]["containers"][0]
+    container["resources"] = {"limits": {names.GPU_RESOURCE: "1"}}
+    workers["replicas"] = 2
+    master = copy.deepcopy(workers) | {"name": "master", "replicas": 1}
+    del master["template"]["spec"]["containers"][0]["resources"]
+    manifest["spec"] |= {"tasks": [master, workers], "minAvailable": 3}
+    jobs = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{team.name}/jobs"
+    stored = team.editor.post(jobs, manifest)
+    assert stored["metadata"]["labels"][names.QUEUE_LABEL] == "default"
+    pods = run_volcano_job(team, stored)
+    team.wait_started(*pods)
+    made = team.workload(f"llm-training-{stored['metadata']['uid']}")
+    assert made is not None
+    assert sorted(one["count"] for one in made["spec"]["podSets"]) == [1, 2]
 
 
 def test_the_capability_of_a_volcano_queue_is_told_of(team: Team) -> None:
@@ -387,6 +405,16 @@ def test_two_trainings_that_nobody_labelled_do_not_run_half_each(
 
 
 # ------------------------------------------------------------------------------------ attacks
+
+
+def test_a_queue_of_volcano_that_is_no_localqueue_is_told_of(team: Team) -> None:
+    team.gang(1, queue="elsewhere")
+    team.add("a")
+    team.wait_started("a")
+    told = waiting.until(
+        lambda: events(team, "gang", "QueueNotSupported"), what="told on the PodGroup"
+    )
+    assert any("LocalQueue default" in one for one in told)
 
 
 def test_an_editor_gets_no_pod_unpaid_by_changing_the_podgroup(team: Team) -> None:

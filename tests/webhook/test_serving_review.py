@@ -132,3 +132,44 @@ def test_a_template_of_another_shape_is_refused() -> None:
     broken = {"metadata": {"labels": {QUEUE: "batch"}}, "spec": {"template": 7}}
     (error,) = mutate(broken, make_cluster("batch")).errors
     assert "spec.template: must be an object" in error.detail
+
+
+# --------------------------------------------------------------------------------- Volcano Jobs
+
+VolcanoJob = serving.document(serving.VOLCANO_JOB)
+
+
+def volcano_job(queue: str, **metadata: Any) -> dict[str, Any]:
+    """A Volcano Job with a master that asks for no GPUs, and workers that do."""
+    tasks = [
+        {"name": name, "replicas": 1, "template": {"spec": make_pod(gpus=gpus)["spec"]}}
+        for name, gpus in (("master", 0), ("worker", 1))
+    ]
+    return {"metadata": {"name": "train", **metadata}, "spec": {"queue": queue, "tasks": tasks}}
+
+
+@pytest.mark.parametrize(
+    ("queue", "labels", "expected"),
+    [
+        ("batch", {}, "batch"),
+        ("elsewhere", {}, "default"),
+        ("batch", {QUEUE: "other"}, "other"),
+    ],
+)
+def test_all_tasks_of_a_volcano_job_get_its_queue(
+    queue: str, labels: dict[str, str], expected: str
+) -> None:
+    document = volcano_job(queue, labels=labels)
+    new = msgspec.convert(document, VolcanoJob)
+    cluster = make_cluster("batch", "default")
+    outcome = serving_review.mutate(None, new, CONTEXT, RULES, cluster)
+    changed = after(document, outcome)
+    assert changed["metadata"]["labels"][QUEUE] == expected
+    reached = {"labels": {names.MANAGED_LABEL: "true", QUEUE: expected}}
+    assert [one["template"]["metadata"] for one in changed["spec"]["tasks"]] == [reached, reached]
+
+
+def test_a_volcano_job_in_no_queue_is_left_as_it_is() -> None:
+    new = msgspec.convert(volcano_job("elsewhere"), VolcanoJob)
+    outcome = serving_review.mutate(None, new, CONTEXT, RULES, make_cluster("batch"))
+    assert outcome.operations == ()
