@@ -146,6 +146,8 @@ def owner_concerns(variable: str, managed: ManagedResources, held: HeldKind | Se
     """CEL: the owner has a queue label, or its pods would concern us."""
     labels = f"{variable}.metadata.labels"
     queued = f"(has({labels}) && {quote(names.QUEUE_LABEL)} in {labels})"
+    if not held.templates:
+        return "true"  # its pod templates may stand anywhere
     templates = (_at(variable, path, partial(_asks, managed)) for path in held.templates)
     return f"{queued} || {' || '.join(templates)}"
 
@@ -158,7 +160,7 @@ def _asks(managed: ManagedResources, template: str) -> str:
 
 def _was_admitted(variable: str, held: HeldKind) -> str:
     """CEL: a pod template has the mark of an admission."""
-    return " || ".join(_at(variable, path, _is_marked) for path in held.templates)
+    return " || ".join(_at(variable, path, _is_marked) for path in held.templates) or "false"
 
 
 def _is_marked(template: str) -> str:

@@ -6,7 +6,7 @@ each member of an object: ``spec.replicatedJobs[*]``, ``status.replicaStatuses.*
 Source of each row: the named package of kueue's pkg/controller/jobs, and the API of the framework.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from admission.base.fielderrors import FieldPath
 
 EACH: Final = "[*]"
 _EVERY: Final = "*"
+_NAMES: Final = ("apiVersion", "kind")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,7 @@ class PodSets:
             stands; None where one has to stand.
         beside: the container that this controller adds to those of the template, and what the
             owner says then.
+        given: where it stands what an admission gives, if not in the template.
     """
 
     at: str
@@ -103,6 +105,58 @@ class PodSets:
     only: Check | None = None
     default: Container | None = None
     beside: tuple[Check, Container] | None = None
+    given: "Given | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One of a list of objects beside the pod templates, with what an admission gives to one.
+
+    Attributes:
+        at: where the list stands.
+        index: of the object in it.
+        value: the object: ``labels``, ``annotations``, ``nodeSelector`` and ``tolerations``; empty
+            where there is none.
+    """
+
+    at: FieldPath
+    index: int
+    value: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Components:
+    """Whole objects inside an owner; their pod sets are its own.
+
+    Attributes:
+        at: where they stand: ``spec.components[*]``.
+        template: path of the object, from there.
+        declared: path of the list in which its author says where its pod templates stand: each has
+            a ``path`` that begins with the name of ``template``.
+        given: path of the list of what an admission gives to each of them, in the same order.
+        known: kinds whose pod templates need not be declared; others have pods if they declare
+            them.
+        kinds: the kinds that are counted. Of others their own controllers, or their pods, are
+            admitted one by one.
+    """
+
+    at: str
+    template: str
+    declared: str
+    given: str
+    known: frozenset[str]
+    kinds: "tuple[Row, ...]" = ()
+
+    def has_pods(self, component: Any) -> bool:
+        """Return whether a component has pods, as far as it says so."""
+        kind = value_at(component, f"{self.template}.kind")
+        return kind in self.known or bool(value_at(component, self.declared))
+
+    def kind_of(self, component: Any) -> "Row | None":
+        """Return the kind of a component; None for one that is not counted."""
+        named = tuple(value_at(component, f"{self.template}.{one}") for one in _NAMES)
+        found = next((one for one in self.kinds if (one.api_version, one.kind) == named), None)
+        return found if self.has_pods(component) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +201,8 @@ class Row:
         required: what must be there, and on, in a queue: paths, each with the reason.
         elsewhere: path that says in whose pods it runs. An owner that says so has no pod sets, and
             is left alone.
+        components: whole objects in it whose pod sets are its own, in place of ``pod_sets``; they
+            have its name and a number.
     """
 
     framework: str
@@ -167,11 +223,12 @@ class Row:
     refused: tuple[tuple[str, str], ...] = ()
     required: tuple[tuple[str, str], ...] = ()
     elsewhere: str = ""
+    components: Components | None = None
 
     @property
     def api_version(self) -> str:
         """``group/version``."""
-        return f"{self.group}/{self.version}"
+        return f"{self.group}/{self.version}" if self.group else self.version
 
 
 class Member(msgspec.Struct, frozen=True, gc=False):
@@ -366,7 +423,47 @@ def _autoscales(cluster: str) -> tuple[str, str]:
     return f"{cluster}.enableInTreeAutoscaling", rule
 
 
-ROWS: Final[tuple[Row, ...]] = (
+_BUILT_IN: Final = (
+    Row(
+        framework="batch/job",
+        group="batch",
+        version="v1",
+        kind="Job",
+        plural="jobs",
+        pod_sets=(
+            PodSets(
+                at="spec",
+                name="main",
+                counts=(Count(path="parallelism", at_most="completions"),),
+                put=(("podReplacementPolicy", _FAILED),),
+            ),
+        ),
+    ),
+    Row(
+        framework="pod",
+        group="",
+        version="v1",
+        kind="Pod",
+        plural="pods",
+        pod_sets=(PodSets(at="", template="", name="main"),),
+    ),
+)
+"""Kinds that are modules of their own, as components of other objects."""
+
+
+def with_components(served: Iterable[Row]) -> tuple[Row, ...]:
+    """Return rows with the kinds of components that are counted: those that are served."""
+    listed = tuple(served)
+    counted = (*_BUILT_IN, *(one for one in listed if one.components is None))
+    return tuple(
+        one
+        if one.components is None
+        else replace(one, components=replace(one.components, kinds=counted))
+        for one in listed
+    )
+
+
+_ROWS: Final[tuple[Row, ...]] = (
     Row(  # pkg/controller/jobs/jobset
         framework="jobset.x-k8s.io/jobset",
         group="jobset.x-k8s.io",
@@ -463,5 +560,42 @@ ROWS: Final[tuple[Row, ...]] = (
         ),
         elsewhere="spec.clusterSelector",
     ),
+    Row(  # pkg/controller/jobs/appwrapper; appwrapper api/v1beta2 and pkg/utils/utils.go
+        framework="workload.codeflare.dev/appwrapper",
+        group="workload.codeflare.dev",
+        version="v1beta2",
+        kind="AppWrapper",
+        plural="appwrappers",
+        pod_sets=(),
+        components=Components(
+            at="spec.components[*]",
+            template="template",
+            declared="podSets",
+            given="podSetInfos",
+            known=frozenset(
+                {
+                    "Deployment",
+                    "Job",
+                    "JobSet",
+                    "Pod",
+                    "PyTorchJob",
+                    "RayCluster",
+                    "RayJob",
+                    "StatefulSet",
+                }
+            ),
+        ),
+        makers=frozenset(
+            {"system:serviceaccount:appwrapper-system:appwrapper-controller-manager"}
+        ),
+        succeeded=Check(path="status.phase", values=("Succeeded",)),
+        failed=Check(
+            path="status.phase", values=(_FAILED,), unless=Check(condition="ResourcesDeployed")
+        ),
+        active=(Check(condition="QuotaReserved"),),
+        ready=Check(condition="PodsReady"),
+    ),
 )
+
+ROWS: Final = with_components(_ROWS)
 """In the order in which they are listed for people."""

@@ -58,6 +58,10 @@ class Job(views.Object, frozen=True, kw_only=True):
         replaces = () if self.spec.pod_replacement_policy == _FAILED else (_REPLACE_ENDED,)
         return (*suspends, *replaces)
 
+    def spread(self, queue: str) -> tuple[Operation, ...]:  # noqa: ARG002
+        """Return nothing: all its pods are counted with it."""
+        return ()
+
     def templates(self) -> tuple[Template, ...]:
         """Return its one pod template."""
         count = batch_job.count(self)

@@ -91,7 +91,9 @@ def rows_of(settings: Settings) -> tuple[Row, ...]:
         if settings.serves_framework(one.framework) and (one.group, one.kind) not in replaced
     )
     makers = settings.gpu.owner_controllers
-    return tuple(replace(one, makers=_makers(one, makers)) for one in (*known, *added))
+    return owner_rows.with_components(
+        replace(one, makers=_makers(one, makers)) for one in (*known, *added)
+    )
 
 
 def _makers(row: Row, said: dict[str, list[str]]) -> frozenset[str]:

@@ -18,6 +18,18 @@ from admission.objects.reviewed_pod import Pod
 from admission.owners.framework import Kind
 
 
+class Beside(msgspec.Struct, frozen=True, gc=False):
+    """What stands beside a pod template for its pods.
+
+    Attributes:
+        at: the list in which it stands.
+        mark: the Workload of which it says that it was admitted; empty for none.
+    """
+
+    at: FieldPath
+    mark: str
+
+
 class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod template of an owner under review; made for each review, so it is a struct.
 
@@ -29,7 +41,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         fewest: with how many of them the owner may be admitted; ``count`` without partial
             admission.
         has_metadata: whether the template has metadata at all.
-        raw: the template as it was sent; None where nobody compares it.
+        raw: the template as it was sent, with what stands beside; None where nobody compares it.
+        beside: what stands beside it for its pods; None for nothing.
     """
 
     name: str
@@ -39,6 +52,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     fewest: int
     has_metadata: bool = True
     raw: dict[str, Any] | None = None
+    beside: Beside | None = None
 
 
 class Reviewed(Protocol):
@@ -63,6 +77,10 @@ class Reviewed(Protocol):
 
         None where it is so already.
         """
+        ...
+
+    def spread(self, queue: str) -> Sequence[Operation]:
+        """Return the operations that give a queue to what is in it and is not counted with it."""
         ...
 
     def templates(self) -> Sequence[Template]:

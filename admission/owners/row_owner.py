@@ -6,7 +6,7 @@ version of the owner that was decided on.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -20,7 +20,7 @@ from admission.base.fielderrors import FieldPath
 from admission.base.patches import Operation, PatchBuilder
 from admission.objects import owner_rows as rows
 from admission.objects import views
-from admission.objects.owner_rows import Check, PodSets, Row
+from admission.objects.owner_rows import Check, Components, PodSets, Row
 from admission.objects.views import View
 from admission.objects.workload import PodSet, PodTemplate, Workload, WorkloadSpec
 from admission.owners import injection, prebuilt
@@ -67,7 +67,8 @@ class Document(views.Object, frozen=True, kw_only=True):
     @property
     def content(self) -> dict[str, Any]:
         """The parts of the object in which the paths of a row are looked up."""
-        return {"spec": self.spec, "status": self.status}
+        name = {"name": self.metadata.name}
+        return {"metadata": name, "spec": self.spec, "status": self.status}
 
 
 class Asked(View, frozen=True, kw_only=True):
@@ -83,6 +84,7 @@ class Asked(View, frozen=True, kw_only=True):
         stands: whether it stands in the object.
         default: the template that is used where none stands; None where one has to stand.
         beside: a container that its pods have besides.
+        given: where it stands what an admission gives, if not in the template.
         template: what decisions depend on of it.
     """
 
@@ -95,6 +97,7 @@ class Asked(View, frozen=True, kw_only=True):
     stands: bool = True
     default: dict[str, Any] | None = None
     beside: dict[str, Any] | None = None
+    given: rows.Given | None = None
     template: PodTemplate
 
     @property
@@ -143,6 +146,9 @@ def members(row: Row, document: Mapping[str, Any]) -> Iterator[tuple[PodSets, ro
     """
     if rows.value_at(document, row.elsewhere):
         return
+    if row.components is not None:
+        yield from _of_components(row.components, document)
+        return
     for listed in row.pod_sets:
         if listed.only is not None and rows.said(document, listed.only) is None:
             continue
@@ -150,6 +156,93 @@ def members(row: Row, document: Mapping[str, Any]) -> Iterator[tuple[PodSets, ro
             if not isinstance(member.value, dict):
                 raise msgspec.ValidationError(f"{member.path.text}: must be an object")
             yield listed, member
+
+
+def _of_components(
+    components: Components, document: Mapping[str, Any]
+) -> Iterator[tuple[PodSets, rows.Member]]:
+    """Yield the pod sets of the objects in an owner; they have its name and a number."""
+    owner, number = rows.value_at(document, "metadata.name") or "", 0
+    for component in rows.find(document, components.at):
+        kind = components.kind_of(component.value)
+        if kind is None:
+            continue
+        whole = component.value[components.template]
+        if rows.value_at(whole, kind.elsewhere):
+            continue
+        inside = FieldPath.of(components.template)
+        found = [
+            (listed, member)
+            for listed in kind.pod_sets
+            if listed.default is None  # its controller makes that template, and nobody else
+            for member in rows.find(whole, listed.at, inside)
+        ]
+        for index, at in enumerate(_in_order(components, component, found)):
+            listed, member = found[at]
+            given = _given(components, component, index)
+            name = f"{owner}-{number}"
+            number += 1
+            yield (
+                replace(listed, name=name, name_at="", beside=None, given=given),
+                rows.Member(member.path.within(component.path), member.value),
+            )
+
+
+def _in_order(
+    components: Components,
+    component: rows.Member,
+    found: Sequence[tuple[PodSets, rows.Member]],
+) -> Iterable[int]:
+    """Return which pod set of a component is the first that it declares, and so on.
+
+    Raises:
+        msgspec.ValidationError: it declares others than it has.
+    """
+    declared = rows.value_at(component.value, components.declared)
+    if not declared:
+        return range(len(found))
+    paths = [template_at(listed, member).path.text for listed, member in found]
+    said = [rows.value_at(one, "path") for one in declared]
+    if sorted(map(str, said)) != sorted(paths):
+        where = f"{component.path.text}.{components.declared}"
+        raise msgspec.ValidationError(f"{where}: must have these paths: {', '.join(paths)}")
+    return [paths.index(path) for path in said]
+
+
+def _given(components: Components, component: rows.Member, index: int) -> rows.Given:
+    listed = rows.value_at(component.value, components.given)
+    if not isinstance(listed, list | None):
+        where = f"{component.path.text}.{components.given}"
+        raise msgspec.ValidationError(f"{where}: must be a list")
+    value = listed[index] if listed and index < len(listed) else None
+    at = component.path.child(components.given)
+    return rows.Given(at, index, value if isinstance(value, dict) else {})
+
+
+def with_given(template: dict[str, Any], given: rows.Given | None) -> dict[str, Any]:
+    """Return a pod template with what stands beside it."""
+    if given is None or not given.value:
+        return template
+    metadata, spec = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
+    for above, member in ((metadata, "labels"), (metadata, "annotations"), (spec, "nodeSelector")):
+        above[member] = {**(above.get(member) or {}), **(given.value.get(member) or {})}
+    more = given.value.get("tolerations") or ()
+    spec["tolerations"] = [*(spec.get("tolerations") or ()), *more]
+    return {**template, "metadata": metadata, "spec": spec}
+
+
+def components_of(
+    row: Row, document: Mapping[str, Any]
+) -> Iterator[tuple[Row | None, rows.Member]]:
+    """Yield each object in an owner that has pods, and its kind; None for one not counted."""
+    components = row.components
+    if components is None:
+        return
+    for component in rows.find(document, components.at):
+        if components.has_pods(component.value):
+            at = component.path.child(components.template)
+            whole = component.value[components.template]
+            yield components.kind_of(component.value), rows.Member(at, whole)
 
 
 def name_of(listed: PodSets, member: rows.Member) -> str:
@@ -268,7 +361,8 @@ def _asked(content: Mapping[str, Any], listed: PodSets, member: rows.Member) -> 
         stands=rows.value_at(member.value, listed.template) is not None,
         default=default_of(listed, member),
         beside=more,
-        template=_AS_TEMPLATE(with_container(at.value, more)),
+        given=listed.given,
+        template=_AS_TEMPLATE(with_given(with_container(at.value, more), listed.given)),
     )
 
 
@@ -643,9 +737,11 @@ def start(row: Row, owner: Held, given: Mapping[str, Injection]) -> patches.Patc
     Raises:
         InjectionConflictError: a template contradicts the injection.
     """
-    operations: list[Operation] = []
+    operations: list[Operation] = [*_give(owner, given)]
     pod_sets: dict[str, _Given] = {}
     for one in owner.asked:
+        if one.given is not None:
+            continue
         made, pod_sets[one.name] = _inject(one, given[one.name])
         operations += made
     injected = _Injected(pod_sets=pod_sets, suspended_since=_since(owner, row.suspended))
@@ -657,6 +753,30 @@ def start(row: Row, owner: Held, given: Mapping[str, Injection]) -> patches.Patc
     return _patch(
         owner, (*builder.operations(), *operations, *_set(content, row.suspend, value=False))
     )
+
+
+def _give(owner: Held, given: Mapping[str, Injection]) -> Iterator[Operation]:
+    """Yield the operations that set what an admission gives beside the templates.
+
+    Raises:
+        InjectionConflictError: a template contradicts it.
+    """
+    lists: dict[str, list[dict[str, Any]]] = {}
+    for one in owner.asked:
+        if one.given is None:
+            continue
+        own = _AS_TEMPLATE(one.pods)
+        added, changes = injection.into_template(given[one.name], own.metadata, own.spec)
+        present = len(own.spec.tolerations or ())
+        more = {
+            **added,
+            "nodeSelector": changes.get("nodeSelector", {}),
+            "tolerations": changes.get("tolerations", [])[present:],
+        }
+        wanted = {member: value for member, value in more.items() if value}
+        lists.setdefault(one.given.at.pointer(), []).append(wanted)
+    for pointer, listed in lists.items():
+        yield {"op": "add", "path": pointer, "value": listed}
 
 
 def _inject(asked: Asked, given: Injection) -> tuple[tuple[Operation, ...], _Given]:
@@ -703,7 +823,12 @@ def restore(owner: Held, workload: Workload | None) -> patches.Patch:
         path = patches.pointer("metadata", "annotations", names.INJECTED)
         builder.remove(path)
     was = {} if workload is None else {one.name: one for one in workload.spec.pod_sets or ()}
+    beside = {one.given.at.pointer() for one in owner.asked if one.given and one.given.value}
+    for path in sorted(beside):
+        builder.remove(path)
     for one in owner.asked:
+        if one.given is not None:
+            continue
         if injected is not None:
             _take_out(builder, one, injected.pod_sets.get(one.name, _Given()))
         else:

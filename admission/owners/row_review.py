@@ -10,13 +10,13 @@ import msgspec
 
 from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
-from admission.base.patches import Operation
+from admission.base.patches import Operation, PatchBuilder
 from admission.objects import owner_rows as rows
 from admission.objects import reviewed_pod, views
 from admission.objects.owner_rows import EACH, PodSets, Row
 from admission.owners import row_owner
 from admission.owners.framework import Kind
-from admission.owners.review import HeldKind, Template
+from admission.owners.review import Beside, HeldKind, Template
 
 MOST: Final = 18
 """Pod sets of a Workload. Source: kueue jobframework (MaxPodSets)."""
@@ -37,7 +37,7 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
     @property
     def content(self) -> dict[str, Any]:
         """The parts of the object in which the paths of the row are looked up."""
-        return {"spec": self.spec}
+        return {"metadata": {"name": self.metadata.name}, "spec": self.spec}
 
     def is_held(self) -> bool:
         """Return whether it is suspended."""
@@ -54,6 +54,18 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
                         at = at.child(step)
                     found.append({"op": "add", "path": at.pointer(), "value": value})
         return tuple(found)
+
+    def spread(self, queue: str) -> tuple[Operation, ...]:
+        """Return the operations that give a queue to what is in it and is not counted with it."""
+        patch = PatchBuilder()
+        for kind, member in row_owner.components_of(self.row, self.content):
+            labels = rows.value_at(member.value, "metadata.labels")
+            if kind is None and names.QUEUE_LABEL not in (labels or {}):
+                at = member.path.child("metadata")
+                if rows.value_at(member.value, "metadata") is None:
+                    patch.put(at.pointer(), {})
+                patch.merge(at.child("labels").pointer(), labels, {names.QUEUE_LABEL: queue})
+        return patch.operations()
 
     def templates(self) -> tuple[Template, ...]:
         """Return its pod templates.
@@ -82,8 +94,9 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
         if errors:
             return errors
         found = self.templates()
+        above = () if row.components is None else (row.components.at,)
         lists = [one.at for one in row.pod_sets if one.at.endswith(EACH)]
-        last = (lists or [row.pod_sets[-1].at])[-1]
+        last = (lists or above or [row.pod_sets[-1].at])[-1]
         path = FieldPath.of(*last.removesuffix(EACH).split("."))
         if len(found) > MOST:
             rule = f"must have at most {MOST} pod sets"
@@ -93,10 +106,10 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
             if one.name in seen:
                 errors.append(fielderrors.duplicate(one.path, one.name))
             seen.add(one.name)
-        for switch, rule in row.refused:
-            if rows.value_at(content, switch) is True:
-                at = FieldPath.of(*switch.split("."))
-                errors.append(fielderrors.invalid(at, value=True, detail=rule))
+        errors += _refused(row, content, FieldPath())
+        for kind, member in row_owner.components_of(row, content):
+            if kind is not None:
+                errors += _refused(kind, member.value, member.path)
         return errors
 
     def _elsewhere(self) -> Iterator[FieldError]:
@@ -107,6 +120,16 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
             if isinstance(value, dict):
                 rule = f"must not be set beside {path}: those pods are not admitted with it"
                 yield fielderrors.invalid(at, fielderrors.OMITTED, rule)
+
+
+def _refused(row: Row, content: Mapping[str, Any], at: FieldPath) -> Iterator[FieldError]:
+    """Yield the switches that must not be on in an object that stands at a place."""
+    for switch, rule in row.refused:
+        if rows.value_at(content, switch) is True:
+            path = at
+            for step in switch.split("."):
+                path = path.child(step)
+            yield fielderrors.invalid(path, value=True, detail=rule)
 
 
 def _template(content: Mapping[str, Any], listed: PodSets, member: rows.Member) -> Template:
@@ -120,8 +143,16 @@ def _template(content: Mapping[str, Any], listed: PodSets, member: rows.Member) 
         count=count,
         fewest=count,
         has_metadata=at.value.get("metadata") is not None,
-        raw=row_owner.with_container(at.value, beside),
+        raw=row_owner.with_given(row_owner.with_container(at.value, beside), listed.given),
+        beside=_beside(listed.given),
     )
+
+
+def _beside(given: rows.Given | None) -> Beside | None:
+    if given is None or not given.value:
+        return None
+    mark = rows.value_at(given.value, "annotations") or {}
+    return Beside(given.at, str(mark.get(names.WORKLOAD_ANNOTATION) or ""))
 
 
 def held(row: Row) -> HeldKind:
@@ -142,5 +173,6 @@ def held(row: Row) -> HeldKind:
 
 def _top(row: Row) -> list[str]:
     """Return the members of the spec in which the controller changes something."""
-    paths = (row.suspend, *(f"{one.at}.{one.template}" for one in row.pod_sets))
+    inside = () if row.components is None else (row.components.at,)
+    paths = (row.suspend, *inside, *(f"{one.at}.{one.template}" for one in row.pod_sets))
     return [path.split(".")[1].removesuffix(EACH) for path in paths]

@@ -72,7 +72,10 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
     except msgspec.ValidationError as broken:
         return unreadable(broken)
     if not templates:
-        return Outcome(standing=Standing.FREE)
+        named = owner.metadata.label(names.QUEUE_LABEL)
+        is_left_out = queueing.is_left_out(context.namespace, rules, knowledge)
+        spread = owner.spread(named) if named and not is_left_out else ()
+        return Outcome(standing=Standing.FREE, operations=tuple(spread))
     asked = [requests.managed_names(one.pod, rules.managed) for one in templates]
     wants = tuple(sorted({name for wanted in asked for name in wanted}))
     placement = _place(owner, templates, wants, context, rules, knowledge)
@@ -102,6 +105,7 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
             *_unadmitted(templates),
             *patch.operations(),
             *owner.hold(),
+            *owner.spread(placement.queue),
             *(operation for one in prepared for operation in one.operations),
         ),
         warnings=(
@@ -270,7 +274,10 @@ def _refusal(placement: Placement, context: Context, knowledge: Knowledge) -> Fi
 
 def _unadmitted(templates: Iterable[Template]) -> Iterator[Operation]:
     """A new owner was never admitted, whatever it was copied from."""
+    beside: dict[str, None] = {}
     for one in templates:
+        if one.beside is not None:
+            beside[one.beside.at.pointer()] = None
         found = one.pod.metadata
         if names.WORKLOAD_ANNOTATION not in (found.annotations or {}):
             continue
@@ -279,6 +286,8 @@ def _unadmitted(templates: Iterable[Template]) -> Iterator[Operation]:
             kept = {key: text for key, text in (present or {}).items() if key not in _OF_ADMISSION}
             patch.become(f"/metadata/{field}", present, kept)
             yield from at_template(one, patch.operations())
+    for pointer in beside:
+        yield {"op": "remove", "path": pointer}
 
 
 def _prepare(
@@ -427,7 +436,9 @@ def _admission(
 
 def _mark(template: Template) -> str:
     """The Workload with which a template says that it was admitted; empty without one."""
-    return template.pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
+    beside = template.beside
+    own = template.pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
+    return own or ("" if beside is None else beside.mark)
 
 
 # ------------------------------------------------------------------------------------ protecting

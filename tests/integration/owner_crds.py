@@ -6,6 +6,7 @@ file of its framework: ``OWNER_CRDS=/crds .venv/bin/pytest tests/integration/tes
 """
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,15 +41,22 @@ def install_kind(
 
 
 def _real(group: str, version: str, plural: str) -> dict[str, Any] | None:
-    folder = os.environ.get("OWNER_CRDS")
-    for path in sorted(Path(folder).glob("*.yaml")) if folder else ():
-        for document in yaml.safe_load_all(path.read_text()):
-            if document and document["metadata"]["name"] == f"{plural}.{group}":
-                found: dict[str, Any] = document
-                for one in found["spec"]["versions"]:
-                    one["storage"] = one["name"] == version
-                return found
-    return None
+    found = _reals(os.environ.get("OWNER_CRDS", "")).get(f"{plural}.{group}")
+    for one in found["spec"]["versions"] if found else ():
+        one["storage"] = one["name"] == version
+    return found
+
+
+@lru_cache(maxsize=1)
+def _reals(folder: str) -> dict[str, dict[str, Any]]:
+    """The real ones by name; they are read once, as each is up to a megabyte."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return {
+        document["metadata"]["name"]: document
+        for path in (sorted(Path(folder).glob("*.yaml")) if folder else ())
+        for document in yaml.load_all(path.read_text(), loader)
+        if document
+    }
 
 
 def _made(group: str, version: str, kind: str, plural: str, scope: str) -> dict[str, Any]:

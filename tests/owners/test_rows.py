@@ -198,7 +198,7 @@ def test_a_review_holds_it_and_reads_the_same_pod_sets(sample: Sample) -> None:
 @EVERY
 def test_a_template_that_is_no_object_is_an_error_that_names_it(sample: Sample) -> None:
     (held,) = (one for one in integrations.DEFAULT.held if one.framework == sample.row.framework)
-    listed = sample.row.pod_sets[0]
+    listed, _ = next(row_owner.members(sample.row, sample.manifest))
     path = owner_of(sample, stored(sample)).view.asked[0].path
     broken = apply(stored(sample), [{"op": "replace", "path": path.pointer(), "value": "x"}])
     with pytest.raises(msgspec.ValidationError, match=listed.template.split(".")[-1]):

@@ -38,7 +38,8 @@ class Sample:
     def message(self) -> str:
         """What the status with which it has succeeded says of that."""
         assert self.ended is not None
-        return str(self.ended.get("message") or self.ended["conditions"][0]["message"])
+        conditions = self.ended.get("conditions") or [{"message": ""}]
+        return str(self.ended.get("message") or conditions[0]["message"])
 
 
 def none_running(status: Any) -> Any:
