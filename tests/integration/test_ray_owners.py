@@ -1,4 +1,4 @@
-"""RayJobs on a real API server: what KubeRay makes of one is counted once, with the RayJob.
+"""RayJobs and RayServices on a real API server: what KubeRay makes of one is counted once.
 
 A stand-in for KubeRay makes the RayCluster, its pods and the submitter's Job, as the user under
 which the real one runs.
@@ -204,3 +204,37 @@ def test_a_rayjob_that_uses_the_cluster_of_another_is_left_alone(system: System)
     found = owners.api.get(owners.workloads.path)["items"]
     assert [one["metadata"]["ownerReferences"][0]["name"] for one in found] == ["other"]
     assert not owners.is_suspended("shared")
+
+
+def test_the_cluster_of_a_rayservice_is_not_held_again(system: System) -> None:
+    owners = Owners(system, "RayService", 3)
+    kuberay = KubeRay(owners)
+    owners.create()
+    started = owners.wait_started()
+    cluster = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {
+            "name": "train-x",
+            "labels": started["metadata"]["labels"],
+            "ownerReferences": [owners.reference()],
+        },
+        "spec": started["spec"]["rayClusterConfig"],
+    }
+    path = f"{kuberay.namespace}/rayclusters"
+    made = kuberay.api.post(path, cluster)
+    assert not made["spec"].get("suspend")
+    assert names.QUEUE_LABEL not in made["metadata"].get("labels", {})
+    pod = kuberay.make_pod(made, made["spec"]["workerGroupSpecs"][0]["template"], "ray-0")
+    assert "schedulingGates" not in pod["spec"]
+    assert len(owners.api.get(owners.workloads.path)["items"]) == 1
+    more = copy.deepcopy(made["spec"]["workerGroupSpecs"])
+    more[0]["replicas"] = 9
+    with pytest.raises(RestError) as refused:
+        system.editor.patch(f"{path}/train-x", {"spec": {"workerGroupSpecs": more}})
+    assert "was admitted with other pods" in str(refused.value)
+    manifest = owners.manifest("scaling")
+    manifest["spec"]["rayClusterConfig"]["enableInTreeAutoscaling"] = True
+    with pytest.raises(RestError) as refused:
+        system.editor.post(owners.path, manifest)
+    assert "workers that were not admitted would start" in str(refused.value)
