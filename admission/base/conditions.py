@@ -1016,6 +1016,26 @@ def group_role(pod: str, role: str) -> Text:
     )
 
 
+def waits_for_serving_owner(kind: str, name: str) -> Text:
+    """Return what a pod says whose owner, which serves, is not there.
+
+    Args:
+        kind: of the owner.
+        name: of the owner; empty where the pod names none.
+    """
+    who = f"{kind} {name}" if name else f"a {kind}, and names none"
+    return Text("WaitsForOwner", f"Waits for {who}; the pod is admitted as one of its pods")
+
+
+def serving_owner_has_grown(kind: str, name: str, admitted: int) -> Text:
+    """Return what the pods say that are more than their owner was admitted with."""
+    return Text(
+        "ScaledWhileAdmitted",
+        f"{kind} {name} was admitted with {admitted} pods; scale it to 0, and then to the new"
+        " number",
+    )
+
+
 def group_lacks(name: str, missing: int, total: int) -> Text:
     """Return what the pods of a group say that waits for pods to take the place of others."""
     return Text(

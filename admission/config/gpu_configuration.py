@@ -213,6 +213,8 @@ class GpuConfiguration(ConfigModel):
             after it was admitted, and again when one is not; then it gives its quota back and
             waits anew. 0 for ever. Where waitForPodsReady of Kueue's Configuration is set, that
             holds instead, and for single pods too.
+        keep_for_replacement: how long the quota of a StatefulSet, or of a replica of a
+            LeaderWorkerSet, is kept while none of its pods is there.
         max_stops_per_minute: pods and Jobs that run and are stopped in a minute, other than by
             preemption, by the stop policy of a queue or by `active: false`; further ones are
             held back. 0 for no limit.
@@ -239,6 +241,7 @@ class GpuConfiguration(ConfigModel):
     release_on: Literal["PodEnd", "PodTerminating"] = POD_END
     lost_node_after: NonNegative = timedelta(minutes=5)
     not_ready_after: NonNegative = timedelta(minutes=30)
+    keep_for_replacement: NonNegative = timedelta(minutes=1)
     max_stops_per_minute: Annotated[int, Field(ge=0, le=60_000)] = 20
     managed_resources: Annotated[list[str], Field(min_length=1)] = list(resources.DEFAULT_MANAGED)
     excluded_namespaces: list[str] = sorted((*ALWAYS_EXCLUDED, names.SYSTEM_NAMESPACE, *EXCLUDED))

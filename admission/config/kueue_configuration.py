@@ -316,7 +316,11 @@ class MultiKueue(ConfigModel):
 
 ALWAYS_SERVED: Final = ("pod", "batch/job")
 """Names of frameworks that need not be listed: what is not held would run outside quota."""
-SERVING: Final = ("deployment",)
+SERVING: Final = (
+    "deployment",
+    "statefulset",
+    "leaderworkerset.x-k8s.io/leaderworkerset",
+)
 """Names of the frameworks whose pods are admitted, and their owners never suspended."""
 
 

@@ -213,8 +213,9 @@ class Core:
         }
         self._endings = PodEndings(self._inventory, self._clock, self._settings.gpu)
         self._groups = groups = PodGroups(
-            *common, endings=self._endings, claims=self._claims, queue=self._queue
-        )
+            *common, endings=self._endings, claims=self._claims, queue=self._queue,
+            serving=self._kinds.serving, keeps=self._settings.gpu.keep_for_replacement,
+        )  # fmt: skip
         self._claims.workload_of = groups.workload_of
         self._pods = Pods(
             *common, tuple(held.values()), self._inventory, self._claims, self._queue,

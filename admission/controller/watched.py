@@ -16,8 +16,9 @@ from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.topology import Topology
 from admission.objects.workload import Workload
-from admission.owners import batch_job, pod
+from admission.owners import batch_job, pod, serving_group
 from admission.owners.integrations import Kinds
+from admission.owners.serving import ServingKind
 
 _ALWAYS: Final = (batch_job.INTEGRATION, pod.INTEGRATION)
 
@@ -57,7 +58,10 @@ def rows(kinds: Kinds) -> dict[Resource, type[views.Object]]:
     Args:
         kinds: all that are served by the installation.
     """
-    found = {owners.resource_of(one.kind): one.document for one in kinds.integrations}
+    found: dict[Resource, type[views.Object]] = {
+        **{owners.resource_of(one.kind): one.document for one in kinds.integrations},
+        **{owners.resource_of(one.kind): serving_group.Document for one in _grouped(kinds)},
+    }
     return {resource: into for resource, into in found.items() if resource not in WATCHED}
 
 
@@ -72,4 +76,10 @@ def selectors(kinds: Kinds) -> dict[Resource, str]:
         resources.CHILD_JOBS: child_jobs.SELECTOR,
         resources.RELEASED_PODS: running_pods.SELECTOR,
         **{owners.resource_of(one.kind): one.kind.selector for one in kinds.integrations},
+        **{owners.resource_of(one.kind): one.kind.selector for one in _grouped(kinds)},
     }
+
+
+def _grouped(kinds: Kinds) -> list[ServingKind]:
+    """Return the kinds of owners that serve whose pods are groups."""
+    return [one for one in kinds.serving if one.makes_groups]

@@ -43,6 +43,11 @@ def documents(
         )
         owner_rules += _of_row(of_controller["rules"]) if held.changes else of_controller["rules"]
         owner_roles += of_people
+    owner_rules += [
+        {"apiGroups": [one.kind.group], "resources": [one.kind.plural], "verbs": ["list", "watch"]}
+        for one in kinds.serving
+        if one.makes_groups
+    ]
     return [
         *rendering.documents("rbac", namespace=namespace, owner_rules=owner_rules),
         *(certificates(namespace) if rotates else ()),

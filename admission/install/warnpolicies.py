@@ -49,7 +49,9 @@ def documents(settings: Settings) -> list[Document]:
         "warnings",
         **admission_policies.choice_of(settings.managed_namespaces),
         managed=managed,
-        serving=admission_policies.listed(one.kind.plural for one in kinds.serving),
+        serving=admission_policies.listed(
+            one.kind.plural for one in kinds.serving if one.kind.group == "apps"
+        ),
         owner_rules=list(_rules_of_owners(kinds)),
         gpu_names=[_gpu_name(row, managed) for row in foreign.TABLE],
         names=_pattern(row.pattern for row in foreign.TABLE if not row.is_annotation),

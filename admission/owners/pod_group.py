@@ -25,9 +25,11 @@ from admission.objects.fields import LABEL_PATTERN
 from admission.objects.gangs import Gang
 from admission.objects.workload import PodSet, Workload
 from admission.owners import pod as single
+from admission.owners import serving_group
 from admission.owners import workload as workloads
 from admission.owners.framework import Gathers, Kind, Owner, Reclaims
 from admission.owners.injection import Injection
+from admission.owners.serving_group import ServingGroup
 from admission.owners.workload import PriorityClasses, max_execution_seconds
 
 MOST_ROLES: Final = 18
@@ -153,6 +155,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     Attributes:
         workload: what there is under the name of the group.
+        serving: the owner that serves whose pods they are, if they are such pods.
     """
 
     def __init__(
@@ -163,6 +166,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         departed: Mapping[str, Departed] | None = None,
         is_ending: Callable[[views.Pod], bool] = single.may_run_on,
         copied: Iterable[str] = (),
+        serving: ServingGroup | None = None,
     ) -> None:
         """Sort the pods by role and state.
 
@@ -173,8 +177,10 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
                 remembers.
             is_ending: whether the containers of a pod that is being deleted may run.
             copied: keys of labels that the Workload takes over.
+            serving: the owner that serves whose pods they are, if they are such pods.
         """
         self._view = view
+        self.serving = serving
         self._copied = tuple(copied)
         self._named = single.gang_of(view.metadata)
         """The PodGroup that the pods name."""
@@ -244,8 +250,10 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     @override
     def is_ready(self) -> bool:
-        ready = sum(map(single.is_ready, self._running()))
-        return ready + self._succeeded() >= self._total()
+        ready, total = sum(map(single.is_ready, self._running())), self._total()
+        if self.serving is not None:
+            total = min(total, self.serving.size)  # it may have been scaled down
+        return ready + self._succeeded() >= total
 
     @override
     def finished(self) -> Text | None:
@@ -350,7 +358,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
     def _contradiction(self) -> Text | None:
         """Return in what the pods contradict each other, or None."""
         living = self._living()
-        for pod in living[1:]:
+        for pod in living[1:] if self.serving is None else ():
             found = _difference(living[0], pod, self._copied)
             if found is not None:
                 return found
@@ -392,6 +400,8 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
     def excess(self, of: Workload | None) -> views.Pod | None:
         if self._named is not None:
             return None  # a PodGroup says the least number
+        if self._view.metadata.annotation(names.POD_SUSPENDING_PARENT):
+            return None  # its controller would make another one at once
         if of is None:
             living = sorted(self._living(), key=order)
             more = living[self._announced() :]
@@ -548,6 +558,9 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
             MissingPriorityClassError: the group names a class that is not among them.
         """
         first, key = self._view.metadata, KIND.key_of(self._view)
+        queue = self._living()[0].metadata.label(names.QUEUE_LABEL)
+        if self.serving is not None:
+            queue = self.serving.queue
         pod_sets = [
             {
                 "name": one.name,
@@ -575,10 +588,13 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
                     names.IS_GROUP_WORKLOAD: "true",
                     names.GROUP_MEMBERS: _encode(Memory()),
                 },
-                "ownerReferences": [_reference(pod) for pod in self._living()],
+                "ownerReferences": [
+                    *(() if self.serving is None else (self.serving.reference(),)),
+                    *(_reference(pod) for pod in self._living()),
+                ],
             },
             "spec": {
-                "queueName": self._living()[0].metadata.label(names.QUEUE_LABEL),
+                "queueName": queue,
                 "podSets": pod_sets,
                 **self._priority(classes),
                 **workloads.time_limit(first),
@@ -636,6 +652,10 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         """Return whether a gated pod could start in a role of the Workload, if there was room."""
         return self._suits(pod, of)
 
+    def has_grown(self, of: Workload) -> bool:
+        """Return whether its owner wants more pods than it was admitted with."""
+        return self.serving is not None and self.serving.size > sum(_counts(of).values())
+
     def ending(self) -> Iterator[views.Pod]:
         """Yield the pods that are being deleted and may run."""
         return (pod for one in self._roles.values() for pod in one.ending)
@@ -652,9 +672,11 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return sum(len(one.succeeded) for one in self._roles.values())
 
     def _announced(self) -> int:
-        """Return how many pods the group is to have, as its PodGroup or its first pod says."""
+        """Return how many pods the group is to have, as who owns it or its first pod says."""
         if self._view.gang is not None:
             return self._view.gang.minimum
+        if self.serving is not None and self.serving.size:
+            return self.serving.size
         living = self._living() or list(self._view.members)
         return total_count(living[0]) if living else 0
 
@@ -700,6 +722,17 @@ def gathered(members: Iterable[views.Pod]) -> Gang | None:
     if not any(one is not None and one.kind.is_controller for one in named):
         return None
     return Gang(metadata=views.ObjectMeta(), minimum=len(living))
+
+
+def of_owner(group: PodGroup, serving: ServingGroup) -> PodGroup:
+    """Return a group with the labels that its owner has now, which its Workload follows."""
+    metadata = group.metadata
+    labels = {**(metadata.labels or {}), **serving.labels()}
+    annotations = {**(metadata.annotations or {}), names.POD_GROUP_SERVING: "true"}
+    return msgspec.structs.replace(
+        group,
+        metadata=msgspec.structs.replace(metadata, labels=labels, annotations=annotations),
+    )
 
 
 def empty(of: Workload) -> PodGroup:
@@ -762,9 +795,14 @@ def is_of_group(workload: Workload) -> bool:
 
 
 def is_owned_by_pods(workload: Workload) -> bool:
-    """Return whether a Workload was made for a group, or taken by one, and has no other owner."""
+    """Return whether a Workload was made for a group, or taken by one, and has no other owner.
+
+    The owner of the pods may be one.
+    """
     references = workload.metadata.owner_references or ()
-    return KIND.owns(workload) and all(map(_is_of_pod, references))
+    return KIND.owns(workload) and all(
+        _is_of_pod(one) or serving_group.is_owner(one) for one in references
+    )
 
 
 def memory(of: Workload) -> Memory:

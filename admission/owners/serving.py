@@ -1,8 +1,9 @@
 """Owners that serve: their pods are admitted, and they themselves are never suspended.
 
 What the queue label of such an owner says reaches its pods by its pod templates. Each pod of a
-Deployment is admitted by itself.
-Source: kueue pkg/controller/jobs/deployment (deployment_webhook.go).
+Deployment is admitted by itself; those of a StatefulSet, and of each replica of a LeaderWorkerSet,
+are a group (``serving_group``).
+Source: kueue pkg/controller/jobs, deployment, statefulset and leaderworkerset (their webhooks).
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,9 @@ from admission.objects import reviewed_pod, views
 from admission.owners.framework import Kind
 from admission.owners.review import Template
 
+REPLICAS: Final = "spec.replicas"
+GROUP_SIZE: Final = "spec.leaderWorkerTemplate.size"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingKind:
@@ -29,6 +33,10 @@ class ServingKind:
         parent: what its pods say in the annotation ``names.POD_SUSPENDING_PARENT``; empty where
             they say nothing.
         templates: where its pod templates stand, such as ``spec.template``.
+        makes_groups: whether its pods are admitted as groups; else each by itself.
+        fixed: what does not change while it has replicas, besides what roles of pods depend on:
+            the path and the value that stands for an absent one.
+        refused: what it must not say in a queue: path, value, and the rule.
         queue_at: where it names a queue of its own scheduler; empty for nowhere.
         webhook: what the names of its webhooks have in them.
     """
@@ -37,6 +45,9 @@ class ServingKind:
     framework: str
     parent: str
     templates: tuple[str, ...]
+    makes_groups: bool = False
+    fixed: tuple[tuple[str, int], ...] = ()
+    refused: tuple[tuple[str, str, str], ...] = ()
     queue_at: str = ""
     webhook: str = ""
 
@@ -99,7 +110,31 @@ class Serving(views.Object, frozen=True, kw_only=True):
 
     def annotations(self) -> dict[str, str]:
         """Return the annotations that its pods get, of one in a queue."""
-        return {names.POD_SUSPENDING_PARENT: self.of.parent} if self.of.parent else {}
+        found = {names.POD_SUSPENDING_PARENT: self.of.parent} if self.of.parent else {}
+        if self.of.makes_groups:
+            found[names.POD_GROUP_SERVING] = "true"
+        return found
+
+    def number(self, path: str, default: int) -> int:
+        """Return a number of its spec.
+
+        Raises:
+            msgspec.ValidationError: something else stands there.
+        """
+        return rows.number_at({"spec": self.spec}, path, default)
+
+    def text(self, path: str) -> Any:
+        """Return what stands at a path of its spec; None for nothing."""
+        return rows.value_at({"spec": self.spec}, path)
+
+    def has_replicas(self) -> bool:
+        """Return whether it has, or is to have, any replicas.
+
+        Raises:
+            msgspec.ValidationError: it does not say it with a number.
+        """
+        there = rows.number_at(self.status, "replicas", 0)
+        return self.number(REPLICAS, 1) > 0 or there > 0
 
     def foreign_queue(self) -> str:
         """Return the queue of its own scheduler; empty for none.
@@ -138,6 +173,32 @@ DEPLOYMENT: Final = ServingKind(
     templates=("spec.template",),
 )
 
+STATEFUL_SET: Final = ServingKind(
+    kind=_kind("apps/v1", "StatefulSet", "statefulsets"),
+    framework="statefulset",
+    parent="statefulset",
+    templates=("spec.template",),
+    makes_groups=True,
+)
+LEADER_WORKER_SET: Final = ServingKind(
+    kind=_kind("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkersets"),
+    framework="leaderworkerset.x-k8s.io/leaderworkerset",
+    parent="leaderworkerset.x-k8s.io/leaderworkerset",
+    templates=(
+        "spec.leaderWorkerTemplate.leaderTemplate",
+        "spec.leaderWorkerTemplate.workerTemplate",
+    ),
+    makes_groups=True,
+    fixed=((GROUP_SIZE, 1),),
+    refused=(
+        (
+            "spec.startupPolicy",
+            "LeaderReady",
+            "must be LeaderCreated in a queue: a replica is admitted when all its pods are there",
+        ),
+    ),
+)
+
 VOLCANO_JOB: Final = ServingKind(
     kind=_kind("batch.volcano.sh/v1alpha1", "Job", "jobs"),
     framework="",
@@ -147,5 +208,5 @@ VOLCANO_JOB: Final = ServingKind(
     webhook="volcanojob",
 )
 
-KINDS: Final = (DEPLOYMENT, VOLCANO_JOB)
+KINDS: Final = (DEPLOYMENT, STATEFUL_SET, LEADER_WORKER_SET, VOLCANO_JOB)
 """In the order in which they are listed for people."""

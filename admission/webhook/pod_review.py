@@ -251,6 +251,14 @@ def role_hash(spec: PodSpec) -> str:
 
     Image, command, names, volumes and limits do not matter.
     """
+    text = msgspec.json.encode({"spec": role_fields(spec)})
+    for plain, escaped in _GO_ESCAPES:
+        text = text.replace(plain, escaped)
+    return hashlib.sha256(text).hexdigest()[:_LENGTH]
+
+
+def role_fields(spec: PodSpec) -> dict[str, Any]:
+    """Return what the role of a pod depends on, by the member of its spec."""
     shape: dict[str, Any] = {
         "affinity": spec.affinity,
         "containers": _containers(spec.containers),
@@ -262,15 +270,11 @@ def role_hash(spec: PodSpec) -> str:
     }
     if spec.resources is not None:
         shape["resources"] = _sorted(spec.resources.requests)
-    shape |= {
+    return shape | {
         "runtimeClassName": spec.runtime_class_name,
         "tolerations": [_toleration(item) for item in spec.tolerations or ()] or None,
         "topologySpreadConstraints": spec.topology_spread_constraints or None,
     }
-    text = msgspec.json.encode({"spec": shape})
-    for plain, escaped in _GO_ESCAPES:
-        text = text.replace(plain, escaped)
-    return hashlib.sha256(text).hexdigest()[:_LENGTH]
 
 
 def _containers(containers: Sequence[Container] | None) -> list[dict[str, Any]] | None:

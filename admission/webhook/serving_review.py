@@ -1,6 +1,7 @@
 """What a review of an owner that serves decides: its queue reaches its pods.
 
-Source: kueue pkg/controller/jobs/deployment (deployment_webhook.go). Differs: an owner without a
+Source: kueue pkg/controller/jobs, deployment, statefulset and leaderworkerset (their webhooks).
+Differs: what Workloads were made for may change while there are no replicas; an owner without a
 queue goes to the default queue only when it is created and its pods ask for GPUs, so that what
 exists is not rolled out anew.
 """
@@ -11,16 +12,25 @@ from typing import Final
 import msgspec
 
 from admission.base import fielderrors, names
-from admission.base.fielderrors import FieldError
+from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
+from admission.owners import serving
 from admission.owners.review import Template
 from admission.owners.serving import Serving
-from admission.webhook import hints, metadata_rules, owner_review, queueing, requests
+from admission.webhook import (
+    hints,
+    metadata_rules,
+    owner_review,
+    pod_review,
+    queueing,
+    requests,
+)
 from admission.webhook.pod_review import Outcome
 from admission.webhook.queueing import Placement, Standing
 from admission.webhook.review_context import Context, Knowledge, Rules
 
 _FREE: Final = Outcome(standing=Standing.FREE)
+_FIXED: Final = "field is immutable while there are replicas: scale to 0 first"
 
 
 def mutate(
@@ -81,6 +91,8 @@ def validate(old: Serving | None, new: Serving, context: Context, rules: Rules) 
 
 def _errors(old: Serving | None, new: Serving) -> Iterator[FieldError]:
     yield from metadata_rules.create_errors(owner_review.as_pod(new.metadata, is_held=True))
+    if new.of.makes_groups and _queue(new):
+        yield from _of_groups(old, new)
     if old is None:
         return
     is_held = not old.has_ready()
@@ -89,6 +101,46 @@ def _errors(old: Serving | None, new: Serving) -> Iterator[FieldError]:
     if is_held and was.metadata.label(names.QUEUE_LABEL) and not _queue(new):
         rule = "field is immutable: pods that come later would be in no queue"
         yield fielderrors.invalid(metadata_rules.QUEUE_PATH, "", rule)
+    if old.of is serving.STATEFUL_SET and _queue(new):
+        yield from _of_stateful_set(old, new)
+
+
+def _of_groups(old: Serving | None, new: Serving) -> Iterator[FieldError]:
+    """Yield broken rules of one in a queue whose pods are admitted as groups.
+
+    What its Workload was made for stays as it is as long as there are pods.
+    """
+    for path, value, rule in new.of.refused:
+        if new.text(path) == value:
+            yield fielderrors.invalid(FieldPath.of(*path.split(".")), value, rule)
+    if old is None or not old.has_replicas():
+        return
+    for path, default in new.of.fixed:
+        if old.number(path, default) != new.number(path, default):
+            at = FieldPath.of(*path.split("."))
+            yield fielderrors.invalid(at, new.number(path, default), _FIXED)
+    before = {one.name: one for one in old.templates()}
+    after = {one.name: one for one in new.templates()}
+    for name in sorted(before.keys() | after.keys()):
+        was, now = before.get(name), after.get(name)
+        if was is None or now is None:
+            yield fielderrors.invalid(FieldPath.of(*name.split(".")), fielderrors.OMITTED, _FIXED)
+            continue
+        fields = [pod_review.role_fields(one.pod.spec) for one in (was, now)]
+        for key in sorted(fields[0].keys() | fields[1].keys()):
+            if fields[0].get(key) != fields[1].get(key):
+                at = now.path.child("spec").child(key)
+                yield fielderrors.invalid(at, fielderrors.OMITTED, _FIXED)
+
+
+def _of_stateful_set(old: Serving, new: Serving) -> Iterator[FieldError]:
+    """Yield broken rules of the scale of one whose pods are one group."""
+    was, replicas = (one.number(serving.REPLICAS, 1) for one in (old, new))
+    path = FieldPath.of(*serving.REPLICAS.split("."))
+    if was and replicas and was != replicas:
+        yield fielderrors.invalid(path, replicas, f"{_FIXED}, and then to the new number")
+    elif replicas and not was and old.has_replicas():
+        yield fielderrors.forbidden(path, "scaling down is still in progress")
 
 
 def _queue(owner: Serving) -> str:

@@ -27,7 +27,6 @@ def test_kueues_own_file_is_accepted_and_says_what_has_no_effect():
         "clientConnection.burst",
         "clientConnection.qps",
         "controller.groupKindConcurrency",
-        "integrations.frameworks[statefulset]",
         "leaderElection.resourceName",
     ]
 

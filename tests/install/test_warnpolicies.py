@@ -1,7 +1,10 @@
 """The policies that warn cost nothing where they are of no use, and can stop nobody."""
 
+import pytest
+
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import GpuConfiguration
+from admission.config.kueue_configuration import Configuration, Integrations
 from admission.install import warnpolicies
 
 
@@ -36,3 +39,32 @@ def test_a_name_that_is_managed_is_not_warned_about() -> None:
     )
     expression = policy["spec"]["matchConditions"][1]["expression"]
     assert '!(r in ["nvidia.com/gpu"] || r.startsWith("amd.com/"))' in expression
+
+
+@pytest.mark.parametrize(
+    ("frameworks", "served"),
+    [
+        ([], '["deployments", "statefulsets"]'),
+        (["deployment"], '["deployments"]'),
+        (["batch/job"], "[]"),
+    ],
+)
+def test_the_queue_label_of_kinds_that_are_served_is_not_warned_about(
+    frameworks: list[str], served: str
+) -> None:
+    integrations = Integrations(frameworks=frameworks)
+    documents = warnpolicies.documents(Settings(kueue=Configuration(integrations=integrations)))
+    policies = {
+        one["metadata"]["name"]: one["spec"]
+        for one in documents
+        if one["kind"] == "ValidatingAdmissionPolicy"
+    }
+    (condition,) = (
+        one["expression"]
+        for one in policies["gpu-admission-warn-queue-label-apps"]["matchConditions"]
+        if one["name"] == "is-not-read"
+    )
+    assert condition == f"!(request.resource.resource in {served})"
+    others = policies[warnpolicies.OWNERS_POLICY]["matchConstraints"]["resourceRules"]
+    is_warned_about = "leaderworkersets" in {name for one in others for name in one["resources"]}
+    assert is_warned_about is bool(frameworks)

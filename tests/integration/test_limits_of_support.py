@@ -65,7 +65,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with Cluster.start() as cluster:
         it = System(cluster, tmp_path_factory.mktemp("limits"))
         it.install()
-        add_kind(it, "leaderworkerset.x-k8s.io", "leaderworkersets", "LeaderWorkerSet")
+        add_kind(it, "sparkoperator.k8s.io", "sparkapplications", "SparkApplication")
         try:
             it.start()
             await_policies(it)
@@ -88,7 +88,10 @@ def add_kind(system: Installed, group: str, plural: str, kind: str) -> None:
     system.api.post(
         CRDS,
         {
-            "metadata": {"name": f"{plural}.{group}"},
+            "metadata": {
+                "name": f"{plural}.{group}",
+                "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+            },
             "spec": {
                 "group": group,
                 "names": {"plural": plural, "kind": kind},
@@ -234,52 +237,29 @@ def make_app(kind: str, *, labels: dict[str, str], of_pods: dict[str, str]) -> d
     }
 
 
-def test_a_queue_label_that_the_pod_template_lacks_is_warned_about(
-    system: System, team: str
-) -> None:
-    path = f"/apis/apps/v1/namespaces/{team}/statefulsets"
-    app = make_app("StatefulSet", labels=QUEUED, of_pods={})
-    (warning,) = system.create(path, app).warnings
-    assert f"Not queued: the label {names.QUEUE_LABEL} of a StatefulSet is not read" in warning
-    assert "Set the label in spec.template.metadata.labels" in warning
-    both = make_app("StatefulSet", labels=QUEUED, of_pods=QUEUED)
-    assert system.create(path, both).warnings == []
-    assert system.create(path, make_app("StatefulSet", labels={}, of_pods={})).warnings == []
-
-
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_the_queue_label_of_a_kind_that_is_served_is_not_warned_about(
-    system: System, team: str
+    system: System, team: str, kind: str
 ) -> None:
-    path = f"/apis/apps/v1/namespaces/{team}/deployments"
-    assert system.create(path, make_app("Deployment", labels=QUEUED, of_pods={})).warnings == []
-
-
-def test_a_queue_label_that_is_added_later_is_warned_about_once(system: System, team: str) -> None:
-    path = f"/apis/apps/v1/namespaces/{team}/statefulsets"
-    app = make_app("StatefulSet", labels={}, of_pods={})
-    assert system.create(path, app, dry=False).warnings == []
-    merge = "application/merge-patch+json"
-    labelled = {"metadata": {"labels": QUEUED}}
-    assert len(system.send("PATCH", f"{path}/a", labelled, merge).warnings) == 1
-    assert system.send("PATCH", f"{path}/a", {"spec": {"replicas": 2}}, merge).warnings == []
-    system.api.delete(f"{path}/a")
+    path = f"/apis/apps/v1/namespaces/{team}/{kind.lower()}s"
+    assert system.create(path, make_app(kind, labels=QUEUED, of_pods={})).warnings == []
 
 
 def test_a_queue_label_of_a_kind_that_was_installed_later_is_warned_about(
     system: System, team: str
 ) -> None:
-    path = f"/apis/leaderworkerset.x-k8s.io/v1alpha2/namespaces/{team}/leaderworkersets"
-    job_set = {
-        "apiVersion": "leaderworkerset.x-k8s.io/v1alpha2", "kind": "LeaderWorkerSet",
+    path = f"/apis/sparkoperator.k8s.io/v1alpha2/namespaces/{team}/sparkapplications"
+    application = {
+        "apiVersion": "sparkoperator.k8s.io/v1alpha2", "kind": "SparkApplication",
         "metadata": {"name": "s", "labels": QUEUED},
     }  # fmt: skip
-    (warning,) = system.create(path, job_set).warnings
+    (warning,) = system.create(path, application).warnings
     assert (
-        "of a LeaderWorkerSet is not read, so its pods do not go through queue default" in warning
+        "of a SparkApplication is not read, so its pods do not go through queue default" in warning
     )
     owner = {"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": "u", "controller": True}
-    job_set["metadata"]["ownerReferences"] = [owner]  # type: ignore[index]
-    assert system.create(path, job_set).warnings == []
+    application["metadata"]["ownerReferences"] = [owner]  # type: ignore[index]
+    assert system.create(path, application).warnings == []
 
 
 # --------------------------------------------------------------------------------------- GPU names

@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 import yaml
+from typing_extensions import override
 
 from admission.base import names
+from admission.owners import serving
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_group
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
+from tests.integration import owner_crds
 from tests.integration.applied import Json
 from tests.integration.installed import KUEUE, Installed, installed
 
@@ -54,11 +57,78 @@ spec:
 """)
 """Kueue's example of a Deployment (site/static/examples/serving-workloads)."""
 
+SITE_STATEFUL_SET = yaml.safe_load("""
+apiVersion: apps/v1
+kind: StatefulSet
+metadata:
+  name: nginx-statefulset
+  labels:
+    app: nginx
+    kueue.x-k8s.io/queue-name: user-queue
+spec:
+  replicas: 3
+  selector:
+    matchLabels:
+      app: nginx
+  template:
+    metadata:
+      labels:
+        app: nginx
+    spec:
+      containers:
+      - name: nginx
+        image: registry.k8s.io/nginx-slim:0.27
+        ports:
+        - containerPort: 80
+        resources:
+          requests:
+            cpu: 100m
+  serviceName: nginx
+""")
+"""Kueue's example of a StatefulSet, from the same place."""
+
+SITE_LEADER_WORKER_SET = yaml.safe_load("""
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+metadata:
+  name: nginx-leaderworkerset
+  labels:
+    app: nginx
+    kueue.x-k8s.io/queue-name: user-queue
+spec:
+  replicas: 2
+  leaderWorkerTemplate:
+    leaderTemplate:
+      spec:
+        containers:
+        - name: nginx-leader
+          image: registry.k8s.io/nginx-slim:0.27
+          resources:
+            requests:
+              cpu: 100m
+          ports:
+          - containerPort: 80
+    size: 3
+    workerTemplate:
+      spec:
+        containers:
+        - name: nginx-worker
+          image: registry.k8s.io/nginx-slim:0.27
+          resources:
+            requests:
+              cpu: 200m
+          ports:
+          - containerPort: 80
+""")
+"""Kueue's example of a LeaderWorkerSet, from the same place."""
+
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     with Cluster.start() as cluster:
         cluster.start_whole()
+        kind = serving.LEADER_WORKER_SET.kind
+        owner_crds.install_kind(cluster, kind.group, kind.version, kind.name, kind.plural)
         cluster.add_gpu_node("gpus", gpus=100, labels={"nvidia.com/gpu.product": "A100"})
         with installed(cluster, tmp_path_factory.mktemp("serving")) as it:
             it.add_classes(high=1000)
@@ -291,3 +361,344 @@ def test_other_deployments_notice_nothing_while_the_webhook_is_away(team: Team) 
         team.patch({"metadata": {"annotations": {"note": "an annotation of one in a queue"}}})
         with pytest.raises(RestError, match="failed calling webhook"):
             team.patch({"spec": {"replicas": 2}})
+
+
+# ----------------------------------------------------------------------------------- StatefulSets
+
+
+class Sets(Team):
+    """A namespace with quota for four GPUs and StatefulSets in it."""
+
+    plural = "statefulsets"
+
+    def workload(self) -> Json | None:
+        """The Workload of the only StatefulSet."""
+        items: list[Json] = self.api.get(self.workloads)["items"]
+        return items[0] if items else None
+
+    def wait_settled(self) -> None:
+        """Wait until the StatefulSet's controller has seen that its pods are ready."""
+        waiting.until(
+            lambda: self.get()["status"].get("readyReplicas", 0) == self.get()["spec"]["replicas"],
+            what="all pods are ready",
+        )
+
+
+@pytest.fixture
+def sets(system: Installed, editor: Rest) -> Sets:
+    return Sets(system, editor)
+
+
+def test_the_stateful_set_of_kueues_documentation_is_admitted_as_one(
+    system: Installed, editor: Rest
+) -> None:
+    team = Sets(system, editor)
+    queue = f"{KUEUE}/clusterqueues/{team.name}"
+    few, enough = ([make_group({team.name: {"cpu": cpu}})] for cpu in ("250m", "300m"))
+    system.api.patch(queue, {"spec": {"resourceGroups": few}})
+    system.add_local_queue(team.name, team.name, "user-queue")
+    system.wait_for_queue(team.name, "user-queue")
+    created = editor.post(team.path, copy.deepcopy(SITE_STATEFUL_SET))
+    waiting.until(team.workload, what="a Workload is made")
+    team.wait(running=0, gated=1)
+    system.api.patch(queue, {"spec": {"resourceGroups": enough}})
+    team.wait(running=3)
+    (workload,) = team.admitted()
+    metadata, name = workload["metadata"], created["metadata"]["name"]
+    assert metadata["name"].startswith(f"statefulset-{name}-")
+    assert metadata["annotations"][names.IS_GROUP_WORKLOAD] == "true"
+    assert [(one["name"], one["count"]) for one in workload["spec"]["podSets"]] == [("main", 3)]
+    assert ("StatefulSet", name) in {
+        (one["kind"], one["name"]) for one in metadata["ownerReferences"]
+    }
+    for pod in team.listed():
+        said = pod["metadata"]["annotations"]
+        assert said[names.POD_GROUP_NAME] == metadata["name"]
+        assert said[names.POD_GROUP_TOTAL_COUNT] == "3"
+        assert said[names.POD_GROUP_FAST_ADMISSION] == said[names.POD_GROUP_SERVING] == "true"
+        assert said[names.POD_SUSPENDING_PARENT] == "statefulset"
+        assert said[names.ROLE_HASH] == "main"
+        assert "finalizers" not in pod["metadata"]
+
+
+def test_a_stateful_set_scales_to_zero_and_back_to_another_number(sets: Sets) -> None:
+    sets.create(4)
+    sets.wait(running=4)
+    assert "field is immutable" in sets.refuses({"spec": {"replicas": 3}})
+    sets.scale(0)
+    waiting.until(lambda: sets.workload() is None, what="the Workload is gone with its quota")
+    sets.scale(2)
+    sets.wait(running=2)
+    (workload,) = sets.admitted()
+    assert [one["count"] for one in workload["spec"]["podSets"]] == [2]
+
+
+def test_pods_that_a_scale_adds_to_an_admitted_stateful_set_wait(sets: Sets) -> None:
+    sets.create(2)
+    sets.wait(running=2)
+    sets.wait_settled()
+    sets.scale(3)
+    sets.wait(running=2, gated=1)
+    (extra,) = sets.gated()
+    said = waiting.until(
+        lambda: sets.system.condition(sets.name, extra["metadata"]["name"]), what="it says why"
+    )
+    assert said["reason"] == "ScaledWhileAdmitted"
+    assert "was admitted with 2 pods; scale it to 0" in said["message"]
+    assert sets.gated()[0]["metadata"]["uid"] == extra["metadata"]["uid"]
+    sets.scale(0)
+    waiting.until(lambda: not sets.get()["status"].get("replicas"), what="all pods are gone")
+    sets.scale(3)
+    sets.wait(running=3)
+
+
+def test_the_last_pod_of_a_stateful_set_is_replaced_within_its_quota(sets: Sets) -> None:
+    sets.create(1, gpus=4)
+    sets.wait(running=1)
+    sets.wait_settled()
+    (before,) = sets.running()
+    contender = make_pod("contender", gpus=1, labels={names.QUEUE_LABEL: "other"})
+    sets.editor.post(sets.pods, contender)
+    image = [{"name": "main", "image": "serve:2"}]
+    sets.patch({"spec": {"template": {"spec": {"containers": [
+        {**sets.get()["spec"]["template"]["spec"]["containers"][0], **image[0]}
+    ]}}}})  # fmt: skip
+    waiting.until(
+        lambda: [one["spec"]["containers"][0]["image"] for one in sets.running()] == ["serve:2"],
+        what="the pod of the new revision runs",
+    )
+    assert before["metadata"]["uid"] not in {one["metadata"]["uid"] for one in sets.listed()}
+    assert sets.system.is_gated(sets.name, "contender")
+
+
+def test_what_the_workload_of_a_stateful_set_was_made_for_is_fixed(sets: Sets) -> None:
+    sets.create(2)
+    sets.wait(running=2)
+    more = make_pod(gpus=2)["spec"]["containers"]
+    change = {"spec": {"template": {"spec": {"containers": more}}}}
+    text = sets.refuses(change)
+    assert "spec.template.spec.containers: Invalid value: field is immutable" in text
+    text = sets.refuses({"metadata": {"labels": {names.QUEUE_LABEL: None}}})
+    assert f"metadata.labels[{names.QUEUE_LABEL}]" in text
+    sets.scale(0)
+    waiting.until(lambda: not sets.get()["status"].get("replicas"), what="all pods are gone")
+    sets.patch(change)
+    sets.scale(2)
+    sets.wait(running=2)
+    (workload,) = sets.admitted()
+    usage = workload["status"]["admission"]["podSetAssignments"][0]["resourceUsage"]
+    assert usage[names.GPU_RESOURCE] == "4"
+
+
+def test_a_stateful_set_that_waits_moves_to_another_queue(sets: Sets) -> None:
+    sets.create(2, gpus=8)
+    waiting.until(sets.workload, what="a Workload is made")
+    sets.queue("default")
+    waiting.until(
+        lambda: (sets.workload() or {"spec": {}})["spec"].get("queueName") == "default",
+        what="the Workload follows",
+    )
+    waiting.until(
+        lambda: (
+            {one["metadata"]["labels"][names.QUEUE_LABEL] for one in sets.gated()} == {"default"}
+        ),
+        what="the pods follow",
+    )
+
+
+def test_a_pod_forged_as_one_of_a_stateful_set_runs_only_in_its_quota(sets: Sets) -> None:
+    created = sets.create(4)
+    sets.wait(running=4)
+    reference = {
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "serve", "controller": True,
+        "uid": created["metadata"]["uid"],
+    }  # fmt: skip
+    parent = {names.POD_SUSPENDING_PARENT: "statefulset"}
+    for name, references in (("fifth", [reference]), ("lost", [])):
+        pod = make_pod(
+            name,
+            gpus=1,
+            annotations=parent,
+            labels={names.QUEUE_LABEL: "other"},
+            metadata={"ownerReferences": references},
+        )
+        sets.editor.post(sets.pods, pod)
+    assert sets.system.wait_condition(sets.name, "lost")["reason"] == "WaitsForOwner"
+    assert sets.system.is_gated(sets.name, "lost")
+    assert len(sets.running()) == 4
+
+
+def test_the_workload_of_a_stateful_set_goes_with_it(sets: Sets) -> None:
+    sets.create(2)
+    sets.wait(running=2)
+    sets.editor.delete(f"{sets.path}/serve", {"propagationPolicy": "Background"})
+    waiting.until(lambda: sets.workload() is None, what="the Workload is gone")
+
+
+# ------------------------------------------------------------------------------- LeaderWorkerSets
+
+OPERATOR = "system:serviceaccount:lws-system:lws-controller-manager"
+SIZE = 3
+
+
+@pytest.fixture(scope="module")
+def operator(system: Installed) -> Rest:
+    """The user under which the controller of LeaderWorkerSets runs."""
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"]}]
+    system.api.post(f"{RBAC}/clusterroles", {"metadata": {"name": "lws"}, "rules": rules})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "lws"}
+    subject = {"kind": "User", "name": OPERATOR}
+    binding = {"metadata": {"name": "lws"}, "roleRef": reference, "subjects": [subject]}
+    system.api.post(f"{RBAC}/clusterrolebindings", binding)
+    rules = [{"apiGroups": ["leaderworkerset.x-k8s.io"], "resources": ["*"], "verbs": ["*"]}]
+    role = {"metadata": {"name": "lws-editor"}, "rules": rules}
+    system.api.post(f"{RBAC}/clusterroles", role)
+    bound = {
+        "metadata": {"name": "lws-editor"},
+        "roleRef": {**reference, "name": "lws-editor"},
+        "subjects": [{"kind": "User", "name": "editor"}],
+    }
+    system.api.post(f"{RBAC}/clusterrolebindings", bound)
+    system.cluster.wait_for_roles()
+    return system.cluster.client(system.cluster.kubeconfig(OPERATOR))
+
+
+class Replicated(Team):
+    """A namespace with quota for four GPUs, LeaderWorkerSets, and a stand-in for their operator.
+
+    It makes pods with the labels and annotations of the real one, without StatefulSets between.
+    """
+
+    plural = "leaderworkersets"
+    group = "leaderworkerset.x-k8s.io/v1"
+
+    def __init__(
+        self, system: Installed, editor: Rest, operator: Rest, quota: int = 4, **queue: Any
+    ) -> None:
+        super().__init__(system, editor, quota, **queue)
+        self.operator = operator
+
+    @override
+    def manifest(self, replicas: int = 2, *, queue: str = "other", gpus: int = 1) -> Json:
+        spec = make_pod(gpus=gpus, terminationGracePeriodSeconds=0)["spec"]
+        labels = {names.QUEUE_LABEL: queue} if queue else {}
+        return {
+            "apiVersion": self.group,
+            "kind": "LeaderWorkerSet",
+            "metadata": {"name": "serve", "labels": labels},
+            "spec": {
+                "replicas": replicas,
+                "leaderWorkerTemplate": {"size": 2, "workerTemplate": {"spec": spec}},
+            },
+        }
+
+    def make_pods(self, name: str = "serve", *replicas: int) -> None:
+        """Make the pods of replicas, as their controller would."""
+        owner = self.api.get(f"{self.path}/{name}")
+        template = owner["spec"]["leaderWorkerTemplate"]
+        for replica in replicas or range(owner["spec"]["replicas"]):
+            for place in range(template["size"]):
+                of = template["workerTemplate"]
+                if not place:
+                    of = template.get("leaderTemplate", of)
+                metadata = of.get("metadata", {})
+                pod_name = f"{name}-{replica}" + (f"-{place}" if place else "")
+                annotations = dict(metadata.get("annotations", {}))
+                if place:
+                    annotations["leaderworkerset.sigs.k8s.io/leader-name"] = f"{name}-{replica}"
+                labels = {
+                    **metadata.get("labels", {}),
+                    "leaderworkerset.sigs.k8s.io/name": name,
+                    "leaderworkerset.sigs.k8s.io/group-index": str(replica),
+                    "leaderworkerset.sigs.k8s.io/worker-index": str(place),
+                }
+                made = {"name": pod_name, "labels": labels, "annotations": annotations}
+                self.operator.post(self.pods, {"metadata": made, "spec": of["spec"]})
+
+
+@pytest.fixture
+def replicated(system: Installed, editor: Rest, operator: Rest) -> Replicated:
+    return Replicated(system, editor, operator)
+
+
+def test_each_replica_of_the_leader_worker_set_of_kueues_documentation_is_admitted_whole(
+    system: Installed, editor: Rest, operator: Rest
+) -> None:
+    team = Replicated(system, editor, operator)
+    queue = f"{KUEUE}/clusterqueues/{team.name}"
+    one, both = ([make_group({team.name: {"cpu": cpu}})] for cpu in ("900m", "1"))
+    system.api.patch(queue, {"spec": {"resourceGroups": one}})
+    system.add_local_queue(team.name, team.name, "user-queue")
+    system.wait_for_queue(team.name, "user-queue")
+    editor.post(team.path, copy.deepcopy(SITE_LEADER_WORKER_SET))
+    name = "nginx-leaderworkerset"
+    team.make_pods(name)
+    team.wait(running=3, gated=3)
+    (workload,) = team.admitted()
+    assert workload["metadata"]["name"].startswith(f"leaderworkerset-{name}-")
+    pod_sets = [(one["name"], one["count"]) for one in workload["spec"]["podSets"]]
+    assert pod_sets == [("leader", 1), ("worker", 2)]
+    indexes = {
+        one["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/group-index"]
+        for one in team.running()
+    }
+    assert len(indexes) == 1
+    system.api.patch(queue, {"spec": {"resourceGroups": both}})
+    team.wait(running=6)
+    said = team.running()[0]["metadata"]["annotations"]
+    assert said[names.POD_GROUP_TOTAL_COUNT] == "3"
+    assert said[names.POD_GROUP_SERVING] == "true"
+    assert said[names.POD_SUSPENDING_PARENT] == "leaderworkerset.x-k8s.io/leaderworkerset"
+
+
+def test_a_replica_of_a_leader_worker_set_holds_nothing_while_pods_of_it_are_missing(
+    replicated: Replicated,
+) -> None:
+    replicated.create(1)
+    replicated.make_pods()
+    replicated.wait(running=2)
+    (workload,) = replicated.admitted()
+    assert [one["name"] for one in workload["spec"]["podSets"]] == ["main"]
+
+
+def test_a_replica_that_is_made_anew_keeps_its_quota_and_one_that_is_not_wanted_gives_it_back(
+    replicated: Replicated,
+) -> None:
+    replicated.create(2)
+    replicated.make_pods()
+    replicated.wait(running=4)
+    contender = make_pod("contender", gpus=1, labels={names.QUEUE_LABEL: "default"})
+    replicated.editor.post(replicated.pods, contender)
+    replicated.system.wait_condition(replicated.name, "contender")
+    for pod in ("serve-1", "serve-1-1"):
+        replicated.operator.delete(f"{replicated.pods}/{pod}", {"gracePeriodSeconds": 0})
+    replicated.wait(running=2, gated=1)
+    replicated.make_pods("serve", 1)
+    replicated.wait(running=4, gated=1)
+    replicated.patch({"spec": {"replicas": 1}})
+    for pod in ("serve-1", "serve-1-1"):
+        replicated.operator.delete(f"{replicated.pods}/{pod}", {"gracePeriodSeconds": 0})
+    replicated.system.wait_released(replicated.name, "contender")
+    assert len(replicated.admitted()) == 2
+
+
+def test_what_workloads_of_a_leader_worker_set_were_made_for_is_fixed(
+    replicated: Replicated,
+) -> None:
+    replicated.create(1)
+    larger = {"spec": {"leaderWorkerTemplate": {"size": 3}}}
+    text = replicated.refuses(larger)
+    assert "spec.leaderWorkerTemplate.size: Invalid value: 3: field is immutable" in text
+    more = make_pod(gpus=2)["spec"]
+    text = replicated.refuses(
+        {"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": more}}}}
+    )
+    assert "spec.leaderWorkerTemplate.workerTemplate.spec.containers: Invalid" in text
+    text = replicated.refuses(
+        {"spec": {"leaderWorkerTemplate": {"leaderTemplate": {"spec": more}}}}
+    )
+    assert "spec.leaderWorkerTemplate.leaderTemplate: Invalid" in text
+    text = replicated.refuses({"spec": {"startupPolicy": "LeaderReady"}})
+    assert "spec.startupPolicy: Invalid" in text
+    assert "must be LeaderCreated in a queue" in text
+    replicated.patch({"spec": {"replicas": 5}})

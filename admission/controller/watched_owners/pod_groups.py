@@ -23,6 +23,7 @@ from admission.controller.watched_owners import pods_in_doubt, requests
 from admission.controller.watched_owners.index import OwnerIndex, Subject
 from admission.controller.watched_owners.owners import Decide, Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
+from admission.controller.watched_owners.serving_groups import ServingGroups
 from admission.controller.workloads import evictions
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
@@ -38,6 +39,7 @@ from admission.owners import pod as pod_owner
 from admission.owners.framework import Integration, Owner
 from admission.owners.lifecycle import Next, Step
 from admission.owners.pod_group import Departed, PodGroup, PodGroupOwner
+from admission.owners.serving import ServingKind
 from admission.owners.workload import MissingPriorityClassError, PriorityClasses
 from admission.scheduling import explain
 from admission.scheduling.decisions import Wait
@@ -65,6 +67,7 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         forget: Callable[[WorkloadKey], None],
         endings: PodEndings,
         copied: Iterable[str],
+        serving: ServingGroups,
     ) -> None:
         """Prepare an empty index.
 
@@ -75,10 +78,12 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
             forget: is told that a group is gone.
             endings: knows whether a pod that is being deleted may still run.
             copied: keys of labels that a Workload takes over.
+            serving: owners whose pods are groups.
         """
         super().__init__(integration, workloads, look_at, forget)
         self._endings = endings
         self._copied = tuple(copied)
+        self._serving = serving
         self._pods: Observed[WorkloadKey, views.Pod] = Observed()
         self._members: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
         """The pods of each group, by the keys that they would have as single pods."""
@@ -86,6 +91,8 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         """Groups as they were last put together; one that has changed since is missing."""
         self._owners: dict[WorkloadKey, PodGroupOwner] = {}
         """What was last made of a group and its Workload, until one of them changes."""
+        self._made_of: dict[WorkloadKey, PodGroup] = {}
+        """The groups that `_owners` were made of."""
         self._documents: dict[WorkloadKey, dict[str, views.PodDocument]] = {}
         """A pod of each role, whole, by group and role, until there is a Workload."""
         self._departed: dict[WorkloadKey, dict[str, Departed]] = {}
@@ -116,6 +123,11 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         self._groups.pop(key, None)
         self._look_at((key,))
 
+    def forget_views(self, keys: Iterable[WorkloadKey]) -> None:
+        """Forget what was made of groups whose owner has changed."""
+        for key in keys:
+            self._owners.pop(key, None)
+
     def pod(self, own: WorkloadKey) -> views.Pod | None:
         """Return a pod by the key that it would have as a single pod."""
         return self._pods.get(own)
@@ -128,16 +140,21 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
                 return None
             group = pod_group.empty(workload)
         last = self._owners.get(key)
-        if last is not None and last.view is group and last.workload is workload:
+        if last is not None and self._made_of.get(key) is group and last.workload is workload:
             return Subject(key, last, workload)
+        made_of, serving = group, self._serving.of(key)
+        if serving is not None:
+            group = pod_group.of_owner(group, serving)
         owner = PodGroupOwner(
             group,
             workload,
             departed=self._departed.get(key),
             is_ending=self._endings.is_ending,
             copied=self._copied,
+            serving=serving,
         )
         self._owners.pop(key, None)
+        self._made_of[key] = made_of
         if group.members and not any(pod.metadata.deletion_timestamp for pod in group.members):
             self._owners[key] = owner  # else it may be another as time passes
         return Subject(key, owner, workload)
@@ -198,6 +215,7 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         if not self._members[key]:
             del self._members[key]
             self._owners.pop(key, None)
+            self._made_of.pop(key, None)
             self._documents.pop(key, None)
             self._forget(key)
         self._workloads.doubt_absence(key)
@@ -226,6 +244,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
 
     Attributes:
         members: the pods by group; the same as ``index``.
+        serving: owners whose pods are groups.
         on_pod_delete: takes the news that a pod is gone.
     """
 
@@ -233,7 +252,13 @@ class PodGroups(Owners[Any, views.PodDocument]):
     on_pod_delete: Callable[[views.Object], None]
 
     def __init__(
-        self, *common: Any, endings: PodEndings, claims: Claims, queue: WorkQueue
+        self,
+        *common: Any,
+        endings: PodEndings,
+        claims: Claims,
+        queue: WorkQueue,
+        serving: Iterable[ServingKind],
+        keeps: timedelta,
     ) -> None:
         """Prepare an empty index.
 
@@ -242,8 +267,12 @@ class PodGroups(Owners[Any, views.PodDocument]):
             endings: knows whether a pod that is being deleted may still run.
             claims: tells what pods ask for by claim.
             queue: says when to look at a Workload again.
+            serving: kinds of owners that serve.
+            keeps: how long the quota of their pods is kept while none is there.
         """
         self._endings = endings
+        self._keeps = keeps
+        self.serving = ServingGroups(serving, self._on_serving)
         super().__init__(INTEGRATION, *common)
         self._all_events: Events = common[2]
         self._claims = claims
@@ -257,6 +286,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
         self._deleting: set[str] = set()
         """UIDs of pods whose deletion was accepted."""
         self.informers = {
+            **self.serving.informers,
             **{
                 resource: Informer(
                     gangs.KIND, partial(self._see_gang, kind), partial(self._lose_gang, kind)
@@ -269,13 +299,21 @@ class PodGroups(Owners[Any, views.PodDocument]):
                 self._lose_queue,
             ),
         }
+        self._empty_since: dict[WorkloadKey, datetime] = {}
+        """When groups were first seen without a pod, of owners that want pods."""
+
+    def _on_serving(self, keys: Iterable[WorkloadKey]) -> None:
+        listed = tuple(keys)
+        self.members.forget_views(listed)
+        self._look_at(listed)
 
     @override
     def _make_index(self, look_at: Callable[[Iterable[WorkloadKey]], None]) -> GroupIndex:
         copied = self._configuration.settings.integrations.label_keys_to_copy
         self.members = GroupIndex(
-            self.integration, self._workloads, look_at, self._forget, self._endings, copied
-        )
+            self.integration, self._workloads, look_at, self._forget, self._endings, copied,
+            self.serving,
+        )  # fmt: skip
         return self.members
 
     # ------------------------------------------------------------------------------- seeing
@@ -359,6 +397,10 @@ class PodGroups(Owners[Any, views.PodDocument]):
         if named is not None and gang is None:
             return None  # only its PodGroup may say which queue
         for pod in owner.gated():
+            queue = "" if owner.serving is None else owner.serving.queue
+            if queue and pod.metadata.label(names.QUEUE_LABEL) != queue:
+                changes = pod_owner.put_in_queue(pod, queue)
+                return self._on_pod(key, pod, Operation.ADOPT_POD, changes)
             if not pods_in_doubt.is_in_doubt(pod):
                 continue
             queue = "" if gang is None else self._queue_of(key.namespace, gang)
@@ -415,8 +457,14 @@ class PodGroups(Owners[Any, views.PodDocument]):
     def _next_step(self, subject: Subject) -> Next:
         workload, owner = subject.workload, subject.owner
         if workload is None or not isinstance(owner, PodGroupOwner) or owner.view.members:
+            self._empty_since.pop(subject.key, None)
             return super()._next_step(subject)
+        if owner.serving is not None and not owner.serving.is_wanted:
+            return lifecycle.without_owner(self._kind, workload)
         kept_until = _kept_until(workload)
+        if kept_until is None and owner.serving is not None:
+            since = self._empty_since.setdefault(subject.key, self._clock.now())
+            kept_until = since + self._keeps
         if kept_until is None or kept_until <= self._clock.now():
             return lifecycle.without_owner(self._kind, workload)
         self._queue.add_at(subject.key, kept_until, self._clock.now())
@@ -634,6 +682,13 @@ class PodGroups(Owners[Any, views.PodDocument]):
         if owner.view.gang is not None and not owner.may_start(workload):
             count = sum(1 for _ in owner.to_stop())
             request = self._tell_first(key, owner.gated(), conditions.gang_is_full(count))
+            if request is not None:
+                return request
+        if owner.serving is not None and owner.has_grown(workload):
+            total = sum(one.count for one in workload.spec.pod_sets or ())
+            name = owner.serving.owner.metadata.name
+            text = conditions.serving_owner_has_grown(owner.serving.of.kind.name, name, total)
+            request = self._tell_first(key, owner.gated(), text)
             if request is not None:
                 return request
         told = conditions.pod_admitted(admission.cluster_queue)

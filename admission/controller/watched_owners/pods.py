@@ -179,6 +179,11 @@ class Pods(Owners[views.Pod, views.PodDocument]):
                 conditions.waits_for_owner(controller.kind, controller.name),
                 admitted=False,
             )
+        if self.groups.serving.includes(pod):
+            found = self.groups.serving.find(pod)
+            if isinstance(found, Text):
+                return self._tell(key, pod, found, admitted=False)
+            return self._patch(key, owner, Operation.JOIN_GROUP, found.join(pod))
         now, configuration = self._clock.now(), self._configuration
         is_in_doubt = pods_in_doubt.is_in_doubt(pod)
         if not is_in_doubt and pods_in_doubt.hint_for(pod, configuration) is None:

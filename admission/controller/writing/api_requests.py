@@ -29,6 +29,8 @@ class Operation(Enum):
     """Why a write is made; the value is its label in logs and metrics."""
 
     ADOPT_POD = "adopt_pod"
+    JOIN_GROUP = "join_group"
+    """Make a pod one of the group of its owner."""
     LET_GO = "let_go"
     CREATE_WORKLOAD = "create_workload"
     READ_WORKLOAD = "read_workload"

@@ -1,0 +1,99 @@
+"""Which group a pod of an owner that serves is in, and how large that is."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.base import names
+from admission.objects import views
+from admission.owners import serving_group
+from admission.owners.serving import LEADER_WORKER_SET, STATEFUL_SET
+from admission.owners.serving_group import Document, ServingGroup
+from tests.builders.pods import make_pod
+
+QUEUED = {names.QUEUE_LABEL: "batch"}
+SET = {"name": "serve", "namespace": "team-a", "uid": "set-1", "labels": QUEUED}
+
+
+def owner(**spec: Any) -> Document:
+    return msgspec.convert({"metadata": SET, "spec": spec}, Document)
+
+
+def pod(uid: str = "set-1", **metadata: Any) -> views.Pod:
+    reference = {
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "serve", "uid": uid,
+        "controller": True,
+    }  # fmt: skip
+    document = make_pod(
+        "serve-0", namespace="team-a", metadata={"ownerReferences": [reference]}, **metadata
+    )
+    return msgspec.convert(document, views.Pod)
+
+
+def joined(group: ServingGroup, member: views.Pod) -> dict[str, Any]:
+    changes: dict[str, Any] = json.loads(group.join(member).body)["metadata"]
+    return changes
+
+
+def test_a_pod_is_of_the_stateful_set_whose_uid_it_names() -> None:
+    assert serving_group.owner_of(STATEFUL_SET, pod()) == "serve"
+    found = serving_group.of_pod(STATEFUL_SET, owner(replicas=3), pod())
+    assert found is not None
+    changes = joined(found, pod())
+    assert changes["labels"] == QUEUED
+    assert changes["annotations"] == {
+        names.POD_GROUP_NAME: found.key.name,
+        names.POD_GROUP_TOTAL_COUNT: "3",
+        names.POD_GROUP_SERVING: "true",
+        names.POD_GROUP_FAST_ADMISSION: "true",
+        names.ROLE_HASH: "main",
+    }
+    assert serving_group.of_pod(STATEFUL_SET, owner(replicas=3), pod("another")) is None
+
+
+@pytest.mark.parametrize(
+    ("replicas", "size", "is_wanted"), [({"replicas": 2}, 2, True), ({}, 1, True),
+                                        ({"replicas": 0}, 0, False)],
+)  # fmt: skip
+def test_a_stateful_set_is_one_group_of_all_replicas(
+    replicas: dict[str, int], size: int, is_wanted: bool
+) -> None:
+    (group,) = serving_group.groups(STATEFUL_SET, owner(**replicas))
+    assert (group.size, group.is_wanted) == (size, is_wanted)
+
+
+def test_each_replica_of_a_leader_worker_set_is_a_group_of_its_own() -> None:
+    template = {"size": 3, "leaderTemplate": {}, "workerTemplate": {}}
+    found = owner(replicas=2, leaderWorkerTemplate=template)
+    first, second = serving_group.groups(LEADER_WORKER_SET, found)
+    assert first.key != second.key
+    assert first.key.name.startswith("leaderworkerset-serve-0-")
+    assert (first.size, second.is_wanted) == (3, True)
+    labels = {
+        "leaderworkerset.sigs.k8s.io/name": "serve",
+        "leaderworkerset.sigs.k8s.io/group-index": "1",
+    }
+    leader = pod(labels=labels)
+    worker = pod(labels=labels, annotations={"leaderworkerset.sigs.k8s.io/leader-name": "serve-1"})
+    for member, role in ((leader, "leader"), (worker, "worker")):
+        assert serving_group.owner_of(LEADER_WORKER_SET, member) == "serve"
+        group = serving_group.of_pod(LEADER_WORKER_SET, found, member)
+        assert group == second
+        assert joined(second, member)["annotations"][names.ROLE_HASH] == role
+
+
+def test_a_replica_of_a_surge_is_a_group_and_not_wanted_for_long() -> None:
+    labels = {"leaderworkerset.sigs.k8s.io/group-index": "2"}
+    group = serving_group.of_pod(LEADER_WORKER_SET, owner(replicas=2), pod(labels=labels))
+    assert group is not None
+    assert not group.is_wanted
+    nowhere = {"leaderworkerset.sigs.k8s.io/group-index": "x"}
+    assert serving_group.of_pod(LEADER_WORKER_SET, owner(), pod(labels=nowhere)) is None
+
+
+def test_an_owner_of_another_shape_is_read_as_if_it_said_nothing() -> None:
+    (group,) = serving_group.groups(LEADER_WORKER_SET, owner(leaderWorkerTemplate=[7]))
+    assert group.size == 1
+    assert joined(group, pod())["annotations"][names.ROLE_HASH] == "main"
