@@ -13,6 +13,7 @@ from admission.controller.writing.api_requests import (
 )
 from admission.controller.writing.flow_control import FlowControl
 from admission.kube.resources import WORKLOADS
+from admission.objects import views
 from tests.clocks import FakeClock
 from tests.controller.test_turns import alike, reserved, send_what_tells, texts, turn
 from tests.controller.world import World, ready_world
@@ -74,6 +75,34 @@ def in_flight(flow: FlowControl) -> int:
         flow.submit(request(number))
         number += 1
     return number
+
+
+def test_a_change_that_is_accepted_and_changes_nothing_is_repeated_ever_more_rarely() -> None:
+    """As where the schema of a kind drops the field that is written."""
+    clock = FakeClock()
+    flow, sent, one = make_flow(clock), 0, request(1)
+    for _ in range(300):
+        flow.due()
+        if not flow.is_busy(one.key):
+            metadata = views.ObjectMeta(name="q1", resource_version="7")
+            flow.submit(one)
+            sent += 1
+            flow.complete(
+                Outcome(request=one, result=Result.DONE, object=views.Object(metadata=metadata))
+            )
+        clock.advance(1)
+    assert sent <= 10
+
+
+def test_changes_that_change_something_follow_each_other() -> None:
+    flow, one = make_flow(), request(1)
+    for number in range(20):
+        metadata = views.ObjectMeta(name="q1", resource_version=str(number))
+        assert not flow.is_busy(one.key)
+        flow.submit(one)
+        flow.complete(
+            Outcome(request=one, result=Result.DONE, object=views.Object(metadata=metadata))
+        )
 
 
 def test_before_any_answer_eight_requests_are_in_flight_and_two_more_wait_for_them() -> None:

@@ -34,6 +34,7 @@ from admission.controller.writing.api_requests import (
     Verb,
 )
 from admission.controller.writing.writer import Writer
+from admission.objects import views
 
 UNINSTALLED_SECONDS: Final = 30.0
 """Between two looks whether Workloads exist as a kind again."""
@@ -217,6 +218,8 @@ class FlowControl:
         self._retries = deque[ApiRequest]()
         self._resting: set[RequestKey] = set()
         self._refusals: dict[RequestKey, int] = {}
+        self._versions: dict[RequestKey, str] = {}
+        """Of the object that the last change about a key was answered with."""
         self._wakes: list[tuple[float, int, RequestKey]] = []
         self._numbers = count()
         self._sending = self._reserving = self._reporting = 0
@@ -269,7 +272,7 @@ class FlowControl:
             self._wake_at(key, _UNKNOWN_RETRY_SECONDS)
             return False
         self._reporting -= self._open.pop(key).operation in api_requests.REPORTS
-        if outcome.result is Result.REFUSED:
+        if outcome.result is Result.REFUSED or self._is_in_vain(outcome):
             refusals = self._refusals.get(key, 0)
             self._refusals[key] = refusals + 1
             self.rest(key, _REFUSED_SECONDS[min(refusals, len(_REFUSED_SECONDS) - 1)])
@@ -283,6 +286,20 @@ class FlowControl:
                 self._limit.answer(outcome.seconds, beside, now)
         return True
 
+    def _is_in_vain(self, outcome: Outcome) -> bool:
+        """Return whether a change was accepted a second time and has changed nothing.
+
+        So it is where the schema of a kind drops a field that is written again and again.
+        """
+        key, verb = outcome.request.key, outcome.request.verb
+        if outcome.result is not Result.DONE or verb not in {Verb.PATCH, Verb.REPLACE}:
+            return False
+        found = outcome.object
+        version = found.metadata.resource_version if isinstance(found, views.Object) else ""
+        is_same = bool(version) and self._versions.get(key) == version
+        self._versions[key] = version
+        return is_same
+
     def rest(self, key: RequestKey, seconds: float) -> None:
         """Send nothing about an object for a while."""
         self._resting.add(key)
@@ -291,6 +308,7 @@ class FlowControl:
     def forget(self, key: RequestKey) -> None:
         """Forget how often an object was refused something: it is gone."""
         self._refusals.pop(key, None)
+        self._versions.pop(key, None)
 
     def due(self) -> list[RequestKey]:
         """Return the objects whose rest is over; send open requests again that are due."""
