@@ -21,6 +21,7 @@ from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.builders.workloads import make_pod_set, make_workload
+from tests.controller import test_stopping as stopping
 from tests.controller.test_capacity import bind, make_world, node
 from tests.controller.test_slice_inventory import resource_slice
 from tests.controller.world import World, ready_world
@@ -308,3 +309,81 @@ def test_nothing_is_left_of_the_pools_of_nodes_that_are_gone() -> None:
     slice_inventory.drop(view.metadata.name)
 
     assert not slice_inventory._node_of_pool
+
+
+# ------------------------------------------------------------------- while a release is under way
+
+
+@pytest.mark.parametrize("end", ["deleted", "Failed"])
+def test_a_pod_that_ends_while_it_is_released_leaves_its_quota_to_the_next(end: str) -> None:
+    world = ready_world(quota=2)
+    world.add_pod("first", gpus=2)
+    release = until(world, Operation.START_OWNER)
+    if end == "deleted":
+        world.delete_pod("first")
+    else:
+        world.set_phase("first", end)
+    world.send(release)
+    world.settle()
+    world.add_pod("next", gpus=2)
+    world.pass_time(2)
+
+    assert not world.is_gated("next")
+    (flavor,) = world.status_of("gpus")["flavorsUsage"]
+    assert flavor["resources"][0]["total"] == "2"
+    assert "first" not in world.workloads() or end == "Failed"
+
+
+def test_a_pod_that_is_evicted_while_it_is_released_is_stopped_before_another_starts() -> None:
+    world = ready_world(quota=2)
+    world.add(node("n"))
+    world.add_pod("first", gpus=2)
+    world.add_pod("next", gpus=2)
+    lasting = patches.merge({"metadata": {"finalizers": ["example.com/kept"]}})
+    world.store.patch(resources.PODS, "first", lasting, "ml")
+    release = until(world, Operation.START_OWNER)
+    assert release.name == "first"
+    stopping.evict(world, "first")
+    tell(world, resources.WORKLOADS, Upserted(world.workloads()["first"]))
+    world.core.step()
+    world.send(release)
+    bind(world, "first", "n")
+    world.settle()
+    world.pass_time(2)
+    assert stopping.target(world, "first") is not None
+    assert world.pod("first").metadata.deletion_timestamp
+    assert world.is_gated("next")
+
+    world.set_phase("first", "Failed")
+    world.pass_time(2)
+    assert not world.is_gated("next")
+
+
+def test_a_pod_whose_release_is_refused_keeps_nobody_else_waiting() -> None:
+    """As by an admission webhook of somebody else."""
+
+    class Refusing(World):
+        refuses, refused = True, 0
+
+        def send(self, write: ApiRequest) -> Any:
+            is_meant = write.operation is Operation.START_OWNER and write.name == "first"
+            if not (self.refuses and is_meant):
+                return super().send(write)
+            self.refused += 1
+            self._queue.remove(write)
+            self.core.receive(stopping.refused(write))
+            return None
+
+    world = Refusing()
+    world.add(make_namespace(), make_flavor(), make_cluster_queue(quota=3), make_local_queue())
+    world.settle()
+    for name in ("first", "second", "third"):
+        world.add_pod(name, gpus=1)
+    world.pass_time(2)
+    assert world.admitted() == {"second", "third"}
+    world.pass_time(300)
+    assert world.refused <= 10
+
+    world.refuses = False
+    world.pass_time(61)
+    assert world.admitted() == {"first", "second", "third"}

@@ -414,3 +414,25 @@ def test_a_pod_that_takes_the_place_of_a_failed_one_stays_in_the_group() -> None
     world.pass_time(8)
     assert world.admitted() == {"a", "b", "c"}
     assert world.pod("c").metadata.annotation(names.POD_GROUP_OBJECT)
+
+
+def test_a_gang_that_is_deleted_leaves_nothing_though_its_podgroup_stays() -> None:
+    world = ready_world(quota=3)
+    show(world, 3)
+    add(world, "a", "b", "c")
+    assert started(world) == {"a", "b", "c"}
+    add(world, "d", "e")
+    assert started(world) == {"a", "b", "c"}
+    for name in "abcde":
+        world.store.delete(resources.PODS, name, "ml", grace_period_seconds=0)
+    world.pass_time(5)
+
+    assert workload(world) is None
+    status = world.status_of("gpus")
+    (flavor,) = status["flavorsUsage"]
+    (reserved,) = status["flavorsReservation"]
+    assert (flavor["resources"][0]["total"], reserved["resources"][0]["total"]) == ("0", "0")
+    counts = ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads")
+    assert [status.get(one, 0) for one in counts] == [0, 0, 0]
+    world.add_pod("next", gpus=3)
+    assert started(world) == {"next"}

@@ -479,3 +479,21 @@ def test_deactivating_an_evicted_workload_forgets_its_backoff() -> None:
     patch_workload(world, "train", {"spec": {"active": False}})
     world.settle()
     assert world.workloads()["train"].status.requeue_state is None
+
+
+def test_a_check_that_is_pending_again_takes_nothing_from_who_runs() -> None:
+    world = checked_world()
+    world.add_pod("train")
+    world.settle()
+    answer(world, "train", "Ready")
+    world.settle()
+    world.set_phase("train", "Running")
+    world.settle()
+    before = len(world.sent)
+    for state in ("Pending", "Ready"):
+        answer(world, "train", state)
+        world.pass_time(2)
+    assert reason(world, "train", "QuotaReserved")[0] == "True"
+    assert reason(world, "train", "Admitted")[0] == "True"
+    assert world.admitted() == {"train"}
+    assert not [one for one in world.sent[before:] if one.resource is resources.PODS]

@@ -14,7 +14,7 @@ from tests.builders.scheduling import (
     waiting,
 )
 from tests.scheduling import worlds
-from tests.scheduling.worlds import world
+from tests.scheduling.worlds import admitted, world
 
 HIERARCHY = (
     cohort("org", 5),
@@ -236,3 +236,19 @@ def test_moving_a_queue_with_usage_keeps_both_trees_right():
     assert made.node("a").usage == {}
     assert made.node("b").usage == {STD_CPU: 6000}
     assert made.node("b").subtree == {STD_CPU: 8000}
+
+
+def test_what_a_queue_has_borrowed_counts_after_it_gave_up_the_flavor():
+    """Source of the case: kueue issue 2678."""
+    made = world(
+        cluster_queue("x", 2, cohort="q"), cluster_queue("y", 4, cohort="q"), holding("h", "x", 5)
+    )
+    made.state.set_cluster_queue(
+        cluster_queue("x", cohort="q", groups=(group({"other": {"cpu": (2,)}}),))
+    )
+    assert made.node("q").usage[STD_CPU] == 5000
+    made.add(waiting("new", "y", 2))
+    assert not admitted(made.cycle())
+
+    made.finish("h")
+    assert admitted(made.cycle()) == ["new"]
