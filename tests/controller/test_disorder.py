@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from typing_extensions import override
 
 from admission.base import names, patches
 from admission.base.names import WorkloadKey
@@ -365,6 +366,7 @@ def test_a_pod_whose_release_is_refused_keeps_nobody_else_waiting() -> None:
     class Refusing(World):
         refuses, refused = True, 0
 
+        @override
         def send(self, write: ApiRequest) -> Any:
             is_meant = write.operation is Operation.START_OWNER and write.name == "first"
             if not (self.refuses and is_meant):

@@ -493,7 +493,7 @@ def test_a_check_that_is_pending_again_takes_nothing_from_who_runs() -> None:
     for state in ("Pending", "Ready"):
         answer(world, "train", state)
         world.pass_time(2)
-    assert reason(world, "train", "QuotaReserved")[0] == "True"
-    assert reason(world, "train", "Admitted")[0] == "True"
+    assert reason(world, "train", "QuotaReserved") == ("True", "QuotaReserved")
+    assert reason(world, "train", "Admitted") == ("True", "Admitted")
     assert world.admitted() == {"train"}
     assert not [one for one in world.sent[before:] if one.resource is resources.PODS]

@@ -7,6 +7,9 @@ import msgspec
 import pytest
 
 from admission.base import names
+from admission.base.names import WorkloadKey
+from admission.controller.watched_owners.serving_groups import ServingGroups
+from admission.kube.reflector import Upserted
 from admission.objects import views
 from admission.owners import serving_group
 from admission.owners.serving import LEADER_WORKER_SET, STATEFUL_SET
@@ -97,3 +100,28 @@ def test_an_owner_of_another_shape_is_read_as_if_it_said_nothing() -> None:
     (group,) = serving_group.groups(LEADER_WORKER_SET, owner(leaderWorkerTemplate=[7]))
     assert group.size == 1
     assert joined(group, pod())["annotations"][names.ROLE_HASH] == "main"
+
+
+def test_an_owner_with_very_many_replicas_costs_nothing_until_their_pods_are_there() -> None:
+    looked_at: set[WorkloadKey] = set()
+    made = ServingGroups((LEADER_WORKER_SET,), looked_at.update)
+    (informer,) = made.informers.values()
+    many = owner(replicas=2**31 - 1)
+    labels = {
+        "leaderworkerset.sigs.k8s.io/name": "serve",
+        "leaderworkerset.sigs.k8s.io/group-index": "2000000000",
+    }
+    parent = {names.POD_SUSPENDING_PARENT: LEADER_WORKER_SET.parent}
+    member = pod(labels=labels, annotations=parent)
+    key = ServingGroup(LEADER_WORKER_SET, many, 2_000_000_000).key
+    assert made.of(key, (member,), None) is None
+    informer.apply(Upserted(many))
+    assert looked_at == {key}
+    found = made.of(key, (member,), None)
+    assert found is not None
+    assert found.key == key
+
+    looked_at.clear()
+    informer.apply(Upserted(owner(replicas=1)))
+    assert looked_at == {key}
+    assert made.of(key, (member,), None) is None

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 from admission.base import conditions, names
 from admission.base.conditions import Text
@@ -11,13 +12,19 @@ from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners.owners import resource_of
 from admission.kube.resources import Resource
 from admission.objects import views
+from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
 from admission.owners import serving_group
-from admission.owners.serving import ServingKind
+from admission.owners.serving import STATEFUL_SET, ServingKind
 from admission.owners.serving_group import Document, ServingGroup
 
 _Ident = tuple[str, str, str]
 """What a pod calls the kind of its parent, namespace and name of an owner."""
+_Found = tuple[_Ident | None, ServingGroup | None]
+"""The owner that pods or a Workload name, and their group where that is known."""
+_NOTHING: Final[_Found] = (None, None)
+_MOST_REPLICAS: Final = 5000
+"""Replicas of an owner among which that of a Workload without pods is looked for."""
 
 
 class ServingGroups:
@@ -42,7 +49,9 @@ class ServingGroups:
         self._look_at = look_at
         self._owners: dict[_Ident, Document] = {}
         self._groups: dict[WorkloadKey, ServingGroup] = {}
-        self._keys: dict[_Ident, tuple[WorkloadKey, ...]] = {}
+        """Groups that were asked for: there may be very many replicas of which nothing exists."""
+        self._keys: dict[_Ident, set[WorkloadKey]] = {}
+        """Their keys, and those of which the owner is not known, by owner."""
         self._waiting: dict[_Ident, set[WorkloadKey]] = {}
         """Pods that wait until their owner is seen."""
         self.informers: Mapping[Resource, Informer[Any]] = {
@@ -52,9 +61,51 @@ class ServingGroups:
             for one in self._kinds.values()
         }
 
-    def of(self, key: WorkloadKey) -> ServingGroup | None:
-        """Return the group whose Workload has a key, if its owner is to have it."""
-        return self._groups.get(key)
+    def of(
+        self, key: WorkloadKey, pods: Iterable[views.Pod], workload: Workload | None
+    ) -> ServingGroup | None:
+        """Return the group whose Workload has a key, if its owner is to have it.
+
+        Args:
+            key: the key.
+            pods: the pods of the group.
+            workload: the Workload.
+        """
+        found = self._groups.get(key)
+        if found is None:
+            ident, found = self._of_pods(pods) or self._of_workload(key, workload) or _NOTHING
+            if ident is not None:
+                self._keys.setdefault(ident, set()).add(key)  # it is looked at with its owner
+            if found is None or found.key != key:
+                return None
+            self._groups[key] = found
+        return found if found.of is STATEFUL_SET or found.is_wanted else None
+
+    def _of_pods(self, pods: Iterable[views.Pod]) -> _Found | None:
+        pod = next(filter(self.includes, pods), None)
+        if pod is None:
+            return None
+        of, ident = self._named_by(pod)
+        owner = self._owners.get(ident)
+        return ident, None if owner is None else serving_group.of_pod(of, owner, pod)
+
+    def _of_workload(self, key: WorkloadKey, workload: Workload | None) -> _Found | None:
+        references = () if workload is None else workload.metadata.owner_references or ()
+        for reference in references:
+            for of in self._kinds.values():
+                if not of.kind.is_of(reference):
+                    continue
+                ident = (of.parent, key.namespace, reference.name)
+                owner = self._owners.get(ident)
+                if owner is None or owner.metadata.uid != reference.uid:
+                    return ident, None
+                groups = islice(serving_group.groups(of, owner), _MOST_REPLICAS)
+                return ident, next((one for one in groups if one.key == key), None)
+        return None
+
+    def _named_by(self, pod: views.Pod) -> tuple[ServingKind, _Ident]:
+        of = self._kinds[pod.metadata.annotation(names.POD_SUSPENDING_PARENT)]
+        return of, (of.parent, pod.metadata.namespace, serving_group.owner_of(of, pod))
 
     def includes(self, pod: views.Pod) -> bool:
         """Return whether a pod says that it is of such an owner."""
@@ -66,33 +117,30 @@ class ServingGroups:
         Args:
             pod: one of those that are included.
         """
-        of = self._kinds[pod.metadata.annotation(names.POD_SUSPENDING_PARENT)]
-        name = serving_group.owner_of(of, pod)
-        ident = (of.parent, pod.metadata.namespace, name)
+        of, ident = self._named_by(pod)
         owner = self._owners.get(ident)
         found = None if owner is None else serving_group.of_pod(of, owner, pod)
         if found is not None:
             return found
         self._waiting.setdefault(ident, set()).add(pod_owner.KIND.key_of(pod))
-        return conditions.waits_for_serving_owner(of.kind.name, name)
+        return conditions.waits_for_serving_owner(of.kind.name, ident[2])
 
     def _on_update(self, of: ServingKind, found: Document) -> None:
-        ident = (of.parent, found.metadata.namespace, found.metadata.name)
-        self._owners[ident] = found
-        self._set_groups(ident, {one.key: one for one in serving_group.groups(of, found)})
+        self._set((of.parent, found.metadata.namespace, found.metadata.name), found)
 
     def _on_delete(self, of: ServingKind, gone: views.Object) -> None:
         ident = (of.parent, gone.metadata.namespace, gone.metadata.name)
         known = self._owners.get(ident)
         if known is not None and known.metadata.uid == gone.metadata.uid:
-            del self._owners[ident]
-            self._set_groups(ident, {})
+            self._set(ident, None)
 
-    def _set_groups(self, ident: _Ident, groups: dict[WorkloadKey, ServingGroup]) -> None:
-        before = self._keys.pop(ident, ())
-        for key in before:
+    def _set(self, ident: _Ident, owner: Document | None) -> None:
+        """Take what is known of an owner now; its groups are asked for anew."""
+        if owner is None:
+            self._owners.pop(ident, None)
+        else:
+            self._owners[ident] = owner
+        keys = self._keys.pop(ident, set())
+        for key in keys:
             self._groups.pop(key, None)
-        self._groups |= groups
-        if groups:
-            self._keys[ident] = tuple(groups)
-        self._look_at({*before, *groups, *self._waiting.pop(ident, ())})
+        self._look_at({*keys, *self._waiting.pop(ident, ())})
