@@ -760,6 +760,14 @@ def pod_admitted(cluster_queue: str) -> Text:
     return Text("Admitted", f"Admitted by ClusterQueue {cluster_queue}")
 
 
+def held_by_previous_revision(deployment: str) -> str:
+    """Return what a waiting pod of a Deployment says whose earlier pods hold quota."""
+    return (
+        f"Quota is held by the previous revision of Deployment {deployment}, which goes only when "
+        "this pod is available: set maxSurge: 0 and maxUnavailable: 1 in its strategy."
+    )
+
+
 def pod_waiting(message: str, cluster_queue: str, shortages: Sequence[str]) -> str:
     """Return the message of a pod whose Workload waits: its message, then the numbers behind it.
 

@@ -24,6 +24,7 @@ from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.owners import Decide, Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
 from admission.controller.watched_owners.pod_groups import PodGroups
+from admission.controller.watched_owners.revisions import Revisions
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing.api_requests import ApiRequest, Operation
@@ -85,6 +86,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         self._inventory = inventory
         self._claims = claims
         self._queue = queue
+        self._revisions = Revisions()
 
     @override
     def on_update(self, found: views.Object) -> None:
@@ -100,6 +102,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             self._endings.on_update(pod, kind.key_of(pod))
             self._inventory.on_pod_update(pod)
             self._running.on_update(pod)
+            self._revisions.on_update(pod)
         elif not is_ours:
             self._lose_label(found)
 
@@ -122,6 +125,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             self.groups.lost_pod(gone, for_good=for_good)
         if known is not None and known.metadata.uid == gone.metadata.uid:
             self._endings.on_delete(known)
+            self._revisions.on_delete(gone.metadata.uid)
 
     @override
     def _is_left_alone(self, subject: Subject) -> bool:
@@ -216,7 +220,12 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         pod = None if subject.owner is None else self.index.get(self._own_key(subject.owner))
         if pod is None or not pod_owner.is_gated(pod):
             return None
-        return self._tell(key, pod, Text(wait.reason, explain.waiting(wait)), admitted=False)
+        message = explain.waiting(wait)
+        lacks_free = any(one.available < one.requested <= one.limit for one in wait.shortages)
+        deployment = self._revisions.held_by_previous(pod) if lacks_free else ""
+        if deployment:
+            message = f"{message} {conditions.held_by_previous_revision(deployment)}"
+        return self._tell(key, pod, Text(wait.reason, message), admitted=False)
 
     def _acknowledge(self, subject: Subject) -> ApiRequest | None:
         """Turn the condition True once the pod is released; only where there was one."""
