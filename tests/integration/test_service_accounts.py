@@ -19,8 +19,12 @@ import yaml
 from typing_extensions import override
 
 from admission.base import names
+from admission.controller.watched_owners.owners import resource_of
+from admission.controller.watched_owners.pod_groups import resources_of_gangs
 from admission.install import cabundles, rbac
+from admission.kube import resources
 from admission.objects import owner_rows
+from admission.owners.serving import LEADER_WORKER_SET
 from tests.builders.jobs import make_job
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
@@ -318,6 +322,14 @@ UNASKED = {
             for one in owner_rows.ROWS
             if one != JOB_SET
             for verb in ("get", "patch", "watch")
+        },
+        **{
+            Request("watch", one.group, one.plural): "the kind is not served here"
+            for one in (
+                *resources_of_gangs(),
+                resources.VOLCANO_QUEUES,
+                resource_of(LEADER_WORKER_SET.kind),
+            )
         },
         Request("get", JOB_SET.group, JOB_SET.plural): AFTER_CONFLICT,
         **{

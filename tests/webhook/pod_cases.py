@@ -406,11 +406,11 @@ MARK = "gpu-admission.dev/pod-group"
 NOT_SET = "is set at creation to the PodGroup that the pod names: leave it out"
 
 
-def of_podgroup(**annotations: str) -> Document:
+def of_podgroup(gpus: int = 0, **annotations: str) -> Document:
     """A pod with a mark, and the name of a PodGroup of Volcano."""
     found = {MARK: annotations.get("mark", ""), VOLCANO: annotations.get("volcano", "")}
     given = {key: value for key, value in found.items() if value}
-    return make_pod(annotations=given, schedulingGates=GATES)
+    return make_pod(annotations=given, schedulingGates=GATES, gpus=gpus)
 
 
 PODGROUPS: list[Case] = [
@@ -419,7 +419,7 @@ PODGROUPS: list[Case] = [
     po("22 of another", of_podgroup(mark="podgroups.scheduling.volcano.sh/a", volcano="b"),
        f'{ANNOTATIONS}[{MARK}]: Invalid value: "podgroups.scheduling.volcano.sh/a": {NOT_SET}'),
     po("22 its own", of_podgroup(mark="podgroups.scheduling.volcano.sh/a", volcano="a")),
-    po("23", of_podgroup(volcano="No Name"),
+    po("23", of_podgroup(gpus=1, volcano="No Name"),
        f'{ANNOTATIONS}[{VOLCANO}]: Invalid value: "No Name": {SUBDOMAIN_RULE}'),
 ]  # fmt: skip
 
