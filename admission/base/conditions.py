@@ -451,7 +451,7 @@ class MemberCounts(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What keeps the Workload from running: the first thing that is missing."""
+        """Return what keeps the Workload from running: the first thing that is missing."""
         if self.created < self.asked:
             hint = "; the events of its owner may say why" if not self.created else ""
             return f"{self.created} of {self.asked} pods are created{hint}"

@@ -212,6 +212,19 @@ def test_after_a_restart_the_time_goes_on() -> None:
     assert is_suspended(again)
 
 
+def test_a_copy_of_one_of_its_pods_keeps_nobody_from_being_ready() -> None:
+    """Whoever creates the manifest of a running pod again has the mark of its admission, too."""
+    world = ready_world()
+    four_of(world)
+    make(world, "train", 0, 1, 2, 3)
+    marks = world.pod("train-0").metadata
+    world.add_pod("copy", gpus=1, labels=marks.labels, annotations=marks.annotations)
+    report(world, active=4, ready=4)
+    later(world, 1)
+    assert world.is_gated("copy")
+    assert condition(world, "PodsReady")[:2] == ("True", "Started")
+
+
 # --------------------------------------------------------------------------------- the counts
 
 

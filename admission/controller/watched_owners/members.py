@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final, NamedTuple
 
-import msgspec
-
 from admission.base import names
 from admission.base.clock import Clock
 from admission.base.conditions import MemberCounts
@@ -36,11 +34,36 @@ class _Member(NamedTuple):
     why: str
 
 
-class _Group(msgspec.Struct):
-    """The pods of one Workload, by UID, and when one of them changed last."""
+class _Group:
+    """The pods of one Workload, and what they come to; kept as they change, not counted anew."""
 
-    pods: dict[str, _Member]
-    changed_at: datetime
+    def __init__(self, now: datetime) -> None:
+        """Prepare a group without pods."""
+        self.changed_at = now
+        self.pods: dict[str, _Member] = {}
+        self.created = self.scheduled = self.ready = 0
+        self.reasons: Counter[str] = Counter()
+        self.nodes: Counter[str] = Counter()
+
+    def put(self, uid: str, member: _Member | None) -> None:
+        """Take a pod as it is now; None for one that is gone."""
+        known = self.pods.pop(uid, None)
+        if known is not None:
+            self._count(known, -1)
+        if member is not None:
+            self.pods[uid] = member
+            self._count(member, 1)
+
+    def _count(self, one: _Member, by: int) -> None:
+        if one.is_over:
+            return
+        self.created += by
+        self.scheduled += by * bool(one.node)
+        self.ready += by * one.is_ready
+        for counter, text in ((self.reasons, one.why), (self.nodes, one.node)):
+            counter[text] += by
+            if not text or not counter[text]:
+                del counter[text]
 
 
 class Members:
@@ -75,9 +98,10 @@ class Members:
             return
         group = self._groups.get(member.of)
         if group is None:
-            group = self._groups[member.of] = _Group({}, self._clock.now())
+            group = self._groups[member.of] = _Group(self._clock.now())
         if group.pods.get(uid) != member:
-            self._of[uid], group.pods[uid] = member.of, member
+            self._of[uid] = member.of
+            group.put(uid, member)
             self._changed(member.of, group)
 
     def on_delete(self, uid: str) -> None:
@@ -86,7 +110,7 @@ class Members:
         if key is None:
             return
         group = self._groups[key]
-        del group.pods[uid]
+        group.put(uid, None)
         if group.pods:
             self._changed(key, group)
         else:
@@ -104,15 +128,18 @@ class Members:
 
     def counts(self, workload: Workload) -> MemberCounts:
         """Return how many pods of a Workload are there, and what keeps the others."""
-        group = self._groups.get(workload.key())
-        pods = [] if group is None else [one for one in group.pods.values() if not one.is_over]
-        reasons = Counter(one.why for one in pods if one.why)
-        lost = sorted({one.node for one in pods if one.node and self._is_lost(one.node)})
+        asked, group = _asked(workload), self._groups.get(workload.key())
+        if group is None:
+            return MemberCounts(asked=asked, created=0, scheduled=0, ready=0)
+        lost: list[str] = []
+        if group.ready < asked:
+            lost = sorted(filter(self._is_lost, group.nodes))
+        reasons = group.reasons
         return MemberCounts(
-            asked=_asked(workload),
-            created=len(pods),
-            scheduled=sum(bool(one.node) for one in pods),
-            ready=sum(one.is_ready for one in pods),
+            asked=asked,
+            created=group.created,
+            scheduled=group.scheduled,
+            ready=group.ready,
             why=min(reasons, key=lambda text: (-reasons[text], text), default=""),
             lost_nodes=tuple(lost),
         )
@@ -127,9 +154,12 @@ def _asked(workload: Workload) -> int:
 
 
 def _member(pod: views.Pod) -> _Member | None:
-    """Return what a pod says of itself; None of a single pod, and of one that nobody admitted."""
+    """Return what a pod says of itself; None of a single pod, and of one that nobody admitted.
+
+    A copy of an admitted pod has its annotation, and waits.
+    """
     named = pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
-    if not named or named == pod_owner.KIND.key_of(pod).name:
+    if not named or pod_owner.is_gated(pod) or named == pod_owner.KIND.key_of(pod).name:
         return None
     status = pod.status
     has_succeeded = status.phase == "Succeeded"
