@@ -190,16 +190,12 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends):
         return is_injected(self.view)
 
     @override
-    def has_start_time(self) -> bool:
-        return bool(self.view.status.start_time)
-
-    @override
     def suspend(self) -> patches.Patch:
         return stop(self.view)
 
     @override
-    def reset(self) -> patches.Patch:
-        return reset(self.view)
+    def reset(self) -> patches.Patch | None:
+        return reset(self.view) if self.view.status.start_time else None
 
     @override
     def restore(self, of: Workload | None) -> patches.Patch:

@@ -233,16 +233,15 @@ class Restores(Protocol):
         """Return whether it carries what an admission gave it."""
         ...
 
-    def has_start_time(self) -> bool:
-        """Return whether its status says since when it runs; only without may it be restored."""
-        ...
-
     def suspend(self) -> Patch:
         """Return the patch that stops it."""
         ...
 
-    def reset(self) -> Patch:
-        """Return the patch of its status that forgets when it started."""
+    def reset(self) -> Patch | None:
+        """Return the patch of its status that forgets when it started, or None.
+
+        While there is one it may not be restored.
+        """
         ...
 
     def restore(self, of: Workload | None) -> Patch:

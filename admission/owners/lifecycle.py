@@ -263,7 +263,7 @@ def _of_matching(owner: Owner, workload: Workload) -> Next:
     status = workload.status
     if status.is_true(conditions.ADMITTED) and not workload.is_pending():
         restores = owner.restores()
-        is_reset_first = restores is not None and restores.has_start_time()
+        is_reset_first = restores is not None and restores.reset() is not None
         return Next(Step.RESET if is_reset_first else Step.START)
     if owner.resizes() is None and differs(owner.view, workload):
         return _FOLLOW
@@ -279,7 +279,7 @@ def _restoring(owner: Restores | None) -> Next | None:
     """Return the step that takes out of a held owner what an admission put in, if it did."""
     if owner is None or not owner.is_injected():
         return None
-    return Next(Step.RESET if owner.has_start_time() else Step.RESTORE)
+    return Next(Step.RESTORE if owner.reset() is None else Step.RESET)
 
 
 def remove_finalizer(workload: Workload) -> Next:

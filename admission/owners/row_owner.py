@@ -492,17 +492,12 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends):
         return bool(self.view.marks)
 
     @override
-    def has_start_time(self) -> bool:
-        """Its own controller keeps it: templates may change while it is suspended."""
-        return False
-
-    @override
     def suspend(self) -> patches.Patch:
         return _patch(self.view, _set(self._content, self.row.suspend, value=True))
 
     @override
-    def reset(self) -> patches.Patch:
-        raise NotImplementedError
+    def reset(self) -> None:
+        """Return None: its templates may change whenever it is suspended."""
 
     @override
     def restore(self, of: Workload | None) -> patches.Patch:

@@ -214,16 +214,12 @@ class Set(Owner, Restores):
         return self.injected
 
     @override
-    def has_start_time(self) -> bool:
-        return False
-
-    @override
     def suspend(self) -> patches.Patch:
         raise NotImplementedError
 
     @override
-    def reset(self) -> patches.Patch:
-        raise NotImplementedError
+    def reset(self) -> None:
+        """Return None: there is nothing to forget."""
 
     @override
     def restore(self, of: Workload | None) -> patches.Patch:

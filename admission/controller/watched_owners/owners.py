@@ -380,8 +380,8 @@ class Owners(Generic[View, Document]):
             case Step.STOP if self._kind.key_of(owner.view) not in self._stopped:
                 asked = None if workload is not None else self._ask_absence(key, owner)
                 return asked or self._stop_or_wait(key, step, owner, workload)
-            case Step.RESET if restores is not None:
-                return self._patch(key, owner, Operation.RESET_OWNER, restores.reset(), "status")
+            case Step.RESET if restores is not None and (changes := restores.reset()) is not None:
+                return self._patch(key, owner, Operation.RESET_OWNER, changes, "status")
             case Step.RESTORE if restores is not None:
                 return self._patch(key, owner, Operation.RESTORE_OWNER, restores.restore(workload))
             case _:
