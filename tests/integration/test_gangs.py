@@ -19,10 +19,9 @@ from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
 from tests.gpu import seeds
-from tests.integration import owner_crds
+from tests.integration import owner_crds, teams
 from tests.integration.applied import Json
 from tests.integration.installed import KUEUE, Installed, installed
-from tests.integration.test_owners import allow
 
 pytestmark = pytest.mark.controlplane
 
@@ -51,22 +50,12 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
 @pytest.fixture(scope="module")
 def editor(system: Installed) -> Rest:
     """One who may edit pods and everything of the other schedulers."""
-    groups = {"", "batch.volcano.sh", "kubeflow.org", *(one.group for one in gangs.KINDS)}
-    found = allow(system.cluster, "gang-editor", *sorted(groups))
-    system.cluster.wait_for_roles()
-    waiting.until(
-        lambda: found.answers("/api/v1/namespaces/default/pods"), what="the editor may read pods"
-    )
-    return found
+    groups = {"batch.volcano.sh", "kubeflow.org", *(one.group for one in gangs.KINDS)}
+    return teams.add_editor(system, *groups)
 
 
-class Team:
-    """A namespace with quota, and one who may edit what is in it."""
-
-    def __init__(self, system: Installed, editor: Rest, quota: int = 4) -> None:
-        self.system, self.editor, self.api = system, editor, system.api
-        self.name = system.add_team(quota)
-        self.pods = f"/api/v1/namespaces/{self.name}/pods"
+class Team(teams.Team):
+    """A namespace with quota, and one who may edit gangs in it."""
 
     def podgroups(self, kind: GangKind) -> str:
         return f"/apis/{kind.group}/{version(kind)}/namespaces/{self.name}/podgroups"
@@ -100,12 +89,6 @@ class Team:
             made.append(self.editor.post(self.pods, pod))
         return made
 
-    def listed(self) -> dict[str, Json]:
-        return {one["metadata"]["name"]: one for one in self.api.get(self.pods)["items"]}
-
-    def started(self) -> set[str]:
-        return {n for n, one in self.listed().items() if not one["spec"].get("schedulingGates")}
-
     def wait_started(self, *pods: str) -> None:
         waiting.until(lambda: self.started() == set(pods), what=f"{', '.join(pods)} have started")
 
@@ -123,7 +106,7 @@ class Team:
 
     def workload(self, name: str = "gang", kind: GangKind = VOLCANO) -> Json | None:
         named = pod_owner.gang_name(gangs.Reference(kind, name))
-        found = self.api.get(f"{KUEUE}/namespaces/{self.name}/workloads")["items"]
+        found = self.api.get(self.workloads)["items"]
         return next((one for one in found if one["metadata"]["name"] == named), None)
 
     def wait_told(self, pod: str, reason: str) -> str:

@@ -17,12 +17,12 @@ from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
+from tests.integration import teams
 from tests.integration.applied import Json
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.installed import Installed, installed
 
 pytestmark = pytest.mark.controlplane
 
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 LASTING: dict[str, Any] = {"finalizers": ["example.com/hold"]}
 """Of a pod that stays when it is deleted, and runs on for all that anybody can tell."""
 FAST = {names.POD_GROUP_FAST_ADMISSION: "true"}
@@ -42,29 +42,11 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
 
 @pytest.fixture(scope="module")
 def editor(system: Installed) -> Rest:
-    """One who has the role ``edit``, in all namespaces."""
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
-    binding = {
-        "metadata": {"name": "editor"},
-        "roleRef": role,
-        "subjects": [{"kind": "User", "name": "editor"}],
-    }
-    system.api.post(f"{RBAC}/clusterrolebindings", binding)
-    rest = system.cluster.client(system.cluster.kubeconfig("editor"))
-    waiting.until(
-        lambda: rest.answers("/api/v1/namespaces/default/pods"), what="the editor may read pods"
-    )
-    return rest
+    return teams.add_editor(system)
 
 
-class Team:
-    """A namespace with quota for four GPUs, and one who may edit what is in it."""
-
-    def __init__(self, system: Installed, editor: Rest, quota: int = 4, **queue: Any) -> None:
-        self.system, self.editor, self.api = system, editor, system.api
-        self.name = system.add_team(quota, **queue)
-        self.pods = f"/api/v1/namespaces/{self.name}/pods"
-        self.workloads = f"{KUEUE}/namespaces/{self.name}/workloads"
+class Team(teams.Team):
+    """A namespace with quota for four GPUs, and one who may edit groups in it."""
 
     def add(
         self, *pods: str, group: str = "gang", total: int = 4, gpus: int = 1, **more: Any
@@ -85,24 +67,6 @@ class Team:
                 restartPolicy="Never",
             )
             self.editor.post(self.pods, pod)
-
-    def listed(self) -> dict[str, Json]:
-        return {one["metadata"]["name"]: one for one in self.api.get(self.pods)["items"]}
-
-    def running(self, *pods: str) -> bool:
-        """Whether exactly these pods run."""
-        return set(pods) == {
-            name
-            for name, pod in self.listed().items()
-            if pod.get("status", {}).get("phase") == "Running"
-            and "deletionTimestamp" not in pod["metadata"]
-        }
-
-    def wait_running(self, *pods: str) -> None:
-        waiting.until(lambda: self.running(*pods), what=f"{', '.join(pods)} run, and no others")
-
-    def gated(self) -> set[str]:
-        return {n for n, pod in self.listed().items() if pod["spec"].get("schedulingGates")}
 
     def end(self, *pods: str, phase: str = "Succeeded") -> None:
         """Have pods end, as their kubelet would."""

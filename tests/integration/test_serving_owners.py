@@ -19,7 +19,7 @@ from tests.builders.queues import make_group
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
-from tests.integration import owner_crds
+from tests.integration import owner_crds, teams
 from tests.integration.applied import Json
 from tests.integration.installed import KUEUE, Installed, installed
 
@@ -137,34 +137,19 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
 
 @pytest.fixture(scope="module")
 def editor(system: Installed) -> Rest:
-    """One who has the role ``edit``, in all namespaces."""
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
-    binding = {
-        "metadata": {"name": "editor"},
-        "roleRef": role,
-        "subjects": [{"kind": "User", "name": "editor"}],
-    }
-    system.api.post(f"{RBAC}/clusterrolebindings", binding)
-    rest = system.cluster.client(system.cluster.kubeconfig("editor"))
-    waiting.until(
-        lambda: rest.answers("/api/v1/namespaces/default/pods"), what="the editor may read pods"
-    )
-    return rest
+    return teams.add_editor(system)
 
 
-class Team:
-    """A namespace with quota for four GPUs, and one who may edit what is in it."""
+class Team(teams.Team):
+    """A namespace with quota for four GPUs, and one who may edit an owner in it."""
 
     plural = "deployments"
     group = "apps/v1"
 
     def __init__(self, system: Installed, editor: Rest, quota: int = 4, **queue: Any) -> None:
-        self.system, self.editor, self.api = system, editor, system.api
-        self.name = system.add_team(quota, **queue)
+        super().__init__(system, editor, quota, **queue)
         system.add_local_queue(self.name, self.name, "other")
         system.wait_for_queue(self.name, "other")
-        self.pods = f"/api/v1/namespaces/{self.name}/pods"
-        self.workloads = f"{KUEUE}/namespaces/{self.name}/workloads"
         self.path = f"/apis/{self.group}/namespaces/{self.name}/{self.plural}"
 
     def manifest(self, replicas: int = 2, *, queue: str = "other", gpus: int = 1) -> Json:
@@ -203,20 +188,23 @@ class Team:
         """Scale as ``kubectl scale`` does."""
         self.editor.patch(f"{self.path}/serve/scale", {"spec": {"replicas": replicas}})
 
-    def listed(self) -> list[Json]:
-        items: list[Json] = self.api.get(self.pods)["items"]
-        return [one for one in items if "deletionTimestamp" not in one["metadata"]]
+    def alive(self) -> list[Json]:
+        """The pods that nobody is deleting."""
+        found = self.listed().values()
+        return [one for one in found if "deletionTimestamp" not in one["metadata"]]
 
-    def running(self) -> list[Json]:
-        return [one for one in self.listed() if one.get("status", {}).get("phase") == "Running"]
+    def at_work(self) -> list[Json]:
+        """Those of them that run."""
+        return [one for one in self.alive() if one.get("status", {}).get("phase") == "Running"]
 
-    def gated(self) -> list[Json]:
-        return [one for one in self.listed() if one["spec"].get("schedulingGates")]
+    def held(self) -> list[Json]:
+        """Those of them that wait for quota."""
+        return [one for one in self.alive() if one["spec"].get("schedulingGates")]
 
     def wait(self, *, running: int, gated: int = 0) -> None:
         """Wait until so many pods run, and so many wait for quota."""
         waiting.until(
-            lambda: (len(self.running()), len(self.gated())) == (running, gated),
+            lambda: (len(self.at_work()), len(self.held())) == (running, gated),
             what=f"{running} pods run and {gated} wait",
         )
 
@@ -248,7 +236,7 @@ def test_the_deployment_of_kueues_documentation_is_admitted_pod_by_pod(
     editor.post(team.path, copy.deepcopy(SITE_DEPLOYMENT))
     team.wait(running=2, gated=1)
     assert len(team.admitted()) == 2
-    for pod in team.listed():
+    for pod in team.alive():
         metadata = pod["metadata"]
         assert metadata["labels"][names.MANAGED_LABEL] == "true"
         assert metadata["labels"][names.QUEUE_LABEL] == "user-queue"
@@ -299,9 +287,7 @@ def test_a_deployment_moves_to_another_queue_only_while_nothing_is_ready(team: T
     assert "field is immutable: pods that come later" in team.refuses(nowhere)
     team.queue("default")
     waiting.until(
-        lambda: (
-            "default" in {one["metadata"]["labels"][names.QUEUE_LABEL] for one in team.gated()}
-        ),
+        lambda: "default" in {one["metadata"]["labels"][names.QUEUE_LABEL] for one in team.held()},
         what="a pod waits in the other queue",
     )
     smaller = make_pod(gpus=1, terminationGracePeriodSeconds=0)["spec"]["containers"]
@@ -411,7 +397,7 @@ def test_the_stateful_set_of_kueues_documentation_is_admitted_as_one(
     assert ("StatefulSet", name) in {
         (one["kind"], one["name"]) for one in metadata["ownerReferences"]
     }
-    for pod in team.listed():
+    for pod in team.alive():
         said = pod["metadata"]["annotations"]
         assert said[names.POD_GROUP_NAME] == metadata["name"]
         assert said[names.POD_GROUP_TOTAL_COUNT] == "3"
@@ -439,13 +425,13 @@ def test_pods_that_a_scale_adds_to_an_admitted_stateful_set_wait(sets: Sets) -> 
     sets.wait_settled()
     sets.scale(3)
     sets.wait(running=2, gated=1)
-    (extra,) = sets.gated()
+    (extra,) = sets.held()
     said = waiting.until(
         lambda: sets.system.condition(sets.name, extra["metadata"]["name"]), what="it says why"
     )
     assert said["reason"] == "ScaledWhileAdmitted"
     assert "was admitted with 2 pods; scale it to 0" in said["message"]
-    assert sets.gated()[0]["metadata"]["uid"] == extra["metadata"]["uid"]
+    assert sets.held()[0]["metadata"]["uid"] == extra["metadata"]["uid"]
     sets.scale(0)
     waiting.until(lambda: not sets.get()["status"].get("replicas"), what="all pods are gone")
     sets.scale(3)
@@ -456,7 +442,7 @@ def test_the_last_pod_of_a_stateful_set_is_replaced_within_its_quota(sets: Sets)
     sets.create(1, gpus=4)
     sets.wait(running=1)
     sets.wait_settled()
-    (before,) = sets.running()
+    (before,) = sets.at_work()
     contender = make_pod("contender", gpus=1, labels={names.QUEUE_LABEL: "other"})
     sets.editor.post(sets.pods, contender)
     image = [{"name": "main", "image": "serve:2"}]
@@ -464,10 +450,10 @@ def test_the_last_pod_of_a_stateful_set_is_replaced_within_its_quota(sets: Sets)
         {**sets.get()["spec"]["template"]["spec"]["containers"][0], **image[0]}
     ]}}}})  # fmt: skip
     waiting.until(
-        lambda: [one["spec"]["containers"][0]["image"] for one in sets.running()] == ["serve:2"],
+        lambda: [one["spec"]["containers"][0]["image"] for one in sets.at_work()] == ["serve:2"],
         what="the pod of the new revision runs",
     )
-    assert before["metadata"]["uid"] not in {one["metadata"]["uid"] for one in sets.listed()}
+    assert before["metadata"]["uid"] not in {one["metadata"]["uid"] for one in sets.alive()}
     assert sets.system.is_gated(sets.name, "contender")
 
 
@@ -500,7 +486,7 @@ def test_a_stateful_set_that_waits_moves_to_another_queue(sets: Sets) -> None:
     )
     waiting.until(
         lambda: (
-            {one["metadata"]["labels"][names.QUEUE_LABEL] for one in sets.gated()} == {"default"}
+            {one["metadata"]["labels"][names.QUEUE_LABEL] for one in sets.held()} == {"default"}
         ),
         what="the pods follow",
     )
@@ -525,7 +511,7 @@ def test_a_pod_forged_as_one_of_a_stateful_set_runs_only_in_its_quota(sets: Sets
         sets.editor.post(sets.pods, pod)
     assert sets.system.wait_condition(sets.name, "lost")["reason"] == "WaitsForOwner"
     assert sets.system.is_gated(sets.name, "lost")
-    assert len(sets.running()) == 4
+    assert len(sets.at_work()) == 4
 
 
 def test_the_workload_of_a_stateful_set_goes_with_it(sets: Sets) -> None:
@@ -640,12 +626,12 @@ def test_each_replica_of_the_leader_worker_set_of_kueues_documentation_is_admitt
     assert pod_sets == [("leader", 1), ("worker", 2)]
     indexes = {
         one["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/group-index"]
-        for one in team.running()
+        for one in team.at_work()
     }
     assert len(indexes) == 1
     system.api.patch(queue, {"spec": {"resourceGroups": both}})
     team.wait(running=6)
-    said = team.running()[0]["metadata"]["annotations"]
+    said = team.at_work()[0]["metadata"]["annotations"]
     assert said[names.POD_GROUP_TOTAL_COUNT] == "3"
     assert said[names.POD_GROUP_SERVING] == "true"
     assert said[names.POD_SUSPENDING_PARENT] == "leaderworkerset.x-k8s.io/leaderworkerset"
