@@ -214,7 +214,8 @@ class GpuConfiguration(ConfigModel):
             waits anew. 0 for ever. Where waitForPodsReady of Kueue's Configuration is set, that
             holds instead, and for single pods too.
         keep_for_replacement: how long the quota of a StatefulSet, or of a replica of a
-            LeaderWorkerSet, is kept while none of its pods is there.
+            LeaderWorkerSet, is kept while none of its pods is there, and that of a pod of a
+            Deployment for the pod that replaces it.
         max_stops_per_minute: pods and Jobs that run and are stopped in a minute, other than by
             preemption, by the stop policy of a queue or by `active: false`; further ones are
             held back. 0 for no limit.

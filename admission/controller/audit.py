@@ -48,6 +48,8 @@ _REPAIR_SECONDS: Final = 3600.0
 """Between two repairs: what reading anew does not mend is for people to look at."""
 _OF_OWNER: Final = "pods of "
 """So begins the name by which an owner is charged for pods that it may still make."""
+_KEPT: Final = "kept for the replacement of "
+"""So begins the name by which quota is charged that is kept for a pod that is to come."""
 _OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 _NOTHING: Final[Amounts] = {}
 
@@ -307,6 +309,8 @@ def differences(
         group = should.of_pods.get(key, key)
         workload = after.workloads.get(key)
         unlisted = key.name.startswith("pod ") and key not in should.of_pods
+        if key.name.startswith(_KEPT):
+            moving.add(key)
         if key.name.startswith(_OF_OWNER):  # for pods that are not there yet
             moving |= {key, WorkloadKey(key.namespace, key.name.removeprefix(_OF_OWNER))}
         if before.workloads.get(key) != workload or unlisted or key in after.unsettled:

@@ -46,6 +46,7 @@ from admission.controller.watched_owners.owners import Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
 from admission.controller.watched_owners.pod_groups import PodGroups
 from admission.controller.watched_owners.pods import Pods
+from admission.controller.watched_owners.rollouts import Rollouts
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads.authorship import ForeignReservations
 from admission.controller.workloads.following import Following
@@ -217,9 +218,13 @@ class Core:
             serving=self._kinds.serving, keeps=self._settings.gpu.keep_for_replacement,
         )  # fmt: skip
         self._claims.workload_of = groups.workload_of
+        self._rollouts = Rollouts(
+            self._scheduling, self._clock, self._kinds.serving,
+            keeps=self._settings.gpu.keep_for_replacement,
+        )  # fmt: skip
         self._pods = Pods(
             *common, tuple(held.values()), self._inventory, self._claims, self._queue,
-            self._endings, groups,
+            self._endings, groups, self._rollouts,
         )  # fmt: skip
         self._owners: tuple[Owners[Any, Any], ...] = (
             *(held.get(one.kind, self._pods) for one in self._kinds.integrations),
@@ -236,6 +241,7 @@ class Core:
             **self._charges.informers,
             **self._claims.informers,
             **self._running.informers,
+            **self._rollouts.informers,
             resources.WORKLOADS: Informer(
                 "Workload", self._on_workload_update, self._on_workload_delete
             ),
@@ -331,6 +337,7 @@ class Core:
             self._look_at(rested)
         self._queue.add_due()
         self._queue.add_all(self._brake.take_due())
+        self._queue.add_decided(self._rollouts.settle())
         self._queue.add_decided(self._scheduling.run())
         while self._flow.may_send() and (key := self._queue.pop(self._flow.may_decide)):
             self._advance(key)
@@ -653,7 +660,7 @@ class Core:
         now = self._clock.monotonic()
         moments = [
             self._flow.next_due_in(), self._scheduling.next_due_in(), self._queue.next_due_in(),
-            self._inventory.next_due_in(), self._brake.next_due_in(),
+            self._inventory.next_due_in(), self._brake.next_due_in(), self._rollouts.next_due_in(),
         ]  # fmt: skip
         if self._flow.may_report():
             absolute = (

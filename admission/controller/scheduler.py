@@ -22,6 +22,13 @@ from admission.owners.integrations import Kinds
 from admission.scheduling import decisions, model, podsets, quota
 from admission.scheduling.state import State
 
+OnChange = Callable[[WorkloadKey, model.Workload | None, model.Workload | None], None]
+"""Takes what was known under a key, and what is now; None for nothing."""
+
+
+def _ignore(key: WorkloadKey, before: model.Workload | None, after: model.Workload | None) -> None:
+    """Do nothing."""
+
 
 class Scheduler:
     """Decisions that wait to be written, and when the next cycle runs.
@@ -32,6 +39,9 @@ class Scheduler:
 
     While as many decisions are open as flow control allows, the next cycle waits: what it decided
     would be old by the time of its writing, and it would evict what has ended by then (ADR 0066).
+
+    Attributes:
+        on_change: is told of each Workload that is taken or lost.
     """
 
     def __init__(
@@ -75,6 +85,7 @@ class Scheduler:
         self._flow = flow
         self._events = events
         self._kinds = kinds
+        self.on_change: OnChange = _ignore
 
     def changed(self) -> None:
         """Something that cycles depend on has changed."""
@@ -211,6 +222,7 @@ class Scheduler:
         self._log.error(what, namespace=key.namespace, name=key.name, error=str(error))
 
     def _put(self, key: WorkloadKey, workload: model.Workload) -> None:
+        before = self._unpriced.get(key)
         self._unpriced[key] = workload
         self._state.set_workload(self._prices.priced(workload), self._now_us())
         if not workload.wants_quota:
@@ -218,6 +230,7 @@ class Scheduler:
         if workload.finished or not workload.active:
             self._admits.pop(key, None)
             self._evicts.pop(key, None)
+        self.on_change(key, before, workload)
         self.changed()
 
     def reprice(self) -> None:
@@ -232,14 +245,40 @@ class Scheduler:
 
     def on_delete(self, key: WorkloadKey) -> None:
         """The Workload is gone."""
-        self._unpriced.pop(key, None)
+        before = self._unpriced.pop(key, None)
         self._admits.pop(key, None)
         self._evicts.pop(key, None)
         self._preemptions.pop(key, None)
         self._take_backs.discard(key)
         self._explainer.forget(key)
         self._state.drop_workload(key, self._now_us())
+        self.on_change(key, before, None)
         self.changed()
+
+    def holds(self, key: WorkloadKey) -> bool:
+        """Return whether a Workload holds quota, or was given some that is not written yet."""
+        return self._state.holds(key)
+
+    def waits(self, key: WorkloadKey) -> bool:
+        """Return whether a Workload stands in a queue."""
+        return self._state.is_pending(key)
+
+    def keep(self, key: WorkloadKey, held: model.Workload) -> None:
+        """Charge for what a Workload held that has ended; see `rollouts.Ledger`."""
+        kept = replace(
+            held, key=key, active=True, finished=False, pods_ready=True, stays=True, is_pod=True
+        )
+        self._put(key, kept)
+
+    def take_over(self, key: WorkloadKey, predecessor: WorkloadKey) -> bool:
+        """Decide that a Workload gets what is charged under another key, if it suits."""
+        admit = self._state.take_over(key, predecessor, self._now_us())
+        if admit is None:
+            return False
+        self._admits[key] = admit
+        self._explainer.forget(key)
+        self.on_delete(predecessor)
+        return True
 
     def is_foreign_reservation(self, view: Workload) -> bool:
         """Return whether somebody else has just reserved quota for the Workload."""

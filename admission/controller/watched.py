@@ -60,7 +60,7 @@ def rows(kinds: Kinds) -> dict[Resource, type[views.Object]]:
     """
     found: dict[Resource, type[views.Object]] = {
         **{owners.resource_of(one.kind): one.document for one in kinds.integrations},
-        **{owners.resource_of(one.kind): serving_group.Document for one in _grouped(kinds)},
+        **{owners.resource_of(one.kind): serving_group.Document for one in _serving(kinds)},
     }
     return {resource: into for resource, into in found.items() if resource not in WATCHED}
 
@@ -76,10 +76,10 @@ def selectors(kinds: Kinds) -> dict[Resource, str]:
         resources.CHILD_JOBS: child_jobs.SELECTOR,
         resources.RELEASED_PODS: running_pods.SELECTOR,
         **{owners.resource_of(one.kind): one.kind.selector for one in kinds.integrations},
-        **{owners.resource_of(one.kind): one.kind.selector for one in _grouped(kinds)},
+        **{owners.resource_of(one.kind): one.kind.selector for one in _serving(kinds)},
     }
 
 
-def _grouped(kinds: Kinds) -> list[ServingKind]:
-    """Return the kinds of owners that serve whose pods are groups."""
-    return [one for one in kinds.serving if one.makes_groups]
+def _serving(kinds: Kinds) -> list[ServingKind]:
+    """Return the kinds of owners that serve of which the controller is to know the objects."""
+    return [one for one in kinds.serving if one.is_watched]

@@ -46,7 +46,7 @@ def documents(
     owner_rules += [
         {"apiGroups": [one.kind.group], "resources": [one.kind.plural], "verbs": ["list", "watch"]}
         for one in kinds.serving
-        if one.makes_groups
+        if one.is_watched
     ]
     return [
         *rendering.documents("rbac", namespace=namespace, owner_rules=owner_rules),

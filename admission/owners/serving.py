@@ -34,6 +34,7 @@ class ServingKind:
             they say nothing.
         templates: where its pod templates stand, such as ``spec.template``.
         makes_groups: whether its pods are admitted as groups; else each by itself.
+        replaces: whether its pods are replaced one by one, each in the quota of an earlier one.
         fixed: what does not change while it has replicas, besides what roles of pods depend on:
             the path and the value that stands for an absent one.
         refused: what it must not say in a queue: path, value, and the rule.
@@ -46,6 +47,7 @@ class ServingKind:
     parent: str
     templates: tuple[str, ...]
     makes_groups: bool = False
+    replaces: bool = False
     fixed: tuple[tuple[str, int], ...] = ()
     refused: tuple[tuple[str, str, str], ...] = ()
     queue_at: str = ""
@@ -55,6 +57,11 @@ class ServingKind:
     def webhook_name(self) -> str:
         """Return what the names of its webhooks have in them."""
         return self.webhook or self.kind.name.lower()
+
+    @property
+    def is_watched(self) -> bool:
+        """Return whether the controller is to know its objects."""
+        return self.makes_groups or self.replaces
 
 
 class Serving(views.Object, frozen=True, kw_only=True):
@@ -171,6 +178,7 @@ DEPLOYMENT: Final = ServingKind(
     framework="deployment",
     parent="deployment",
     templates=("spec.template",),
+    replaces=True,
 )
 
 STATEFUL_SET: Final = ServingKind(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from admission.base import conditions
 from admission.base.conditions import WaitReason
 from admission.base.names import FlavorResource, WorkloadKey
-from admission.scheduling import explain, ordering, quota
+from admission.scheduling import explain, nomination, ordering, quota
 from admission.scheduling.assignment import ScanMemory
 from admission.scheduling.decisions import Admit, Evict, Mode, Recomputation, Requeue, Wait
 from admission.scheduling.heads import Head, Verdict
@@ -17,6 +17,7 @@ from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.model import PreemptionPolicy
 from admission.scheduling.nomination import Nominee, nominate, renominate
 from admission.scheduling.preemption.candidates import Target
+from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.snapshot import Snapshot
 
 
@@ -33,6 +34,15 @@ def run(snapshot: Snapshot, heads: Iterable[Head]) -> tuple[Verdict, ...]:
     verdicts = tuple(cycle.process(nominee) for nominee in ordering.in_order(snapshot, nominees))
     snapshot.rollback()
     return verdicts
+
+
+def in_place_of(snapshot: Snapshot, head: Head, held: ReservingWorkload) -> Admit | None:
+    """Return the admission of a head to what a workload holds that goes; None if it does not suit.
+
+    The snapshot is left as it was.
+    """
+    nominee = nomination.in_place_of(snapshot, head, held)
+    return None if nominee is None else _admission(nominee)
 
 
 @dataclass(slots=True)
@@ -156,14 +166,17 @@ class _Cycle:
     def _admit(self, nominee: Nominee) -> Verdict:
         self.snapshot.add(nominee.queue, nominee.assignment.usage)
         self.snapshot.unready += 1
-        decision = Admit(
-            workload=nominee.head.key,
-            cluster_queue=nominee.queue.name,
-            pod_sets=nominee.assignment.to_pod_sets(),
-            borrowing=nominee.borrowing,
-            checks=_checks(nominee.queue, nominee.assignment.usage),
-        )
-        return Verdict(head=nominee.head, decision=decision)
+        return Verdict(head=nominee.head, decision=_admission(nominee))
+
+
+def _admission(nominee: Nominee) -> Admit:
+    return Admit(
+        workload=nominee.head.key,
+        cluster_queue=nominee.queue.name,
+        pod_sets=nominee.assignment.to_pod_sets(),
+        borrowing=nominee.borrowing,
+        checks=_checks(nominee.queue, nominee.assignment.usage),
+    )
 
 
 def held_back(nominee: Nominee) -> dict[FlavorResource, int]:

@@ -57,6 +57,10 @@ class Ledger:
         """Return whether a workload holds quota."""
         return key in self._workloads
 
+    def get(self, key: WorkloadKey) -> ReservingWorkload | None:
+        """Return what a workload holds, or None."""
+        return self._workloads.get(key)
+
     def workloads(self) -> dict[WorkloadKey, ReservingWorkload]:
         """Return everything that is charged, as a copy."""
         return dict(self._workloads)

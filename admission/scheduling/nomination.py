@@ -17,6 +17,7 @@ from admission.scheduling.heads import Head, Verdict
 from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.podsets import Demand
 from admission.scheduling.preemption.candidates import Need, Preemptor, Target
+from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.snapshot import Snapshot
 
 
@@ -67,6 +68,28 @@ def renominate(snapshot: Snapshot, nominee: Nominee, claimed: Sequence[Target]) 
         again = _assign(snapshot, nominee.head, nominee.queue, pins=pins)
     mode = Mode.DEFERRED_FIT if again.mode == Mode.FIT else again.mode
     return replace(again, mode=mode, recomputed=True)
+
+
+def in_place_of(snapshot: Snapshot, head: Head, held: ReservingWorkload) -> Nominee | None:
+    """Return what a head gets where a workload goes: no more than it holds, in its flavors.
+
+    None if that does not suit the head, or does not fit the quota.
+    """
+    queue = snapshot.queue(head.cluster_queue)
+    if _refuse(queue, head) is not None:
+        return None
+    flavors = {fr.resource: fr.flavor for fr in held.usage}
+    pins = {
+        (demand.pod_set.name, resource): flavor
+        for demand in head.demands
+        for resource, flavor in flavors.items()
+    }
+    with snapshot.without([held]):
+        found = _try(snapshot, head, queue, head.demands, pins=pins)
+    fits = found.mode == Mode.FIT and all(
+        value <= held.usage.get(fr, 0) for fr, value in found.assignment.usage.items()
+    )
+    return found if fits else None
 
 
 def _assign(

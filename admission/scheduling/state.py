@@ -272,6 +272,14 @@ class State:
         if self._assumed.pop(key, None) is not None:
             self._place(self._workloads[key], now_us)
 
+    def holds(self, key: WorkloadKey) -> bool:
+        """Return whether a workload holds quota."""
+        return self._ledger.holds(key)
+
+    def is_pending(self, key: WorkloadKey) -> bool:
+        """Return whether a workload stands in a queue."""
+        return self._queues.get(key) is not None
+
     def charges(
         self,
     ) -> tuple[
@@ -419,7 +427,16 @@ class State:
         if not chosen:
             return CycleResult()
         self.cycles += 1
-        snapshot = Snapshot(
+        snapshot = self._snapshot(now_us)
+        heads = [self._head(name, item) for name, item in self._sharing.apart(chosen)]
+        decided = cycle.run(snapshot, heads)
+        verdicts = [sharing.in_full(v, self._workloads[v.head.workload.key]) for v in decided]
+        told = [wait for verdict in verdicts for wait in self._apply(verdict, now_us)]
+        self._stand_sharers(now_us)
+        return replace(result_of(verdicts), bypassed=tuple(told))
+
+    def _snapshot(self, now_us: int) -> Snapshot:
+        return Snapshot(
             forest=self.forest,
             flavors=self._supplies.flavors,
             config=self.config,
@@ -428,12 +445,32 @@ class State:
             unready=self._ledger.unready,
             past_usage=self._rank if self.config.admission_fair_sharing is not None else None,
         )
-        heads = [self._head(name, item) for name, item in self._sharing.apart(chosen)]
-        decided = cycle.run(snapshot, heads)
-        verdicts = [sharing.in_full(v, self._workloads[v.head.workload.key]) for v in decided]
-        told = [wait for verdict in verdicts for wait in self._apply(verdict, now_us)]
-        self._stand_sharers(now_us)
-        return replace(result_of(verdicts), bypassed=tuple(told))
+
+    def take_over(self, key: WorkloadKey, predecessor: WorkloadKey, now_us: int) -> Admit | None:
+        """Gives a workload that waits what another one holds, before anybody else is tried.
+
+        It gets no more than that, in the same flavors, and the other one is forgotten.
+
+        Returns:
+            The admission, which counts as usage from now on; None if it does not suit.
+        """
+        self._settle(now_us)
+        held = self._ledger.get(predecessor)
+        queue = None if held is None else self._queues.queues.get(held.cluster_queue)
+        item = None if queue is None else queue.get(key)
+        if held is None or item is None or item.workload.queue != held.local_queue:
+            return None
+        ready_us = item.ready_at_us()
+        if self.config.paused or self._blocked_by_pods() or ready_us is None or ready_us > now_us:
+            return None
+        if any(one.together for one in item.workload.pod_sets):
+            return None  # what it shares may be charged to others
+        head = self._head(held.cluster_queue, item)
+        admit = cycle.in_place_of(self._snapshot(now_us), head, held)
+        if admit is not None:
+            self.drop_workload(predecessor, now_us)
+            self._assume(admit, now_us)
+        return admit
 
     def _settle(self, now_us: int) -> None:
         """Brings trees, activity, backoffs, past usage and retries up to date."""

@@ -40,6 +40,15 @@ def managed_names(pod: Pod, managed: ManagedResources) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def amounts(pod: Pod, managed: ManagedResources) -> dict[str, int]:
+    """Return how much of each managed resource a pod asks for; nothing for what is no quantity."""
+    try:
+        found = total(pod)
+    except InvalidValueError:
+        return {}  # the API server refuses it
+    return {name: found[name] for name in managed_names(pod, managed) if found.get(name)}
+
+
 def too_many(pod: Pod) -> list[FieldError]:
     """Return an error for each list of containers that has more than `MAX_CONTAINERS`."""
     lists = {"containers": pod.spec.containers, "initContainers": pod.spec.init_containers or ()}

@@ -14,7 +14,7 @@ import msgspec
 from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
-from admission.owners import serving
+from admission.owners import deployment, serving
 from admission.owners.review import Template
 from admission.owners.serving import Serving
 from admission.webhook import (
@@ -72,10 +72,30 @@ def mutate(
         *patch.operations(),
         *(one for template in templates for one in _reach(queued, template)),
     )
-    warnings: tuple[str, ...] = ()
-    if old is None or _queue(old) != queue:
-        _, warnings = hints.about_queue(placement, context, knowledge)
+    found, about_queue = hints.about_queue(placement, context, knowledge)
+    warnings = about_queue if old is None or _queue(old) != queue else ()
+    if old is None or old.spec != new.spec:
+        name = "" if found is None else found.metadata.name
+        warnings = (*warnings, *_about_rollout(new, templates, name, rules))
     return Outcome(standing=Standing.QUEUED, operations=operations, warnings=warnings)
+
+
+def _about_rollout(
+    owner: Serving, templates: tuple[Template, ...], cluster_queue: str, rules: Rules
+) -> Iterator[str]:
+    """Yield a warning where a rolling update asks for GPUs before it gives any back."""
+    surge = deployment.surge(owner.spec) if owner.of.replaces else 0
+    for template in templates if surge else ():
+        each = requests.amounts(template.pod, rules.managed)
+        asked = ", ".join(f"{surge * value} {name}" for name, value in sorted(each.items()))
+        if asked:
+            where = f" in ClusterQueue {cluster_queue}" if cluster_queue else ""
+            pods = "1 pod comes" if surge == 1 else f"{surge} pods come"
+            yield (
+                f"A rolling update waits until {asked} are free{where}: {pods} before earlier ones"
+                " go. With maxSurge: 0 and maxUnavailable: 1 in spec.strategy.rollingUpdate it"
+                " needs only what the replicas hold"
+            )
 
 
 def validate(old: Serving | None, new: Serving, context: Context, rules: Rules) -> Outcome:

@@ -312,6 +312,37 @@ def test_what_puts_pods_into_the_queue_cannot_be_taken_off_the_template(team: Te
     team.wait(running=4, gated=2)
 
 
+def rolls_out(team: Team, strategy: Json) -> None:
+    """Bring out another image with a strategy, and wait until nothing of the old one is left."""
+    (container,) = team.get()["spec"]["template"]["spec"]["containers"]
+    image = {**container, "image": f"serve:{strategy['type']}"}
+    template = {"spec": {"containers": [image]}}
+    team.patch({"spec": {"strategy": strategy, "template": template}})
+    waiting.until(
+        lambda: (
+            [one["spec"]["containers"][0]["image"] for one in team.at_work()]
+            == [image["image"]] * 2
+        ),
+        what=f"both pods run with {strategy}",
+    )
+
+
+def test_a_rollout_within_its_quota_loses_none_of_it_to_those_who_wait(team: Team) -> None:
+    team.create(gpus=2)
+    team.wait(running=2)
+    contender = make_pod("contender", gpus=1, labels={names.QUEUE_LABEL: "other"})
+    team.editor.post(team.pods, contender)
+    team.wait(running=2, gated=1)
+    rolls_out(team, {"type": "Recreate", "rollingUpdate": None})
+    assert team.system.is_gated(team.name, "contender")
+    rolling = {"maxSurge": 0, "maxUnavailable": 1}
+    rolls_out(team, {"type": "RollingUpdate", "rollingUpdate": rolling})
+    assert team.system.is_gated(team.name, "contender")
+    team.scale(1)
+    team.system.wait_released(team.name, "contender")
+    assert len(team.admitted()) == 2
+
+
 def test_a_pod_forged_as_one_of_a_parent_gets_nothing_without_quota(team: Team) -> None:
     team.create(4)
     team.wait(running=4)

@@ -1,5 +1,6 @@
 """A review of an owner that serves brings its queue to its pod templates, and nothing else."""
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -102,7 +103,7 @@ def test_an_owner_of_another_owner_that_serves_is_left_to_it() -> None:
 
 
 def test_a_queue_that_does_not_exist_is_warned_about_once() -> None:
-    document = make_deployment()
+    document = make_deployment(gpus=0)
     (warning,) = mutate(document, make_cluster("other")).warnings
     assert 'LocalQueue "team-a/batch" does not exist' in warning
     assert mutate(document, make_cluster("other"), old=document).warnings == ()
@@ -173,3 +174,32 @@ def test_a_volcano_job_in_no_queue_is_left_as_it_is() -> None:
     new = msgspec.convert(volcano_job("elsewhere"), VolcanoJob)
     outcome = serving_review.mutate(None, new, CONTEXT, RULES, make_cluster("batch"))
     assert outcome.operations == ()
+
+
+ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+IN_PLACE = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "strategy", "gpus", "asked"),
+    [
+        (1, ROLLING, 2, "2 nvidia.com/gpu"),
+        (10, None, 2, "6 nvidia.com/gpu"),  # a quarter, rounded up
+        (4, {"rollingUpdate": {"maxSurge": "50%"}}, 1, "2 nvidia.com/gpu"),
+        (4, IN_PLACE, 1, ""),
+        (4, {"rollingUpdate": {"maxSurge": "0%"}}, 1, ""),
+        (4, {"type": "Recreate"}, 1, ""),
+        (4, ROLLING, 0, ""),
+    ],
+)
+def test_who_writes_a_deployment_that_surges_is_told_what_a_rolling_update_needs(
+    replicas: int, strategy: dict[str, Any] | None, gpus: int, asked: str
+) -> None:
+    cluster, document = make_cluster("batch"), make_deployment(gpus=gpus)
+    document["spec"] |= {"replicas": replicas, **({"strategy": strategy} if strategy else {})}
+    warnings = [one for one in mutate(document, cluster).warnings if "rolling update" in one]
+    assert [asked in one and "maxSurge: 0" in one for one in warnings] == [True] * bool(asked)
+    image = copy.deepcopy(document)
+    image["spec"]["template"]["spec"]["containers"][0]["image"] = "serve:2"
+    assert mutate(image, cluster, old=document).warnings == tuple(warnings)
+    assert mutate(document, cluster, old=document).warnings == ()

@@ -24,7 +24,7 @@ from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.owners import Decide, Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
 from admission.controller.watched_owners.pod_groups import PodGroups
-from admission.controller.watched_owners.revisions import Revisions
+from admission.controller.watched_owners.rollouts import Rollouts
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing.api_requests import ApiRequest, Operation
@@ -60,6 +60,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         queue: WorkQueue,
         endings: PodEndings,
         groups: PodGroups,
+        rollouts: Rollouts,
     ) -> None:
         """Prepare an empty index.
 
@@ -76,6 +77,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             queue: says when to look at a Workload again.
             endings: knows whether a pod that is being deleted may still run.
             groups: is told of the pods of groups.
+            rollouts: is told of the pods of Deployments.
         """
         integration = replace(pod_owner.INTEGRATION, owner=self._owner)
         super().__init__(integration, workloads, configuration, events, clock, look_at, running)
@@ -86,7 +88,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         self._inventory = inventory
         self._claims = claims
         self._queue = queue
-        self._revisions = Revisions()
+        self._rollouts = rollouts
 
     @override
     def on_update(self, found: views.Object) -> None:
@@ -102,9 +104,13 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             self._endings.on_update(pod, kind.key_of(pod))
             self._inventory.on_pod_update(pod)
             self._running.on_update(pod)
-            self._revisions.on_update(pod)
+            self._rollouts.on_update(pod, ended=self._has_ended(pod))
         elif not is_ours:
             self._lose_label(found)
+
+    def _has_ended(self, pod: views.Pod) -> bool:
+        is_stopped = bool(pod.metadata.deletion_timestamp) and not self._endings.is_ending(pod)
+        return pod_owner.is_terminal(pod) or is_stopped
 
     def _lose_label(self, found: views.Object) -> None:
         if self.groups.members.pod(self._kind.key_of(found)) is not None:
@@ -125,7 +131,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             self.groups.lost_pod(gone, for_good=for_good)
         if known is not None and known.metadata.uid == gone.metadata.uid:
             self._endings.on_delete(known)
-            self._revisions.on_delete(gone.metadata.uid)
+            self._rollouts.on_delete(gone.metadata.uid)
 
     @override
     def _is_left_alone(self, subject: Subject) -> bool:
@@ -222,7 +228,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             return None
         message = explain.waiting(wait)
         lacks_free = any(one.available < one.requested <= one.limit for one in wait.shortages)
-        deployment = self._revisions.held_by_previous(pod) if lacks_free else ""
+        deployment = self._rollouts.held_by_previous(pod) if lacks_free else ""
         if deployment:
             message = f"{message} {conditions.held_by_previous_revision(deployment)}"
         return self._tell(key, pod, Text(wait.reason, message), admitted=False)
