@@ -128,7 +128,7 @@ class OwnerKind(ConfigModel):
             makers=frozenset(self.controllers),
             priority_class=self.priority_class or "",
             succeeded=None if self.succeeded is None else self.succeeded.row(),
-            failed=None if self.failed is None else self.failed.row(),
+            failed=() if self.failed is None else (self.failed.row(),),
             active=tuple(one.row() for one in self.active),
             ready=None if self.ready is None else self.ready.row(),
             suspended=self.suspended or "",

@@ -191,7 +191,7 @@ class Row:
         makers: users under which its controller runs; only they make pods, and other owners.
         priority_class: path of the PriorityClass that is asked for before those of the templates.
         succeeded: says that it has ended well.
-        failed: says that it has ended otherwise.
+        failed: any of them says that it has ended otherwise.
         active: any of them says that pods of it run.
         ready: says that its pods are ready; or ``replicas`` says it.
         replicas: what the status says of its replicas; None where it says nothing that is read.
@@ -215,7 +215,7 @@ class Row:
     makers: frozenset[str] = frozenset()
     priority_class: str = ""
     succeeded: Check | None = None
-    failed: Check | None = None
+    failed: tuple[Check, ...] = ()
     active: tuple[Check, ...] = ()
     ready: Check | None = None
     replicas: Replicas | None = None
@@ -370,7 +370,7 @@ def _kubeflow(
         makers=frozenset(makers),
         priority_class="spec.runPolicy.schedulingPolicy.priorityClass",
         succeeded=Check(condition="Succeeded"),
-        failed=Check(condition=_FAILED),
+        failed=(Check(condition=_FAILED),),
         active=(Check(path="status.replicaStatuses.*.active"),),
         ready=Check(condition="Running"),
         suspended="Suspended",
@@ -484,7 +484,7 @@ _ROWS: Final[tuple[Row, ...]] = (
         ),
         makers=frozenset({"system:serviceaccount:jobset-system:jobset-controller-manager"}),
         succeeded=Check(condition="Completed"),
-        failed=Check(condition=_FAILED),
+        failed=(Check(condition=_FAILED),),
         active=(Check(path="status.replicatedJobsStatus[*].active"),),
         replicas=Replicas(
             at="status.replicatedJobsStatus[*]", name="name", ready="ready", succeeded="succeeded"
@@ -542,7 +542,15 @@ _ROWS: Final[tuple[Row, ...]] = (
             message="status.message",
             also=Check(path="status.jobStatus", values=("SUCCEEDED",)),
         ),
-        failed=Check(path=_DEPLOYMENT, values=("Complete", "Failed"), message="status.message"),
+        failed=(
+            Check(path=_DEPLOYMENT, values=("Complete", "Failed"), message="status.message"),
+            Check(
+                path=_DEPLOYMENT,
+                values=("ValidationFailed",),
+                message="status.message",
+                also=Check(path="status.rayClusterName", values=("",)),
+            ),
+        ),
         active=(
             Check(
                 path=_DEPLOYMENT,
@@ -602,8 +610,10 @@ _ROWS: Final[tuple[Row, ...]] = (
             {"system:serviceaccount:appwrapper-system:appwrapper-controller-manager"}
         ),
         succeeded=Check(path="status.phase", values=("Succeeded",)),
-        failed=Check(
-            path="status.phase", values=(_FAILED,), unless=Check(condition="ResourcesDeployed")
+        failed=(
+            Check(
+                path="status.phase", values=(_FAILED,), unless=Check(condition="ResourcesDeployed")
+            ),
         ),
         active=(Check(condition="QuotaReserved"),),
         ready=Check(condition="PodsReady"),

@@ -576,15 +576,17 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
             for pod in reversed(self._living())
             if label in (pod.metadata.labels or {})
         }
+        labels, annotations = ({}, {}) if self.serving is None else self.serving.marks()
         return {
             "apiVersion": f"{names.KUEUE_GROUP}/v1beta2",
             "kind": "Workload",
             "metadata": {
                 "name": key.name,
                 "namespace": key.namespace,
-                "labels": taken_over,
+                "labels": {**taken_over, **labels},
                 "annotations": {
                     **workloads.annotations(first),
+                    **annotations,
                     names.IS_GROUP_WORKLOAD: "true",
                     names.GROUP_MEMBERS: _encode(Memory()),
                 },

@@ -430,8 +430,10 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends):
 
     @override
     def finished(self) -> Text | None:
-        for check, succeeded in ((self.row.succeeded, True), (self.row.failed, False)):
-            said = None if check is None else self._says(check)
+        row = self.row
+        ends = () if row.succeeded is None else ((row.succeeded, True),)
+        for check, succeeded in (*ends, *((one, False) for one in row.failed)):
+            said = self._says(check)
             if said is not None:
                 return conditions.owner_finished(said, succeeded=succeeded)
         return None

@@ -56,8 +56,13 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
         return tuple(found)
 
     def spread(self, queue: str) -> tuple[Operation, ...]:
-        """Return the operations that give a queue to what is in it and is not counted with it."""
+        """Return the operations that give a queue to what is in it and is not counted with it.
+
+        One with nothing else in it has no Workload that could start it: it is not suspended.
+        """
         patch = PatchBuilder()
+        if self.row.components is not None and self.is_held() and not self.templates():
+            patch.put(FieldPath.of(*self.row.suspend.split(".")).pointer(), value=False)
         for kind, member in row_owner.components_of(self.row, self.content):
             labels = rows.value_at(member.value, "metadata.labels")
             if kind is None and names.QUEUE_LABEL not in (labels or {}):

@@ -102,6 +102,20 @@ class ServingGroup:
         found = self.of.kind.reference(self.owner.metadata)
         return {key: found[key] for key in ("apiVersion", "kind", "name", "uid")}
 
+    def marks(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the labels and annotations with which its Workload names the owner.
+
+        Source: kueue pkg/controller/jobs/leaderworkerset and statefulset (constructWorkload).
+        """
+        kind, metadata = self.of.kind, self.owner.metadata
+        annotations = {
+            names.JOB_OWNER_GVK: f"{kind.api_version}, Kind={kind.name}",
+            names.JOB_OWNER_NAME: metadata.name,
+        }
+        if self.of is not STATEFUL_SET:
+            annotations[names.COMPONENT_INDEX] = str(self.replica)
+        return {names.JOB_UID_LABEL: metadata.uid}, annotations
+
     def join(self, pod: views.Pod) -> patches.Patch:
         """Return the merge patch that makes a gated pod, in exactly this version, one of it."""
         metadata = pod.metadata

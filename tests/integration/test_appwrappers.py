@@ -10,10 +10,13 @@ from collections.abc import Iterator
 import pytest
 
 from admission.base import names
+from admission.owners import serving
 from tests.controlplane import waiting
 from tests.controlplane.rest import RestError
+from tests.integration import owner_crds
 from tests.integration.applied import Json
-from tests.integration.test_owners import ROWS, Owners, System, serving
+from tests.integration.test_owners import ROWS, Owners, System
+from tests.integration.test_owners import serving as serving_rows
 
 pytestmark = pytest.mark.controlplane
 
@@ -22,7 +25,7 @@ TRAINING = "system:serviceaccount:kubeflow:training-operator"
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    with serving(tmp_path_factory.mktemp("appwrapper")) as found:
+    with serving_rows(tmp_path_factory.mktemp("appwrapper")) as found:
         yield found
 
 
@@ -142,6 +145,7 @@ def test_pods_of_a_deployment_in_an_appwrapper_wait_one_by_one(system: System) -
     manifest = owners.manifest()
     manifest["metadata"]["labels"] = {names.QUEUE_LABEL: "default"}
     manifest["spec"]["components"] = [{"template": deployment(owners)}]
+    manifest["spec"]["suspend"] = True  # as in the example of Kueue's documentation
     made = owners.editor.post(owners.path, manifest)
     assert not made["spec"].get("suspend")
     wrapped = made["spec"]["components"][0]["template"]
@@ -152,6 +156,48 @@ def test_pods_of_a_deployment_in_an_appwrapper_wait_one_by_one(system: System) -
     stored = system.installed.api.post(path, wrapped)
     found = stored["spec"]["template"]["metadata"]["labels"]
     assert found[names.QUEUE_LABEL] == "default"
+
+
+def test_a_leaderworkerset_in_an_appwrapper_is_admitted_replica_by_replica(
+    system: System,
+) -> None:
+    """The example of Kueue's documentation, in GPUs."""
+    kind = serving.LEADER_WORKER_SET.kind
+    cluster = system.installed.cluster
+    owner_crds.install_kind(cluster, kind.group, kind.version, kind.name, kind.plural)
+    owners = Owners(system, "AppWrapper", 4)
+    limits = {names.GPU_RESOURCE: "1"}
+    pod = {"spec": {"containers": [{"name": "a", "image": "a", "resources": {"limits": limits}}]}}
+    wrapped = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "serve"},
+        "spec": {
+            "replicas": 2,
+            "leaderWorkerTemplate": {"size": 3, "leaderTemplate": pod, "workerTemplate": pod},
+        },
+    }
+    above = "template.spec.leaderWorkerTemplate"
+    declared = [
+        {"path": f"{above}.leaderTemplate", "replicas": 2},
+        {"path": f"{above}.workerTemplate", "replicas": 3},
+    ]
+    manifest = owners.manifest()
+    manifest["metadata"]["labels"] = {names.QUEUE_LABEL: "default"}
+    manifest["spec"]["components"] = [{"podSets": declared, "template": wrapped}]
+    made = owners.editor.post(owners.path, manifest)
+    assert not made["spec"].get("suspend")
+    component = made["spec"]["components"][0]["template"]
+    assert component["metadata"]["labels"][names.QUEUE_LABEL] == "default"
+    component["metadata"].pop("creationTimestamp", None)
+    component["metadata"]["ownerReferences"] = [owners.reference()]
+    path = f"/apis/leaderworkerset.x-k8s.io/v1/namespaces/{owners.team}/leaderworkersets"
+    templates = system.installed.api.post(path, component)["spec"]["leaderWorkerTemplate"]
+    for template in (templates["leaderTemplate"], templates["workerTemplate"]):
+        metadata = template["metadata"]
+        assert metadata["labels"][names.QUEUE_LABEL] == "default"
+        assert metadata["annotations"][names.POD_SUSPENDING_PARENT].startswith("leaderworkerset")
+    assert owners.api.get(owners.workloads.path)["items"] == []
 
 
 def test_an_appwrapper_has_failed_when_what_it_made_is_gone(system: System) -> None:

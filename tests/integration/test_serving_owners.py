@@ -652,7 +652,13 @@ def test_each_replica_of_the_leader_worker_set_of_kueues_documentation_is_admitt
     team.make_pods(name)
     team.wait(running=3, gated=3)
     (workload,) = team.admitted()
-    assert workload["metadata"]["name"].startswith(f"leaderworkerset-{name}-")
+    metadata = workload["metadata"]
+    assert metadata["name"].startswith(f"leaderworkerset-{name}-")
+    found = editor.get(f"{team.path}/{name}")["metadata"]["uid"]
+    assert metadata["labels"][names.JOB_UID_LABEL] == found
+    said = metadata["annotations"]
+    assert said[names.JOB_OWNER_GVK] == "leaderworkerset.x-k8s.io/v1, Kind=LeaderWorkerSet"
+    assert (said[names.JOB_OWNER_NAME], said[names.COMPONENT_INDEX]) in {(name, "0"), (name, "1")}
     pod_sets = [(one["name"], one["count"]) for one in workload["spec"]["podSets"]]
     assert pod_sets == [("leader", 1), ("worker", 2)]
     indexes = {

@@ -279,6 +279,7 @@ def test_one_that_runs_in_the_pods_of_another_has_no_pod_sets() -> None:
         ({"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}, "", "Succeeded"),
         ({"jobDeploymentStatus": "Complete", "jobStatus": "STOPPED"}, "", "Failed"),
         ({"jobDeploymentStatus": "Failed", "message": "lost"}, "lost", "Failed"),
+        ({"jobDeploymentStatus": "ValidationFailed", "message": "no"}, "no", "Failed"),
     ],
 )
 def test_a_rayjob_has_ended_when_its_deployment_has(
@@ -290,6 +291,8 @@ def test_a_rayjob_has_ended_when_its_deployment_has(
     assert (end.reason, end.message or "") == (reason, result) or not result
     running = {"jobDeploymentStatus": "Running", "jobStatus": "SUCCEEDED"}
     assert owner_of(sample, ray_job() | {"status": running}).finished() is None
+    changed = {"jobDeploymentStatus": "ValidationFailed", "rayClusterName": "train-x"}
+    assert owner_of(sample, ray_job() | {"status": changed}).finished() is None
 
 
 def test_no_two_rows_have_a_name_in_common() -> None:
