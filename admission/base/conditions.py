@@ -933,6 +933,13 @@ def group_incomplete(name: str, there: int, total: int) -> Text:
     )
 
 
+JOB_SET_MISSING: Final = Text(
+    "JobSetNotFound",
+    "Kubeflow's trainer has made no JobSet of it yet, and that says what pods it has: see whether"
+    " its runtime exists, and the trainer (2.2 or later) runs",
+)
+
+
 def gang_missing(resource: str, name: str) -> Text:
     """Return what the pods say whose PodGroup does not exist.
 

@@ -106,6 +106,7 @@ ADMISSION_GATE: Final = "kueue.x-k8s.io/admission"
 TOPOLOGY_GATE: Final = "kueue.x-k8s.io/topology"
 RESOURCE_IN_USE: Final = "kueue.x-k8s.io/resource-in-use"
 FIELD_MANAGER: Final = "gpu-admission"
+RUNTIME_PATCH_MANAGER: Final = "kueue.x-k8s.io/manager"  # in a TrainJob
 
 # Kubernetes' own
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"  # on a claim made for a pod
@@ -118,6 +119,8 @@ GROUP_MEMBERS: Final = "gpu-admission.dev/pod-group-members"  # on the Workload 
 POD_GROUP_OBJECT: Final = "gpu-admission.dev/pod-group"  # on a pod: the PodGroup that it names
 MADE_FOR_RUNNING: Final = "gpu-admission.dev/made-for-running-pods"  # on a Workload
 INJECTED: Final = "gpu-admission.dev/injected"  # on a Job: what its admission gave it
+MADE_FOR: Final = "gpu-admission.dev/made-for"  # on a JobSet: the kind whose pods it makes
+ADMITTED_REQUESTS: Final = "gpu-admission.dev/admitted-requests"  # digest, on pods
 ORIGINAL_RESOURCES: Final = "gpu-admission.dev/original-resources"
 MIG_PROFILE: Final = "gpu-admission.dev/mig-profile"
 GPU_MEMORY: Final = "gpu-admission.dev/gpu-memory"

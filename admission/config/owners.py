@@ -22,7 +22,7 @@ _STATUS: Final = rf"status(\.(\*|{_MEMBER}(\[\*\])?))+"
 _BUILT_IN: Final = frozenset({"", "apps", "batch", names.KUEUE_GROUP})
 
 _KNOWN: Final = {"job": "batch", "pod": ""} | {
-    one.kind.lower(): one.group for one in owner_rows.ROWS
+    one.kind.lower(): one.group for one in (*owner_rows.ROWS, *owner_rows.MODULES)
 }
 """Group of each known kind: names of webhooks and roles follow from the kind alone."""
 

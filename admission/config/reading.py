@@ -25,7 +25,7 @@ from admission.objects import owner_rows
 _SERVED: Final = (
     *kueue_configuration.ALWAYS_SERVED,
     *kueue_configuration.SERVING,
-    *(one.framework for one in owner_rows.ROWS),
+    *(one.framework for one in (*owner_rows.ROWS, *owner_rows.MODULES)),
 )
 """Kinds of jobs that are looked at themselves."""
 _PREFIX: Final = "Value error, "

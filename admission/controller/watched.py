@@ -16,7 +16,7 @@ from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.topology import Topology
 from admission.objects.workload import Workload
-from admission.owners import batch_job, pod, serving_group
+from admission.owners import batch_job, pod, row_owner, serving_group, train_job
 from admission.owners.integrations import Kinds
 from admission.owners.serving import ServingKind
 
@@ -61,6 +61,7 @@ def rows(kinds: Kinds) -> dict[Resource, type[views.Object]]:
     found: dict[Resource, type[views.Object]] = {
         **{owners.resource_of(one.kind): one.document for one in kinds.integrations},
         **{owners.resource_of(one.kind): serving_group.Document for one in _serving(kinds)},
+        **{one: row_owner.Document for held in kinds.held for one in held.reads},
     }
     return {resource: into for resource, into in found.items() if resource not in WATCHED}
 
@@ -75,6 +76,7 @@ def selectors(kinds: Kinds) -> dict[Resource, str]:
     return {
         resources.CHILD_JOBS: child_jobs.SELECTOR,
         resources.RELEASED_PODS: running_pods.SELECTOR,
+        resources.JOB_SETS_OF_TRAIN_JOBS: train_job.SELECTOR,
         **{owners.resource_of(one.kind): one.kind.selector for one in kinds.integrations},
         **{owners.resource_of(one.kind): one.kind.selector for one in _serving(kinds)},
     }

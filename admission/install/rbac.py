@@ -44,6 +44,11 @@ def documents(
         owner_rules += _of_row(of_controller["rules"]) if held.changes else of_controller["rules"]
         owner_roles += of_people
     owner_rules += [
+        {"apiGroups": [one.group], "resources": [one.plural], "verbs": ["list", "watch"]}
+        for held in kinds.held
+        for one in held.reads
+    ]
+    owner_rules += [
         {"apiGroups": [one.kind.group], "resources": [one.kind.plural], "verbs": ["list", "watch"]}
         for one in kinds.serving
         if one.is_watched

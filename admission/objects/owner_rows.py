@@ -622,3 +622,36 @@ _ROWS: Final[tuple[Row, ...]] = (
 
 ROWS: Final = with_components(_ROWS)
 """In the order in which they are listed for people."""
+
+_JOBS_STATUS: Final = "status.jobsStatus[*]"
+
+TRAIN_JOB: Final = Row(  # pkg/controller/jobs/trainjob; trainer pkg/apis/trainer/v1alpha1
+    framework="trainer.kubeflow.org/trainjob",
+    group="trainer.kubeflow.org",
+    version="v1alpha1",
+    kind="TrainJob",
+    plural="trainjobs",
+    pod_sets=(
+        PodSets(
+            at="made.replicatedJobs[*]",
+            template="template.spec.template",
+            name_at="name",
+            counts=(
+                Count(path="replicas"),
+                Count(path="template.spec.parallelism", at_most="template.spec.completions"),
+            ),
+        ),
+    ),
+    makers=frozenset(
+        {"system:serviceaccount:kubeflow-system:kubeflow-trainer-controller-manager"}
+    ),
+    succeeded=Check(condition="Complete"),
+    failed=(Check(condition=_FAILED),),
+    active=(Check(path=f"{_JOBS_STATUS}.active"),),
+    replicas=Replicas(at=_JOBS_STATUS, name="name", ready="ready", succeeded="succeeded"),
+    suspended="Suspended",
+)
+"""Its pod sets are those of the JobSet that its controller makes of it: ``made`` is its spec."""
+
+MODULES: Final = (TRAIN_JOB,)
+"""What is data about kinds that are modules of their own besides."""

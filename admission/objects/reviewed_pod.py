@@ -4,10 +4,13 @@ Unlike ``views.Pod`` it tells absent parents from empty ones where a patch needs
 keeps the parts that feed the role hash as they were written.
 """
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from admission.base import structs
+import msgspec
+
+from admission.base import quantity, structs
 from admission.base.fielderrors import FieldPath
 from admission.objects import gangs, views
 from admission.objects.gangs import Reference
@@ -100,6 +103,18 @@ def from_dict(document: Mapping[str, Any]) -> Pod:
         msgspec.ValidationError: a field has the wrong type.
     """
     return _AS_POD(document)
+
+
+def devices_digest(pod: Pod) -> str:
+    """Return a digest that tells pods apart by the devices that they ask for, by name or claim."""
+    asked = sorted(
+        f"{name}={quantity.to_canonical(name, str(amount))}"
+        for _, _, container in pod.located_containers()
+        for name, amount in {**container.requests, **container.limits}.items()
+        if "/" in name  # extended resources; the others have no domain
+    )
+    content = msgspec.json.encode([asked, pod.spec.resource_claims or ()], order="deterministic")
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 def container_path(member: str, index: int) -> FieldPath:

@@ -16,6 +16,7 @@ from admission.owners import (
     row_owner,
     row_review,
     serving,
+    train_job,
 )
 from admission.owners.framework import Integration
 from admission.owners.review import HeldKind
@@ -78,17 +79,26 @@ def kinds_of(settings: Settings) -> Kinds:
     serving_kinds = tuple(
         one for one in serving.KINDS if not one.framework or serves(one.framework)
     )
-    return _kinds(rows_of(settings), serving_kinds)
+    modules = (one for one in owner_rows.MODULES if not _is_replaced(one, settings))
+    makers = settings.gpu.owner_controllers
+    chosen = tuple(
+        replace(one, makers=_makers(one, makers)) for one in modules if serves(one.framework)
+    )
+    return _kinds(rows_of(settings), chosen, serving_kinds)
+
+
+def _is_replaced(row: Row, settings: Settings) -> bool:
+    """Return whether the installation describes a kind itself."""
+    return any((one.group, one.kind) == (row.group, row.kind) for one in settings.gpu.owners)
 
 
 def rows_of(settings: Settings) -> tuple[Row, ...]:
     """Return the rows that an installation serves: known ones, and those that it adds."""
     added = [one.row() for one in settings.gpu.owners]
-    replaced = {(one.group, one.kind) for one in added}
     known = (
         one
         for one in owner_rows.ROWS
-        if settings.serves_framework(one.framework) and (one.group, one.kind) not in replaced
+        if settings.serves_framework(one.framework) and not _is_replaced(one, settings)
     )
     makers = settings.gpu.owner_controllers
     return owner_rows.with_components(
@@ -102,18 +112,27 @@ def _makers(row: Row, said: dict[str, list[str]]) -> frozenset[str]:
 
 
 @lru_cache(maxsize=16)
-def _kinds(rows: tuple[Row, ...], serving_kinds: tuple[ServingKind, ...]) -> Kinds:
+def _kinds(
+    rows: tuple[Row, ...], modules: tuple[Row, ...], serving_kinds: tuple[ServingKind, ...]
+) -> Kinds:
     """Return the kinds of Jobs, pods and rows; made once, as types are made for rows."""
     return Kinds(
         integrations=(
             batch_job.INTEGRATION,
             *(row_owner.integration(one) for one in rows),
+            *(_MODULES[one.kind].integration(one) for one in modules),
             pod.INTEGRATION,
         ),
-        held=(batch_job_review.HELD, *(row_review.held(one) for one in rows)),
+        held=(
+            batch_job_review.HELD,
+            *(row_review.held(one) for one in rows),
+            *(_MODULES[one.kind].held(one) for one in modules),
+        ),
         serving=serving_kinds,
     )
 
+
+_MODULES: Final = {owner_rows.TRAIN_JOB.kind: train_job}
 
 DEFAULT: Final = kinds_of(Settings())
 """The kinds of an installation that says nothing about them."""

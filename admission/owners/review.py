@@ -13,6 +13,7 @@ import msgspec
 
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation
+from admission.kube.resources import Resource
 from admission.objects import views
 from admission.objects.reviewed_pod import Pod
 from admission.owners.framework import Kind
@@ -43,6 +44,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         has_metadata: whether the template has metadata at all.
         raw: the template as it was sent, with what stands beside; None where nobody compares it.
         beside: what stands beside it for its pods; None for nothing.
+        is_part: whether this is only a part of what the pods are made from, in another form: it is
+            judged, and not changed.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     has_metadata: bool = True
     raw: dict[str, Any] | None = None
     beside: Beside | None = None
+    is_part: bool = False
 
 
 class Reviewed(Protocol):
@@ -116,6 +120,7 @@ class HeldKind:
             its own controller sees to that.
         changes: members of its spec in which the controller changes something; empty where
             policies say it otherwise.
+        reads: what else the controller lists and watches for it.
     """
 
     kind: Kind
@@ -125,3 +130,4 @@ class HeldKind:
     framework: str
     holds_children: bool = False
     changes: tuple[str, ...] = ()
+    reads: tuple[Resource, ...] = ()

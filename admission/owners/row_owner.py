@@ -341,14 +341,27 @@ def read(row: Row, found: Document | Held) -> Held:
     if isinstance(found, Held):
         return found
     content = found.content
-    asked = tuple(_asked(content, *one) for one in members(row, content))
-    twice = {one.name for one in asked}
-    if len(twice) < len(asked):
+    return held(found, (asked_at(content, *one) for one in members(row, content)))
+
+
+def held(found: Document, pod_sets: Iterable[Asked]) -> Held:
+    """Return an owner with its pod sets.
+
+    Raises:
+        msgspec.ValidationError: two of them have the same name.
+    """
+    asked = tuple(pod_sets)
+    if len({one.name for one in asked}) < len(asked):
         raise msgspec.ValidationError("two pod sets have the same name")
     return Held(metadata=found.metadata, document=found, asked=asked, digest=digest(asked))
 
 
-def _asked(content: Mapping[str, Any], listed: PodSets, member: rows.Member) -> Asked:
+def asked_at(content: Mapping[str, Any], listed: PodSets, member: rows.Member) -> Asked:
+    """Return a pod set of an owner.
+
+    Raises:
+        msgspec.ValidationError: it does not have what the row says.
+    """
     at, counts = template_at(listed, member), counts_of(listed, member)
     more = beside(content, listed, member)
     return Asked(
@@ -364,6 +377,11 @@ def _asked(content: Mapping[str, Any], listed: PodSets, member: rows.Member) -> 
         given=listed.given,
         template=_AS_TEMPLATE(with_given(with_container(at.value, more), listed.given)),
     )
+
+
+def template_of(raw: Mapping[str, Any]) -> PodTemplate:
+    """Return what decisions depend on of a pod template."""
+    return _AS_TEMPLATE(raw)
 
 
 def digest(asked: Iterable[Asked]) -> str:
@@ -448,7 +466,7 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends):
 
     @override
     def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
-        return start(self.row, self.view, given)
+        return start(self.row, self.view, given, _give(self.view, given))
 
     @override
     def stands_for(self, of: Workload) -> bool:
@@ -503,7 +521,7 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends):
 
     @override
     def restore(self, of: Workload | None) -> patches.Patch:
-        return restore(self.view, of)
+        return restore(self.view, of, _take_back(self.view))
 
     @override
     def has_other_pods(self, of: Workload) -> bool:
@@ -728,13 +746,21 @@ def _read_injected(owner: Held) -> _Injected | None:
         return None
 
 
-def start(row: Row, owner: Held, given: Mapping[str, Injection]) -> patches.Patch:
+def start(
+    row: Row, owner: Held, given: Mapping[str, Injection], beside: Iterable[Operation]
+) -> patches.Patch:
     """Return the patch that lets an owner run with what its admission gives its pods.
+
+    Args:
+        row: its kind.
+        owner: the owner.
+        given: what its admission gives, by the name of the pod set.
+        beside: operations that set what is given beside the templates.
 
     Raises:
         InjectionConflictError: a template contradicts the injection.
     """
-    operations: list[Operation] = [*_give(owner, given)]
+    operations: list[Operation] = [*beside]
     pod_sets: dict[str, _Given] = {}
     for one in owner.asked:
         if one.given is not None:
@@ -808,11 +834,23 @@ def _inject(asked: Asked, given: Injection) -> tuple[tuple[Operation, ...], _Giv
     )
 
 
-def restore(owner: Held, workload: Workload | None) -> patches.Patch:
+def _take_back(owner: Held) -> Iterator[Operation]:
+    """Yield the operations that take out what an admission gave beside the templates."""
+    beside = {one.given.at.pointer() for one in owner.asked if one.given and one.given.value}
+    for path in sorted(beside):
+        yield {"op": "remove", "path": path}
+
+
+def restore(owner: Held, workload: Workload | None, beside: Iterable[Operation]) -> patches.Patch:
     """Return the patch that makes a suspended owner's templates what they were before the start.
 
     The owner says what its admission gave it. One that Kueue started does not: then its Workload
     tells what it was. Without either only the keys that tell of an admission go.
+
+    Args:
+        owner: the owner.
+        workload: its Workload, where there is one.
+        beside: operations that take out what was given beside the templates.
     """
     injected = _read_injected(owner)
     builder = PatchBuilder()
@@ -820,9 +858,6 @@ def restore(owner: Held, workload: Workload | None) -> patches.Patch:
         path = patches.pointer("metadata", "annotations", names.INJECTED)
         builder.remove(path)
     was = {} if workload is None else {one.name: one for one in workload.spec.pod_sets or ()}
-    beside = {one.given.at.pointer() for one in owner.asked if one.given and one.given.value}
-    for path in sorted(beside):
-        builder.remove(path)
     for one in owner.asked:
         if one.given is not None:
             continue
@@ -830,7 +865,7 @@ def restore(owner: Held, workload: Workload | None) -> patches.Patch:
             _take_out(builder, one, injected.pod_sets.get(one.name, _Given()))
         else:
             _put_back(builder, one, was.get(one.name))
-    return _patch(owner, builder.operations())
+    return _patch(owner, (*beside, *builder.operations()))
 
 
 def _take_out(builder: PatchBuilder, asked: Asked, given: _Given) -> None:

@@ -36,6 +36,7 @@ from admission.webhook import (
 from admission.webhook.pod_review import Outcome
 from admission.webhook.queueing import Placement, Standing
 from admission.webhook.review_context import Context, Knowledge, Rules
+from admission.webhook.rewriting import Rewritten
 
 _ADMITTED_PATH: Final = FieldPath.of("metadata", "annotations").key(names.WORKLOAD_ANNOTATION)
 _METADATA: Final = "/metadata/"
@@ -316,6 +317,8 @@ def _prepare(
     )
     if verdict.errors:
         return _Prepared(template, pod, errors=verdict.errors, warnings=verdict.warnings)
+    if template.is_part:
+        return _unchanged(template, rewritten, verdict.warnings)
     patch = PatchBuilder()
     metadata, spec = pod.metadata, pod.spec
     patch.merge("/metadata/annotations", metadata.annotations, rewritten.annotations)
@@ -329,6 +332,18 @@ def _prepare(
         operations=tuple(at_template(template, patch.operations())),
         warnings=(*rewritten.warnings, *verdict.warnings),
     )
+
+
+def _unchanged(template: Template, rewritten: Rewritten, warnings: tuple[str, ...]) -> _Prepared:
+    """A part of a template as it stands, or why its queue cannot take it so."""
+    names_given = sorted(
+        {name for _, _, one in rewritten.pod.located_containers() for name in one.limits}
+    )
+    if not rewritten.changed:
+        return _Prepared(template, rewritten.pod, warnings=(*rewritten.warnings, *warnings))
+    rule = f"the queue has GPUs under other names: ask for {', '.join(names_given)} itself"
+    error = fielderrors.forbidden(FieldPath.of("resourcesPerNode"), rule)
+    return _Prepared(template, template.pod, errors=(error,))
 
 
 def _warnings(prepared: Iterable[_Prepared], count: int) -> Iterator[str]:

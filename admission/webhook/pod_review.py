@@ -1,7 +1,7 @@
 """What a review of a pod decides: how it is changed, and whether it may exist."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ import msgspec
 from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
-from admission.objects import limit_range, views
+from admission.objects import limit_range, reviewed_pod, views
 from admission.objects.reviewed_pod import Container, Pod, PodSpec, Quantities
 from admission.webhook import (
     hints,
@@ -129,13 +129,32 @@ def _unheld(
     """A pod that needs no gate; one of an admitted Job may still break a limit."""
     if placement.standing is not Standing.OF_JOB:
         return Outcome(standing=placement.standing, warnings=hints.unheld(pod, placement))
-    errors = requests.too_many(pod)
+    errors = requests.too_many(pod) or list(_not_as_admitted(pod))
     if errors:
         return Outcome(standing=Standing.OF_JOB, errors=fielderrors.in_order(errors))
     ranges = limit_range.read(knowledge.limit_ranges(context.namespace))
     quotas = knowledge.resource_quotas(context.namespace)
     verdict = limiting.judge(pod, Rewritten(pod=pod), ranges, quotas, rules.catalogue)
-    return Outcome(standing=Standing.OF_JOB, errors=verdict.errors)
+    patch = PatchBuilder()
+    if names.ADMITTED_REQUESTS in (pod.metadata.annotations or {}):  # no review saw its template
+        missing = missing_tolerations(pod.spec, placement.wants, rules)
+        wire = [toleration_to_wire(item) for item in missing]
+        patch.append("/spec/tolerations", pod.spec.tolerations, wire)
+    return Outcome(standing=Standing.OF_JOB, operations=patch.operations(), errors=verdict.errors)
+
+
+def _not_as_admitted(pod: Pod) -> Iterator[FieldError]:
+    """Yield why a pod is not one of those that were admitted: it asks for other devices.
+
+    Its template does not stand in its owner, and may have changed after the admission.
+    """
+    said = pod.metadata.annotation(names.ADMITTED_REQUESTS)
+    if said and said != reviewed_pod.devices_digest(pod):
+        rule = (
+            "asks for other devices than were admitted: suspend the owner of the pod; it starts"
+            " again when it is admitted with these"
+        )
+        yield fielderrors.forbidden(FieldPath.of("spec", "containers"), rule)
 
 
 def _operations(

@@ -42,6 +42,10 @@ class Observed(Generic[Key, Value]):
         self._objects[key] = value
         return True
 
+    def reread(self, key: Key, value: Value) -> None:
+        """Takes another reading of the version that is known."""
+        self._objects[key] = value
+
     def remove(self, key: Key, uid: str, last: views.Object | None = None) -> bool:
         """Takes the news that the object with that uid is gone; false if it was not here.
 

@@ -62,8 +62,11 @@ class HeldOwners(Owners[View, Document]):
         super().on_update(found)
         key = self._kind.key_of(found)
         view = self.index.get(key)
-        if view is None or view.metadata.uid != found.metadata.uid:
-            return
+        if view is not None and view.metadata.uid == found.metadata.uid:
+            self._tell_running(key, view)
+
+    def _tell_running(self, key: WorkloadKey, view: View) -> None:
+        """Tell what an owner asks for that runs, or that it does not."""
         suspends = self._as_owner(view).suspends()
         if suspends is not None:
             self._running.on_owner_update(key, suspends.let_go())

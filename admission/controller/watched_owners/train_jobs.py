@@ -1,0 +1,166 @@
+"""What only TrainJobs have: the JobSet that the trainer makes of one says what its pods are.
+
+See ADR 0149.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final, NamedTuple, cast
+
+import msgspec
+from typing_extensions import override
+
+from admission.base import clock as clocks
+from admission.base import conditions, events
+from admission.base.clock import Clock
+from admission.base.events import Events
+from admission.base.names import WorkloadKey
+from admission.controller.queues.configuration import Configuration
+from admission.controller.seeing.informers import Informer
+from admission.controller.seeing.object_cache import version
+from admission.controller.watched_owners.held import HeldOwners
+from admission.controller.watched_owners.index import Subject
+from admission.controller.watched_owners.owners import Decide
+from admission.controller.watched_owners.running_pods import RunningPods
+from admission.controller.workloads.workloadindex import WorkloadIndex
+from admission.controller.writing.api_requests import ApiRequest, Operation
+from admission.controller.writing.work_queue import WorkQueue
+from admission.kube import resources
+from admission.objects import views
+from admission.owners import row_owner, train_job
+from admission.owners.framework import Integration
+from admission.owners.row_owner import Held
+from admission.owners.train_job import Document, TrainJobOwner
+
+_PATIENCE: Final = timedelta(seconds=10)
+"""So long the trainer may take to make a JobSet before the TrainJob says that there is none."""
+
+
+class _Made(NamedTuple):
+    """The JobSet of a TrainJob.
+
+    Attributes:
+        latest: as last seen.
+        plain: as last seen without anything that an admission gave; None before.
+        is_there: whether it was not deleted since.
+    """
+
+    latest: row_owner.Document
+    plain: row_owner.Document | None
+    is_there: bool = True
+
+
+class TrainJobs(HeldOwners[Held, Document]):
+    """TrainJobs with a queue."""
+
+    def __init__(
+        self,
+        integration: Integration[Held, Document],
+        workloads: WorkloadIndex,
+        configuration: Configuration,
+        events: Events,
+        clock: Clock,
+        look_at: Callable[[Iterable[WorkloadKey]], None],
+        running: RunningPods,
+        queue: WorkQueue,
+    ) -> None:
+        """Prepare an empty index; see `HeldOwners`."""
+        self._as_held = integration.view
+        self._made: dict[str, _Made] = {}
+        """By the UID of the TrainJob."""
+        super().__init__(
+            replace(integration, view=self._view),
+            workloads,
+            configuration,
+            events,
+            clock,
+            look_at,
+            running,
+            queue,
+        )
+        made = Informer("JobSet", self._see_made, self._lose_made)
+        self.informers = {**self.informers, resources.JOB_SETS_OF_TRAIN_JOBS: made}
+
+    def _view(self, found: Document | Held) -> Held:
+        """Return a TrainJob with the JobSet that was made of it as it is.
+
+        After a restore the JobSet has what the last admission gave until the trainer has changed
+        it; so long that of before the admission counts.
+        """
+        if isinstance(found, Held):
+            return found
+        known = self._made.get(found.metadata.uid)
+        if known is None:
+            return self._as_held(found)
+        is_behind = train_job.is_marked(known.latest.spec) and not train_job.is_given(found)
+        made = known.plain if is_behind else known.latest
+        spec = None if made is None else made.spec
+        return self._as_held(msgspec.structs.replace(found, made=spec))
+
+    def _see_made(self, job_set: row_owner.Document) -> None:
+        owner = job_set.metadata.controller()
+        if owner is None or not self._kind.is_of(owner):
+            return
+        known = self._made.get(owner.uid)
+        if known is not None and version(job_set) <= version(known.latest):
+            return
+        before = None if known is None else known.plain
+        plain = before if train_job.is_marked(job_set.spec) else job_set
+        self._made[owner.uid] = _Made(job_set, plain)
+        key = self._key_of(job_set, owner)
+        view = self.index.get(key)
+        if view is not None and view.metadata.uid == owner.uid:
+            read = self._view(cast(Document, view.document))
+            self.index.reread(key, read)
+            self._tell_running(key, read)
+
+    def _lose_made(self, gone: views.Object) -> None:
+        """The trainer makes another one, and until then nothing changes."""
+        owner = gone.metadata.controller()
+        known = None if owner is None else self._made.get(owner.uid)
+        if owner is None or known is None or known.latest.metadata.uid != gone.metadata.uid:
+            return
+        if self.index.get(self._key_of(gone, owner)) is None:
+            del self._made[owner.uid]
+        else:
+            self._made[owner.uid] = known._replace(is_there=False)
+
+    def _key_of(self, job_set: views.Object, owner: views.OwnerReference) -> WorkloadKey:
+        """Return the key of the TrainJob that controls a JobSet."""
+        namespace = job_set.metadata.namespace
+        metadata = views.ObjectMeta(namespace=namespace, name=owner.name, uid=owner.uid)
+        return self._kind.key_of(views.Object(metadata=metadata))
+
+    @override
+    def on_delete(self, gone: views.Object, *, for_good: bool = False) -> None:
+        super().on_delete(gone, for_good=for_good)
+        known = self._made.get(gone.metadata.uid)
+        if known is not None and not known.is_there:
+            del self._made[gone.metadata.uid]
+
+    @override
+    def next_request(self, subject: Subject, decide: Decide) -> ApiRequest | None:
+        key, owner, workload = subject.key, subject.owner, subject.workload
+        is_known = owner is None or bool(owner.pod_sets)
+        if is_known or subject.beside is not None or self._is_left_alone(subject):
+            return super().next_request(subject, decide)
+        assert isinstance(owner, TrainJobOwner)
+        if workload is not None:
+            return decide(key, workload)
+        return None if owner.finished() is not None else self._without_job_set(key, owner)
+
+    def _without_job_set(self, key: WorkloadKey, owner: TrainJobOwner) -> ApiRequest | None:
+        """Hold a TrainJob until its JobSet can be seen, and say so after a while."""
+        if not owner.is_held():
+            told = (events.stopped(conditions.WORKLOAD_MISSING.message),)
+            return self._patch(key, owner, Operation.STOP_OWNER, owner.suspend(), told=told)
+        if not owner.is_labelling():
+            return self._patch(key, owner, Operation.RESTORE_OWNER, owner.restore(None))
+        now, created = self._clock.now(), owner.view.metadata.creation_timestamp
+        due = now if created is None else clocks.from_wire(created) + _PATIENCE
+        if now < due:
+            self._queue.add_at(key, due, now)
+        else:
+            self._events.lacks_pods(key, owner.view, conditions.JOB_SET_MISSING)
+        return None

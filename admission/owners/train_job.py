@@ -1,0 +1,265 @@
+"""TrainJobs: their pod templates stand in the JobSet that Kubeflow's trainer makes of a runtime.
+
+The trainer makes the JobSet of a suspended TrainJob, too, from the runtime and from what the
+TrainJob says in its place; so the pod sets are those of the JobSet. What an admission gives is a
+patch of the runtime in the TrainJob. See ADR 0149.
+Source: kueue pkg/controller/jobs/trainjob; kubeflow trainer pkg/apis/trainer/v1alpha1,
+pkg/runtime/core (trainingruntime.go) and pkg/runtime/framework/plugins/jobset.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, cast
+
+import msgspec
+from typing_extensions import override
+
+from admission.base import names, patches
+from admission.base.fielderrors import FieldPath
+from admission.base.patches import Operation
+from admission.kube import resources
+from admission.objects import owner_rows as rows
+from admission.objects import reviewed_pod
+from admission.objects.owner_rows import Row
+from admission.objects.workload import Workload
+from admission.owners import injection, row_owner, row_review
+from admission.owners.framework import Integration, Kind
+from admission.owners.injection import Injection
+from admission.owners.review import Beside, HeldKind, Template
+from admission.owners.row_owner import Asked, Held, RowOwner
+
+KIND: Final[Kind] = row_owner.kind_of(rows.TRAIN_JOB)
+SELECTOR: Final = f"{names.MADE_FOR}={KIND.name}"
+"""JobSets that the trainer has made of TrainJobs with a queue."""
+
+_PATCHES: Final = FieldPath.of("spec", "runtimePatches")
+_REPLICATED_JOBS: Final = "trainingRuntimeSpec.template.spec.replicatedJobs[*]"
+_TRAINER: Final = FieldPath.of("spec", "trainer")
+_MARK: Final = "template.spec.template.metadata.annotations"
+
+
+class Document(row_owner.Document, frozen=True, kw_only=True):
+    """A TrainJob whole, as it was watched, with the spec of its JobSet."""
+
+    made: dict[str, Any] | None = msgspec.field(name=names.MADE_FOR, default=None)
+
+    @property
+    @override
+    def content(self) -> dict[str, Any]:
+        name = {"name": self.metadata.name}
+        return {"metadata": name, "spec": self.spec, "status": self.status, "made": self.made}
+
+
+# ------------------------------------------------------------------------ what stands in its spec
+
+
+def _own_patch(spec: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]] | None:
+    """Return the patch of the runtime that is ours, and its place among the others."""
+    for at, one in enumerate(spec.get("runtimePatches") or ()):
+        if isinstance(one, dict) and one.get("manager") == names.RUNTIME_PATCH_MANAGER:
+            return at, one
+    return None
+
+
+def _with_patch(spec: Mapping[str, Any], jobs: list[dict[str, Any]]) -> Operation:
+    """Return the operation that sets our patch: what it gives to each replicated Job."""
+    own = {
+        "manager": names.RUNTIME_PATCH_MANAGER,
+        "trainingRuntimeSpec": {
+            "template": {
+                "metadata": {"labels": {names.MADE_FOR: KIND.name}},
+                "spec": {"replicatedJobs": jobs} if jobs else {},
+            }
+        },
+    }
+    listed, found = list(spec.get("runtimePatches") or ()), _own_patch(spec)
+    if found is None:
+        listed.append(own)
+    else:
+        listed[found[0]] = own
+    return {"op": "add", "path": _PATCHES.pointer(), "value": listed}
+
+
+def _labels(spec: Mapping[str, Any]) -> bool:
+    """Return whether our patch gives the JobSet the label by which we see it."""
+    found = _own_patch(spec)
+    labels = found and rows.value_at(found[1], "trainingRuntimeSpec.template.metadata.labels")
+    return names.MADE_FOR in (labels or {})
+
+
+def _given(spec: Mapping[str, Any]) -> dict[str, rows.Given]:
+    """Return what an admission gives to each replicated Job, by its name."""
+    found = _own_patch(spec)
+    if found is None:
+        return {}
+    at, patch = found
+    given = {}
+    for one in rows.find(patch, _REPLICATED_JOBS):
+        metadata, pod = (
+            rows.value_at(one.value, f"template.spec.template.{member}") or {}
+            for member in ("metadata", "spec")
+        )
+        value = {
+            "labels": metadata.get("labels") or {},
+            "annotations": metadata.get("annotations") or {},
+            "nodeSelector": pod.get("nodeSelector") or {},
+            "tolerations": pod.get("tolerations") or [],
+        }
+        given[str(one.value.get("name"))] = rows.Given(_PATCHES, at, value)
+    return given
+
+
+# ---------------------------------------------------------------------------- what the JobSet says
+
+
+def is_marked(made: Mapping[str, Any]) -> bool:
+    """Return whether the spec of a JobSet has what an admission gave."""
+    return any(
+        names.WORKLOAD_ANNOTATION in one.value
+        for one in rows.find(made, f"replicatedJobs[*].{_MARK}")
+    )
+
+
+def is_given(found: row_owner.Document) -> bool:
+    """Return whether a TrainJob has what an admission gives."""
+    return bool(_given(found.spec))
+
+
+def read(row: Row, found: Document | Held) -> Held:
+    """Return what decisions depend on of a TrainJob; without its JobSet it has no pod sets.
+
+    Raises:
+        msgspec.ValidationError: the JobSet does not have what the row says.
+    """
+    if isinstance(found, Held):
+        return found
+    content, given = found.content, _given(found.spec)
+    nothing = rows.Given(_PATCHES, 0, {})
+    return row_owner.held(
+        found,
+        (
+            row_owner.asked_at(
+                content,
+                replace(listed, given=given.get(row_owner.name_of(listed, member), nothing)),
+                member,
+            )
+            for listed, member in row_owner.members(row, content)
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TrainJobOwner(RowOwner):
+    """A TrainJob with a queue."""
+
+    def is_labelling(self) -> bool:
+        """Return whether it tells the trainer to give its JobSet the label by which we see it."""
+        return _labels(self.view.document.spec)
+
+    @override
+    def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
+        jobs = [_job(one, given[one.name]) for one in self.view.asked]
+        beside = (_with_patch(self.view.document.spec, jobs),)
+        return row_owner.start(self.row, self.view, given, beside)
+
+    @override
+    def restore(self, of: Workload | None) -> patches.Patch:
+        beside = (_with_patch(self.view.document.spec, []),)
+        return row_owner.restore(self.view, of, beside)
+
+
+def _job(asked: Asked, given: Injection) -> dict[str, Any]:
+    """Return the patch of a replicated Job; its tolerations replace those of the template.
+
+    Raises:
+        InjectionConflictError: the template contradicts what is given.
+    """
+    pod = reviewed_pod.from_dict(asked.raw)
+    own = row_owner.template_of(asked.raw)
+    added, changes = injection.into_template(given, own.metadata, own.spec)
+    digest = {names.ADMITTED_REQUESTS: reviewed_pod.devices_digest(pod)}
+    metadata = {
+        "labels": added["labels"],
+        "annotations": {**added["annotations"], **digest},
+    }
+    template = {"metadata": metadata, "spec": changes}
+    return {"name": asked.name, "template": {"spec": {"template": template}}}
+
+
+def integration(row: Row) -> Integration[Held, Document]:
+    """Return the kind, as the controller serves it."""
+    return Integration(
+        kind=KIND,
+        document=Document,
+        answer=Document,
+        view=partial(read, row),
+        owner=partial(TrainJobOwner, row),
+        build=partial(row_owner.build, row),
+        adopt=partial(row_owner.adopt, row),
+    )
+
+
+# --------------------------------------------------------------------------------------- reviews
+
+
+class Reviewed(row_review.Reviewed, frozen=True, kw_only=True):
+    """A TrainJob under review: of its pods only what it says itself is known."""
+
+    @override
+    def hold(self) -> tuple[Operation, ...]:
+        suspending = row_owner.hold(self.content, self.row.suspend)
+        if _labels(self.spec) and not _given(self.spec):
+            return suspending
+        return (*suspending, _with_patch(self.spec, []))
+
+    @override
+    def templates(self) -> tuple[Template, ...]:
+        trainer = rows.value_at(self.spec, "trainer") or {}
+        asked = rows.value_at(trainer, "resourcesPerNode") or {}
+        count = rows.number_at(trainer, "numNodes", 1, _TRAINER)
+        others = [
+            {member: value for member, value in one.value.items() if member != "time"}
+            for one in rows.find(self.spec, "runtimePatches[*]")
+        ]
+        container = {"name": "node", "resources": asked}
+        return (
+            Template(
+                name="node",
+                path=_TRAINER,
+                pod=reviewed_pod.from_dict({"spec": {"containers": [container]}}),
+                count=count,
+                fewest=count,
+                raw={"trainer": trainer, "runtimePatches": others},
+                beside=self._beside(),
+                is_part=True,
+            ),
+        )
+
+    def _beside(self) -> Beside | None:
+        """Return what an admission gave, where it stands."""
+        for given in _given(self.spec).values():
+            mark = given.value["annotations"].get(names.WORKLOAD_ANNOTATION)
+            return Beside(given.at.index(given.index), str(mark or ""))
+        return None
+
+
+def held(row: Row) -> HeldKind:
+    """Return the kind, as reviews serve it."""
+    document = msgspec.defstruct(
+        row.kind,
+        (),
+        bases=(Reviewed,),
+        namespace={"row": row, "__doc__": f"{row.kind} under review."},
+        frozen=True,
+        kw_only=True,
+    )
+    return HeldKind(
+        kind=KIND,
+        document=cast(type[Reviewed], document),
+        templates=(),
+        makers=row.makers,
+        framework=row.framework,
+        changes=("suspend", "runtimePatches"),
+        reads=(resources.JOB_SETS_OF_TRAIN_JOBS,),
+    )
