@@ -36,9 +36,13 @@ WAITING_FOR_REPLACEMENT_PODS: Final = "WaitingForReplacementPods"
 ACTIVE: Final = "Active"
 CAPACITY_SUFFICIENT: Final = f"{names.OWN_DOMAIN}/CapacitySufficient"
 RELEASING: Final = f"{names.OWN_DOMAIN}/Releasing"
+SURGE_QUOTA_IN_USE: Final = f"{names.OWN_DOMAIN}/SurgeQuotaInUse"
 COSTS_EXACT: Final = f"{names.OWN_DOMAIN}/CostsExact"
 STOP_HELD_BACK: Final = f"{names.OWN_DOMAIN}/StopHeldBack"
 SPEC_SUPPORTED: Final = f"{names.OWN_DOMAIN}/SpecSupported"
+
+# of Workloads
+USES_SURGE_QUOTA: Final = f"{names.OWN_DOMAIN}/UsesSurgeQuota"
 
 # of pods
 POD_ADMITTED: Final = f"{names.OWN_DOMAIN}/Admitted"
@@ -264,6 +268,7 @@ class EvictionReason(StrEnum):
     PODS_READY_TIMEOUT = "PodsReadyTimeout"
     NODE_FAILURES = "NodeFailures"
     CLAIMS_CHANGED = "ResourceClaimsChanged"
+    SURGE_ENDED = "SurgeEnded"
     DEACTIVATED = "Deactivated"
 
 
@@ -626,6 +631,32 @@ def waits_for_owner(kind: str, name: str) -> Text:
         f" The {kind} is suspended until its Workload is admitted"
     )
     return Text("WaitsForJob", message)
+
+
+def uses_surge_quota(cluster_queue: str) -> Text:
+    """Return what a Workload says whose quota is surge quota."""
+    return Text(
+        "Surge",
+        f"Charged to the surge quota of ClusterQueue {cluster_queue} until an earlier pod of its"
+        " Deployment has ended",
+    )
+
+
+IN_QUOTA: Final = Text("InQuota", "Charged to the quota of the ClusterQueue")
+SURGE_ENDED: Final = Text(
+    EvictionReason.SURGE_ENDED,
+    "Its Deployment does not surge any more, and the ClusterQueue has no quota for this pod",
+)
+
+
+def surge_quota_in_use(amounts: Iterable[tuple[str, ...]]) -> Text:
+    """Return what a ClusterQueue says while pods use its surge quota.
+
+    Args:
+        amounts: of each resource its name, flavor, what is used and what there is.
+    """
+    listed = (f"{used} of {most} {name} in flavor {where}" for name, where, used, most in amounts)
+    return Text("Surge", f"Pods of rolling updates use {', '.join(listed)} of the surge quota")
 
 
 def releasing(pods: Sequence[str], count: int) -> Text:

@@ -136,6 +136,7 @@ HAS_QUEUE_LABEL: Final = "gpu-admission.dev/has-queue"  # on a namespace with a 
 CAPACITY_GUARD: Final = "gpu-admission.dev/capacity-guard"  # on a ClusterQueue
 CAPACITY_GUARD_ENFORCE: Final = "Enforce"
 CAPACITY_GUARD_OFF: Final = "Off"
+SURGE_QUOTA: Final = "gpu-admission.dev/surge-quota"  # on a ClusterQueue
 CONFIG_HASH: Final = "gpu-admission.dev/config-hash"  # on our pods
 DEMO_ORDER: Final = "demo.gpu-admission.dev/order"  # number of a pod in the demo's scenario
 MODES: Final = "gpu-admission.dev/modes"  # on our mutating webhook configuration

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from admission.base import events, logs, metrics, names
+from admission.base import conditions, events, logs, metrics, names, quantity
 from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
@@ -63,7 +63,7 @@ from admission.gpu.health import HealthPolicy
 from admission.kube import errors, resources
 from admission.kube.reflector import Upserted
 from admission.kube.resources import Resource
-from admission.objects import views
+from admission.objects import condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import Workload
 from admission.owners import batch_job, integrations, train_job
@@ -157,7 +157,8 @@ class Core:
         self._quarantine = Quarantine(self._scheduling, self._workloads, events)
         self._statuses = QueueStatuses(
             state, self._configuration, self._flow, clock, own.status_interval.total_seconds(),
-            accounting, (self._inventory.condition, self._prices.condition, self._releasing),
+            accounting,
+            (self._inventory.condition, self._prices.condition, self._releasing, self._surging),
         )  # fmt: skip
         self._leading = self._taking_over = self.is_reverted = False
         self._has_changed, self._due_at = True, -math.inf
@@ -194,6 +195,23 @@ class Core:
     def _releasing(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
         """Return which pods hold quota of a ClusterQueue that nobody is to have any more."""
         return self._running.condition(queue, now)
+
+    def _surging(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
+        """Return what pods of rolling updates use of the surge quota of a ClusterQueue."""
+        found = self._state.surge_amounts(ClusterQueueName(queue.metadata.name))
+        if not found:
+            return None
+        amounts = [
+            (fr.resource, fr.flavor, *(quantity.in_words(fr.resource, one) for one in values))
+            for fr, values in found.items()
+        ]
+        return condition_list.make(
+            conditions.SURGE_QUOTA_IN_USE,
+            conditions.surge_quota_in_use(amounts),
+            status=True,
+            now=now,
+            generation=queue.metadata.generation,
+        )
 
     def _make_owners(self) -> None:
         """Prepare the owners of each kind that is served."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from admission.base import conditions, logs, metrics, names
+from admission.base import conditions, events, logs, metrics, names
 from admission.base.clock import Clock
 from admission.base.conditions import WaitReason
 from admission.base.events import Events
@@ -82,6 +82,10 @@ class Scheduler:
         self._evicts: dict[WorkloadKey, decisions.Evict] = {}
         self._preemptions: dict[WorkloadKey, decisions.Evict] = {}
         self._take_backs: set[WorkloadKey] = set()
+        self._moved: set[WorkloadKey] = set()
+        """Workloads whose status says that they use surge quota, and that have quota now."""
+        self._surge_ends: set[WorkloadKey] = set()
+        """Workloads that are to give surge quota back."""
         self._flow = flow
         self._events = events
         self._kinds = kinds
@@ -205,7 +209,17 @@ class Scheduler:
             if view.is_pending():
                 self._explainer.tell(_misconfigured(key, str(error)), self._clock.monotonic())
             return
-        self._put(key, self._charged(workload, view))
+        self._put(key, self._moved_to_quota(self._charged(workload, view)))
+
+    def _moved_to_quota(self, workload: model.Workload) -> model.Workload:
+        held = workload.reservation
+        if held is None or not held.surges:
+            self._moved.discard(workload.key)
+            self._surge_ends.discard(workload.key)
+            return workload
+        if workload.key not in self._moved:
+            return workload
+        return replace(workload, reservation=replace(held, surges=False))
 
     def _charged(self, workload: model.Workload, view: Workload) -> model.Workload:
         """Return the workload as it is charged: a deactivated one too, while its owner may run.
@@ -249,7 +263,8 @@ class Scheduler:
         self._admits.pop(key, None)
         self._evicts.pop(key, None)
         self._preemptions.pop(key, None)
-        self._take_backs.discard(key)
+        for keys in (self._take_backs, self._moved, self._surge_ends):
+            keys.discard(key)
         self._explainer.forget(key)
         self._state.drop_workload(key, self._now_us())
         self.on_change(key, before, None)
@@ -279,6 +294,36 @@ class Scheduler:
         self._explainer.forget(key)
         self.on_delete(predecessor)
         return True
+
+    def has_surge_quota(self, key: WorkloadKey) -> bool:
+        """Return whether the ClusterQueue in which a Workload waits has surge quota."""
+        return self._state.has_surge_quota(key)
+
+    def uses_surge_quota(self, key: WorkloadKey) -> bool:
+        """Return whether a Workload holds surge quota."""
+        return self._state.uses_surge_quota(key)
+
+    def surge(self, key: WorkloadKey, predecessor: WorkloadKey) -> bool:
+        """Decide that a Workload gets as much surge quota as another one holds, if it suits."""
+        admit = self._state.take_over(key, predecessor, self._now_us(), surges=True)
+        if admit is None:
+            return False
+        self._admits[key] = admit
+        self._explainer.forget(key)
+        return True
+
+    def move_to_quota(self, key: WorkloadKey) -> bool:
+        """Charge the quota for a Workload that holds surge quota, if there is room."""
+        known = self._unpriced.get(key)
+        if known is None or known.reservation is None or not self._state.fits_quota(key):
+            return False
+        self._moved.add(key)
+        self._put(key, replace(known, reservation=replace(known.reservation, surges=False)))
+        return True
+
+    def end_surge(self, key: WorkloadKey) -> None:
+        """Decide that a Workload gives its surge quota back."""
+        self._surge_ends.add(key)
 
     def is_foreign_reservation(self, view: Workload) -> bool:
         """Return whether somebody else has just reserved quota for the Workload."""
@@ -348,7 +393,9 @@ class Scheduler:
 
     def undecided(self) -> set[WorkloadKey]:
         """Return the Workloads of which a decision is not written yet."""
-        return {*self._admits, *self._evicts, *self._take_backs}
+        return {
+            *self._admits, *self._evicts, *self._take_backs, *self._moved, *self._surge_ends
+        }  # fmt: skip
 
     def preemption_of(self, key: WorkloadKey) -> decisions.Evict | None:
         """The last decision to evict a Workload for another one."""
@@ -364,6 +411,13 @@ class Scheduler:
         if evict is not None:
             status = evictions.preempt(workload, evict, now)
             return api_requests.set_workload_status(workload, Operation.EVICT, status)
+        if key in self._moved:
+            status = statuses.move_to_quota(workload, now)
+            return api_requests.set_workload_status(workload, Operation.KEEP_UP, status)
+        if key in self._surge_ends and not workload.status.is_true(conditions.EVICTED):
+            text = conditions.SURGE_ENDED
+            status, told = evictions.evict(workload, text, now), (events.evicted(*text),)
+            return api_requests.set_workload_status(workload, Operation.EVICT, status, told)
         admit = self._admits.get(key)
         if admit is not None:
             status = statuses.reserve(workload, admit, now)

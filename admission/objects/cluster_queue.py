@@ -4,9 +4,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
-from admission.base import names
+from admission.base import fielderrors, names, quantity
+from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
-from admission.base.names import ClusterQueueName, CohortName, FlavorName
+from admission.base.names import (
+    ClusterQueueName,
+    CohortName,
+    FlavorName,
+    FlavorResource,
+    ResourceName,
+)
 from admission.objects import markers, resource_group, rule_checks, values, views
 from admission.objects.fields import (
     REQUIRED,
@@ -275,9 +282,78 @@ def scheduling_value(view: ClusterQueue) -> model.ClusterQueue:
         stop_policy=values.stop_policy(spec.stop_policy),
         namespace_selector=values.selector(spec.namespace_selector),
         admission_checks=_checks(spec.admission_checks_strategy),
+        surge_quota=surge_quota(view),
         usage_based=scope is not None and scope.admission_mode == "UsageBasedAdmissionFairSharing",
         terminating=view.metadata.deletion_timestamp is not None,
     )
+
+
+def surge_quota(view: ClusterQueue) -> dict[FlavorResource, int]:
+    """Return the surge quota of each flavor and resource; nothing for what cannot be read."""
+    found: dict[FlavorResource, int] = {}
+    for entry in _surge_entries(view):
+        try:
+            flavor, resource, value = _surge_entry(entry)
+        except InvalidValueError:
+            continue
+        found[FlavorResource(FlavorName(flavor), ResourceName(resource))] = value
+    return found
+
+
+def _surge_entries(view: ClusterQueue) -> list[str]:
+    found = view.metadata.annotation(names.SURGE_QUOTA)
+    return [one.strip() for one in found.split(",")] if found else []
+
+
+def _surge_entry(entry: str) -> tuple[str, str, int]:
+    """Return flavor, resource and amount.
+
+    Raises:
+        InvalidValueError: it is no such entry.
+    """
+    place, _, value = entry.partition("=")
+    flavor, _, resource = place.partition("/")
+    if not flavor or not resource or not value:
+        raise InvalidValueError(entry, "must be FLAVOR/RESOURCE=QUANTITY")
+    read = quantity.to_canonical(resource, value)
+    if read < 0:
+        raise InvalidValueError(entry, "must not be negative")
+    return flavor, resource, read
+
+
+def _each_surge(path: FieldPath, value: str) -> Iterator[FieldError]:
+    """Yield an error for each entry of the surge quota that cannot be read."""
+    for entry in value.split(","):
+        try:
+            _surge_entry(entry.strip())
+        except InvalidValueError as error:
+            yield fielderrors.invalid(path, entry.strip(), error.rule)
+
+
+def _surge_errors(old: ClusterQueue | None, new: ClusterQueue) -> Iterator[FieldError]:
+    """Yield which entries of the surge quota are not the only ones of a quota of the spec."""
+    key = names.SURGE_QUOTA
+    if old is not None and old.metadata.annotation(key) == new.metadata.annotation(key):
+        return  # quota that the spec lists no more gives nothing
+    path = FieldPath.of("metadata", "annotations").key(names.SURGE_QUOTA)
+    quotas = {
+        (flavor.name, one.name)
+        for group in new.spec.resource_groups or ()
+        for flavor in group.flavors
+        for one in flavor.resources
+    }
+    seen: set[tuple[str, str]] = set()
+    for entry in _surge_entries(new):
+        try:
+            flavor, resource, _ = _surge_entry(entry)
+        except InvalidValueError:
+            continue
+        if (flavor, resource) not in quotas:
+            rule = f"spec.resourceGroups has no quota for {resource} in flavor {flavor}"
+            yield fielderrors.invalid(path, entry, rule)
+        if (flavor, resource) in seen:
+            yield fielderrors.invalid(path, entry, "must be there once only")
+        seen.add((flavor, resource))
 
 
 def _fungibility(view: FlavorFungibility) -> model.FlavorFungibility:
@@ -328,11 +404,6 @@ def _checks(
 # The rules stand in the order in which their errors are told. Left out is what only a feature
 # gate that is off would check: the shape of concurrentAdmissionPolicy, and onFlavors of checks
 # that an update does not touch. Source: kueue pkg/webhooks/clusterqueue_webhook.go.
-
-_ANNOTATIONS: Final[Mapping[str, rule_checks.Check]] = {
-    names.CAPACITY_GUARD: rule_checks.word(names.CAPACITY_GUARD_ENFORCE, names.CAPACITY_GUARD_OFF),
-}
-"""Annotations of a ClusterQueue, each with its rule."""
 
 FLAVORS_MAX: Final = 256
 RESOURCES_MAX: Final = 256
@@ -496,7 +567,15 @@ RULES: Final[tuple[Row[_Review], ...]] = (
 )  # fmt: skip
 
 
+_ANNOTATIONS: Final[Mapping[str, rule_checks.Check]] = {
+    names.CAPACITY_GUARD: rule_checks.word(names.CAPACITY_GUARD_ENFORCE, names.CAPACITY_GUARD_OFF),
+    names.SURGE_QUOTA: _each_surge,
+}
+"""Annotations of a ClusterQueue, each with its rule."""
+
+
 def errors(old: ClusterQueue | None, new: ClusterQueue) -> list[FieldError]:
     """Errors of a ClusterQueue; ``old`` is None on creation."""
     found = rule_checks.errors(RULES, _Review(new=new, old=old))
-    return found + rule_checks.annotation_errors(_ANNOTATIONS, old, new)
+    surge = list(_surge_errors(old, new))
+    return found + rule_checks.annotation_errors(_ANNOTATIONS, old, new) + surge

@@ -63,13 +63,21 @@ def scheduling_value(view: Cohort) -> model.Cohort:
 # Source: kueue pkg/webhooks/cohort_webhook.go.
 
 
+def _not_lent(path: FieldPath, value: str) -> Iterator[FieldError]:
+    del value
+    yield fielderrors.forbidden(path, "is read on ClusterQueues only: surge quota is not lent")
+
+
 def _elsewhere(path: FieldPath, value: str) -> Iterator[FieldError]:
     del value
     rule = "is read on ClusterQueues only: it holds for their whole cohort tree"
     yield fielderrors.forbidden(path, rule)
 
 
-_ANNOTATIONS: Final[Mapping[str, rule_checks.Check]] = {names.CAPACITY_GUARD: _elsewhere}
+_ANNOTATIONS: Final[Mapping[str, rule_checks.Check]] = {
+    names.CAPACITY_GUARD: _elsewhere,
+    names.SURGE_QUOTA: _not_lent,
+}
 """Annotations of a Cohort, each with its rule."""
 
 

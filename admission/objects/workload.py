@@ -862,6 +862,7 @@ def _reservation(status: WorkloadStatus) -> model.Reservation | None:
         pod_sets=tuple(_assigned(one) for one in admission.pod_set_assignments or ()),
         reserved_us=values.microseconds(reserved.last_transition_time, field) or 0,
         admitted=status.is_true(conditions.ADMITTED),
+        surges=status.is_true(conditions.USES_SURGE_QUOTA),
     )
 
 

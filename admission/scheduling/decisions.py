@@ -67,6 +67,7 @@ class Admit:
         borrowing: height of the lowest subtree whose quota holds it; 0 when not borrowing.
         checks: names of the admission checks that its flavors need, sorted; none means that it
             is admitted at once.
+        surges: whether it is surge quota.
     """
 
     workload: WorkloadKey
@@ -74,6 +75,7 @@ class Admit:
     pod_sets: tuple[PodSetAssignment, ...]
     borrowing: int = 0
     checks: tuple[str, ...] = ()
+    surges: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

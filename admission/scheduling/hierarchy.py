@@ -100,11 +100,21 @@ class QueueNode(Node):
         declared: the cohort that the spec names, also when it lies on a cycle.
         active: may admit and be preempted from.
         workloads: those that hold quota here.
+        surge_usage: surge quota in use; no part of ``usage``.
         generation: grows whenever a flavor scan that stopped half way should start again.
         group_of: the resource group of each covered resource.
     """
 
-    __slots__ = ("active", "declared", "generation", "group_of", "name", "spec", "workloads")
+    __slots__ = (
+        "active",
+        "declared",
+        "generation",
+        "group_of",
+        "name",
+        "spec",
+        "surge_usage",
+        "workloads",
+    )
 
     def __init__(self, name: ClusterQueueName, spec: ClusterQueue) -> None:
         super().__init__()
@@ -112,6 +122,7 @@ class QueueNode(Node):
         self.declared: CohortNode | None = None
         self.active = True
         self.workloads: dict[WorkloadKey, ReservingWorkload] = {}
+        self.surge_usage: dict[FlavorResource, int] = {}
         self.generation = 0
         self.spec = spec
         self.group_of: dict[str, ResourceGroup] = {}

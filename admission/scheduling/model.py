@@ -220,6 +220,7 @@ class ClusterQueue:
         fair_weight: in units of 1e-9.
         namespace_selector: which namespaces may use it; None matches nothing.
         usage_based: orders its LocalQueues by their past usage (admission fair sharing).
+        surge_quota: what pods of rollouts may use besides all quota; neither lent nor borrowed.
         terminating: is being deleted; admits nothing more.
     """
 
@@ -234,6 +235,7 @@ class ClusterQueue:
     namespace_selector: Selector | None = None
     admission_checks: tuple[AdmissionCheckRule, ...] = ()
     usage_based: bool = False
+    surge_quota: Mapping[FlavorResource, int] = field(default_factory=dict)
     terminating: bool = False
 
 
@@ -343,12 +345,14 @@ class Reservation:
     Attributes:
         reserved_us: when the quota was reserved.
         admitted: whether its pods may run; False while admission checks are open.
+        surges: whether it is surge quota.
     """
 
     cluster_queue: ClusterQueueName
     pod_sets: tuple[PodSetAssignment, ...]
     reserved_us: int = 0
     admitted: bool = True
+    surges: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,12 +70,36 @@ def remove_all(node: Node, usage: Mapping[FlavorResource, int]) -> None:
 def hold(queue: QueueNode, workload: ReservingWorkload) -> None:
     """Counts a workload in its queue."""
     queue.workloads[workload.key] = workload
-    add_all(queue, workload.usage)
+    if workload.surges:
+        _add_surge(queue, workload.usage, 1)
+    else:
+        add_all(queue, workload.usage)
 
 
 def release(queue: QueueNode, key: WorkloadKey) -> None:
     """Stops counting a workload."""
-    remove_all(queue, queue.workloads.pop(key).usage)
+    workload = queue.workloads.pop(key)
+    if workload.surges:
+        _add_surge(queue, workload.usage, -1)
+    else:
+        remove_all(queue, workload.usage)
+
+
+def _add_surge(queue: QueueNode, usage: Mapping[FlavorResource, int], sign: int) -> None:
+    for fr, value in usage.items():
+        queue.surge_usage[fr] = queue.surge_usage.get(fr, 0) + sign * value
+        if not queue.surge_usage[fr]:
+            del queue.surge_usage[fr]
+
+
+def fits(queue: QueueNode, usage: Mapping[FlavorResource, int]) -> bool:
+    """Return whether the quota has room for a usage, borrowing included."""
+    return all(value <= max(0, available(queue, fr)) for fr, value in usage.items())
+
+
+def surge_left(queue: QueueNode, fr: FlavorResource) -> int:
+    """Return what is left of the surge quota; negative after it was lowered."""
+    return queue.spec.surge_quota.get(fr, 0) - queue.surge_usage.get(fr, 0)
 
 
 def available(node: Node, fr: FlavorResource) -> int:
@@ -165,7 +189,7 @@ def to_take_back(
     for name in sorted(forest.queues):
         node = forest.queues[name]
         candidates = sorted(
-            (one for one in node.workloads.values() if may_take(one.key)),
+            (one for one in node.workloads.values() if may_take(one.key) and not one.surges),
             key=lambda one: (one.reserved_us, one.uid),
         )
         while candidates and _is_over(node):

@@ -22,6 +22,7 @@ class ReservingWorkload:
         ready: all of its pods run.
         stays: nobody can tell it to leave.
         is_pod: a pod that is charged on its own, and counted as no Workload.
+        surges: it uses surge quota.
     """
 
     key: WorkloadKey
@@ -37,6 +38,7 @@ class ReservingWorkload:
     usage: dict[FlavorResource, int]
     stays: bool = False
     is_pod: bool = False
+    surges: bool = False
 
 
 def of(
@@ -76,6 +78,7 @@ def of(
         usage=usage,
         stays=workload.stays,
         is_pod=workload.is_pod,
+        surges=reservation.surges,
     )
 
 

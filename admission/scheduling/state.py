@@ -15,7 +15,16 @@ from admission.base.names import (
     LocalQueueKey,
     WorkloadKey,
 )
-from admission.scheduling import blockers, cycle, podsets, reserving, running, sharing, status
+from admission.scheduling import (
+    blockers,
+    cycle,
+    podsets,
+    quota,
+    reserving,
+    running,
+    sharing,
+    status,
+)
 from admission.scheduling.activity import Check, Dependencies, InactiveReasons
 from admission.scheduling.admission_fair_sharing import FairUsage
 from admission.scheduling.changes import Changed, Changes
@@ -287,7 +296,11 @@ class State:
         dict[ClusterQueueName, dict[FlavorResource, int]],
     ]:
         """Return what is charged one by one, and the usage of each ClusterQueue, as copies."""
-        sums = {name: dict(node.usage) for name, node in self.forest.queues.items()}
+        sums: dict[ClusterQueueName, dict[FlavorResource, int]] = {}
+        for name, node in self.forest.queues.items():
+            sums[name] = dict(node.usage)
+            for fr, value in node.surge_usage.items():
+                sums[name][fr] = sums[name].get(fr, 0) + value
         return self._ledger.workloads(), sums
 
     def charged(
@@ -446,10 +459,13 @@ class State:
             past_usage=self._rank if self.config.admission_fair_sharing is not None else None,
         )
 
-    def take_over(self, key: WorkloadKey, predecessor: WorkloadKey, now_us: int) -> Admit | None:
+    def take_over(
+        self, key: WorkloadKey, predecessor: WorkloadKey, now_us: int, *, surges: bool = False
+    ) -> Admit | None:
         """Gives a workload that waits what another one holds, before anybody else is tried.
 
-        It gets no more than that, in the same flavors, and the other one is forgotten.
+        It gets no more than that, in the same flavors, and the other one is forgotten. Or it gets
+        as much surge quota, and can move to the quota of the other one when that has ended.
 
         Returns:
             The admission, which counts as usage from now on; None if it does not suit.
@@ -465,12 +481,48 @@ class State:
             return None
         if any(one.together for one in item.workload.pod_sets):
             return None  # what it shares may be charged to others
+        node = self.forest.queues[held.cluster_queue]
+        is_left = any(quota.surge_left(node, fr) > 0 for fr in held.usage)
+        if surges and (held.surges or not is_left):
+            return None
         head = self._head(held.cluster_queue, item)
         admit = cycle.in_place_of(self._snapshot(now_us), head, held)
-        if admit is not None:
+        if admit is None:
+            return None
+        if not surges:
             self.drop_workload(predecessor, now_us)
-            self._assume(admit, now_us)
+        elif _fits_surge(node, admit):
+            admit = replace(admit, surges=True, borrowing=0)
+        else:
+            return None
+        self._assume(admit, now_us)
         return admit
+
+    def uses_surge_quota(self, key: WorkloadKey) -> bool:
+        """Return whether a workload holds surge quota."""
+        held = self._ledger.get(key)
+        return held is not None and held.surges
+
+    def surge_amounts(self, name: ClusterQueueName) -> dict[FlavorResource, tuple[int, int]]:
+        """Return what is used of the surge quota of a ClusterQueue, and what there is."""
+        node = self.forest.queues.get(name)
+        used = {} if node is None else node.surge_usage
+        there = {} if node is None else node.spec.surge_quota
+        return {fr: (value, there.get(fr, 0)) for fr, value in sorted(used.items())}
+
+    def has_surge_quota(self, key: WorkloadKey) -> bool:
+        """Return whether the ClusterQueue in which a workload waits has surge quota."""
+        workload = self._workloads.get(key)
+        local = None if workload is None else self._local_queues.get(workload.queue)
+        node = None if local is None else self.forest.queues.get(local.cluster_queue)
+        return node is not None and bool(node.spec.surge_quota)
+
+    def fits_quota(self, key: WorkloadKey) -> bool:
+        """Return whether the quota has room for a workload that holds surge quota."""
+        self.forest.refresh()
+        held = self._ledger.get(key)
+        node = None if held is None else self.forest.queues.get(held.cluster_queue)
+        return held is not None and node is not None and quota.fits(node, held.usage)
 
     def _settle(self, now_us: int) -> None:
         """Brings trees, activity, backoffs, past usage and retries up to date."""
@@ -532,6 +584,7 @@ class State:
             pod_sets=admit.pod_sets,
             reserved_us=now_us,
             admitted=not admit.checks,
+            surges=admit.surges,
         )
         self._fair_usage.reserved(workload, admit.pod_sets, granted=reservation.admitted)
         self._queues.take(admit.workload)
@@ -673,3 +726,13 @@ class State:
         """Return what may have changed since the last call."""
         self.forest.refresh()
         return self._changes.take(shares=self.config.fair_sharing is not None)
+
+
+def _fits_surge(node: QueueNode, admit: Admit) -> bool:
+    """Return whether the surge quota has room for an admission."""
+    usage: dict[FlavorResource, int] = {}
+    for one in admit.pod_sets:
+        for resource, value in one.usage.items():
+            fr = FlavorResource(one.flavors[resource], resource)
+            usage[fr] = usage.get(fr, 0) + value
+    return all(value <= quota.surge_left(node, fr) for fr, value in usage.items() if value)

@@ -38,6 +38,7 @@ class QueueStatus:
         usage: usage of ``admitted``; same layout.
         borrowed_reservation: part of ``reservation`` above nominal quota; same layout.
         borrowed_usage: part of ``usage`` above nominal quota; same layout.
+        surge_usage: part of ``reservation`` that is surge quota; ClusterQueues only.
         weighted_share: fair share; None unless fair sharing is on.
     """
 
@@ -55,6 +56,7 @@ class QueueStatus:
     usage: Amounts = field(default_factory=dict)
     borrowed_reservation: Amounts = field(default_factory=dict)
     borrowed_usage: Amounts = field(default_factory=dict)
+    surge_usage: Amounts = field(default_factory=dict)
     weighted_share: Share | None = None
 
 
@@ -102,6 +104,7 @@ def of_cluster_queue(
         usage=usage,
         borrowed_reservation=_borrowed(node, reservation),
         borrowed_usage=_borrowed(node, usage),
+        surge_usage=dict(node.surge_usage),
         weighted_share=share_of(node, fair=fair),
     )
 
@@ -163,7 +166,11 @@ def _laid_out(node: QueueNode, amounts: Amounts) -> Amounts:
 def _borrowed(node: QueueNode, amounts: Amounts) -> Amounts:
     if node.spec.cohort is None:
         return dict.fromkeys(amounts, 0)
-    return {fr: max(0, used - quota.nominal(node, fr)) for fr, used in amounts.items()}
+    surge = node.surge_usage
+    return {
+        fr: max(0, used - surge.get(fr, 0) - quota.nominal(node, fr))
+        for fr, used in amounts.items()
+    }
 
 
 def queues_of(cohort: CohortNode) -> Iterator[ClusterQueueName]:

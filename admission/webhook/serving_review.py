@@ -14,6 +14,8 @@ import msgspec
 from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
+from admission.objects import cluster_queue
+from admission.objects.cluster_queue import ClusterQueue
 from admission.owners import deployment, serving
 from admission.owners.review import Template
 from admission.owners.serving import Serving
@@ -75,21 +77,27 @@ def mutate(
     found, about_queue = hints.about_queue(placement, context, knowledge)
     warnings = about_queue if old is None or _queue(old) != queue else ()
     if old is None or old.spec != new.spec:
-        name = "" if found is None else found.metadata.name
-        warnings = (*warnings, *_about_rollout(new, templates, name, rules))
+        warnings = (*warnings, *_about_rollout(new, templates, found, rules))
     return Outcome(standing=Standing.QUEUED, operations=operations, warnings=warnings)
 
 
 def _about_rollout(
-    owner: Serving, templates: tuple[Template, ...], cluster_queue: str, rules: Rules
+    owner: Serving, templates: tuple[Template, ...], queue: ClusterQueue | None, rules: Rules
 ) -> Iterator[str]:
-    """Yield a warning where a rolling update asks for GPUs before it gives any back."""
+    """Yield a warning where a rolling update asks for GPUs before it gives any back.
+
+    None where the ClusterQueue has surge quota for it.
+    """
     surge = deployment.surge(owner.spec) if owner.of.replaces else 0
+    there: dict[str, int] = {}
+    for fr, value in cluster_queue.surge_quota(queue).items() if queue is not None else ():
+        there[fr.resource] = max(value, there.get(fr.resource, 0))
     for template in templates if surge else ():
         each = requests.amounts(template.pod, rules.managed)
-        asked = ", ".join(f"{surge * value} {name}" for name, value in sorted(each.items()))
+        lacking = sorted((n, surge * v) for n, v in each.items() if surge * v > there.get(n, 0))
+        asked = ", ".join(f"{value} {name}" for name, value in lacking)
         if asked:
-            where = f" in ClusterQueue {cluster_queue}" if cluster_queue else ""
+            where = f" in ClusterQueue {queue.metadata.name}" if queue is not None else ""
             pods = "1 pod comes" if surge == 1 else f"{surge} pods come"
             yield (
                 f"A rolling update waits until {asked} are free{where}: {pods} before earlier ones"

@@ -112,7 +112,36 @@ def overrun(world: World) -> list[str]:
     return [*_over_quota(rest), *_released_without_quota(rest)]
 
 
+def over_quota(queues: Iterable[Json], workloads: Iterable[Json]) -> list[str]:
+    """What is above a limit of queues that stand alone."""
+    world = World(
+        cluster_queues={one["metadata"]["name"]: one for one in queues},
+        cohorts={},
+        local_queues={},
+        workloads=tuple(workloads),
+        pods=(),
+        now=SystemClock().now(),
+    )
+    return list(_over_quota(world))
+
+
+def _over_surge_quota(world: World) -> Iterator[str]:
+    """Compares what surges use with the annotation; it is no part of any other quota."""
+    usage = usage_by_queue(world, surges=True)
+    for name, queue in world.cluster_queues.items():
+        annotations = queue["metadata"].get("annotations") or {}
+        allowed: Counter[Pair] = Counter()
+        for entry in filter(None, annotations.get(names.SURGE_QUOTA, "").split(",")):
+            place, amount = entry.split("=")
+            flavor, resource = place.strip().split("/", 1)
+            allowed[flavor, resource] += quantity.to_canonical(resource, amount)
+        for pair, used in usage[name].items():
+            if used > allowed[pair]:
+                yield f"ClusterQueue {name}: {used} of {pair} surges, {allowed[pair]} allowed"
+
+
 def _over_quota(world: World) -> Iterator[str]:
+    yield from _over_surge_quota(world)
     usage = usage_by_queue(world)
     for name, queue in world.cluster_queues.items():
         for pair, limit in _limits(queue).items():
@@ -269,10 +298,17 @@ def _limits(owner: Json) -> dict[Pair, _Limit]:
     return found
 
 
-def usage_by_queue(world: World) -> dict[str, Counter[Pair]]:
-    """What Workloads hold, by ClusterQueue, in canonical integers."""
+def usage_by_queue(world: World, *, surges: bool = False) -> dict[str, Counter[Pair]]:
+    """What Workloads hold, by ClusterQueue, in canonical integers.
+
+    Args:
+        world: all objects.
+        surges: of surge quota instead of all other quota.
+    """
     usage: dict[str, Counter[Pair]] = defaultdict(Counter)
     for workload in world.holding():
+        if has(workload, conditions.USES_SURGE_QUOTA) != surges:
+            continue
         admission = workload["status"]["admission"]
         for assignment in admission["podSetAssignments"]:
             for resource, amount in (assignment.get("resourceUsage") or {}).items():

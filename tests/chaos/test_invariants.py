@@ -52,6 +52,7 @@ def pod(name: str, *, gated: bool = False, waits: bool = False) -> Json:
     )
 
 
+SURGES = conditions.USES_SURGE_QUOTA
 ADMITTED = ("QuotaReserved", "Admitted")
 GOOD = World(
     cluster_queues={"main": cluster_queue("main", 4, used=3, pending=1)},
@@ -82,6 +83,10 @@ def test_a_world_in_order_is_in_order() -> None:
         (
             replace(GOOD, workloads=(workload("a", 3, *ADMITTED), workload("b", 2, *ADMITTED))),
             "5 of .* used, 4 allowed",
+        ),
+        (
+            replace(GOOD, workloads=(workload("runs", 1, *ADMITTED, SURGES),)),
+            "1 of .* surges, 0 allowed",
         ),
         (replace(GOOD, workloads=(workload("runs", 3),)), "was never admitted"),
         (
@@ -120,7 +125,7 @@ def test_a_world_in_order_is_in_order() -> None:
             "cohort high: 6 of .* taken, 5 there",
         ),
     ],
-    ids=["one", "sum", "no quota", "twice", "borrowing", "lending", "tree"],
+    ids=["one", "sum", "surge", "no quota", "twice", "borrowing", "lending", "tree"],
 )
 def test_what_may_never_be_is_found(world: World, said: str) -> None:
     (found,) = invariants.unsafe(world)

@@ -504,3 +504,13 @@ def test_without_the_guard_nodes_that_are_not_there_yet_may_bring_the_slices():
     made.store.patch(resources.CLUSTER_QUEUES, "gpus", off)
     made.settle()
     assert not made.is_gated("slice")
+
+
+def test_surge_quota_is_promised_too_and_the_guard_gives_it_out_last():
+    surge = {names.SURGE_QUOTA: "a100/nvidia.com/gpu=2"}
+    document = make_cluster_queue(quota=4, annotations={**surge, **GUARD})
+    made = make_world(node("n0", gpu=5), document, make_local_queue())
+    assert "quota promises 6, 5 exist" in condition(made)[1]
+    (node_of_queue,) = made.state.forest.queues.values()
+    assert list(node_of_queue.spec.surge_quota.values()) == [1]
+    assert [quota.nominal for quota in node_of_queue.quotas.values()] == [4]

@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
-from admission.base import names, patches
+from admission.base import conditions, names, patches
 from admission.controller.watched_owners.owners import resource_of
 from admission.kube import resources
 from admission.objects import views
 from admission.owners import serving
 from admission.owners.serving_group import Document
+from tests.chaos import invariants
+from tests.controller.test_audit import Audits
 from tests.controller.world import World, ready_world
 
 DEPLOYMENTS = resource_of(serving.DEPLOYMENT.kind)
@@ -100,6 +102,7 @@ def test_the_quota_of_a_pod_that_goes_first_is_kept_for_the_pod_that_replaces_it
     end(world, "old")
     world.pass_time(30)
     assert (world.is_gated("other"), used(world)) == (True, "2")  # for a minute nobody else
+    assert Audits(world).auditor.audit() == {}
 
     add(world, "new", "b2", gpus=2)
     assert world.admitted() == {"new"}
@@ -192,3 +195,138 @@ def test_nothing_is_remembered_of_pods_that_are_gone() -> None:
     world.pass_time(3)
     found = world.core._rollouts
     assert (found._pods, found._of, found._keys, found._keeping) == ({}, {}, {}, set())
+
+
+# ------------------------------------------------------------- the later pod comes first
+
+ROLLING: dict[str, Any] = {
+    "type": "RollingUpdate",
+    "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+}
+GPU = "a100/nvidia.com/gpu"
+
+
+def surging_world(surge: int = 1, quota: int = 2, replicas: int = 2) -> World:
+    """Return a full queue with surge quota whose pods are those of a Deployment that surges."""
+    world = ready_world(quota=quota)
+    annotation = patches.merge(
+        {"metadata": {"annotations": {names.SURGE_QUOTA: f"{GPU}={surge}"}}}
+    )
+    world.store.patch(resources.CLUSTER_QUEUES, "gpus", annotation)
+    deploy(world, replicas, **ROLLING)
+    for index in range(replicas):
+        add(world, f"old-{index}", "a1")
+    world.add_pod("other")
+    world.pass_time(3)
+    return world
+
+
+def surges(world: World, name: str) -> tuple[str, str]:
+    """Return what the Workload of a pod says of surge quota."""
+    found = world.workloads()[name].status.condition(conditions.USES_SURGE_QUOTA)
+    return ("", "") if found is None else (found.status, found.reason)
+
+
+def in_use(world: World) -> list[str]:
+    """Return what the ClusterQueue says of surge quota."""
+    kind = conditions.SURGE_QUOTA_IN_USE
+    return [one["message"] for one in world.status_of("gpus")["conditions"] if one["type"] == kind]
+
+
+def judged(world: World) -> list[str]:
+    """Return which limits are exceeded, by arithmetic of its own."""
+    workloads = world.store.list(resources.WORKLOADS, into=dict).items
+    queues = world.store.list(resources.CLUSTER_QUEUES, into=dict).items
+    return invariants.over_quota(queues, workloads)
+
+
+def test_a_pod_that_surges_uses_surge_quota_until_an_earlier_one_has_ended() -> None:
+    world = surging_world()
+    add(world, "new-0", "b2")
+    assert surges(world, "new-0") == ("True", "Surge")
+    assert (used(world), judged(world)) == ("3", [])
+    message = "Pods of rolling updates use 1 of 1 nvidia.com/gpu in flavor a100 of the surge quota"
+    assert in_use(world) == [message]
+    assert Audits(world).auditor.audit() == {}
+    restarted = world.restarted()
+    restarted.shown = world.shown
+    restarted.pass_time(2)
+    assert (restarted.is_gated("other"), surges(restarted, "new-0")) == (True, ("True", "Surge"))
+
+    end(world, "old-0")
+    world.pass_time(2)
+    assert surges(world, "new-0") == ("False", "InQuota")
+    assert (used(world), in_use(world), judged(world)) == ("2", [], [])
+    assert world.is_gated("other")  # who waits for quota got nothing of what the earlier pod held
+
+    add(world, "new-1", "b2")
+    end(world, "old-1")
+    world.pass_time(70)
+    assert world.admitted() == {"new-0", "new-1"}
+    assert (used(world), in_use(world), judged(world)) == ("2", [], [])
+
+
+@pytest.mark.parametrize(
+    ("pod", "deployed"),
+    [
+        ({"revision": "a1"}, {}),
+        ({"revision": "b2", "gpus": 2}, {}),
+        ({"revision": "b2", "deployment": "strange"}, {}),
+        ({"revision": "b2"}, {"type": "Recreate"}),
+        ({"revision": "b2"}, None),
+    ],
+    ids=["scaled up", "larger", "another's", "does not surge", "no Deployment"],
+)
+def test_others_get_no_surge_quota(pod: dict[str, Any], deployed: dict[str, Any] | None) -> None:
+    world = surging_world(surge=5)
+    if deployed is None:
+        world.shown[DEPLOYMENTS] = ()
+    elif deployed:
+        deploy(world, 2, **deployed)
+    add(world, "new", **pod)
+    assert (world.is_gated("new"), used(world)) == (True, "2")
+
+
+@pytest.mark.parametrize(("surge", "strategy", "expected"), [(1, 2, 1), (5, 1, 1), (0, 2, 0)])
+def test_no_more_pods_surge_than_the_strategy_and_the_surge_quota_allow(
+    surge: int, strategy: int, expected: int
+) -> None:
+    world = surging_world(surge)
+    rolling = {"maxSurge": strategy, "maxUnavailable": 0}
+    deploy(world, 2, type="RollingUpdate", rollingUpdate=rolling)
+    for index in range(3):
+        add(world, f"new-{index}", "b2")
+    assert len([one for one in world.admitted() if one.startswith("new")]) == expected
+    assert judged(world) == []
+
+
+def test_who_scales_up_during_a_rollout_keeps_no_surge_quota() -> None:
+    world = surging_world()
+    add(world, "new-0", "b2")
+    deploy(world, 3, **ROLLING)
+    world.pass_time(30)
+    assert surges(world, "new-0") == ("True", "Surge")  # a moment, for quota to become free
+    world.pass_time(40)
+    assert world.admitted() == {"old-0", "old-1"}
+    assert (used(world), in_use(world)) == ("2", [])
+
+
+def test_surge_quota_of_a_pod_that_goes_is_free_at_once() -> None:
+    world = surging_world()
+    add(world, "new-0", "b2")
+    end(world, "new-0")
+    world.pass_time(1)
+    assert (used(world), in_use(world)) == ("2", [])
+    add(world, "new-1", "b2")
+    assert surges(world, "new-1") == ("True", "Surge")
+
+
+def test_nobody_preempts_a_pod_that_surges_and_it_preempts_nobody() -> None:
+    world = surging_world()
+    preemption = patches.merge({"spec": {"preemption": {"withinClusterQueue": "LowerPriority"}}})
+    world.store.patch(resources.CLUSTER_QUEUES, "gpus", preemption)
+    add(world, "new-0", "b2")
+    world.add_pod("high", gpus=2, priority=1000)
+    world.pass_time(3)
+    assert "high" in world.admitted()
+    assert judged(world) == []

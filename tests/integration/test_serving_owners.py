@@ -12,7 +12,7 @@ import pytest
 import yaml
 from typing_extensions import override
 
-from admission.base import names
+from admission.base import conditions, names
 from admission.owners import serving
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_group
@@ -341,6 +341,41 @@ def test_a_rollout_within_its_quota_loses_none_of_it_to_those_who_wait(team: Tea
     team.scale(1)
     team.system.wait_released(team.name, "contender")
     assert len(team.admitted()) == 2
+
+
+def test_a_rollout_on_a_full_quota_goes_on_with_surge_quota(team: Team) -> None:
+    queue = f"{KUEUE}/clusterqueues/{team.name}"
+
+    def surge_quota(text: str | None) -> None:
+        team.api.patch(queue, {"metadata": {"annotations": {names.SURGE_QUOTA: text}}})
+
+    with pytest.raises(RestError, match=r"has no quota for nvidia.com/gpu in flavor other"):
+        surge_quota(f"{team.name}/nvidia.com/gpu=2,other/nvidia.com/gpu=1")
+    team.create(gpus=2)
+    team.wait(running=2)
+    contender = make_pod("contender", gpus=1, labels={names.QUEUE_LABEL: "other"})
+    team.editor.post(team.pods, contender)
+    team.wait(running=2, gated=1)
+    surge_quota(f"{team.name}/nvidia.com/gpu=2")
+    rolls_out(team, {"type": "RollingUpdate", "rollingUpdate": None})
+    assert team.system.is_gated(team.name, "contender")
+    waiting.until(
+        lambda: all(
+            one["status"] == "False"
+            for workload in team.admitted()
+            for one in workload["status"]["conditions"]
+            if one["type"] == conditions.USES_SURGE_QUOTA
+        ),
+        what="no surge quota is in use",
+    )
+    assert len(team.admitted()) == 2
+    (one, _) = team.admitted()
+    forged = {"status": {"conditions": [{"type": conditions.USES_SURGE_QUOTA, "status": "True"}]}}
+    with pytest.raises(RestError) as refused:
+        team.editor.patch(f"{team.workloads}/{one['metadata']['name']}/status", forged)
+    assert refused.value.status == 403
+    team.scale(1)
+    team.system.wait_released(team.name, "contender")
 
 
 def test_a_pod_forged_as_one_of_a_parent_gets_nothing_without_quota(team: Team) -> None:

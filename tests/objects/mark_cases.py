@@ -39,6 +39,10 @@ def of_queue(value: str, rule: str = "", *, was: str | None = None, **fields: An
     return case("ClusterQueue", {GUARD: value}, rule, was=before, **fields)
 
 
+def of_surge(value: str, rule: str = "") -> Case:
+    return case("ClusterQueue", {names.SURGE_QUOTA: value}, rule)
+
+
 def of_flavor(key: str, value: str, rule: str = "") -> Case:
     return case("ResourceFlavor", {f"{names.OWN_DOMAIN}/{key}": value}, rule)
 
@@ -59,6 +63,22 @@ MARKS = [
         kind="ClusterQueue",
         new=marked("ClusterQueue", labels={GUARD: "Enforce"}),
         message=f"metadata.labels[{GUARD}]: Forbidden: is read as an annotation, not as a label",
+    ),
+    of_surge("f/cpu=2"),
+    of_surge("f/cpu=500m, f/cpu=2", 'Invalid value: "f/cpu=2": must be there once only'),
+    of_surge("cpu=2", 'Invalid value: "cpu=2": must be FLAVOR/RESOURCE=QUANTITY'),
+    of_surge("f/cpu", 'Invalid value: "f/cpu": must be FLAVOR/RESOURCE=QUANTITY'),
+    of_surge("f/cpu=-1", 'Invalid value: "f/cpu=-1": must not be negative'),
+    of_surge(
+        "f/cpu=two",
+        'Invalid value: "f/cpu=two": must be a Kubernetes quantity such as 1, 500m or 2Gi',
+    ),
+    of_surge("g/cpu=1", 'Invalid value: "g/cpu=1": spec.resourceGroups has no quota for cpu in'
+             " flavor g"),
+    case(
+        "Cohort",
+        {names.SURGE_QUOTA: "f/cpu=1"},
+        "Forbidden: is read on ClusterQueues only: surge quota is not lent",
     ),
     case(
         "Cohort",

@@ -32,6 +32,7 @@ Present = Mapping[str, frozenset[str]]
 
 _Owner = TypeVar("_Owner", model.ClusterQueue, model.Cohort)
 
+_NO_SURGE: Final[Mapping[FlavorResource, int]] = {}
 _QUEUE: Final = "ClusterQueue"
 _COHORT: Final = "Cohort"
 
@@ -98,7 +99,7 @@ class Guard:
         else:
             self._annotated.discard(queue.name)
         self._queues[queue.name] = queue
-        self._promise(key, queue.resource_groups)
+        self._promise(key, queue.resource_groups, queue.surge_quota)
         self._state.set_cluster_queue(self._limited(queue, key) if key in self._capped else queue)
 
     def hold_queue(self, name: str) -> None:
@@ -205,13 +206,16 @@ class Guard:
 
     # -------------------------------------------------------------------------------- helpers
 
-    def _promise(self, key: _Key, groups: Iterable[model.ResourceGroup]) -> None:
+    def _promise(
+        self,
+        key: _Key,
+        groups: Iterable[model.ResourceGroup],
+        surge: Mapping[FlavorResource, int] = _NO_SURGE,
+    ) -> None:
         self._promises[key] = {
-            FlavorResource(flavor.name, resource): quota.nominal
-            for group in groups
-            for flavor in group.flavors
-            for resource, quota in flavor.resources.items()
-            if is_gpu(resource)
+            pair: amount.add(nominal, surge.get(pair, 0))
+            for pair, nominal in _nominal(groups).items()
+            if is_gpu(pair.resource)
         }
         self._dirty = True
 
@@ -287,9 +291,31 @@ class Guard:
 
     def _limited(self, found: _Owner, key: _Key) -> _Owner:
         shares = self._shares.get(key, {})
-        return replace(
-            found, resource_groups=tuple(_group(one, shares) for one in found.resource_groups)
-        )
+        groups = tuple(_group(one, shares) for one in found.resource_groups)
+        if isinstance(found, model.ClusterQueue):
+            surge = _surge_within(found, shares)
+            return replace(found, resource_groups=groups, surge_quota=surge)
+        return replace(found, resource_groups=groups)
+
+
+def _nominal(groups: Iterable[model.ResourceGroup]) -> dict[FlavorResource, int]:
+    return {
+        FlavorResource(flavor.name, resource): quota.nominal
+        for group in groups
+        for flavor in group.flavors
+        for resource, quota in flavor.resources.items()
+    }
+
+
+def _surge_within(
+    queue: model.ClusterQueue, shares: Mapping[FlavorResource, int]
+) -> dict[FlavorResource, int]:
+    """Return the surge quota as far as a share goes beyond the nominal quota."""
+    nominal = _nominal(queue.resource_groups)
+    return {
+        pair: min(value, max(0, shares[pair] - nominal.get(pair, 0))) if pair in shares else value
+        for pair, value in queue.surge_quota.items()
+    }
 
 
 def _group(

@@ -30,6 +30,7 @@ _OWN: Final = (
     conditions.COSTS_EXACT,
     conditions.SPEC_SUPPORTED,
     conditions.RELEASING,
+    conditions.SURGE_QUOTA_IN_USE,
 )
 """Conditions of ours; one that nothing is to be said about is taken away."""
 

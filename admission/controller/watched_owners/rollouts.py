@@ -50,6 +50,26 @@ class Ledger(Protocol):
         """Give a Workload that waits the quota that is charged under another key, if it suits."""
         ...
 
+    def has_surge_quota(self, key: WorkloadKey) -> bool:
+        """Return whether the ClusterQueue in which a Workload waits has surge quota."""
+        ...
+
+    def uses_surge_quota(self, key: WorkloadKey) -> bool:
+        """Return whether a Workload holds surge quota."""
+        ...
+
+    def surge(self, key: WorkloadKey, predecessor: WorkloadKey) -> bool:
+        """Give a Workload that waits as much surge quota as another one holds, if it suits."""
+        ...
+
+    def move_to_quota(self, key: WorkloadKey) -> bool:
+        """Charge the quota for a Workload that holds surge quota, if there is room."""
+        ...
+
+    def end_surge(self, key: WorkloadKey) -> None:
+        """Have a Workload give its surge quota back."""
+        ...
+
     def on_delete(self, key: WorkloadKey) -> None:
         """Charge nothing more for a key."""
         ...
@@ -86,6 +106,8 @@ class _Pods:
         holding: those that run, or whose Workload is charged.
         left: what Workloads held that are not charged any more, while their pods still run.
         kept: until when what ended pods held is charged, by the key under which it is.
+        surging: until when each of them that uses surge quota may do so; None while the
+            Deployment surges.
     """
 
     known: dict[WorkloadKey, _Pod] = field(default_factory=dict)
@@ -93,6 +115,15 @@ class _Pods:
     holding: set[WorkloadKey] = field(default_factory=set)
     left: dict[WorkloadKey, model.Workload] = field(default_factory=dict)
     kept: dict[WorkloadKey, datetime] = field(default_factory=dict)
+    surging: dict[WorkloadKey, datetime | None] = field(default_factory=dict)
+
+    def of_others(self, revision: str) -> int:
+        """Return how many pods of other revisions run."""
+        return self.running.total() - self.running[revision]
+
+    def in_order(self, keys: Iterable[WorkloadKey]) -> list[WorkloadKey]:
+        """Return keys in the order in which their pods were created."""
+        return sorted(keys, key=lambda one: (self.known[one].created, one))
 
 
 class Rollouts:
@@ -122,7 +153,9 @@ class Rollouts:
         self._keys: dict[str, WorkloadKey] = {}
         """Keys of the Workloads of pods that are there, by UID of the pod."""
         self._keeping: set[_Ident] = set()
-        """Deployments for which quota is kept."""
+        """Deployments for which quota is kept, or of which pods use surge quota."""
+        self._rolling: set[_Ident] = set()
+        """Deployments of which a pod waits while pods of another revision run."""
         ledger.on_change = self._on_workload
         self.informers: Mapping[Resource, Informer[Any]] = {
             resource_of(one.kind): Informer(one.kind.name, self._on_deployment, self._on_no_more)
@@ -176,6 +209,8 @@ class Rollouts:
             pods.running[was.revision] -= was.runs
         pods.running[one.revision] += one.runs
         pods.known[key] = one
+        if one.waits and pods.of_others(one.revision):
+            self._rolling.add(ident)
         self._recount(key, pods)
         if not one.runs and key in pods.left:
             self._keep(ident, key, pods.left.pop(key))
@@ -184,6 +219,11 @@ class Rollouts:
     def _recount(self, key: WorkloadKey, pods: _Pods) -> None:
         """Count whether a pod runs or is charged; forget one that is gone and is not."""
         one = pods.known[key]
+        if not self._ledger.uses_surge_quota(key):
+            pods.surging.pop(key, None)
+        elif key not in pods.surging:
+            pods.surging[key] = None
+            self._keeping.add(self._of[key])
         if one.runs or self._ledger.holds(key):
             pods.holding.add(key)
             return
@@ -196,6 +236,8 @@ class Rollouts:
         pods = self._pods.get(ident)
         if pods is not None and not pods.known and not pods.kept:
             del self._pods[ident]
+            self._rolling.discard(ident)
+            self._keeping.discard(ident)
 
     def _on_workload(
         self, key: WorkloadKey, before: model.Workload | None, after: model.Workload | None
@@ -208,7 +250,7 @@ class Rollouts:
         self._recount(key, pods)
         one = pods.known.get(key)
         has_ended = after is None or after.finished
-        if before is not None and before.counts and before.eviction is None and has_ended:
+        if before is not None and _may_be_kept(before) and has_ended:
             if one is not None and one.runs:
                 pods.left[key] = before
             else:
@@ -223,8 +265,7 @@ class Rollouts:
         pods = self._pods.get((pod.metadata.namespace, name))
         if pods is None:
             return ""
-        others = pods.running.total() - pods.running[deployment.revision(pod)]
-        return name if others else ""
+        return name if pods.of_others(deployment.revision(pod)) else ""
 
     # ----------------------------------------------------------------------------- keeping
 
@@ -244,17 +285,33 @@ class Rollouts:
             self._keeping.add(ident)
 
     def settle(self) -> tuple[WorkloadKey, ...]:
-        """Hand over what is kept, and give back what is not to be; return who got something."""
-        return tuple(key for ident in sorted(self._keeping) for key in self._settle(ident))
+        """Hand over what is kept, and give back what is not to be.
+
+        Return the Workloads about which something is to be written.
+        """
+        found = [key for ident in sorted(self._keeping) for key in self._settle(ident)]
+        return (*found, *(key for ident in sorted(self._rolling) for key in self._surge(ident)))
 
     def _settle(self, ident: _Ident) -> Iterator[WorkloadKey]:
-        """Settle for one Deployment.
+        pods = self._pods[ident]
+        if pods.surging:
+            yield from self._end_surges(ident, pods)
+        if pods.kept:
+            yield from self._hand_over(ident, pods)
+        if not pods.kept and not pods.surging:
+            self._keeping.discard(ident)
+            self._forget(ident)
 
-        What no pod that waits can use is free as soon as all pods are there that are wanted.
+    def _waiting(self, pods: _Pods) -> list[WorkloadKey]:
+        return [key for key, one in pods.known.items() if one.waits and self._ledger.waits(key)]
+
+    def _hand_over(self, ident: _Ident, pods: _Pods) -> Iterator[WorkloadKey]:
+        """Give what is kept to pods that wait, and yield these.
+
+        What none of them can use is free as soon as all pods are there that are wanted.
         """
-        pods, now = self._pods[ident], self._clock.now()
-        waiting = [key for key, one in pods.known.items() if one.waits and self._ledger.waits(key)]
-        for key in sorted(waiting, key=lambda one: (pods.known[one].created, one)):
+        waiting, now = self._waiting(pods), self._clock.now()
+        for key in pods.in_order(waiting):
             taken = next((one for one in pods.kept if self._ledger.take_over(key, one)), None)
             if taken is not None:
                 del pods.kept[taken]
@@ -267,16 +324,76 @@ class Rollouts:
             if are_there or index >= wanted or until <= now:
                 del pods.kept[key]
                 self._ledger.on_delete(key)
-        if not pods.kept:
-            self._keeping.discard(ident)
-            self._forget(ident)
+
+    # ----------------------------------------------------------------------------- surging
+
+    def _end_surges(self, ident: _Ident, pods: _Pods) -> Iterator[WorkloadKey]:
+        """Have pods that are not beyond the replicas any more move to the quota, and yield them.
+
+        One for which there is no room gives its surge quota back after a while.
+        """
+        owner, now = self._deployments.get(ident), self._clock.now()
+        wanted = 0 if owner is None else deployment.replicas(owner.spec)
+        beyond = max(0, len(pods.holding) - wanted)
+        listed = pods.in_order(pods.surging)
+        for key in listed[len(listed) - beyond :] if beyond else ():
+            pods.surging[key] = None
+        for key in listed[: max(0, len(listed) - beyond)]:
+            until = pods.surging[key]
+            if self._ledger.move_to_quota(key):
+                yield key
+            elif until is None:
+                pods.surging[key] = now + self._keeps
+            elif until <= now:
+                self._ledger.end_surge(key)
+                yield key
+
+    def _surge(self, ident: _Ident) -> Iterator[WorkloadKey]:
+        """Give surge quota to pods beyond the replicas, and yield them.
+
+        Each needs a pod of another revision whose quota it will take: one that is not paired with
+        a pod that surges already.
+        """
+        pods, owner = self._pods[ident], self._deployments.get(ident)
+        waiting = [key for key in pods.known if pods.known[key].waits]
+        if not any(pods.of_others(pods.known[key].revision) for key in waiting):
+            self._rolling.discard(ident)
+        waiting = [key for key in waiting if self._ledger.has_surge_quota(key)]
+        if owner is None or not waiting:
+            return
+        wanted, surge = deployment.replicas(owner.spec), deployment.surge(owner.spec)
+        for key in pods.in_order(key for key in waiting if self._ledger.waits(key)):
+            if not wanted <= len(pods.holding) < wanted + surge:
+                return
+            revision = pods.known[key].revision
+            earlier = [
+                one
+                for one in pods.in_order(pods.holding - pods.surging.keys())
+                if pods.known[one].revision != revision and pods.known[one].runs
+            ]
+            if len(earlier) <= len(pods.surging):
+                continue
+            if any(self._ledger.surge(key, one) for one in earlier):
+                self._recount(key, pods)
+                yield key
 
     def next_due_in(self) -> float | None:
         """Return the seconds until something is not kept any more; None while nothing is."""
-        ends = [until for ident in self._keeping for until in self._pods[ident].kept.values()]
+        ends = [
+            until
+            for pods in map(self._pods.__getitem__, self._keeping)
+            for until in (*pods.kept.values(), *pods.surging.values())
+            if until is not None
+        ]
         if not ends:
             return None
         return max(0.0, (min(ends) - self._clock.now()).total_seconds())
+
+
+def _may_be_kept(workload: model.Workload) -> bool:
+    """Return whether a Workload holds quota that it was not told to give back."""
+    held = workload.reservation
+    return workload.counts and workload.eviction is None and held is not None and not held.surges
 
 
 def _latest_first(kept: tuple[WorkloadKey, datetime]) -> tuple[float, WorkloadKey]:

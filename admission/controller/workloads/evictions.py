@@ -22,7 +22,12 @@ from admission.scheduling import decisions, model
 _PLACES: Final = ("clusterName", "nominatedClusterNames", "unhealthyNodes")
 """Members of the status that tell of an admission that is over."""
 _RETRIED_AT_ONCE: Final = frozenset(
-    {EvictionReason.PREEMPTED, EvictionReason.NODE_FAILURES, EvictionReason.CLAIMS_CHANGED}
+    {
+        EvictionReason.PREEMPTED,
+        EvictionReason.NODE_FAILURES,
+        EvictionReason.CLAIMS_CHANGED,
+        EvictionReason.SURGE_ENDED,
+    }
 )
 
 

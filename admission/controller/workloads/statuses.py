@@ -37,8 +37,38 @@ def reserve(workload: Workload, admit: decisions.Admit, now: datetime) -> dict[s
     return {
         "admission": admission_document(admit),
         "resourceRequests": None,
-        "conditions": condition_list.merged(workload, reserved, admitted, *_over(workload, now)),
+        "conditions": condition_list.merged(
+            workload, reserved, admitted, *_over(workload, now), *_surge(workload, admit, now)
+        ),
     }
+
+
+def move_to_quota(workload: Workload, now: datetime) -> dict[str, Any]:
+    """What was surge quota is charged to the quota of the ClusterQueue from now on."""
+    return {"conditions": condition_list.merged(workload, _surges(workload, None, now))}
+
+
+def _surge(
+    workload: Workload, admit: decisions.Admit, now: datetime
+) -> tuple[views.Condition, ...]:
+    """Whether the quota is surge quota; nothing where that was never so."""
+    if admit.surges:
+        return (_surges(workload, admit.cluster_queue, now),)
+    was = workload.status.is_true(conditions.USES_SURGE_QUOTA)
+    return (_surges(workload, None, now),) if was else ()
+
+
+def _surges(workload: Workload, cluster_queue: str | None, now: datetime) -> views.Condition:
+    text = conditions.IN_QUOTA
+    if cluster_queue is not None:
+        text = conditions.uses_surge_quota(cluster_queue)
+    return condition_list.make(
+        conditions.USES_SURGE_QUOTA,
+        text,
+        status=cluster_queue is not None,
+        now=now,
+        generation=workload.metadata.generation,
+    )
 
 
 def finish(workload: Workload, reason: str, message: str, now: datetime) -> dict[str, Any]:

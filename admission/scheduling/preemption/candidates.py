@@ -90,7 +90,7 @@ def of_queue(
     for workload in queue.workloads.values():
         if (
             allowed(policy, preemptor, workload)
-            and not workload.stays
+            and not (workload.stays or workload.surges)
             and workload.key not in snapshot.removed
             and (workload.evicted or workload.key not in preemptor.spared)
             and not need.short.isdisjoint(workload.usage)
