@@ -44,6 +44,8 @@ SPEC_SUPPORTED: Final = f"{names.OWN_DOMAIN}/SpecSupported"
 # of Workloads
 USES_SURGE_QUOTA: Final = f"{names.OWN_DOMAIN}/UsesSurgeQuota"
 
+START_REFUSED: Final = f"{names.OWN_DOMAIN}/StartRefused"
+
 # of pods
 POD_ADMITTED: Final = f"{names.OWN_DOMAIN}/Admitted"
 TERMINATION_TARGET: Final = "TerminationTarget"
@@ -313,6 +315,23 @@ def queue_drained(kind: str) -> Text:
 def pods_ready_timeout(workload: str) -> Text:
     """Return why a Workload is evicted whose pods were not ready in time."""
     message = f"Exceeded the PodsReady timeout {workload}"
+    return Text(EvictionReason.PODS_READY_TIMEOUT, message)
+
+
+def start_refused(error: str) -> Text:
+    """Return what an admitted Workload and its pod say that may not be started."""
+    return Text("StartRefused", f"Admitted, but the API server refuses to start it: {error}")
+
+
+def refused_for_long(minutes: float, error: str) -> Text:
+    """Return why a Workload is evicted that the API server did not let start.
+
+    Args:
+        minutes: for which was waited.
+        error: what the API server said last.
+    """
+    waited = f"{minutes:g} minutes" if minutes != 1 else "1 minute"
+    message = f"The API server has refused to start it for {waited}: {error}"
     return Text(EvictionReason.PODS_READY_TIMEOUT, message)
 
 

@@ -186,6 +186,11 @@ def stop_held_back(message: str) -> Event:
     return Event(WARNING, STOP_HELD_BACK, message)
 
 
+def start_refused(message: str) -> Event:
+    """Return the event on the Workload whose owner the API server does not let start."""
+    return Event(WARNING, "StartRefused", message)
+
+
 def freed_from_lost_node(node: str) -> Event:
     """Return the event on the pod whose quota is free though nobody saw it end."""
     note = (

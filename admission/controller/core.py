@@ -51,6 +51,7 @@ from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.watched_owners.train_jobs import TrainJobs
 from admission.controller.workloads.authorship import ForeignReservations
 from admission.controller.workloads.following import Following
+from admission.controller.workloads.refusals import Refusals
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests, flow_control
 from admission.controller.writing.api_requests import Operation, Outcome, Result, Verb
@@ -166,7 +167,7 @@ class Core:
         """Kinds that were listed, and are not served any more, or were not a while ago."""
         self._foreign = ForeignReservations()
         self._accounting = accounting
-        self._queue, self._following = WorkQueue(clock), Following()
+        self._queue, self._following, self._refusals = WorkQueue(clock), Following(), Refusals()
         self._brake = Brake(clock, settings.gpu.max_stops_per_minute, system_namespace)
         self._make_owners()
         self._pending_conditions = PendingConditions(
@@ -186,6 +187,7 @@ class Core:
                 groups=self._groups,
                 running=self._running,
                 members=self._running.members,
+                refusals=self._refusals,
             ),
             clock,
             not_ready_after=settings.gpu.not_ready_after,
@@ -248,7 +250,7 @@ class Core:
         )  # fmt: skip
         self._pods = Pods(
             *common, tuple(held.values()), self._inventory, self._claims, self._queue,
-            self._endings, groups, self._rollouts,
+            self._endings, groups, self._rollouts, self._refusals,
         )  # fmt: skip
         self._owners: tuple[Owners[Any, Any], ...] = (
             *(held.get(one.kind, self._pods) for one in self._kinds.integrations),
@@ -469,6 +471,7 @@ class Core:
         self._scheduling.on_update(view)
         self._running.recount(key)
         if view.is_pending():
+            self._refusals.forget(key)
             self._pending_conditions.note(key)
 
     def _tell_left_out(self, resource: Resource, view: views.Object, problem: str) -> None:
@@ -483,6 +486,7 @@ class Core:
         if self._workloads.on_delete(key, view.metadata.uid):
             self._queue.cancel(key)
             self._following.forget(key)
+            self._refusals.forget(key)
             self._foreign.forget(key)
             self._accounting.on_delete(key, known, self._clock.now())
             self._scheduling.on_delete(key)
@@ -583,6 +587,7 @@ class Core:
         if isinstance(key, api_requests.QueueKey):
             self._statuses.complete(key, outcome)
             return
+        self._refusals.complete(key, outcome)
         self._scheduling.complete(key, outcome)
         for owners in self._owners:
             owners.complete(key, outcome)

@@ -28,6 +28,7 @@ from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads import evictions, keeping, readiness, upkeep
 from admission.controller.workloads.authorship import ForeignReservations
 from admission.controller.workloads.following import Following
+from admission.controller.workloads.refusals import Refusals
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, Operation
@@ -68,6 +69,7 @@ class Cache:
         groups: groups of pods, which may have the name of a Workload that is not theirs.
         running: pods that run without a Workload.
         members: pods of owners that were admitted as a whole.
+        refusals: owners that the API server does not let start.
     """
 
     workloads: WorkloadIndex
@@ -81,6 +83,7 @@ class Cache:
     groups: PodGroups
     running: RunningPods
     members: Members
+    refusals: Refusals
 
 
 class Reconciler:
@@ -160,7 +163,10 @@ class Reconciler:
         """Return what the rules about a Workload besides quota ask for."""
         cache, now = self._cache, self._clock.now()
         of_all = cache.configuration.settings.wait_for_pods_ready
-        waiting = readiness.waiting(workload, of_all, self._not_ready_after)
+        refusal = cache.refusals.of(key)
+        waiting = readiness.waiting(
+            workload, of_all, self._not_ready_after, is_refused=bool(refusal)
+        )
         found = None if waiting is None else cache.subject(key)
         says = found is not None and of_all is None
         members = cache.members.counts(workload) if says else None
@@ -170,6 +176,7 @@ class Reconciler:
             pods_ready=None if found is None else found[0].are_ready(found[1], members),
             members=members,
             members_changed_at=cache.members.changed_at(key),
+            refusal=refusal,
         )  # fmt: skip
         change = upkeep.next_change(workload, around)
         if change is None:

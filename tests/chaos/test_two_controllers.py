@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from admission.base import names
+from admission.base import clock, names
 from admission.base.clock import SystemClock
 from admission.config.derived import Settings
 from tests.chaos import faults, flow, invariants
@@ -109,6 +109,34 @@ def test_a_standby_writes_nothing(pair: Pair) -> None:
     pair.system.until_released(pair.team, "first")
 
     assert quota_writes(pair.leader)
+    assert not pair.standby.proxy.writes
+
+
+def test_lists_that_hang_do_not_keep_a_leader_from_renewing_its_lease(pair: Pair) -> None:
+    pair.of_leader().create("first", 3)
+    pair.system.until_released(pair.team, "first")
+    proxy, before = pair.leader.proxy, pair.system.api.get(LEASE)["spec"]
+    hold = faults.Hold(after=False)
+    proxy.inject(hold, path=r"limit=", times=None)
+    for stream in proxy.streams("watch="):
+        stream.expire()
+    hold.wait()
+    began, lasts = clock.from_wire(before["renewTime"]), SETTINGS.kueue.leader_election
+    waiting.until(
+        lambda: (
+            clock.from_wire(pair.system.api.get(LEASE)["spec"]["renewTime"])
+            > began + 2 * lasts.lease_duration
+        ),
+        what="the Lease is renewed for longer than it lasts",
+    )
+    after = pair.system.api.get(LEASE)["spec"]
+    same = ("holderIdentity", "leaseTransitions", "acquireTime")
+    assert [after.get(key) for key in same] == [before.get(key) for key in same]
+
+    proxy.heal()
+    pair.system.delete_pod(pair.team, "first")
+    pair.of_leader().create("second", 3)
+    pair.system.until_released(pair.team, "second", within_seconds=60)
     assert not pair.standby.proxy.writes
 
 

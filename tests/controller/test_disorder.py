@@ -1,14 +1,16 @@
 """What a watch tells and what requests answer come in any order, and answers may get lost."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
 from typing_extensions import override
 
-from admission.base import names, patches
+from admission.base import conditions, names, patches
 from admission.base.names import WorkloadKey
+from admission.config.gpu_configuration import GpuConfiguration
 from admission.controller import core, watched
 from admission.controller.devices.slice_inventory import SliceInventory
 from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
@@ -360,8 +362,8 @@ def test_a_pod_that_is_evicted_while_it_is_released_is_stopped_before_another_st
     assert not world.is_gated("next")
 
 
-def test_a_pod_whose_release_is_refused_keeps_nobody_else_waiting() -> None:
-    """As by an admission webhook of somebody else."""
+def test_a_pod_whose_release_is_refused_says_so_and_gives_its_quota_back() -> None:
+    """As by an admission webhook of somebody else; nobody else waits longer for it."""
 
     class Refusing(World):
         refuses, refused = True, 0
@@ -376,16 +378,40 @@ def test_a_pod_whose_release_is_refused_keeps_nobody_else_waiting() -> None:
             self.core.receive(stopping.refused(write))
             return None
 
-    world = Refusing()
+    def refusal() -> str:
+        found = world.workloads()["first"].status.condition(conditions.START_REFUSED)
+        return "" if found is None else found.message
+
+    settings = GpuConfiguration(not_ready_after=timedelta(minutes=4), max_stops_per_minute=0)
+    world = Refusing(gpu=settings)
     world.add(make_namespace(), make_flavor(), make_cluster_queue(quota=3), make_local_queue())
     world.settle()
     for name in ("first", "second", "third"):
         world.add_pod(name, gpus=1)
     world.pass_time(2)
     assert world.admitted() == {"second", "third"}
-    world.pass_time(300)
+    text = "Admitted, but the API server refuses to start it: forbidden"
+    said = world.condition("first")
+    assert said is not None
+    assert (said.status, said.reason, said.message, refusal()) == (
+        "False", "StartRefused", text, text
+    )  # fmt: skip
+    world.add_pod("fourth")
+    world.pass_time(230)
+    assert world.is_gated("fourth")
+    world.pass_time(75)
+    assert world.admitted() == {"second", "third", "fourth"}
     assert world.refused <= 10
+    evicted = world.workloads()["first"].status.condition(conditions.EVICTED)
+    assert evicted is not None
+    assert "refused to start it for 4 minutes: forbidden" in evicted.message
 
     world.refuses = False
-    world.pass_time(61)
-    assert world.admitted() == {"first", "second", "third"}
+    world.set_phase("fourth", "Succeeded")
+    world.pass_time(90)
+    assert "first" in world.admitted()
+    assert refusal() == ""
+    said = world.condition("first")
+    assert said is not None
+    assert said.status == "True"
+    assert not world.core._refusals._said

@@ -6,6 +6,7 @@ import pytest
 
 from admission.base import names
 from tests.builders.pods import make_pod
+from tests.chaos import invariants
 from tests.controlplane import nodes, waiting
 from tests.e2e import objects
 from tests.e2e.pools import Pool, condition
@@ -72,6 +73,67 @@ def test_a_scale_up_waits_for_quota_and_a_scale_down_gives_it_back(system: Insta
     )
 
 
+def test_a_rollout_to_pods_of_another_size_never_holds_more_than_the_quota(
+    system: Installed, team: Pool
+):
+    team.add_node(product=A100, gpus=8)
+    add_queue(system, team, {add_flavor(system, team, "a100", A100): 5})
+    deployment = objects.make_deployment("serve", 2, objects.make_pod_spec(1))
+    created = team.create("deployments", deployment, api=APPS)
+    waiting.until(lambda: len(team.pods("Running")) == 2, what="two pods run")
+
+    container = created["spec"]["template"]["spec"]["containers"][0]
+    for size in (2, 1):
+        amounts = {"nvidia.com/gpu": str(size), "cpu": "1"}
+        larger = {**container, "resources": {"limits": amounts, "requests": amounts}}
+        change = {"spec": {"template": {"spec": {"containers": [larger]}}}}
+        team.cluster.api.patch(team.path("deployments", "serve", api=APPS), change)
+
+        def is_rolled_out(size: int = size) -> bool:
+            assert invariants.unsafe(invariants.read(system.api)) == []
+            is_done = Counter(map(gpus, team.pods())) == {size: 2}
+            return is_done and usage(system, team) == {str(2 * size)}
+
+        waiting.until(is_rolled_out, what=f"both pods have {size} GPUs, and no more is charged")
+
+
+def test_preempted_pods_of_services_come_back_once_and_wait(system: Installed, team: Pool):
+    team.add_node(product=A100, gpus=8)
+    add_queue(system, team, {add_flavor(system, team, "a100", A100): 3})
+    system.api.patch(
+        f"{KUEUE}/clusterqueues/{team.name}",
+        {"spec": {"preemption": {"withinClusterQueue": "LowerPriority"}}},
+    )
+    spec = objects.make_pod_spec(1)
+    team.create("deployments", objects.make_deployment("serve", 2, spec), api=APPS)
+    stateful = {**objects.make_deployment("store", 1, spec)}
+    stateful["spec"]["serviceName"] = "store"
+    stateful["metadata"]["labels"] = {names.QUEUE_LABEL: "default"}
+    team.create("statefulsets", stateful, api=APPS)
+    waiting.until(lambda: len(team.pods("Running")) == 3, what="all run")
+    seen = {uid(pod) for pod in team.pods()}
+
+    system.add_classes(**{f"high-{team.name}": 1000})
+    high = make_pod("high", gpus=3, labels={names.PRIORITY_CLASS_LABEL: f"high-{team.name}"})
+    high["spec"]["terminationGracePeriodSeconds"] = 0
+    team.create("pods", high)
+
+    def is_settled() -> bool:
+        seen.update(map(uid, team.pods()))
+        running = [pod["metadata"]["name"] for pod in team.pods("Running")]
+        return running == ["high"] and len(waiting_pods(team)) == 3
+
+    waiting.until(is_settled, what="the high pod runs, and the others wait and say why")
+    looks = iter(range(20))
+    waiting.until(lambda: is_settled() and next(looks, None) is None, what="it stays so")
+    assert len(seen) == 3 + 1 + 3, "one replacement for each that was evicted"
+
+    team.cluster.api.delete(team.path("pods", "high"))
+    waiting.until(lambda: len(team.pods("Running")) == 3, what="all run again")
+    team.cluster.api.delete(team.path("statefulsets", "store", api=APPS))
+    waiting.until(lambda: len(team.pods()) == 2, what="the pod of the StatefulSet is gone")
+
+
 def test_a_job_whose_pods_name_the_queue_completes_in_batches_that_fit(
     system: Installed, team: Pool
 ):
@@ -129,6 +191,17 @@ def test_a_deleted_namespace_leaves_nothing_and_gives_its_quota_back(
 def scale(team: Pool, deployment: str, replicas: int) -> None:
     path = team.path("deployments", deployment, api=APPS)
     team.cluster.api.patch(path, {"spec": {"replicas": replicas}})
+
+
+def gpus(pod: objects.Json) -> int:
+    """How many GPUs a pod asks for."""
+    return int(pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"])
+
+
+def uid(pod: objects.Json) -> str:
+    """The UID of a pod."""
+    found: str = pod["metadata"]["uid"]
+    return found
 
 
 def app(pod: objects.Json) -> str:

@@ -26,6 +26,7 @@ def around(
     pods_ready: bool | None,
     members: MemberCounts | None,
     members_changed_at: datetime | None,
+    refusal: str,
 ) -> Surroundings:
     """Return what decides about a Workload besides itself."""
     local = configuration.local_queues.get(_local_queue(workload))
@@ -39,6 +40,7 @@ def around(
         pods_ready=pods_ready,
         members=members,
         members_changed_at=members_changed_at,
+        refusal=refusal,
     )
 
 

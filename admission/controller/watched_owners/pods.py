@@ -26,6 +26,7 @@ from admission.controller.watched_owners.pod_endings import PodEndings
 from admission.controller.watched_owners.pod_groups import PodGroups
 from admission.controller.watched_owners.rollouts import Rollouts
 from admission.controller.watched_owners.running_pods import RunningPods
+from admission.controller.workloads.refusals import Refusals
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing.api_requests import ApiRequest, Operation
 from admission.controller.writing.work_queue import WorkQueue
@@ -61,6 +62,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         endings: PodEndings,
         groups: PodGroups,
         rollouts: Rollouts,
+        refusals: Refusals,
     ) -> None:
         """Prepare an empty index.
 
@@ -78,6 +80,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             endings: knows whether a pod that is being deleted may still run.
             groups: is told of the pods of groups.
             rollouts: is told of the pods of Deployments.
+            refusals: know which pods the API server does not let start.
         """
         integration = replace(pod_owner.INTEGRATION, owner=self._owner)
         super().__init__(integration, workloads, configuration, events, clock, look_at, running)
@@ -89,6 +92,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         self._claims = claims
         self._queue = queue
         self._rollouts = rollouts
+        self._refusals = refusals
 
     @override
     def on_update(self, found: views.Object) -> None:
@@ -153,6 +157,10 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         pod = None if subject.owner is None else self.index.get(self._own_key(subject.owner))
         if pod is None:
             return request
+        refusal = self._refusals.of(subject.key)
+        if refusal and request is not None and request.operation is Operation.START_OWNER:
+            text = conditions.start_refused(refusal)
+            return self._tell(subject.key, pod, text, admitted=False) or request
         is_held_back = self._endings.is_awaited(pod)
         if request is None and is_held_back and (due := self._endings.free_at(pod)) is not None:
             self._queue.add_at(subject.key, due, self._clock.now())

@@ -7,7 +7,7 @@ pkg/controller/core/workload_controller.go (reconcileNotReadyTimeout).
 from datetime import datetime, timedelta
 from typing import Final
 
-from admission.base import clock, conditions
+from admission.base import clock, conditions, events
 from admission.base.conditions import PodsReadyReason
 from admission.config.kueue_configuration import RequeuingStrategy, WaitForPodsReady
 from admission.controller.workloads import evictions, rules
@@ -22,19 +22,25 @@ _MOST_DOUBLINGS: Final = 31
 
 
 def waiting(
-    workload: Workload, settings: WaitForPodsReady | None, of_several: timedelta
+    workload: Workload,
+    settings: WaitForPodsReady | None,
+    of_several: timedelta,
+    *,
+    is_refused: bool = False,
 ) -> WaitForPodsReady | None:
     """Return how long the pods of a Workload may take to become ready; None for ever.
 
     Args:
         workload: the Workload.
         settings: what Kueue's Configuration says of all Workloads; None for nothing.
-        of_several: what holds otherwise where there is more than one pod (ADR 0148); 0 for ever.
+        of_several: what holds otherwise where there is more than one pod (ADR 0148), and for one
+            that is not let start; 0 for ever.
+        is_refused: whether the API server does not let its owner start.
     """
     if settings is not None or not of_several:
         return settings
     several = sum(one.count for one in workload.spec.pod_sets or ()) > 1
-    return WaitForPodsReady(timeout=of_several) if several else None
+    return WaitForPodsReady(timeout=of_several) if several or is_refused else None
 
 
 def tell(workload: Workload, around: Surroundings) -> Change | None:
@@ -61,6 +67,28 @@ def tell(workload: Workload, around: Surroundings) -> Change | None:
     if known is not None and is_same and (around.members is None or known.message == text.message):
         return None
     return Change(status={"conditions": condition_list.merged(workload, condition)})
+
+
+def tell_refusal(workload: Workload, around: Surroundings) -> Change | None:
+    """The condition StartRefused of a Workload whose owner the API server does not let start."""
+    known = workload.status.condition(conditions.START_REFUSED)
+    if not around.refusal or not rules.is_settled(workload):
+        if known is None:
+            return None
+        kept = condition_list.merged(workload, without=conditions.START_REFUSED)
+        return Change(status={"conditions": kept})
+    text = conditions.start_refused(around.refusal)
+    condition = condition_list.make(
+        conditions.START_REFUSED,
+        text,
+        status=True,
+        now=around.now,
+        generation=workload.metadata.generation,
+    )
+    if known is not None and known.message == condition.message:
+        return None
+    event = events.start_refused(text.message) if known is None else None
+    return Change(status={"conditions": condition_list.merged(workload, condition)}, event=event)
 
 
 def told_at(workload: Workload, around: Surroundings) -> datetime | None:
@@ -92,6 +120,8 @@ def limit(workload: Workload, around: Surroundings) -> Change | None:
     if around.members is not None:
         minutes = settings.timeout / timedelta(minutes=1)
         text = conditions.not_started_in_time(minutes, around.members)
+    if around.refusal:
+        text = conditions.refused_for_long(settings.timeout / timedelta(minutes=1), around.refusal)
     known = workload.status.condition(conditions.PODS_READY)
     cause = known.reason if known is not None else PodsReadyReason.WAIT_FOR_START
     moments = [around.now + timedelta(seconds=_wait(settings.requeuing_strategy, count))]

@@ -30,6 +30,7 @@ class Surroundings:
         pods_ready: whether all of its pods are ready; None where somebody else tells.
         members: how many of its pods are there; None where nothing is said of them.
         members_changed_at: when one of them came or changed last; None where none is there.
+        refusal: why the API server does not let its owner start; empty where it does.
     """
 
     local_queue: LocalQueue | None
@@ -41,6 +42,7 @@ class Surroundings:
     pods_ready: bool | None
     members: MemberCounts | None
     members_changed_at: datetime | None
+    refusal: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -298,6 +298,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     _obey_retry,
     _obey_queues,
     readiness.limit,
+    readiness.tell_refusal,
     _limit_execution,
     readiness.tell,
 )

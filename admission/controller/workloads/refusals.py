@@ -1,0 +1,30 @@
+"""Owners that were admitted and that the API server refuses to have started."""
+
+from admission.base.names import WorkloadKey
+from admission.controller.writing.api_requests import Operation, Outcome, Result
+from admission.kube import errors
+
+
+class Refusals:
+    """What the API server said last to the release of an owner, until it is released."""
+
+    def __init__(self) -> None:
+        """Prepare an empty memory."""
+        self._said: dict[WorkloadKey, str] = {}
+
+    def of(self, key: WorkloadKey) -> str:
+        """Return what was said about the owner of a Workload; empty for nothing."""
+        return self._said.get(key, "")
+
+    def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
+        """Take what came of a write about a Workload or its owner."""
+        if outcome.request.operation is not Operation.START_OWNER:
+            return
+        if outcome.result is Result.REFUSED and not errors.is_failed_test(outcome.error):
+            self._said[key] = str(outcome.error)
+        elif outcome.result in {Result.DONE, Result.GONE}:
+            self.forget(key)
+
+    def forget(self, key: WorkloadKey) -> None:
+        """Take that a Workload is gone, or not admitted any more."""
+        self._said.pop(key, None)
