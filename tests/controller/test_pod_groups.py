@@ -240,6 +240,14 @@ def test_a_group_takes_no_workload_that_is_not_a_groups() -> None:
     assert world.admitted() == set()
     assert ("a", conditions.WORKLOAD_NAME_CONFLICT, told.message) in world.events.recorded
 
+    before = world.store.get(resources.WORKLOADS, "gang", "ml")["metadata"]["uid"]
+    world.delete_pod("a")
+    world.delete_pod("b")
+    world.pass_time(3)
+    found = world.store.get(resources.WORKLOADS, "gang", "ml")
+    assert (found["metadata"]["uid"], found["metadata"].get("ownerReferences")) == (before, None)
+    assert "Finished" not in {one["type"] for one in found["status"]["conditions"]}
+
 
 def test_a_group_with_the_name_of_a_jobs_workload_waits_and_says_so() -> None:
     world = ready_world()
@@ -255,6 +263,14 @@ def test_a_group_with_the_name_of_a_jobs_workload_waits_and_says_so() -> None:
     assert told is not None
     assert told.reason == conditions.WORKLOAD_NAME_CONFLICT
     assert world.is_gated("a")
+
+    before = world.store.get(resources.WORKLOADS, name, "ml")
+    world.delete_pod("a")
+    world.pass_time(3)
+    after = world.store.get(resources.WORKLOADS, name, "ml")
+    for key in ("uid", "ownerReferences"):
+        assert after["metadata"][key] == before["metadata"][key]
+    assert after["status"] == before["status"]
 
 
 def test_a_pod_starts_only_if_it_asks_for_no_more_than_its_role_was_given() -> None:
