@@ -983,6 +983,26 @@ def group_incomplete(name: str, there: int, total: int) -> Text:
     )
 
 
+def waits_for_application(name: str) -> Text:
+    """Return why a gated pod of a SparkApplication waits: nothing is admitted that it is of."""
+    return Text("WaitsForSparkApplication", f"Waits until SparkApplication {name} is admitted")
+
+
+def application_is_full(role: str, count: int) -> Text:
+    """Return why a gated pod waits beside those that a SparkApplication was admitted with."""
+    return Text(
+        "SparkApplicationIsFull",
+        f"The SparkApplication was admitted with {count} pods of role {role}, and they are there",
+    )
+
+
+OTHER_DEVICES: Final = Text(
+    "AsksForOtherDevices",
+    "Asks for other devices than the SparkApplication was admitted with: let it ask for GPUs by"
+    " spec.driver.gpu and spec.executor.gpu",
+)
+
+
 JOB_SET_MISSING: Final = Text(
     "JobSetNotFound",
     "Kubeflow's trainer has made no JobSet of it yet, and that says what pods it has: see whether"

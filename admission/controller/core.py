@@ -48,6 +48,7 @@ from admission.controller.watched_owners.pod_groups import PodGroups
 from admission.controller.watched_owners.pods import Pods
 from admission.controller.watched_owners.rollouts import Rollouts
 from admission.controller.watched_owners.running_pods import RunningPods
+from admission.controller.watched_owners.spark_applications import SparkApplications
 from admission.controller.watched_owners.train_jobs import TrainJobs
 from admission.controller.workloads.authorship import ForeignReservations
 from admission.controller.workloads.following import Following
@@ -67,7 +68,7 @@ from admission.kube.resources import Resource
 from admission.objects import condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import Workload
-from admission.owners import batch_job, integrations, train_job
+from admission.owners import batch_job, integrations, spark_application, train_job
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Kind
 from admission.scheduling.pending import PendingSnapshot
@@ -228,10 +229,11 @@ class Core:
         )  # fmt: skip
         self._jobs = Jobs(*common, self._queue)
         special: dict[Kind, HeldOwners[Any, Any]] = {batch_job.KIND: self._jobs}
+        own = {train_job.KIND: TrainJobs, spark_application.KIND: SparkApplications}
         special |= {
-            one.kind: TrainJobs(one, *common, self._queue)
+            one.kind: own[one.kind](one, *common, self._queue)
             for one in self._kinds.integrations
-            if one.kind == train_job.KIND
+            if one.kind in own
         }
         held = {
             one.kind: special.get(one.kind) or HeldOwners(one, *common, self._queue)

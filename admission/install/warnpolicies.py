@@ -25,13 +25,13 @@ OWNERS: Final[Sequence[tuple[str, tuple[str, ...]]]] = (
     ("ray.io", ("rayclusters", "rayjobs", "rayservices")),
     (
         "kubeflow.org",
-        ("jaxjobs", "mpijobs", "paddlejobs", "pytorchjobs", "tfjobs", "xgboostjobs"),
+        ("jaxjobs", "mpijobs", "mxjobs", "paddlejobs", "pytorchjobs", "tfjobs", "xgboostjobs"),
     ),
     ("trainer.kubeflow.org", ("trainjobs",)),
     ("workload.codeflare.dev", ("appwrappers",)),
     ("sparkoperator.k8s.io", ("sparkapplications",)),
 )
-"""Kinds besides Deployment and StatefulSet whose queue label Kueue reads; none need exist here."""
+"""Kinds besides Deployment and StatefulSet on which people put a queue; none need exist here."""
 
 
 def documents(settings: Settings) -> list[Document]:

@@ -653,5 +653,42 @@ TRAIN_JOB: Final = Row(  # pkg/controller/jobs/trainjob; trainer pkg/apis/traine
 )
 """Its pod sets are those of the JobSet that its controller makes of it: ``made`` is its spec."""
 
-MODULES: Final = (TRAIN_JOB,)
+NOT_DYNAMIC: Final = "must be false in a queue: executors that were not admitted would wait"
+_STATE: Final = "status.applicationState.state"
+_SAID: Final = "status.applicationState.errorMessage"
+
+SPARK_APPLICATION: Final = Row(  # pkg/controller/jobs/sparkapplication; spark-operator api/v1beta2
+    framework="sparkoperator.k8s.io/sparkapplication",
+    group="sparkoperator.k8s.io",
+    version="v1beta2",
+    kind="SparkApplication",
+    plural="sparkapplications",
+    pod_sets=(
+        PodSets(at="made.driver", name="driver"),
+        PodSets(at="made.executor", name="executor", counts=(Count(path="instances"),)),
+    ),
+    succeeded=Check(path=_STATE, values=("COMPLETED",), message=_SAID),
+    failed=(Check(path=_STATE, values=("FAILED", "SUBMISSION_FAILED"), message=_SAID),),
+    active=(
+        Check(
+            path=_STATE,
+            values=(
+                "SUBMITTED",
+                "RUNNING",
+                "PENDING_RERUN",
+                "INVALIDATING",
+                "SUCCEEDING",
+                "FAILING",
+                "SUSPENDING",
+                "RESUMING",
+                "UNKNOWN",
+            ),
+        ),
+    ),
+    ready=Check(path=_STATE, values=("RUNNING",)),
+    refused=(("spec.dynamicAllocation.enabled", NOT_DYNAMIC),),
+)
+"""Its pod sets follow from fields of Spark: ``made`` is the templates of both."""
+
+MODULES: Final = (TRAIN_JOB, SPARK_APPLICATION)
 """What is data about kinds that are modules of their own besides."""

@@ -16,6 +16,7 @@ from admission.owners import (
     row_owner,
     row_review,
     serving,
+    spark_application,
     train_job,
 )
 from admission.owners.framework import Integration
@@ -132,7 +133,10 @@ def _kinds(
     )
 
 
-_MODULES: Final = {owner_rows.TRAIN_JOB.kind: train_job}
+_MODULES: Final[dict[str, Any]] = {
+    owner_rows.TRAIN_JOB.kind: train_job,
+    owner_rows.SPARK_APPLICATION.kind: spark_application,
+}
 
 DEFAULT: Final = kinds_of(Settings())
 """The kinds of an installation that says nothing about them."""

@@ -260,6 +260,22 @@ def release(pod: views.Pod, given: Injection) -> patches.Patch:
     )
 
 
+def release_into(pod: views.Pod, given: Injection) -> patches.Patch:
+    """Return the merge patch that releases this version of a pod as one of an admitted owner.
+
+    Raises:
+        InjectionConflictError: the pod contradicts the injection.
+    """
+    added, changes = injection.into_template(given, pod.metadata, pod.spec)
+    labels = {**added["labels"], names.MANAGED_LABEL: None}
+    return patches.merge(
+        {
+            "metadata": {**_precondition(pod), **added, "labels": labels},
+            "spec": {"schedulingGates": _foreign_gates(pod), **changes},
+        }
+    )
+
+
 def let_go(pod: views.Pod) -> patches.Patch:
     """Return the merge patch that takes our gate and label off: the pod is not ours."""
     return patches.merge(

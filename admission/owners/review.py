@@ -44,8 +44,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         has_metadata: whether the template has metadata at all.
         raw: the template as it was sent, with what stands beside; None where nobody compares it.
         beside: what stands beside it for its pods; None for nothing.
-        is_part: whether this is only a part of what the pods are made from, in another form: it is
-            judged, and not changed.
+        asks_at: where it says what the pods ask for, where that is no pod template: it is judged,
+            and not changed.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     has_metadata: bool = True
     raw: dict[str, Any] | None = None
     beside: Beside | None = None
-    is_part: bool = False
+    asks_at: str = ""
 
 
 class Reviewed(Protocol):

@@ -990,6 +990,11 @@ def _set(content: Mapping[str, Any], path: str, *, value: Any) -> tuple[Operatio
     raise LookupError(path)
 
 
+def switch(row: Row, owner: Held, *, value: bool) -> patches.Patch:
+    """Return the patch of an owner's switch, and of nothing else."""
+    return _patch(owner, _set(owner.document.content, row.suspend, value=value))
+
+
 def hold(content: Mapping[str, Any], path: str) -> tuple[Operation, ...]:
     """Return the operation that suspends an owner; none where it is suspended.
 

@@ -232,7 +232,7 @@ class Reviewed(row_review.Reviewed, frozen=True, kw_only=True):
                 fewest=count,
                 raw={"trainer": trainer, "runtimePatches": others},
                 beside=self._beside(),
-                is_part=True,
+                asks_at="resourcesPerNode",
             ),
         )
 

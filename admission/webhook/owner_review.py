@@ -317,7 +317,7 @@ def _prepare(
     )
     if verdict.errors:
         return _Prepared(template, pod, errors=verdict.errors, warnings=verdict.warnings)
-    if template.is_part:
+    if template.asks_at:
         return _unchanged(template, rewritten, verdict.warnings)
     patch = PatchBuilder()
     metadata, spec = pod.metadata, pod.spec
@@ -342,7 +342,7 @@ def _unchanged(template: Template, rewritten: Rewritten, warnings: tuple[str, ..
     if not rewritten.changed:
         return _Prepared(template, rewritten.pod, warnings=(*rewritten.warnings, *warnings))
     rule = f"the queue has GPUs under other names: ask for {', '.join(names_given)} itself"
-    error = fielderrors.forbidden(FieldPath.of("resourcesPerNode"), rule)
+    error = fielderrors.forbidden(FieldPath.of(template.asks_at), rule)
     return _Prepared(template, template.pod, errors=(error,))
 
 

@@ -65,7 +65,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with Cluster.start() as cluster:
         it = System(cluster, tmp_path_factory.mktemp("limits"))
         it.install()
-        add_kind(it, "sparkoperator.k8s.io", "sparkapplications", "SparkApplication")
+        add_kind(it, "kubeflow.org", "mxjobs", "MXJob")
         try:
             it.start()
             await_policies(it)
@@ -248,15 +248,13 @@ def test_the_queue_label_of_a_kind_that_is_served_is_not_warned_about(
 def test_a_queue_label_of_a_kind_that_was_installed_later_is_warned_about(
     system: System, team: str
 ) -> None:
-    path = f"/apis/sparkoperator.k8s.io/v1alpha2/namespaces/{team}/sparkapplications"
+    path = f"/apis/kubeflow.org/v1alpha2/namespaces/{team}/mxjobs"
     application = {
-        "apiVersion": "sparkoperator.k8s.io/v1alpha2", "kind": "SparkApplication",
+        "apiVersion": "kubeflow.org/v1alpha2", "kind": "MXJob",
         "metadata": {"name": "s", "labels": QUEUED},
     }  # fmt: skip
     (warning,) = system.create(path, application).warnings
-    assert (
-        "of a SparkApplication is not read, so its pods do not go through queue default" in warning
-    )
+    assert "of a MXJob is not read, so its pods do not go through queue default" in warning
     owner = {"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": "u", "controller": True}
     application["metadata"]["ownerReferences"] = [owner]  # type: ignore[index]
     assert system.create(path, application).warnings == []

@@ -104,6 +104,6 @@ def test_nobody_is_warned_that_its_queue_label_is_not_read() -> None:
         and one["kind"] == "ValidatingAdmissionPolicy"
     )
     rules = policy["spec"]["matchConstraints"]["resourceRules"]
-    groups = [group for rule in rules for group in rule["apiGroups"]]
-    assert "jobset.x-k8s.io" not in groups
-    assert "sparkoperator.k8s.io" in groups
+    assert [(rule["apiGroups"], rule["resources"]) for rule in rules] == [
+        (["kubeflow.org"], ["mxjobs"])
+    ]

@@ -26,13 +26,14 @@ from admission.controller.watched_owners.pod_endings import PodEndings
 from admission.controller.watched_owners.pod_groups import PodGroups
 from admission.controller.watched_owners.rollouts import Rollouts
 from admission.controller.watched_owners.running_pods import RunningPods
+from admission.controller.watched_owners.spark_applications import SparkApplications
 from admission.controller.workloads.refusals import Refusals
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing.api_requests import ApiRequest, Operation
 from admission.controller.writing.work_queue import WorkQueue
 from admission.objects import views
+from admission.owners import injection, pod_group, spark_application
 from admission.owners import pod as pod_owner
-from admission.owners import pod_group
 from admission.owners.framework import Owner
 from admission.owners.lifecycle import Next
 from admission.owners.pod import PodOwner
@@ -85,6 +86,9 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         integration = replace(pod_owner.INTEGRATION, owner=self._owner)
         super().__init__(integration, workloads, configuration, events, clock, look_at, running)
         self._held = held
+        self._applications = next(
+            (one for one in held if isinstance(one, SparkApplications)), None
+        )
         self._endings = endings
         self.groups = groups
         groups.on_pod_delete = partial(self.on_delete, for_good=True)
@@ -186,6 +190,8 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         pod = self.index.get(key)
         if pod is None:
             return None
+        if self._applications is not None and spark_application.is_pod(pod):
+            return self._of_application(key, owner, pod, self._applications)
         controller = pod.metadata.controller()
         if controller is not None and any(
             one.is_held(key.namespace, controller) for one in self._held
@@ -223,6 +229,19 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             return None
         self._stuck.add(key)
         return self._tell(key, pod, hint, admitted=False)
+
+    def _of_application(
+        self, key: WorkloadKey, owner: Owner, pod: views.Pod, applications: SparkApplications
+    ) -> ApiRequest | None:
+        """Start a pod of an admitted SparkApplication, or say what it waits for."""
+        try:
+            found = applications.find(key, pod, self.index.get)
+            if not isinstance(found, Text):
+                patch = pod_owner.release_into(pod, found)
+                return self._patch(key, owner, Operation.START_PART, patch)
+        except injection.InjectionConflictError as conflict:
+            found = Text(conditions.FAILED_TO_START, str(conflict))
+        return self._tell(key, pod, found, admitted=False)
 
     # ---------------------------------------------------------------------------- conditions
 

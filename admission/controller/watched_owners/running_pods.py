@@ -351,6 +351,14 @@ class RunningPods:
 
     # ------------------------------------------------------------------------------ charging
 
+    def has(self, uid: str) -> bool:
+        """Return whether a pod runs."""
+        return uid in self._pods
+
+    def count(self, key: WorkloadKey, pod_set: str) -> int:
+        """Return how many pods of a pod set run that a Workload has let start."""
+        return len(self._of.get(key, {}).get(pod_set, ()))
+
     def admit(self, workload: Workload) -> Admit | None:
         """Return what a Workload is charged whose pods run; None without its ClusterQueue."""
         key, asked = workload.key(), self._owners.get(workload.key())

@@ -30,6 +30,7 @@ class Operation(Enum):
 
     ADOPT_POD = "adopt_pod"
     JOIN_GROUP = "join_group"
+    START_PART = "start_part"
     """Make a pod one of the group of its owner."""
     LET_GO = "let_go"
     CREATE_WORKLOAD = "create_workload"

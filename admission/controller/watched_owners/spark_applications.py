@@ -1,0 +1,180 @@
+"""What only SparkApplications have: pods that are gated, and started within the admission.
+
+See ADR 0150.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from typing_extensions import override
+
+from admission.base import conditions
+from admission.base.clock import Clock
+from admission.base.conditions import Text
+from admission.base.events import Events
+from admission.base.names import WorkloadKey
+from admission.controller.queues.configuration import Configuration
+from admission.controller.watched_owners.held import HeldOwners
+from admission.controller.watched_owners.index import Subject
+from admission.controller.watched_owners.owners import Decide
+from admission.controller.watched_owners.running_pods import RunningPods
+from admission.controller.workloads.workloadindex import WorkloadIndex
+from admission.controller.writing.api_requests import ApiRequest
+from admission.controller.writing.work_queue import WorkQueue
+from admission.objects import views
+from admission.objects.workload import PodSet, Workload
+from admission.owners import injection, spark_application
+from admission.owners import pod as pod_owner
+from admission.owners.framework import Integration
+from admission.owners.injection import Injection
+from admission.owners.row_owner import Held
+from admission.owners.spark_application import Document
+
+_SEEN_WITHIN: Final = timedelta(seconds=30)
+"""After this time a pod that was started and is not seen to run counts as gone."""
+
+_Ident = tuple[str, str]
+"""Namespace and name of an application."""
+
+
+class _Started(NamedTuple):
+    """A pod that was let start, and may not be seen to run yet."""
+
+    role: str
+    at: datetime
+
+
+class SparkApplications(HeldOwners[Held, Document]):
+    """SparkApplications with a queue, and the pods that wait for them."""
+
+    def __init__(
+        self,
+        integration: Integration[Held, Document],
+        workloads: WorkloadIndex,
+        configuration: Configuration,
+        events: Events,
+        clock: Clock,
+        look_at: Callable[[Iterable[WorkloadKey]], None],
+        running: RunningPods,
+        queue: WorkQueue,
+    ) -> None:
+        """Prepare an empty index; see `HeldOwners`."""
+        super().__init__(
+            integration, workloads, configuration, events, clock, look_at, running, queue
+        )
+        self._keys: dict[_Ident, WorkloadKey] = {}
+        """Keys of their Workloads."""
+        self._waiting: dict[_Ident, dict[WorkloadKey, None]] = {}
+        """Pods that wait, by the key that a Workload of theirs would have."""
+        self._started: dict[_Ident, dict[str, _Started]] = {}
+        """Pods that were let start, by UID."""
+
+    # ------------------------------------------------------------------------------- seeing
+
+    @override
+    def on_update(self, found: views.Object) -> None:
+        super().on_update(found)
+        key = self._kind.key_of(found)
+        if self.index.get(key) is not None:
+            ident = found.metadata.namespace, found.metadata.name
+            self._keys[ident] = key
+            self._look_at(tuple(self._waiting.get(ident, ())))
+
+    @override
+    def on_delete(self, gone: views.Object, *, for_good: bool = False) -> None:
+        super().on_delete(gone, for_good=for_good)
+        ident = gone.metadata.namespace, gone.metadata.name
+        if self._keys.get(ident) == self._kind.key_of(gone):
+            del self._keys[ident]
+            self._started.pop(ident, None)
+            self._look_at(tuple(self._waiting.get(ident, ())))
+
+    @override
+    def next_request(self, subject: Subject, decide: Decide) -> ApiRequest | None:
+        """Look at the pods that wait, too: the Workload or a pod of it has changed."""
+        if subject.owner is not None:
+            metadata = subject.owner.view.metadata
+            self._look_at(tuple(self._waiting.get((metadata.namespace, metadata.name), ())))
+        return super().next_request(subject, decide)
+
+    # --------------------------------------------------------------------------------- pods
+
+    def find(
+        self,
+        key: WorkloadKey,
+        pod: views.Pod,
+        known: Callable[[WorkloadKey], views.Pod | None],
+    ) -> Injection | Text:
+        """Return what a gated pod is started with, or what it waits for.
+
+        Args:
+            key: that a Workload of the pod would have.
+            pod: the pod.
+            known: returns a pod by that key.
+
+        Raises:
+            InjectionConflictError: the pod contradicts what it is given.
+        """
+        ident = pod.metadata.namespace, spark_application.application_of(pod)
+        role = spark_application.role_of(pod)
+        self._waiting.setdefault(ident, {})[key] = None
+        self._started.get(ident, {}).pop(pod.metadata.uid, None)  # it still waits
+        workload = self._admitted(ident)
+        asked = None
+        if workload is not None:
+            pod_sets = workload.spec.pod_sets or ()
+            asked = next((one for one in pod_sets if one.name == role), None)
+        if workload is None or asked is None:
+            return conditions.waits_for_application(ident[1])
+        if spark_application.has_other_devices(pod, asked):
+            return conditions.OTHER_DEVICES
+        room = asked.count - self._there(ident, workload.key(), role)
+        waiting = self._gated(ident, asked, known)
+        if pod.metadata.uid not in waiting[: max(room, 0)]:
+            return conditions.application_is_full(role, asked.count)
+        flavors = self._configuration.flavors
+        try:
+            given = injection.injection(workload, role, flavors)
+        except KeyError:
+            return conditions.waits_for_application(ident[1])  # its flavor was deleted
+        now = self._clock.now()
+        self._started.setdefault(ident, {})[pod.metadata.uid] = _Started(role, now)
+        return given
+
+    def _admitted(self, ident: _Ident) -> Workload | None:
+        """Return the Workload of an application that was started with it."""
+        key = self._keys.get(ident)
+        view = None if key is None else self.index.get(key)
+        workload = None if key is None else self._workloads.get(key)
+        if view is None or workload is None or self._as_owner(view).is_held():
+            return None
+        status = workload.status
+        is_over = any(map(status.is_true, (conditions.EVICTED, conditions.FINISHED)))
+        return workload if status.is_true(conditions.ADMITTED) and not is_over else None
+
+    def _there(self, ident: _Ident, key: WorkloadKey, role: str) -> int:
+        """Return how many pods of a role run, or were let start a moment ago."""
+        started, oldest = self._started.get(ident, {}), self._clock.now() - _SEEN_WITHIN
+        for uid, one in tuple(started.items()):
+            if self._running.has(uid) or one.at < oldest:
+                del started[uid]
+        more = sum(1 for one in started.values() if one.role == role)
+        return self._running.count(key, role) + more
+
+    def _gated(
+        self, ident: _Ident, asked: PodSet, known: Callable[[WorkloadKey], views.Pod | None]
+    ) -> list[str]:
+        """Return the UIDs of the pods that wait and may start, in their order."""
+        found: list[tuple[str, str]] = []
+        for key in tuple(self._waiting.get(ident, ())):
+            pod = known(key)
+            if pod is None or not pod_owner.is_gated(pod):
+                del self._waiting[ident][key]
+            elif spark_application.role_of(
+                pod
+            ) == asked.name and not spark_application.has_other_devices(pod, asked):
+                metadata = pod.metadata
+                if metadata.uid not in self._started.get(ident, {}):
+                    found.append((metadata.creation_timestamp or "", metadata.uid))
+        return [uid for _, uid in sorted(found)]
