@@ -9,19 +9,20 @@ import heapq
 import itertools
 import random
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from admission.base import names
 from tests.builders.jobs import make_job
-from tests.builders.pods import make_pod
+from tests.builders.pods import make_pod, template_of
 from tests.chaos import site
 from tests.chaos.checker import Ref
 from tests.chaos.site import CONTROLLERS, DRA, DRA_NODES, NODES, TEAMS, WEBHOOK
 from tests.chaos.system import HIGH, LOW
 from tests.controlplane import nodes
-from tests.controlplane.rest import Json, Rest
+from tests.controlplane.rest import Json, Rest, RestError
 from tests.integration.installed import KUEUE
 
 YEARS: Final = 10 * 365 * 24 * 3600
@@ -30,6 +31,8 @@ _CALM_SHARE: Final = 0.2
 GRACE: Final = (0, 1, 3, 8, YEARS)
 """Seconds of grace with which pods are deleted."""
 _QUEUES: Final = tuple(team.name for team in TEAMS)
+
+T = TypeVar("T")
 
 
 class Host(Protocol):
@@ -79,6 +82,8 @@ class Made:
     Attributes:
         pods: bare pods.
         jobs: Jobs.
+        serving: Deployments and StatefulSets, by plural and name.
+        gangs: PyTorchJobs.
         claims: ResourceClaims.
         lingering: pods that were deleted with a grace period that nobody waits for.
         number: of the next object.
@@ -86,6 +91,8 @@ class Made:
 
     pods: list[Ref] = field(default_factory=list)
     jobs: list[Ref] = field(default_factory=list)
+    serving: list[tuple[str, Ref]] = field(default_factory=list)
+    gangs: list[Ref] = field(default_factory=list)
     claims: list[Ref] = field(default_factory=list)
     lingering: list[Ref] = field(default_factory=list)
     number: int = 0
@@ -230,6 +237,163 @@ def job(host: Host, made: Made, rng: random.Random) -> None:
     host.send("job", what, lambda: host.editor.post(path, document))
 
 
+# ------------------------------------------------------------------------------------- owners
+
+_QUEUED: Final = {names.QUEUE_LABEL: "default"}
+_MARKED: Final = {"metadata": {"annotations": {names.WORKLOAD_ANNOTATION: "made-up"}}}
+
+
+def gang(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a PyTorchJob: all of its pods run, or none."""
+    team, name = rng.choice(_QUEUES), made.name("gang")
+    made.gangs.append((team, name))
+    pod = _asking(rng.choice((1, 1, 2)), rng.uniform(3, 12))
+    roles = {"Master": 1, "Worker": rng.choice((1, 2, 3))}
+    document = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": name, "labels": {**_priority(rng), **rng.choice((_QUEUED, {}))}},
+        "spec": {
+            "pytorchReplicaSpecs": {
+                role: {"replicas": count, "template": template_of(make_pod("", **pod))}
+                for role, count in roles.items()
+            }
+        },
+    }
+    path = collection("pytorchjobs", team)
+    what = f"create PyTorchJob {team}/{name}: 1 and {roles['Worker']}"
+    host.send("gang", what, lambda: host.editor.post(path, document))
+
+
+def serve(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a Deployment or a StatefulSet, whose pods run until somebody stops them."""
+    team, name = rng.choice(_QUEUES), made.name("serve")
+    plural, replicas = rng.choice(("deployments", "statefulsets")), rng.choice((1, 2, 3))
+    made.serving.append((plural, (team, name)))
+    pod = make_pod("", labels={"app": name, **_priority(rng)}, **_serving(rng.choice((1, 1, 2))))
+    more: Json = {"strategy": rng.choice(_STRATEGIES)}
+    if plural == "statefulsets":
+        more = rng.choice(({}, {"podManagementPolicy": "Parallel"}))
+    document = {
+        "metadata": {"name": name, "labels": rng.choice((_QUEUED, _QUEUED, {}))},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": template_of(pod),
+            **more,
+        },
+    }
+    what = f"create {plural} {team}/{name}: {replicas}"
+    host.send("serve", what, lambda: host.editor.post(collection(plural, team), document))
+
+
+_STRATEGIES: Final[tuple[Json, ...]] = (
+    {},
+    {"type": "Recreate"},
+    {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+)
+
+
+def _priority(rng: random.Random) -> Json:
+    return rng.choice((LOW, {}))
+
+
+def _serving(gpus: int) -> Json:
+    return {**_asking(gpus, 0), "annotations": {}, "restartPolicy": "Always"}
+
+
+def scale(host: Host, made: Made, rng: random.Random) -> None:
+    """Scale a Deployment or a StatefulSet."""
+    _patch_serving(host, made, rng, "scale", {"spec": {"replicas": rng.choice((0, 0, 1, 2, 4))}})
+
+
+def rollout(host: Host, made: Made, rng: random.Random) -> None:
+    """Change the pods of a Deployment or a StatefulSet, some of them in size."""
+    spec: Json = {"terminationGracePeriodSeconds": rng.choice((1, 2, 3))}
+    if rng.random() < 0.4:
+        spec["containers"] = make_pod("", gpus=rng.choice((1, 2)))["spec"]["containers"]
+    _patch_serving(host, made, rng, "rollout", {"spec": {"template": {"spec": spec}}})
+
+
+_SERVING_EDITS: Final[tuple[Json, ...]] = (
+    {"metadata": {"labels": {names.QUEUE_LABEL: None}}},
+    {"metadata": {"labels": _QUEUED}},
+    {"metadata": {"labels": {names.PRIORITY_CLASS_LABEL: "high"}}},
+    {"spec": {"template": {"metadata": {"labels": {names.MANAGED_LABEL: None}}}}},
+    {"spec": {"template": {"metadata": {"labels": {names.QUEUE_LABEL: None}}}}},
+    {"spec": {"template": {"metadata": {"labels": {names.POD_GROUP_NAME: "other"}}}}},
+    {"spec": {"template": {"metadata": {"annotations": {names.WORKLOAD_ANNOTATION: "made-up"}}}}},
+)
+
+
+def patch_serving(host: Host, made: Made, rng: random.Random) -> None:
+    """Change what a Deployment or a StatefulSet is counted by, as a user."""
+    _patch_serving(host, made, rng, "patch-serving", rng.choice(_SERVING_EDITS))
+
+
+def _patch_serving(host: Host, made: Made, rng: random.Random, action: str, change: Json) -> None:
+    found = _late(made.serving, rng)
+    if found is not None:
+        _patch(host, action, *found, change)
+
+
+_STOPPED: Final = {"runPolicy": {"suspend": True}}
+_STARTED: Final = {"runPolicy": {"suspend": False}}
+_GANG_EDITS: Final[tuple[Json, ...]] = (
+    {"spec": _STARTED},
+    {"spec": _STOPPED},
+    {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 8}}}},
+    {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 8}}, **_STARTED}},
+    {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1}}}},
+    {"spec": {"pytorchReplicaSpecs": {"Worker": {"template": _MARKED}}, **_STARTED}},
+    {"metadata": {"labels": {names.QUEUE_LABEL: None}}},
+)
+
+
+def patch_gang(host: Host, made: Made, rng: random.Random) -> None:
+    """Change a PyTorchJob, as a user."""
+    _patch(host, "patch-gang", "pytorchjobs", _late(made.gangs, rng), rng.choice(_GANG_EDITS))
+
+
+def delete_owner(host: Host, made: Made, rng: random.Random) -> None:
+    """Delete a Deployment, a StatefulSet or, seldom, a PyTorchJob."""
+    found = _late(made.serving, rng)
+    if rng.random() < 0.2 and made.gangs:
+        found = ("pytorchjobs", made.gangs[-1])
+    if found is not None:
+        plural, ref = found
+        policy = rng.choice(("Background", "Background", "Foreground", "Orphan"))
+        path = f"{_path(plural, ref)}?propagationPolicy={policy}"
+        what = f"delete {plural} {_text(ref)}, {policy}"
+        host.send("delete-owner", what, lambda: host.editor.delete(path))
+
+
+def deactivate(host: Host, made: Made, rng: random.Random) -> None:
+    """Evict a Workload by `active: false`, and let it wait again after some seconds."""
+    team, place = rng.choice(_QUEUES), rng.random()
+    path = f"{KUEUE}/namespaces/{team}/workloads"
+
+    def stop() -> object:
+        found = sorted(one["metadata"]["name"] for one in host.admin.get(path)["items"])
+        if not found:
+            return "no Workload"
+        name = found[int(place * len(found))]
+        return host.admin.patch(f"{path}/{name}", {"spec": {"active": False}})
+
+    host.send("deactivate", f"deactivate a Workload of {team}", stop)
+    what = f"activate the Workloads of {team}"
+    host.later(rng.uniform(3, 9), "deactivate", what, lambda: activate(host.admin, team))
+
+
+def activate(admin: Rest, team: str) -> None:
+    """Let the Workloads of a namespace wait again that were deactivated."""
+    path = f"{KUEUE}/namespaces/{team}/workloads"
+    for one in admin.get(path)["items"]:
+        if one["spec"].get("active") is False:
+            with suppress(RestError):  # it has just gone
+                admin.patch(f"{path}/{one['metadata']['name']}", {"spec": {"active": True}})
+
+
 # ------------------------------------------------------------------------------------ the end
 
 
@@ -310,7 +474,6 @@ _POD_EDITS: Final[tuple[Json, ...]] = (
     {"spec": {"schedulingGates": None}},
 )
 
-_MARKED: Final = {"metadata": {"annotations": {names.WORKLOAD_ANNOTATION: "made-up"}}}
 _JOB_EDITS: Final[tuple[Json, ...]] = (
     {"spec": {"suspend": False}},
     {"spec": {"parallelism": 8}},
@@ -467,6 +630,14 @@ KINDS: Final[dict[str, Kind]] = {
     "job": Kind(job, 12),
     "claim": Kind(claim, 8),
     "preempt": Kind(preempt, 5),
+    "gang": Kind(gang, 8),
+    "patch-gang": Kind(patch_gang, 6),
+    "serve": Kind(serve, 5),
+    "scale": Kind(scale, 6),
+    "rollout": Kind(rollout, 4),
+    "patch-serving": Kind(patch_serving, 4),
+    "delete-owner": Kind(delete_owner, 6),
+    "deactivate": Kind(deactivate, 4),
     "finish": Kind(finish, 14),
     "delete": Kind(delete, 12),
     "delete-job-pod": Kind(delete_job_pod, 5),
@@ -524,15 +695,30 @@ def _planned(seed: int, seconds: float, kind: str) -> Iterator[Planned]:
         yield Planned(begin + (place + times.random()) * period, kind, rng)
 
 
-def _late(refs: list[Ref], rng: random.Random) -> Ref | None:
+def _late(refs: list[T], rng: random.Random) -> T | None:
     """Return one of the last refs, the later the likelier; None where there is none."""
     draw = rng.random()
     return refs[-1 - int(draw * draw * min(len(refs), 20))] if refs else None
 
 
+_GROUPS: Final = {
+    "pods": "/api/v1",
+    "jobs": "/apis/batch/v1",
+    "deployments": "/apis/apps/v1",
+    "statefulsets": "/apis/apps/v1",
+    "pytorchjobs": "/apis/kubeflow.org/v1",
+}
+OWNERS: Final = tuple(plural for plural in _GROUPS if plural != "pods")
+"""Plurals of the kinds whose objects make pods."""
+
+
+def collection(plural: str, team: str) -> str:
+    """Return the path of the objects of a kind in a namespace."""
+    return f"{_GROUPS[plural]}/namespaces/{team}/{plural}"
+
+
 def _path(plural: str, ref: Ref) -> str:
-    group = "/apis/batch/v1" if plural == "jobs" else "/api/v1"
-    return f"{group}/namespaces/{ref[0]}/{plural}/{ref[1]}"
+    return f"{collection(plural, ref[0])}/{ref[1]}"
 
 
 def _text(ref: Ref) -> str:

@@ -14,7 +14,8 @@ Words:
     quota in force: the largest sum of nominal quota that was in force within `window` seconds
         before the release. The window covers that a decision is made on watched objects, and
         takes time to be written. A pod of a Job is decided when the Job is started: for as many
-        pods as the Job ran in parallel then, the window begins before its start.
+        pods as the Job ran in parallel then, the window begins before its start. A PyTorchJob is
+        judged as a Job that runs all of its pods in parallel.
 
 The caller's seconds need not be those of a clock: it may let them stand still while servers or
 controllers are stopped, because nothing is decided or written then.
@@ -33,9 +34,11 @@ Ref = tuple[str, str]
 GPU: Final = "nvidia.com/gpu"
 GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"
 GROUP_TOTAL: Final = "kueue.x-k8s.io/pod-group-total-count"
+GROUP_FAST: Final = "kueue.x-k8s.io/pod-group-fast-admission"
 GPU_CLASSES: Final = frozenset({"gpu.nvidia.com"})
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 _COHORT_DEPTH: Final = 20
+_JOBS: Final = frozenset({"Job", "PyTorchJob"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +94,11 @@ class _Pod:
     templates: Mapping[str, str]
     """Name of the ResourceClaimTemplate by the name in the pod."""
     job: str
-    """Uid of the Job that controls it."""
+    """Uid of the Job or PyTorchJob that controls it."""
     group: tuple[str, int]
     """Name of its group, and of how many pods the group is; empty for a single pod."""
+    is_fast: bool
+    """Whether its group may start before all of its pods are there."""
     node: str
     phase: str
     is_released: bool
@@ -133,11 +138,14 @@ class _Node:
 
 @dataclass(slots=True)
 class _Job:
+    kind: str
     ref: Ref
     is_suspended: bool
     is_over: bool
-    parallelism: int
+    pods: int
+    """How many it runs in parallel."""
     gpus: int
+    """Of all of them."""
     started: float
     """Second at which it was last started."""
     entitled: int
@@ -153,7 +161,8 @@ class Checker:
         window: seconds for which quota counts as in force after it was lowered.
         lost_node_seconds: how long a node must have been not ready.
         violations: what was found so far.
-        stopped: running pods whose deletion began, and running Jobs that were suspended, while no
+        stopped: running pods whose deletion began, and running Jobs and PyTorchJobs that were
+            suspended, while no
             Workload of theirs was evicted: a text by the uid of a pod, and by uid and
             resourceVersion of a suspended Job (``uid@version``).
         raises: releases that were judged.
@@ -187,7 +196,7 @@ class Checker:
                 self._take_pod(event)
             case "nodes":
                 self._take_node(event)
-            case "jobs":
+            case "jobs" | "pytorchjobs":
                 self._take_job(event)
             case "resourceclaims":
                 self._take_devices(self._devices, event, ("spec",))
@@ -297,7 +306,8 @@ class Checker:
         if pod.ends_by is not None:
             parts.append(f"being deleted, {pod.ends_by - self._wall:.0f} s of grace left")
         if pod.job in self._jobs:
-            parts.append(f"of Job {self._jobs[pod.job].ref[1]}")
+            job = self._jobs[pod.job]
+            parts.append(f"of {job.kind} {job.ref[1]}")
         elif pod.job:
             parts.append("of a Job that is gone")
         return ", ".join([*parts, f"uid {pod.uid}"])
@@ -324,8 +334,9 @@ class Checker:
         )
 
     def _take_job(self, event: Event) -> None:
+        kind = "Job" if event.kind == "jobs" else "PyTorchJob"
         if event.type == "RESET":
-            self._jobs.clear()
+            self._jobs = {uid: one for uid, one in self._jobs.items() if one.kind != kind}
             return
         uid = event.object["metadata"]["uid"]
         if event.type == "DELETED":
@@ -334,17 +345,26 @@ class Checker:
         before = self._jobs.get(uid)
         spec = event.object["spec"]
         conditions = event.object.get("status", {}).get("conditions") or ()
+        runs = (
+            [(spec.get("parallelism", 1), spec["template"])]
+            if kind == "Job"
+            else [
+                (one.get("replicas", 1), one["template"])
+                for one in spec["pytorchReplicaSpecs"].values()
+            ]
+        )
         found = _Job(
+            kind=kind,
             ref=_ref(event.object),
-            is_suspended=bool(spec.get("suspend")),
+            is_suspended=bool({**spec, **(spec.get("runPolicy") or {})}.get("suspend")),
             is_over=any(
-                one["type"] in {"Complete", "Failed"} and one["status"] == "True"
+                one["type"] in {"Complete", "Succeeded", "Failed"} and one["status"] == "True"
                 for one in conditions
             ),
-            parallelism=spec.get("parallelism", 1),
-            gpus=_gpus(spec["template"]["spec"]),
+            pods=sum(count for count, _ in runs),
+            gpus=sum(count * _gpus(template["spec"]) for count, template in runs),
             started=event.at,
-            entitled=spec.get("parallelism", 1),
+            entitled=sum(count for count, _ in runs),
         )
         if before is not None and not before.is_suspended and not found.is_suspended:
             found.started, found.entitled = before.started, before.entitled
@@ -352,10 +372,10 @@ class Checker:
         if before is not None and found.is_suspended and not before.is_suspended:
             running = [one for one in self._pods.values() if one.job == uid and self._holds(one)]
             # Whoever lets it run other pods than were admitted has it stopped.
-            is_changed = found.parallelism != before.entitled
+            is_changed = found.pods != before.entitled
             if running and uid not in self._evicted and not is_changed:
                 self.stopped[f"{uid}@{event.object['metadata']['resourceVersion']}"] = (
-                    f"Job {'/'.join(found.ref)} was suspended with {len(running)} pods running "
+                    f"{kind} {'/'.join(found.ref)} was suspended with {len(running)} pods running "
                     f"(second {event.at:.1f})"
                 )
 
@@ -494,7 +514,21 @@ class Checker:
             and one.ends_by is None
             and one.phase != "Failed"
         ]
-        return [one for one in there if not one.is_released] if len(there) >= total else []
+        is_whole = len(there) >= total or pod.is_fast
+        return [one for one in there if not one.is_released] if is_whole else []
+
+    def half(self) -> dict[str, str]:
+        """Return the groups of which some pods run while others wait, with a text."""
+        waiting: set[Ref] = set()
+        running: set[Ref] = set()
+        for pod in self._pods.values():
+            name, _ = pod.group
+            if name and not pod.is_gone and pod.ends_by is None and not pod.has_ended:
+                (running if pod.is_released else waiting).add((pod.ref[0], name))
+        return {
+            "/".join(group): f"group {'/'.join(group)} runs in part, the rest of it waits"
+            for group in sorted(waiting & running)
+        }
 
     def stuck(self) -> dict[str, str]:
         """Return what waits although its cohort has room for it, with a text."""
@@ -521,10 +555,10 @@ class Checker:
                 )
         for uid, job in self._jobs.items():
             cohort = self._cohort_of(job.ref[0])
-            need = job.parallelism * job.gpus
+            need = job.gpus
             if cohort and job.is_suspended and not job.is_over and need <= free[cohort]:
                 found[uid] = (
-                    f"Job {'/'.join(job.ref)} waits for {need} GPUs, "
+                    f"{job.kind} {'/'.join(job.ref)} waits for {need} GPUs, "
                     f"{free[cohort]} are free in {cohort}"
                 )
         return found
@@ -536,6 +570,7 @@ def _read_pod(document: Json) -> _Pod:
     entries = spec.get("resourceClaims") or ()
     owners = metadata.get("ownerReferences") or ()
     deleted = metadata.get("deletionTimestamp")
+    marks = {**metadata.get("labels", {}), **metadata.get("annotations", {})}
     return _Pod(
         uid=metadata["uid"],
         ref=_ref(document),
@@ -550,10 +585,11 @@ def _read_pod(document: Json) -> _Pod:
             if one.get("resourceClaimTemplateName")
         },
         group=(
-            metadata.get("annotations", {}).get(GROUP_NAME, ""),
-            int(metadata.get("annotations", {}).get(GROUP_TOTAL, "0")),
+            marks.get(GROUP_NAME, ""),
+            int(marks.get(GROUP_TOTAL, "0")),
         ),
-        job=next((o["uid"] for o in owners if o.get("controller") and o["kind"] == "Job"), ""),
+        is_fast=marks.get(GROUP_FAST) == "true",
+        job=next((o["uid"] for o in owners if o.get("controller") and o["kind"] in _JOBS), ""),
         node=spec.get("nodeName", ""),
         phase=status.get("phase", "Pending"),
         is_released=not spec.get("schedulingGates") or bool(spec.get("nodeName")),

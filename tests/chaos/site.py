@@ -17,11 +17,13 @@ from admission.base import names
 from admission.base.clock import SystemClock, to_wire
 from admission.config.derived import Settings
 from admission.install import rbac
+from tests.chaos import training_operator
 from tests.chaos.system import LAUNCHER, System
 from tests.controlplane import commands, nodes, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.processes import free_port
-from tests.controlplane.rest import Json, RestError
+from tests.controlplane.rest import Json, Rest, RestError
+from tests.integration import owner_crds
 from tests.integration.installed import PROGRAM
 
 LOST_NODE_SECONDS: Final = 5.0
@@ -29,6 +31,7 @@ SETTINGS: Final = Settings.model_validate(
     {
         "gpu": {
             "lostNodeAfter": f"{LOST_NODE_SECONDS}s",
+            "keepForReplacement": "3s",
             "controller": {
                 "waitingAfter": "500ms",
                 "statusInterval": "200ms",
@@ -112,6 +115,9 @@ class Site(System):
     def set_up(self) -> None:
         """Install everything and start it; return once pods are reviewed and queues active."""
         self.cluster.start_whole(self._stages())
+        owner_crds.install_kind(
+            self.cluster, training_operator.GROUP, "v1", "PyTorchJob", "pytorchjobs"
+        )
         self.install()
         self.cluster.wait_for_roles()
         self._add_programs()
@@ -126,6 +132,7 @@ class Site(System):
         self._add_nodes()
         self._add_teams()
         self._add_editor()
+        self._add_operator()
         stored = self.api.get(_WORKLOADS)
         metadata = {key: stored["metadata"][key] for key in ("name", "labels", "annotations")
                     if key in stored["metadata"]}  # fmt: skip
@@ -258,21 +265,39 @@ class Site(System):
         """Add a user with the role ``edit`` of Kubernetes, and rights to claims."""
         rules = [
             {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["*"]},
+            {"apiGroups": ["kubeflow.org"], "resources": ["pytorchjobs"], "verbs": ["*"]},
         ]
-        claims = f"{EDITOR}-claims"
-        self.api.post(f"{RBAC}/clusterroles", {"metadata": {"name": claims}, "rules": rules})
-        for role in ("edit", claims):
-            reference = {
-                "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role,
-            }  # fmt: skip
-            subjects = [{"kind": "User", "name": EDITOR}]
-            binding = {"metadata": {"name": f"{EDITOR}-{role}"}, "roleRef": reference}
-            self.api.post(f"{RBAC}/clusterrolebindings", {**binding, "subjects": subjects})
+        self._bind(EDITOR, "edit")
+        self._allow(EDITOR, "chaos-more", rules)
         editor = self.cluster.client(self.cluster.kubeconfig(EDITOR))
         waiting.until(
             lambda: editor.answers("/api/v1/namespaces/red/pods"), what="the editor may read pods"
         )
         self.cluster.wait_for_roles()
+
+    def _add_operator(self) -> None:
+        """Give the stand-in for the training operator its rights."""
+        groups = ["", training_operator.GROUP]
+        self._allow(
+            training_operator.USER,
+            "chaos-training-operator",
+            [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}],
+        )
+        self.cluster.wait_for_roles()
+
+    def operator(self) -> Rest:
+        """Return requests of the training operator."""
+        return self.cluster.client(self.cluster.kubeconfig(training_operator.USER))
+
+    def _allow(self, user: str, role: str, rules: list[Json]) -> None:
+        self.api.post(f"{RBAC}/clusterroles", {"metadata": {"name": role}, "rules": rules})
+        self._bind(user, role)
+
+    def _bind(self, user: str, role: str) -> None:
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
+        binding = {"metadata": {"name": f"chaos-{role}"}, "roleRef": reference}
+        subjects = [{"kind": "User", "name": user}]
+        self.api.post(f"{RBAC}/clusterrolebindings", {**binding, "subjects": subjects})
 
     # ------------------------------------------------------------------------------- the store
 

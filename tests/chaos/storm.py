@@ -34,6 +34,7 @@ from tests.chaos import actions, site
 from tests.chaos.actions import KINDS, Made
 from tests.chaos.checker import Checker
 from tests.chaos.site import CONTROLLERS, HELPERS, LOST_NODE_SECONDS, SERVERS, WEBHOOK, Site
+from tests.chaos.training_operator import TrainingOperator
 from tests.chaos.watching import Feed, Times
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
@@ -68,12 +69,13 @@ _AUDIT: Final = {
             "resources": [
                 {"group": "", "resources": ["pods"]},
                 {"group": "batch", "resources": ["jobs"]},
+                {"group": "kubeflow.org", "resources": ["pytorchjobs"]},
             ],
         },
         {"level": "None"},
     ],
 }
-"""Who stops pods and Jobs is said by the API server alone."""
+"""Who stops pods, Jobs and PyTorchJobs is said by the API server alone."""
 
 
 class CalmClock:
@@ -149,7 +151,8 @@ class Report:
         leaked: GPUs that are charged and not held.
         uncharged: GPUs that are held and not charged.
         stuck: what fits and was not released.
-        stopped: running pods and Jobs that the controller stopped without a decision.
+        half: groups of which a part runs.
+        stopped: running pods, Jobs and PyTorchJobs that the controller stopped without a decision.
         restarts: programs that ended by themselves, by name.
         drifts: differences that an audit of the controller found.
         faults: what went wrong with the storm itself.
@@ -164,12 +167,13 @@ class Report:
     leaked: list[str] = field(default_factory=list)
     uncharged: list[str] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
+    half: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     restarts: dict[str, int] = field(default_factory=dict)
     drifts: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
-    FOUND = ("violations", "leaked", "uncharged", "stuck", "stopped", "drifts", "faults")
+    FOUND = ("violations", "leaked", "uncharged", "stuck", "half", "stopped", "drifts", "faults")
 
     @property
     def is_good(self) -> bool:
@@ -250,6 +254,7 @@ class Storm:
         self.report = Report(seed=options.seed, seconds=options.seconds, log=str(path))
         self.admin = one.cluster.client(one.cluster.admin_kubeconfig)
         self.editor = one.cluster.client(one.cluster.kubeconfig(site.EDITOR))
+        self._operator = TrainingOperator(one.operator(), self.report.faults.append)
 
     # --------------------------------------------------------------------- what actions call
 
@@ -375,6 +380,7 @@ class Storm:
     def run(self) -> Report:
         """Rage, heal, settle and empty; return what was found."""
         self._feed.start()
+        self._operator.start()
         try:
             self._await(lambda: not self._feed.behind, 30, "all watches connected")
             self._started = self._steady()
@@ -385,6 +391,7 @@ class Storm:
             self._pool.shutdown()
         finally:
             self._pool.shutdown(wait=False, cancel_futures=True)
+            self._operator.stop()
             self._feed.stop()
         self.report.faults += self._feed.faults
         self._judge(everything=True)
@@ -479,11 +486,14 @@ class Storm:
     def _settle(self) -> None:
         """Wait for what must come true; what does not is reported."""
         self._pool.submit(self._end_lingering).result()
+        for team in site.TEAMS:
+            self._pool.submit(actions.activate, self.admin, team.name).result()
         self._await_quiet(
             {
                 "leaked": self._checker.leaked,
                 "uncharged": self._checker.uncharged,
                 "stuck": self._checker.stuck,
+                "half": self._checker.half,
             },
             "settle",
         )
@@ -498,14 +508,15 @@ class Storm:
                     self.admin.patch(f"{path}/status", {"status": {"phase": "Failed"}})
 
     def _empty(self) -> None:
-        """Delete all Jobs and pods; then nothing is charged, and no Workload waits or runs.
+        """Delete all owners and pods; then nothing is charged, and no Workload waits or runs.
 
         A Workload that has finished may stay: the garbage collector takes the owner off that of a
         Job which was deleted without its pods.
         """
         for team in site.TEAMS:
-            jobs = f"/apis/batch/v1/namespaces/{team.name}/jobs?propagationPolicy=Background"
-            self.admin.delete(jobs)
+            for plural in actions.OWNERS:
+                path = actions.collection(plural, team.name)
+                self.admin.delete(f"{path}?propagationPolicy=Background")
             self.admin.delete(f"/api/v1/namespaces/{team.name}/pods", {"gracePeriodSeconds": 0})
 
         def left() -> dict[str, str]:
@@ -581,6 +592,8 @@ class Storm:
                     for kind, key in (("pod", "pod"), ("Job", "job")):
                         if key in told:
                             yield f"{kind} {told['namespace']}/{told[key]} was "
+                    kind, _, name = told.get("owner", "").partition("/")
+                    yield f"{kind} {told['namespace']}/{name} was "
 
 
 _DRIFT: Final = "what is charged is not what is held"
@@ -597,7 +610,7 @@ def _is_finished(workload: Json) -> bool:
 
 
 def _stopped_by_us(audit: Path) -> Iterator[str]:
-    """Yield the pods that the controller deleted and the Jobs that it suspended.
+    """Yield the pods that the controller deleted, and the Jobs and PyTorchJobs that it suspended.
 
     They are named as in `Checker.stopped`.
     """
@@ -609,9 +622,9 @@ def _stopped_by_us(audit: Path) -> Iterator[str]:
                 options = event.get("requestObject") or {}
                 yield (options.get("preconditions") or {}).get("uid", "")
                 yield answer.get("metadata", {}).get("uid", "")
-            elif event["objectRef"]["resource"] == "jobs":
-                asked = (event.get("requestObject") or {}).get("spec") or {}
-                if asked.get("suspend") and answer.get("kind") == "Job":
+            elif event["objectRef"]["resource"] in {"jobs", "pytorchjobs"}:
+                spec = answer.get("spec") or {}
+                if {**spec, **(spec.get("runPolicy") or {})}.get("suspend"):
                     metadata = answer["metadata"]
                     yield f"{metadata['uid']}@{metadata['resourceVersion']}"
 

@@ -93,6 +93,16 @@ class World:
             "jobs", {"metadata": {"name": name, "namespace": "team", "uid": name}, "spec": spec}
         )
 
+    def gang(self, name: str, workers: int, gpus: int = 0, *, suspend: bool = False) -> None:
+        template = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": gpus}}}]}}
+        roles = {
+            "Master": {"template": template},
+            "Worker": {"replicas": workers, "template": template},
+        }
+        spec = {"runPolicy": {"suspend": suspend}, "pytorchReplicaSpecs": roles}
+        metadata = {"name": name, "namespace": "team", "uid": name}
+        self.take("pytorchjobs", {"metadata": metadata, "spec": spec})
+
     def claim(self, name: str, count: int) -> None:
         exactly = {"deviceClassName": "gpu.nvidia.com", "count": count}
         devices = {"requests": [{"name": "gpu", "exactly": exactly}]}
@@ -293,6 +303,50 @@ def test_the_pods_of_a_job_were_decided_when_it_was_started() -> None:
     world.pod("third", job="job", type_="ADDED")
 
     assert world.found() == [("team/third", 3, 1)]
+
+
+def test_the_pods_of_a_pytorchjob_were_decided_when_it_was_started() -> None:
+    world = World(team=3)
+    world.gang("gang", 1, suspend=True)
+    world.gang("gang", 1)
+    world.pod("first", job="gang", type_="ADDED")
+    world.quota("team", 1)
+    world.second += world.checker.window
+    world.pod("second", job="gang", type_="ADDED")
+    assert world.found() == []
+    world.pod("third", job="gang", type_="ADDED")
+
+    assert world.found() == [("team/third", 3, 1)]
+
+
+def test_a_pytorchjob_that_waits_although_all_of_it_fits_is_stuck() -> None:
+    world = World(team=4)
+    world.gang("fits", 3, 1, suspend=True)
+    world.gang("big", 4, 1, suspend=True)
+
+    assert set(world.checker.stuck()) == {"fits"}
+
+
+def test_a_group_that_may_start_before_it_is_whole_is_stuck_where_what_is_there_fits() -> None:
+    world = World(team=1)
+    group = {"kueue.x-k8s.io/pod-group-name": "g", "kueue.x-k8s.io/pod-group-total-count": "2"}
+    fast = {**group, "kueue.x-k8s.io/pod-group-name": "f"}
+    fast["kueue.x-k8s.io/pod-group-fast-admission"] = "true"
+    world.pod("slow", gated=True, type_="ADDED", metadata={"annotations": group})
+    assert world.checker.stuck() == {}
+    world.pod("fast", gated=True, type_="ADDED", metadata={"annotations": fast})
+
+    assert set(world.checker.stuck()) == {"fast"}
+
+
+def test_a_group_of_which_one_pod_runs_while_another_waits_is_half() -> None:
+    world = World(team=2)
+    mark = {"labels": {"kueue.x-k8s.io/pod-group-name": "g"}}
+    world.run("first", metadata=mark)
+    assert world.checker.half() == {}
+    world.pod("second", gated=True, type_="ADDED", metadata=mark)
+
+    assert list(world.checker.half()) == ["team/g"]
 
 
 def test_a_job_has_no_more_pods_than_were_admitted_while_old_ones_end() -> None:

@@ -24,6 +24,7 @@ KINDS: Final = {
     "pods": "/api/v1/pods",
     "nodes": "/api/v1/nodes",
     "jobs": "/apis/batch/v1/jobs",
+    "pytorchjobs": "/apis/kubeflow.org/v1/pytorchjobs",
     "resourceclaims": "/apis/resource.k8s.io/v1/resourceclaims",
     "resourceclaimtemplates": "/apis/resource.k8s.io/v1/resourceclaimtemplates",
     "clusterqueues": "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
