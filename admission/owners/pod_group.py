@@ -492,7 +492,11 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     @override
     def is_short(self, of: Workload) -> bool:
-        is_early = self._is(names.POD_GROUP_FAST_ADMISSION) or self._is(names.POD_GROUP_SERVING)
+        is_early = (
+            self._is(names.POD_GROUP_FAST_ADMISSION)
+            or self._is(names.POD_GROUP_SERVING)
+            or self._names_workload()  # somebody else made it, and says for how many pods
+        )
         has_begun = any(
             one.running or one.ending or one.succeeded for one in self._roles.values()
         ) or any(map(single.is_terminal, self._view.members))

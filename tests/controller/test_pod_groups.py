@@ -709,6 +709,25 @@ def test_a_group_that_names_its_workload_waits_for_it_and_takes_it() -> None:
     assert {one.name for one in owners} == {"a", "b"}
 
 
+def test_the_pods_of_a_named_workload_that_is_admitted_start_as_they_come() -> None:
+    world = ready_world(quota=2)
+    made = make_workload("gang", make_pod_set("gpus1", 2, gpus=1))
+    made["metadata"]["annotations"] = {names.IS_GROUP_WORKLOAD: "true"}
+    world.add(made)
+    world.settle()
+    assert is_true(world, conditions.ADMITTED)
+    prebuilt: dict[str, Any] = {"labels": {names.PREBUILT_WORKLOAD: "gang"}}
+    add(world, "a", **prebuilt)
+    world.add_pod("single")
+    world.settle()
+    assert world.admitted() == {"a"}
+    assert is_true(world, conditions.QUOTA_RESERVED)
+
+    add(world, "b", **prebuilt)
+    world.settle()
+    assert world.admitted() == {"a", "b"}
+
+
 def test_a_group_that_is_deactivated_holds_its_quota_until_its_pods_have_ended() -> None:
     world = ready_world(quota=2)
     add(world, "a", "b", **LASTING)
