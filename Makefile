@@ -13,7 +13,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast lint bench chaos crds manifests controlplane lock clean
+.PHONY: help demo test test-fast lint bench chaos interop crds manifests controlplane lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ bench: $(READY) controlplane ## measure throughput and latency on a real API ser
 
 chaos: $(READY) controlplane ## rage over a whole cluster and judge quota from outside (SEED=1 MINUTES=10 ARGS=--json)
 	$(BIN)/python -m tests.chaos.storm --seed $(SEED) --minutes $(MINUTES) $(ARGS)
+
+interop: $(READY) controlplane ## run the real operators of other frameworks (ARGS="--only JobSet" or --record)
+	$(BIN)/python -m tests.interop $(ARGS)
 
 crds: $(READY) ## write the CustomResourceDefinitions of admission.objects to crds/
 	$(BIN)/python -m admission.objects.crds --out crds

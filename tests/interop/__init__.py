@@ -1,0 +1,1 @@
+"""The real operators of other frameworks, run against gpu-admission (`make interop`)."""

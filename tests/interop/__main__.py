@@ -1,0 +1,112 @@
+"""``make interop``: the real operators of other frameworks, on the test control plane.
+
+Each operator is compiled from its Go module and runs as its manifests run it. Each of its samples
+runs once over its quota, and once within it: to the state that the operator reaches with pods that
+run nothing, with an eviction on the way where it can be suspended. The exit code is 1 if anything
+else came than is expected.
+
+    make interop ARGS="--only JobSet"
+    make interop ARGS=--record
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.controlplane.processes import StartError
+from tests.controlplane.rest import RestError
+from tests.interop import cases, recordings
+from tests.interop.cases import CaseError, Recording
+from tests.interop.lab import Lab, lab
+from tests.interop.modules import ModuleError, say
+from tests.interop.operators import OPERATORS, REFUSED, Operator
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table."""
+
+    operator: str
+    version: str
+    sample: str
+    within_quota: str
+    over_quota: str
+    failed: bool
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.interop",
+        description="Runs the real operators of other frameworks against gpu-admission.",
+    )
+    names = [one.name for one in OPERATORS]
+    parser.add_argument("--only", action="append", choices=names, help="may be repeated")
+    parser.add_argument("--sample", action="append", help="only these samples; may be repeated")
+    parser.add_argument("--record", action="store_true", help="write what operators say")
+    parser.add_argument("--json", action="store_true", help="print the table as JSON")
+    options = parser.parse_args(arguments)
+    rows = []
+    for operator in OPERATORS:
+        if options.only and operator.name not in options.only:
+            continue
+        samples = [one for one in operator.samples if one in (options.sample or operator.samples)]
+        rows += _run(operator, samples, record=options.record)
+    if not options.only:
+        for name, module in REFUSED.items():
+            said = f"not built: the registry refuses {module}"
+            rows.append(Row(name, module.partition("@")[2], "", said, said, failed=False))
+    print(json.dumps([asdict(one) for one in rows], indent=2) if options.json else _table(rows))
+    return int(any(one.failed for one in rows))
+
+
+def _run(operator: Operator, samples: Sequence[str], *, record: bool) -> list[Row]:
+    """Run the samples of an operator; a line for each."""
+    version = operator.module.version
+    try:
+        with tempfile.TemporaryDirectory() as folder, lab(operator, Path(folder)) as made:
+            return [_sample(made, name, record=record) for name in samples]
+    except (ModuleError, StartError, TimeoutError, RestError) as failure:
+        say(f"{operator.name}: {failure}")
+        said = f"not started: {str(failure).splitlines()[0]}"
+        return [Row(operator.name, version, "", said, said, failed=True)]
+
+
+def _sample(made: Lab, name: str, *, record: bool) -> Row:
+    operator = made.operator
+    sample = cases.read(name)
+    results = []
+    recording = Recording() if record else None
+    failed = False
+    for case in (cases.over, cases.within):
+        try:
+            results.append(case(made, sample, recording))
+        except (CaseError, RestError) as failure:
+            failed = True
+            results.append(f"FAILED: {failure}")
+            say(f"{operator.name} {name}: {failure}\n{made.tail()}")
+        else:
+            say(f"{operator.name} {name}: {results[-1]}")
+    over, within = results
+    if recording is not None and not failed:
+        recordings.write(name, operator.module, recording)
+    version = operator.module.version
+    return Row(operator.name, version, sample.manifest["kind"], within, over, failed)
+
+
+def _table(rows: Sequence[Row]) -> str:
+    """The lines as a table of Markdown."""
+    heads = ("operator", "version", "kind", "within quota", "over quota")
+    lines = [heads, tuple("---" for _ in heads)]
+    lines += [
+        (one.operator, one.version, one.sample, one.within_quota, one.over_quota) for one in rows
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""What rows read, and what stand-ins of operators say, against what the real operators said.
+
+``make interop ARGS=--record`` writes the recordings.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from admission.owners.row_owner import RowOwner
+from tests.interop import cases, operators, recordings
+from tests.owners import samples
+
+EVERY = pytest.mark.parametrize("name", [one for o in operators.OPERATORS for one in o.samples])
+HELD, STARTS, STOPS, AGAIN, ENDS = "held", "starts", "stops", "starts again", "ends"
+MADE = {"lastTransitionTime", "message"}
+"""What a recording does not have, and what tells people more."""
+
+
+def owners(name: str, step: str) -> Iterator[RowOwner]:
+    """The object in the state of each entry of a step, as the controller reads it."""
+    manifest = cases.read(name).manifest
+    metadata = {**manifest["metadata"], "namespace": "team", "uid": "1", "resourceVersion": "1"}
+    for at, status in recordings.of(name).entries:
+        if at == step:
+            yield cases.owner({**manifest, "metadata": metadata, "status": status})
+
+
+@EVERY
+def test_a_row_reads_what_its_operator_says(name: str) -> None:
+    assert not any(one.is_active() or one.finished() for one in owners(name, HELD))
+    for step in (STARTS, AGAIN):
+        *before, last = owners(name, step)
+        assert last.is_active()
+        assert last.is_ready()
+        assert not any(one.finished() for one in (*before, last))
+    *before, stopped = owners(name, STOPS)
+    assert not stopped.is_active()
+    assert not any(one.finished() for one in (*before, stopped))
+    *_, ended = owners(name, ENDS)
+    assert ended.finished() is not None
+    assert not ended.is_active()
+
+
+@EVERY
+def test_an_operator_says_all_that_its_stand_in_says(name: str) -> None:
+    kind = cases.read(name).manifest["kind"]
+    (sample,) = (one for one in samples.ALL if one.row.kind == kind)
+    recorded = recordings.of(name)
+    assert sample.ended is not None
+    for made, steps in (
+        (sample.running, (STARTS, AGAIN)),
+        (sample.stopped, (STOPS,)),
+        (sample.ended, (ENDS,)),
+    ):
+        real = {one for at, said in recorded.entries if at in steps for one in shape(said)}
+        assert set(shape(made)) <= real, f"{kind}: {made}"
+
+
+def shape(status: Any, path: str = "") -> Iterator[str]:
+    """The members of a status by path, with what is said in words; numbers and names differ."""
+    if isinstance(status, Mapping):
+        if "type" in status:
+            yield f"{path} {status['type']}={status['status']} {status.get('reason', '')}"
+            return
+        for key, one in status.items():
+            if key not in MADE:
+                yield from shape(one, f"{path}.{key}")
+    elif isinstance(status, list):
+        for one in status:
+            yield from shape(one, f"{path}[]")
+    elif isinstance(status, int) or path.endswith(".name"):
+        yield path
+    else:
+        yield f"{path} {status}"
