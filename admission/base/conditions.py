@@ -513,6 +513,23 @@ OUT_OF_SYNC: Final = Text("OutOfSync", "The prebuilt workload is out of sync wit
 FAILED_TO_START: Final = "FailedToStart"
 
 
+SLICE_REPLACED: Final = "WorkloadSliceReplaced"
+
+
+def slice_replaced(uid: str, job_uid: str) -> Text:
+    """Return why a Workload has ended in whose place another one of its owner was admitted.
+
+    Args:
+        uid: of the Workload that replaces it.
+        job_uid: of the owner.
+    """
+    return Text(
+        SLICE_REPLACED,
+        f"Replaced to accommodate a workload (UID: {uid}, JobUID: {job_uid}) due to workload slice"
+        " aggregation",
+    )
+
+
 def owner_finished(message: str, *, succeeded: bool) -> Text:
     """Return what the Workload of an owner says that has ended with a message."""
     return Text("Succeeded" if succeeded else "Failed", message)

@@ -103,6 +103,7 @@ PROVISIONING: Final = "kueue.x-k8s.io/provisioning-request"
 
 # Gates, finalizers, field managers
 ADMISSION_GATE: Final = "kueue.x-k8s.io/admission"
+ELASTIC_JOB_GATE: Final = "kueue.x-k8s.io/elastic-job"
 TOPOLOGY_GATE: Final = "kueue.x-k8s.io/topology"
 RESOURCE_IN_USE: Final = "kueue.x-k8s.io/resource-in-use"
 FIELD_MANAGER: Final = "gpu-admission"

@@ -221,7 +221,7 @@ class Core:
         look_at = self._queue.add_all
         self._running = RunningPods(
             self._scheduling, self._configuration, self._inventory, self._clock, self._queue,
-            self._settings.gpu, look_at,
+            self._settings.gpu, look_at, self._workloads,
         )  # fmt: skip
         common = (
             self._workloads, self._configuration, self._events, self._clock, look_at,
@@ -484,7 +484,7 @@ class Core:
 
     def _on_workload_delete(self, view: views.Object) -> None:
         key = WorkloadKey(*informers.key_of(view))
-        known = self._workloads.get(key)
+        known, first = self._workloads.get(key), self._workloads.first(key)
         if self._workloads.on_delete(key, view.metadata.uid):
             self._queue.cancel(key)
             self._following.forget(key)
@@ -492,9 +492,9 @@ class Core:
             self._foreign.forget(key)
             self._accounting.on_delete(key, known, self._clock.now())
             self._scheduling.on_delete(key)
-            self._running.recount(key)
+            self._running.recount(first)
             self._claims.on_workload_delete(key)
-            self._queue.add(key)
+            self._queue.add_all((key, first))
             for owners in self._owners:
                 self._queue.add_all(owners.naming(view))
 
@@ -668,6 +668,9 @@ class Core:
 
     def _advance(self, key: WorkloadKey) -> None:
         """Do what is to be done about a Workload, unless a request about it is open."""
+        current = self._workloads.current(key)
+        if current != key:
+            self._queue.add(current)  # pods name the first slice of their owner
         if self._flow.is_busy(key) or key in self._quarantine:
             return
         try:

@@ -595,6 +595,13 @@ class Workload(Object, frozen=True, kw_only=True):
         is_over = status.is_true(conditions.EVICTED) or status.is_true(conditions.FINISHED)
         return is_marked and not is_over and status.admission is None
 
+    def replaces(self) -> WorkloadKey | None:
+        """Return the Workload in whose place this one is admitted, or None (workload slices)."""
+        text = self.metadata.annotation(names.SLICE_REPLACEMENT)
+        namespace, separator, name = text.partition("/")
+        is_here = bool(separator and name) and namespace == self.metadata.namespace
+        return WorkloadKey(namespace, name) if is_here else None
+
     def is_pending(self) -> bool:
         """Return whether the Workload waits for quota."""
         status = self.status
@@ -668,6 +675,8 @@ def scheduling_value(
         invalid=asked.invalid,
         pods_ready=status.is_true(conditions.PODS_READY),
         generation=meta.generation,
+        owner="" if (by := meta.controller()) is None else by.uid,
+        replaces=view.replaces(),
     )
 
 

@@ -19,6 +19,7 @@ from admission.objects import batch, views
 from admission.objects.workload import PodSet, Workload, WorkloadSpec
 from admission.owners import injection, prebuilt
 from admission.owners.framework import (
+    Grows,
     Integration,
     Kind,
     Owner,
@@ -87,7 +88,7 @@ class AnyJob(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends):
+class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
     """A Job with a queue.
 
     Attributes:
@@ -141,7 +142,12 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends):
 
     @override
     def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
-        return start(self.view, of, given[POD_SET])
+        injection = given[POD_SET]
+        if self.grows() is not None:
+            # Slices come and go, and pods keep the name that they were made with.
+            mark = {names.WORKLOAD_ANNOTATION: KIND.key_of(self.view).name}
+            injection = replace(injection, annotations={**injection.annotations, **mark})
+        return start(self.view, of, injection)
 
     @override
     def stands_for(self, of: Workload) -> bool:
@@ -150,7 +156,7 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends):
         if pod_set(of) is None or limit != max_execution_seconds(job.metadata):
             return False
         if not is_suspended(job):
-            return not has_other_count(job, of)
+            return not self.has_other_count(of)
         return is_injected(job) or not has_other_pods(job, of)
 
     @override
@@ -168,6 +174,14 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends):
     @override
     def suspends(self) -> Suspends:
         return self
+
+    @override
+    def grows(self) -> Grows | None:
+        return self if is_elastic(self.view) else None
+
+    @override
+    def asked(self) -> Mapping[str, int]:
+        return {POD_SET: count(self.view)}
 
     @override
     def is_stopped(self) -> bool:
@@ -207,7 +221,7 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends):
 
     @override
     def has_other_count(self, of: Workload) -> bool:
-        return has_other_count(self.view, of)
+        return not is_elastic(self.view) and has_other_count(self.view, of)
 
     @override
     def asks_otherwise(self, of: Workload) -> bool:
@@ -235,9 +249,10 @@ def let_go(job: batch.Job) -> Workload | None:
     """Return what a Job asks for that was admitted and runs, or None if it does not run.
 
     It is a Workload that is nowhere stored, with the labels of the pod template in its pod set.
+    The pods of an elastic Job have a gate: those to come take nothing before they are released.
     """
     owner = JobOwner(job)
-    if not owner.was_admitted() or owner.finished() is not None:
+    if not owner.was_admitted() or owner.finished() is not None or is_elastic(job):
         return None
     wanted = parallelism(job) if job.spec.completions is None else job.spec.completions
     left = max(0, min(count(job), wanted - _ended(job, wanted)))
@@ -307,6 +322,12 @@ def min_count(job: batch.Job) -> int | None:
     """Return with how many pods the Job may start without quota for all, or None."""
     text = job.metadata.annotation(names.JOB_MIN_PARALLELISM)
     return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def is_elastic(job: batch.Job) -> bool:
+    """Return whether each pod of the Job waits for the controller, so that it may grow."""
+    gates = job.spec.template.spec.scheduling_gates or ()
+    return any(gate.name == names.ELASTIC_JOB_GATE for gate in gates)
 
 
 def syncs_completions(job: AnyJob) -> bool:
@@ -430,8 +451,10 @@ def build(
     asked = _spec(job, found, classes)
     key = KIND.key_of(job)
     made = workload_document(key, metadata, KIND.reference(metadata), copied, asked)
-    digested = {names.TEMPLATE_DIGEST: digest(found.template)}
-    made["metadata"]["annotations"] = {**annotations(metadata), **digested}
+    more = {names.TEMPLATE_DIGEST: digest(found.template)}
+    if is_elastic(job):
+        more[names.ELASTIC_JOB] = "true"
+    made["metadata"]["annotations"] = {**annotations(metadata), **more}
     return made
 
 

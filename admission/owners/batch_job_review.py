@@ -7,17 +7,21 @@ from typing import Final
 
 from admission.base import fielderrors, names, syntax
 from admission.base.fielderrors import FieldError, FieldPath
-from admission.base.patches import Operation
+from admission.base.patches import Operation, PatchBuilder
 from admission.objects import batch, views
 from admission.objects.reviewed_pod import Pod
-from admission.owners import batch_job
+from admission.owners import batch_job, prebuilt
 from admission.owners.framework import Kind
 from admission.owners.review import HeldKind, Template
 
 MIN_PATH: Final = FieldPath.of("metadata", "annotations").key(names.JOB_MIN_PARALLELISM)
 SYNC_PATH: Final = FieldPath.of("metadata", "annotations").key(names.JOB_SYNC_COMPLETIONS)
 
+ELASTIC_PATH: Final = FieldPath.of("metadata", "annotations").key(names.ELASTIC_JOB)
+NOT_BOTH: Final = "partial admission and elastic job cannot be used together"
+
 _TEMPLATE: Final = FieldPath.of("spec", "template")
+_GATES: Final = "/spec/template/spec/schedulingGates"
 _SUSPEND: Final[Operation] = {"op": "add", "path": "/spec/suspend", "value": True}
 _FAILED: Final = "Failed"
 _REPLACE_ENDED: Final[Operation] = {
@@ -52,11 +56,20 @@ class Job(views.Object, frozen=True, kw_only=True):
         """Return the operations that suspend it, and have it replace only pods that have ended.
 
         Else a new pod would run beside one that is still ending, and both were admitted once
-        (ADR 0125).
+        (ADR 0125). The pods of an elastic Job get a gate: so it may grow while it runs.
         """
         suspends = () if self.is_held() else (_SUSPEND,)
         replaces = () if self.spec.pod_replacement_policy == _FAILED else (_REPLACE_ENDED,)
-        return (*suspends, *replaces)
+        return (*suspends, *replaces, *self._gates())
+
+    def _gates(self) -> tuple[Operation, ...]:
+        """Return the operations that give the pods of an elastic Job the gate of their slice."""
+        if not _is_elastic(self) or self.spec.template.has_gate(names.ELASTIC_JOB_GATE):
+            return ()
+        patch = PatchBuilder()
+        present = self.spec.template.spec.scheduling_gates
+        patch.append(_GATES, present, [{"name": names.ELASTIC_JOB_GATE}])
+        return patch.operations()
 
     def spread(self, queue: str) -> tuple[Operation, ...]:  # noqa: ARG002
         """Return nothing: all its pods are counted with it."""
@@ -75,8 +88,12 @@ class Job(views.Object, frozen=True, kw_only=True):
         return (template,)
 
     def errors(self, old: "Job | None") -> list[FieldError]:
-        """Return what is wrong with partial admission, and with completions that follow it."""
-        return [*_completions(self), *(_least(self) if old is None else _changes(old, self))]
+        """Return what is wrong with elasticity, partial admission, and completions that follow."""
+        return [
+            *_completions(self),
+            *_elastic(old, self),
+            *(_least(self) if old is None else _changes(old, self)),
+        ]
 
 
 HELD: Final = HeldKind(
@@ -104,6 +121,26 @@ def _least(job: Job) -> list[FieldError]:
     if 0 < number < count:
         return []
     return [fielderrors.invalid(MIN_PATH, number, f"should be between 0 and {count - 1}")]
+
+
+def _is_elastic(job: Job) -> bool:
+    return job.metadata.annotation(names.ELASTIC_JOB) == "true"
+
+
+def _elastic(old: Job | None, job: Job) -> list[FieldError]:
+    """Elastic Jobs: with neither partial admission nor a Workload that somebody else makes."""
+    if old is not None and _is_elastic(old) != _is_elastic(job):
+        text = job.metadata.annotation(names.ELASTIC_JOB)
+        return [fielderrors.invalid(ELASTIC_PATH, text, "field is immutable")]
+    if not _is_elastic(job):
+        return []
+    errors = []
+    if names.JOB_MIN_PARALLELISM in (job.metadata.annotations or {}):
+        errors.append(fielderrors.forbidden(MIN_PATH, NOT_BOTH))
+    if prebuilt.key_of(job) is not None:
+        rule = "the Workload of an elastic Job is made for it: leave out the one that it names"
+        errors.append(fielderrors.forbidden(ELASTIC_PATH, rule))
+    return errors
 
 
 def _fewest(job: Job, count: int) -> int:

@@ -90,9 +90,15 @@ class Kind:
         return not self.is_deleted_to_stop and not is_its
 
     def owns(self, found: Workload) -> bool:
-        """Return whether a Workload was made for its owner of this kind, or adopted by it."""
+        """Return whether a Workload was made for its owner of this kind, or adopted by it.
+
+        So were slices that replace another one.
+        """
         key = self.owner_key(found)
-        return key is not None and (key.name == found.metadata.name or prebuilt.is_marked(found))
+        is_other = key is not None and key.name != found.metadata.name
+        return key is not None and (
+            not is_other or prebuilt.is_marked(found) or found.replaces() is not None
+        )
 
     def reference(self, metadata: views.ObjectMeta) -> dict[str, Any]:
         """Return the reference to an owner as the controller of its Workload."""
@@ -201,6 +207,10 @@ class Owner(Protocol):
         """Return it as an owner whose pod sets may change while it is held, or None."""
         return None
 
+    def grows(self) -> "Grows | None":
+        """Return it as an owner whose number of pods may change while it runs, or None."""
+        return None
+
     def gathers(self) -> "Gathers | None":
         """Return it as an owner that consists of pods that come one by one, or None."""
         return None
@@ -266,6 +276,18 @@ class Resizes(Protocol):
 
     def waits_otherwise(self, of: Workload) -> bool:
         """Return whether class, time limit or admission gates differ from the Workload's."""
+        ...
+
+
+class Grows(Protocol):
+    """An owner whose number of pods may change while it runs: each pod has a gate.
+
+    Its pods are released one by one, as many as its Workload has quota for. For more of them
+    another Workload is made, which replaces the first when it is admitted.
+    """
+
+    def asked(self) -> Mapping[str, int]:
+        """Return how many pods it is to have, by the name of the pod set."""
         ...
 
 

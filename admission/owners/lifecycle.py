@@ -151,7 +151,14 @@ def _next_step(owner: Owner, workload: Workload | None) -> Next:
     if workload is None:
         return _without_workload(owner)
     if workload.status.is_true(conditions.FINISHED):
-        return remove_finalizer(workload)
+        is_left = _was_replaced(workload) and owner.finished() is None
+        is_leaving = bool(workload.metadata.deletion_timestamp)
+        # That which replaced it is gone, and its owner goes on with another one.
+        return (
+            Next(Step.DELETE_WORKLOAD)
+            if is_left and not is_leaving
+            else remove_finalizer(workload)
+        )
     if owner.is_ending():
         return NOTHING  # its quota is held until its pods have ended
     end = owner.finished()
@@ -160,6 +167,11 @@ def _next_step(owner: Owner, workload: Workload | None) -> Next:
     if workload.metadata.deletion_timestamp:
         return _of_leaving_workload(owner, workload)
     return _of_live_owner(owner, workload)
+
+
+def _was_replaced(workload: Workload) -> bool:
+    ended = workload.status.condition(conditions.FINISHED)
+    return ended is not None and ended.reason == conditions.SLICE_REPLACED
 
 
 def _of_ended_owner(owner: Owner, workload: Workload, end: Text) -> Next:
@@ -224,6 +236,16 @@ def _has_more_reclaimable(reclaims: Reclaims, workload: Workload) -> bool:
     known = _reclaimed(workload)
     counts = reclaims.reclaimable(workload).items()
     return any(count > known.get(name, 0) for name, count in counts)
+
+
+def reclaims_less(reclaims: Reclaims, workload: Workload) -> bool:
+    """Return whether fewer pods never run again than a Workload says that was made smaller."""
+    admission = workload.status.admission
+    if admission is None:
+        return False
+    given = {one.name: one.count or 0 for one in admission.pod_set_assignments or ()}
+    is_shrunk = any(one.count < given.get(one.name, 0) for one in workload.spec.pod_sets or ())
+    return is_shrunk and _reclaimable(reclaims, workload) != _reclaimed(workload)
 
 
 def _stop_of_evicted(workload: Workload) -> Next | None:

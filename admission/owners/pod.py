@@ -276,6 +276,18 @@ def release_into(pod: views.Pod, given: Injection) -> patches.Patch:
     )
 
 
+def has_elastic_gate(pod: views.Pod) -> bool:
+    """Return whether the pod of an elastic owner waits to be released."""
+    return any(gate.name == names.ELASTIC_JOB_GATE for gate in pod.spec.scheduling_gates or ())
+
+
+def release_elastic(pod: views.Pod) -> patches.Patch:
+    """Return the merge patch that releases exactly this version of a pod of an elastic owner."""
+    gates = pod.spec.scheduling_gates or ()
+    kept = [{"name": gate.name} for gate in gates if gate.name != names.ELASTIC_JOB_GATE]
+    return patches.merge({"metadata": _precondition(pod), "spec": {"schedulingGates": kept}})
+
+
 def let_go(pod: views.Pod) -> patches.Patch:
     """Return the merge patch that takes our gate and label off: the pod is not ours."""
     return patches.merge(

@@ -39,13 +39,15 @@ class PriorityClasses:
     pod: Mapping[str, views.PriorityClass]
 
 
-def name_for(kind: str, group: str, name: str, uid: str) -> str:
+def name_for(kind: str, group: str, name: str, uid: str, generation: int | None = None) -> str:
     """Return ``<kind>-<name>-<hash>``, at most 253 characters.
 
-    The hash makes the name of an owner that was made anew another one.
+    The hash makes the name of an owner that was made anew another one; so does its generation
+    where that is given.
     """
+    parts = (kind, group, name, uid, *(() if generation is None else (str(generation),)))
     digest = hashlib.sha1(  # noqa: S324 - Kueue's naming rule, no security depends on it
-        f"{kind}\n{group}\n{name}\n{uid}".encode()
+        "\n".join(parts).encode()
     ).hexdigest()[:_HASH_LENGTH]
     prefix = f"{kind.lower()}-{name}"[: _MAX_NAME - _HASH_LENGTH - 1]
     return f"{prefix}-{digest}"

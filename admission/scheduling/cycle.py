@@ -51,10 +51,12 @@ class _Cycle:
 
     Attributes:
         claimed: victims of the entries so far.
+        replaced: workloads in whose place an entry was admitted; they are nobody's victims.
     """
 
     snapshot: Snapshot
     claimed: dict[WorkloadKey, Target] = field(default_factory=dict)
+    replaced: set[WorkloadKey] = field(default_factory=set)
 
     def process(self, nominee: Nominee) -> Verdict:
         """Decides about one nominee.
@@ -102,7 +104,10 @@ class _Cycle:
         return Recomputation.NEW_TARGETS if found else Recomputation.SKIPPED
 
     def _overlaps(self, nominee: Nominee) -> bool:
-        return any(target.workload.key in self.claimed for target in nominee.targets)
+        """Return whether it would preempt or replace what an entry before it has taken."""
+        keys = [target.workload.key for target in nominee.targets]
+        is_taken = any(key in self.claimed or key in self.replaced for key in keys)
+        return is_taken or nominee.head.replaces in self.claimed
 
     def _fits(self, nominee: Nominee) -> bool:
         """Return whether it fits once all claimed victims and its own are gone."""
@@ -166,6 +171,8 @@ class _Cycle:
     def _admit(self, nominee: Nominee) -> Verdict:
         self.snapshot.add(nominee.queue, nominee.assignment.usage)
         self.snapshot.unready += 1
+        if nominee.head.replaces is not None:
+            self.replaced.add(nominee.head.replaces)
         return Verdict(head=nominee.head, decision=_admission(nominee))
 
 

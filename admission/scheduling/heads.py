@@ -23,6 +23,7 @@ class Head:
         namespace_matches: its namespace may use the queue.
         spared: workloads that it has preempted too often already.
         preempted_for: the workload that it had to leave for and that still waits, if any.
+        replaces: the workload whose quota is counted as its own already, if any.
     """
 
     workload: Workload
@@ -35,6 +36,7 @@ class Head:
     namespace_matches: bool = True
     spared: frozenset[WorkloadKey] = frozenset()
     preempted_for: WorkloadKey | None = None
+    replaces: WorkloadKey | None = None
 
     @property
     def key(self) -> WorkloadKey:

@@ -390,6 +390,8 @@ class Workload:
         generation: of the object; a change makes it tried again.
         stays: nobody can tell it to leave, so it is nobody's victim.
         is_pod: a pod that is charged on its own, and counted as no Workload.
+        owner: UID of the object that controls it; empty for none.
+        replaces: the workload of the same owner in whose place it is admitted (workload slices).
     """
 
     key: WorkloadKey
@@ -414,6 +416,8 @@ class Workload:
     generation: int = 0
     stays: bool = False
     is_pod: bool = False
+    owner: str = ""
+    replaces: WorkloadKey | None = None
 
     @property
     def counts(self) -> bool:

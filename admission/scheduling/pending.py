@@ -58,6 +58,7 @@ class Pending:
     """A workload that waits in a queue.
 
     Attributes:
+        replaces: the workload whose quota is counted as its own already, if any.
         parked: not tried until a retry; for itself, whatever its class.
         told: a result of its class was passed on to it, or it had one of its own.
     """
@@ -66,6 +67,7 @@ class Pending:
     queue_us: int
     demands: tuple[Demand, ...]
     equivalence: Hashable
+    replaces: WorkloadKey | None = None
     memory: ScanMemory | None = None
     parked: bool = False
     told: bool = False
@@ -107,8 +109,9 @@ class Pending:
             misconfigured=self.workload.invalid,
             namespace_exists=labels is not None,
             namespace_matches=selector is not None and labels is not None and selector(labels),
-            spared=spared,
+            spared=spared if self.replaces is None else spared | {self.replaces},
             preempted_for=preempted_for,
+            replaces=self.replaces,
         )
 
 

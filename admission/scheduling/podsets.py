@@ -53,7 +53,7 @@ class Demand:
 
     def scaled(self, count: int) -> "Demand":
         """The demand of fewer pods."""
-        return _of(self.pod_set, count)
+        return demand_of(self.pod_set, count)
 
     def with_pods(self) -> "Demand":
         """The demand with the number of pods as a resource."""
@@ -69,11 +69,11 @@ def demands(workload: Workload) -> tuple[Demand, ...]:
 
 
 def _demand(pod_set: PodSet) -> Demand:
-    return _of(pod_set, pod_set.effective_count)
+    return demand_of(pod_set, pod_set.effective_count)
 
 
-def _of(pod_set: PodSet, count: int) -> Demand:
-    """The demand of so many of a pod set's pods."""
+def demand_of(pod_set: PodSet, count: int) -> Demand:
+    """Return the demand of so many of a pod set's pods."""
     requests = _total(pod_set.requests, count)
     for one in pod_set.together:
         for resource, most in one.requests.items():
@@ -96,7 +96,7 @@ def exceeds(workload: Workload) -> bool:
         one = assigned.get(pod_set.name)
         if one is None:
             continue
-        demand = _of(pod_set, one.count)
+        demand = demand_of(pod_set, one.count)
         shared = {resource for each in pod_set.together for resource in each.requests}
         for resource, most in demand.requests.items():
             flavor = one.flavors.get(resource)
@@ -156,7 +156,8 @@ def equivalence_key(workload: Workload) -> Hashable:
 
     When one of them does not fit, neither do the others.
     """
-    return (workload.priority, *(_pod_set_key(pod_set) for pod_set in workload.pod_sets))
+    pod_sets = (_pod_set_key(pod_set) for pod_set in workload.pod_sets)
+    return (workload.priority, workload.replaces, *pod_sets)
 
 
 def _pod_set_key(pod_set: PodSet) -> Hashable:

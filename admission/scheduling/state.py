@@ -23,6 +23,7 @@ from admission.scheduling import (
     reserving,
     running,
     sharing,
+    slices,
     status,
 )
 from admission.scheduling.activity import Check, Dependencies, InactiveReasons
@@ -74,6 +75,8 @@ class State:
         self._workloads: dict[WorkloadKey, Workload] = {}
         self._of_local: dict[LocalQueueKey, dict[WorkloadKey, None]] = {}
         self._assumed: dict[WorkloadKey, Reservation] = {}
+        self._slices: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
+        """Workloads that replace another one, by the key of that."""
         self._requeues = InadmissibleRequeues(self.config.retry_batch_us)
         self._changes = Changes()
         self._queues = PendingQueues(self.forest, self._changes)
@@ -254,6 +257,10 @@ class State:
             self._leave_local(old)
             self._changes.local(old.queue)
         self._of_local.setdefault(workload.queue, {})[key] = None
+        if old is not None and old.replaces != workload.replaces:
+            self._forget_slice(old)
+        if workload.replaces is not None:
+            self._slices.setdefault(workload.replaces, {})[key] = None
         self._place(workload, now_us, old)
 
     def drop_workload(self, key: WorkloadKey, now_us: int = 0) -> None:
@@ -270,6 +277,17 @@ class State:
         self._note_left(workload, now_us)
         self._sharing.drop(key)
         self._stand_sharers(now_us)
+        self._forget_slice(workload)
+        self._stand_slices(workload, now_us)
+
+    def _forget_slice(self, workload: Workload) -> None:
+        """Forget that a workload replaces another one."""
+        slices_of = self._slices.get(workload.replaces) if workload.replaces is not None else None
+        if workload.replaces is None or slices_of is None:
+            return
+        slices_of.pop(workload.key, None)
+        if not slices_of:
+            del self._slices[workload.replaces]
 
     def _leave_local(self, workload: Workload) -> None:
         del self._of_local[workload.queue][workload.key]
@@ -332,6 +350,51 @@ class State:
         self._sharing.note(workload, self._held_by(workload))
         self._stand(workload, now_us, old)
         self._stand_sharers(now_us)
+        self._stand_slices(workload, now_us)
+
+    def _stand_slices(self, workload: Workload, now_us: int) -> None:
+        """Put the workload that one replaces, and those that replace it, where they belong."""
+        for key in (workload.replaces, *self._slices.get(workload.key, ())):
+            found = None if key is None else self._workloads.get(key)
+            if found is not None and found.owner == workload.owner:
+                self._stand(found, now_us)
+
+    def _is_replaced(self, workload: Workload) -> bool:
+        """Return whether another workload of its owner holds quota in its place."""
+        for key in self._slices.get(workload.key, ()):
+            new = self._workloads.get(key)
+            if new is None or new.owner != workload.owner or self._held_by(new) is None:
+                continue
+            if workload.owner and not self._leads_back(workload, new.key):
+                return True
+        return False
+
+    def _leads_back(self, workload: Workload, key: WorkloadKey) -> bool:
+        """Return whether a workload replaces, directly or not, the one with that key."""
+        seen: set[WorkloadKey] = set()
+        at: Workload | None = workload
+        while at is not None and at.key not in seen and at.replaces is not None:
+            if at.replaces == key:
+                return True
+            seen.add(at.key)
+            at = self._workloads.get(at.replaces)
+        return False
+
+    def _replaced(
+        self, workload: Workload, local: LocalQueue
+    ) -> tuple[Workload, Reservation] | None:
+        """Return the workload of the same owner that one replaces, and what it holds.
+
+        None where it replaces none that goes on holding quota in the ClusterQueue.
+        """
+        old = None if workload.replaces is None else self._workloads.get(workload.replaces)
+        if old is None or not workload.owner or old.owner != workload.owner:
+            return None
+        held = self._held_by(old)
+        is_here = held is not None and held.cluster_queue == local.cluster_queue
+        if held is None or not is_here or old.eviction is not None or self._is_replaced(old):
+            return None
+        return None if self._leads_back(old, workload.key) else (old, held)
 
     def _held_by(self, workload: Workload) -> Reservation | None:
         """The reservation that counts as usage."""
@@ -348,6 +411,11 @@ class State:
         key = workload.key
         reservation = self._held_by(workload)
         self._changes.local(workload.queue)
+        if reservation is not None and self._is_replaced(workload):
+            self._queues.take(key)
+            self._fair_usage.released(workload)
+            self._ledger.release(key, now_us)
+            return
         if reservation is not None:
             self._queues.take(key)
             self._hold(workload, reservation, now_us)
@@ -399,7 +467,15 @@ class State:
         self._queues.put(self._pending(workload, local), local.cluster_queue, now_us)
 
     def _pending(self, workload: Workload, local: LocalQueue) -> Pending:
-        workload = self._sharing.relieved(workload, self.forest.queues[local.cluster_queue])
+        queue = self.forest.queues[local.cluster_queue]
+        workload = self._sharing.relieved(workload, queue)
+        replaced = self._replaced(workload, local)
+        relieved = (
+            None
+            if replaced is None
+            else slices.relieved(workload, *replaced, queue.spec.resource_groups)
+        )
+        workload = relieved or workload
         key = podsets.equivalence_key(workload)
         ranked = self._queues.queues[local.cluster_queue].ranking is not None
         return Pending(
@@ -409,6 +485,7 @@ class State:
             ),
             demands=podsets.demands(workload),
             equivalence=(local.key, key) if ranked else key,
+            replaces=None if relieved is None else workload.replaces,
         )
 
     def _rank(self, key: LocalQueueKey) -> Rank:
@@ -443,7 +520,7 @@ class State:
         snapshot = self._snapshot(now_us)
         heads = [self._head(name, item) for name, item in self._sharing.apart(chosen)]
         decided = cycle.run(snapshot, heads)
-        verdicts = [sharing.in_full(v, self._workloads[v.head.workload.key]) for v in decided]
+        verdicts = [self._in_full(one) for one in decided]
         told = [wait for verdict in verdicts for wait in self._apply(verdict, now_us)]
         self._stand_sharers(now_us)
         return replace(result_of(verdicts), bypassed=tuple(told))
@@ -524,6 +601,11 @@ class State:
         node = None if held is None else self.forest.queues.get(held.cluster_queue)
         return held is not None and node is not None and quota.fits(node, held.usage)
 
+    def _in_full(self, verdict: Verdict) -> Verdict:
+        """Return a verdict that states what the pods of its workload use in full."""
+        asked = self._workloads[verdict.head.key]
+        return slices.in_full(sharing.in_full(verdict, asked), asked)
+
     def _settle(self, now_us: int) -> None:
         """Brings trees, activity, backoffs, past usage and retries up to date."""
         self.forest.refresh()
@@ -590,6 +672,7 @@ class State:
         self._queues.take(admit.workload)
         self._sharing.note(workload, reservation)
         self._hold(workload, reservation, now_us)
+        self._stand_slices(workload, now_us)
         self._changes.local(workload.queue)
 
     # ----------------------------------------------------------------------------------- readers

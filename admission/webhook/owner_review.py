@@ -507,5 +507,9 @@ def _more_than_admitted(
 
 
 def _asks_more(was: Template, now: Template) -> bool:
-    """Return whether a template makes other pods than before, or more of them."""
-    return was.raw != now.raw or now.count > was.count
+    """Return whether a template makes other pods than before, or more of them.
+
+    More pods that each wait for the controller take nothing that was not admitted.
+    """
+    waits = now.pod.has_gate(names.ELASTIC_JOB_GATE)
+    return was.raw != now.raw or (now.count > was.count and not waits)

@@ -9,7 +9,7 @@ from admission.controller.seeing.object_cache import Observed, version
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.objects import views
 from admission.objects.workload import Workload
-from admission.owners import prebuilt
+from admission.owners import prebuilt, slices
 from admission.owners.framework import Document, Integration, Owner, View
 
 
@@ -85,12 +85,30 @@ class OwnerIndex(Generic[View, Document]):
         if workload is None or own is None:
             return None if owner is None else Subject(key, owner, workload)
         by = found if own == key else self._views.get(own)
-        if by is not None and self._kind.has_beside(workload, by):
+        is_slice = by is not None and self._is_slice(workload, by)
+        if by is not None and not is_slice and self._kind.has_beside(workload, by):
             return Subject(key, owner, workload, self._integration.owner(by))
-        if owner is None and by is not None and prebuilt.is_adopted(workload, by):
+        if owner is None and by is not None and (is_slice or prebuilt.is_adopted(workload, by)):
             owner = self._integration.owner(by)
         is_its = owner is not None or self._kind.owns(workload)
         return Subject(key, owner, workload) if is_its else None
+
+    def _is_slice(self, workload: Workload, owner: View) -> bool:
+        """Return whether a Workload is a slice of an owner that may change its size.
+
+        One that asks for other pods than the slice before it is none: somebody else made it. So is
+        one of which the predecessor is not there, unless it was admitted.
+        """
+        before = workload.replaces()
+        if before is None or self._integration.owner(owner).grows() is None:
+            return False
+        if not workload.is_pending():
+            return True
+        known = self._workloads.get(before)
+        first = self._kind.key_of(owner)
+        is_its = known is not None and self._workloads.first(before) == first
+        was_admitted = self._workloads.current(first) == workload.key()
+        return was_admitted or (is_its and known is not None and slices.is_alike(workload, known))
 
     def named_by(self, owner: views.Object) -> Workload | None:
         """Return what there is under the name of a Workload that an owner gives."""
@@ -139,7 +157,7 @@ class OwnerIndex(Generic[View, Document]):
             self._whole.setdefault(key, _Whole()).document = found
         else:
             self.drop_document(key)
-        self._look_at((key,))
+        self._look_at(self.keys_of(key))
         return view
 
     def reread(self, key: WorkloadKey, view: View) -> None:
@@ -164,7 +182,12 @@ class OwnerIndex(Generic[View, Document]):
             self._forget_name(key, known)
         self._workloads.doubt_absence(key)
         self._forget(key)
-        self._look_at((key,))
+        self._look_at(self.keys_of(key))
+
+    def keys_of(self, key: WorkloadKey) -> tuple[WorkloadKey, ...]:
+        """Return the key of an owner, and those of the slices that it has or had."""
+        others = (one.key() for one in self._workloads.slices(key))
+        return (key, *(other for other in others if other != key))
 
     def _wants_workload(self, view: View) -> bool:
         owner = self._integration.owner(view)

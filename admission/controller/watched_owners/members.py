@@ -74,6 +74,7 @@ class Members:
         clock: Clock,
         is_lost: Callable[[str], bool],
         look_at: Callable[[Iterable[WorkloadKey]], None],
+        first: Callable[[WorkloadKey], WorkloadKey] = lambda key: key,
     ) -> None:
         """Prepare an empty index.
 
@@ -81,7 +82,9 @@ class Members:
             clock: source of time.
             is_lost: returns whether a node does not exist, or is not ready.
             look_at: is told of which Workload a pod has come, gone or changed.
+            first: returns the key that pods name, from that of a slice.
         """
+        self._first = first
         self._clock = clock
         self._is_lost = is_lost
         self._look_at = look_at
@@ -123,12 +126,12 @@ class Members:
 
     def changed_at(self, key: WorkloadKey) -> datetime | None:
         """Return when a pod of a Workload came or changed last; None where it has no pods."""
-        group = self._groups.get(key)
+        group = self._groups.get(self._first(key))
         return None if group is None else group.changed_at
 
     def counts(self, workload: Workload) -> MemberCounts:
         """Return how many pods of a Workload are there, and what keeps the others."""
-        asked, group = _asked(workload), self._groups.get(workload.key())
+        asked, group = _asked(workload), self._groups.get(self._first(workload.key()))
         if group is None:
             return MemberCounts(asked=asked, created=0, scheduled=0, ready=0)
         lost: list[str] = []
@@ -150,7 +153,8 @@ def _asked(workload: Workload) -> int:
     admission = workload.status.admission
     assigned = (admission.pod_set_assignments if admission else None) or ()
     given = {one.name: one.count for one in assigned}
-    return sum(given.get(one.name) or one.count for one in workload.spec.pod_sets or ())
+    asked = workload.spec.pod_sets or ()
+    return sum(min(given.get(one.name) or one.count, one.count) for one in asked)
 
 
 def _member(pod: views.Pod) -> _Member | None:

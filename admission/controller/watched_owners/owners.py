@@ -30,7 +30,7 @@ from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import views
 from admission.objects.workload import Workload
-from admission.owners import injection, lifecycle, prebuilt
+from admission.owners import injection, lifecycle, prebuilt, slices
 from admission.owners.framework import Document, Integration, Kind, Owner, View
 from admission.owners.lifecycle import Next, Step
 from admission.owners.workload import (
@@ -131,7 +131,9 @@ class Owners(Generic[View, Document]):
         named = WorkloadKey(workload.metadata.namespace, workload.metadata.name)
         if self._workloads.get(named) is None:
             self._deleted.pop(named, None)
-        return self.index.naming(named)
+        by = self._kind.owner_key(workload) if isinstance(workload, Workload) else None
+        beside = () if by is None else self.index.keys_of(by)
+        return (*self.index.naming(named), *beside)
 
     def take_stuck(self) -> set[WorkloadKey]:
         """Return the owners that lacked what may be there now; they are looked at again."""
@@ -182,6 +184,11 @@ class Owners(Generic[View, Document]):
             return None if workload is None else decide(key, workload)
         if subject.beside is not None and workload is not None:
             return self._remove(workload)
+        if owner is not None:
+            current = self._workloads.current(self._kind.key_of(owner.view))
+            is_prebuilt = self._kind.prebuilt_key(owner.view) is not None
+            if current != key and not is_prebuilt:
+                return self._beside_current(subject, current, decide)
         step = self._next_step(subject)
         if step.step is not Step.STOP:
             self.brake.forget(key)
@@ -206,9 +213,82 @@ class Owners(Generic[View, Document]):
             if request is not None:
                 return request
         request = None if owner is None else self._about_owner(key, step, owner, workload)
+        if request is None and owner is not None and workload is not None:
+            request = self._about_size(key, owner, workload)
         if request is None and workload is not None and step.step is not Step.STOP:
             return self.brake.unmark(workload)
         return request
+
+    # --------------------------------------------------------- owners that change their size
+
+    def _beside_current(
+        self, subject: Subject, current: WorkloadKey, decide: Decide
+    ) -> ApiRequest | None:
+        """Return the next write about a slice that does not stand for its owner now.
+
+        It has ended, or was replaced, or waits to replace the one that stands for it.
+        """
+        owner, workload = subject.owner, subject.workload
+        stands = self._workloads.get(current)
+        if owner is None or workload is None or stands is None:
+            return None
+        if workload.metadata.deletion_timestamp:
+            step = lifecycle.remove_finalizer(workload)
+            return None if step is lifecycle.NOTHING else requests.remove_finalizer(workload)
+        if workload.status.is_true(conditions.FINISHED):
+            return decide(subject.key, workload)
+        known = [one.key() for one in self._workloads.slices(self._kind.key_of(owner.view))]
+        if known.index(subject.key) < known.index(current):
+            uids = stands.metadata.uid, owner.view.metadata.uid
+            return self._finish(workload, conditions.slice_replaced(*uids))
+        if workload.replaces() != current or not self._wants_slice(owner, stands):
+            return self._delete(workload, is_told=False)
+        wants = slices.asked(owner)
+        if wants != slices.counts(workload) and workload.is_pending():
+            return requests.resize(workload, wants)
+        return decide(subject.key, workload) or self._follow_labels(
+            subject.key, owner.view, workload
+        )
+
+    def _wants_slice(self, owner: Owner, workload: Workload) -> bool:
+        return slices.of_running(owner, workload) is slices.Slicing.GROW
+
+    def _about_size(self, key: WorkloadKey, owner: Owner, workload: Workload) -> ApiRequest | None:
+        """Return the next write for an owner that runs and may change its size, or None."""
+        grows, first = owner.grows(), self._kind.key_of(owner.view)
+        if grows is None or owner.is_held():
+            return None
+        match slices.of_running(owner, workload):
+            case slices.Slicing.SHRINK:
+                return requests.resize(workload, grows.asked())
+            case slices.Slicing.GROW if not self._has_next(first, key):
+                return self._grow(key, owner, workload)
+            case _:
+                pass
+        reclaims = owner.reclaims()
+        if reclaims is not None and lifecycle.reclaims_less(reclaims, workload):
+            return requests.reclaim(workload, reclaims)
+        if not workload.status.is_true(conditions.ADMITTED):
+            return None
+        pod = self._running.to_release(first)
+        return None if pod is None else requests.release(key, pod)
+
+    def _has_next(self, first: WorkloadKey, key: WorkloadKey) -> bool:
+        """Return whether a slice waits to replace the one of a key."""
+        return any(
+            one.replaces() == key and not one.status.is_true(conditions.FINISHED)
+            for one in self._workloads.slices(first)
+        )
+
+    def _grow(self, key: WorkloadKey, owner: Owner, workload: Workload) -> ApiRequest:
+        """Make the slice that asks for all pods; the present one is read whole before."""
+        found = self.index.named_document(self._kind.key_of(owner.view))
+        if found is None or not requests.is_read(found, workload):
+            return api_requests.read_workload(key, workload)
+        made = slices.document(self._kind, owner, found, slices.asked(owner))
+        own = WorkloadKey(key.namespace, made["metadata"]["name"])
+        told = () if self._kind.has_condition else (events.created_workload(own.text()),)
+        return requests.on_lane(key, api_requests.create_workload(own, made, told))
 
     def _is_left_alone(self, subject: Subject) -> bool:
         """Return whether an owner is in a namespace that is not managed.
@@ -259,12 +339,15 @@ class Owners(Generic[View, Document]):
             return made
         if owner.was_admitted():
             made["metadata"].setdefault("annotations", {})[MADE_FOR_RUNNING] = "true"
+            if owner.grows() is not None:
+                self._running.count_running(key, made["spec"]["podSets"])
         told = () if self._kind.has_condition else (events.created_workload(key.text()),)
         return api_requests.create_workload(key, made, told)
 
     def _make(self, key: WorkloadKey, owner: Owner) -> dict[str, Any] | ApiRequest | None:
         """Return the document of a Workload, the read that is needed first, or None to wait."""
-        document, view = self.index.document_of(key), self.index.get(key)
+        own = self._kind.key_of(owner.view)
+        document, view = self.index.document_of(own), self.index.get(own)
         if document is None or view is None:
             return self._read(key, owner)
         configuration = self._configuration
@@ -487,9 +570,9 @@ class Owners(Generic[View, Document]):
         if request.operation is Operation.READ_OWNER and isinstance(
             found, self.integration.document
         ):
-            self.index.keep_document(key, found)
+            self.index.keep_document(own, found)
         elif request.operation is Operation.READ_WORKLOAD and isinstance(found, dict):
-            self.index.keep_named(key, found)
+            self.index.keep_named(own, found)
         elif request.operation is Operation.ADOPT_WORKLOAD:
             self.index.drop_named(key)  # it has changed, by this write or another
             self._events.lacks_workload(key, owner, None)

@@ -1,18 +1,20 @@
 """The writes about owners and their Workloads, as values."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from admission.base import names
+from admission.base import names, patches
 from admission.base.events import Event
 from admission.base.names import WorkloadKey
 from admission.base.patches import Patch
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, Operation, Verb
+from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import views
 from admission.objects.workload import Workload
+from admission.owners import pod as pod_owner
 from admission.owners.framework import Reclaims
 from admission.owners.workload import gates_of
 
@@ -99,6 +101,26 @@ def follow(
     return api_requests.patch_workload(
         workload, Operation.FOLLOW_OWNER, changes, events=tuple(events)
     )
+
+
+def resize(workload: Workload, counts: Mapping[str, int]) -> ApiRequest:
+    """Return the write after which exactly this version of a Workload asks for so many pods."""
+    metadata = workload.metadata
+    changes = [
+        patches.test(patches.pointer("metadata", "uid"), metadata.uid),
+        patches.test(patches.pointer("metadata", "resourceVersion"), metadata.resource_version),
+    ]
+    for index, one in enumerate(workload.spec.pod_sets or ()):
+        path = patches.pointer("spec", "podSets", index, "count")
+        changes.append({"op": "add", "path": path, "value": counts[one.name]})
+    request = api_requests.patch_workload(workload, Operation.FOLLOW_OWNER, {})
+    return replace(request, patch=patches.json_patch(changes))
+
+
+def release(key: WorkloadKey, pod: views.Pod) -> ApiRequest:
+    """Return the write that lets a pod of an elastic owner start."""
+    changes = pod_owner.release_elastic(pod)
+    return patch(key, resources.RELEASED_PODS, pod, Operation.RELEASE_POD, changes, into=views.Pod)
 
 
 def adopt(key: WorkloadKey, workload: Workload, changes: dict[str, Any]) -> ApiRequest:

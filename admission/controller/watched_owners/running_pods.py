@@ -8,7 +8,7 @@ the Job run than were admitted because old ones are still ending (ADR 0123).
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -22,6 +22,7 @@ from admission.controller.queues.configuration import Configuration
 from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners import requests
 from admission.controller.watched_owners.members import Members
+from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
 from admission.controller.writing.work_queue import WorkQueue
@@ -142,6 +143,7 @@ class RunningPods:
         queue: WorkQueue,
         settings: GpuConfiguration,
         look_at: Callable[[Iterable[WorkloadKey]], None],
+        workloads: WorkloadIndex,
     ) -> None:
         """Prepare an empty index.
 
@@ -153,8 +155,10 @@ class RunningPods:
             queue: says when to look at a pod again.
             settings: say when a pod that is being deleted counts as ended.
             look_at: is told which keys have something to be written.
+            workloads: say which slice stands for an owner now; pods name the first one.
         """
         self._ledger = ledger
+        self._workloads = workloads
         self._configuration = configuration
         self._inventory = inventory
         self._clock = clock
@@ -164,6 +168,9 @@ class RunningPods:
         self._pods: dict[str, _Pod] = {}
         self._of: dict[WorkloadKey, dict[str, dict[str, None]]] = {}
         """UIDs by Workload and pod set."""
+        self._gated: dict[WorkloadKey, dict[str, dict[str, views.Pod]]] = {}
+        """Pods of elastic owners that wait to be released, by Workload, pod set and UID."""
+        self._gated_of: dict[str, tuple[WorkloadKey, str]] = {}
         self._owners: dict[WorkloadKey, Workload] = {}
         """What owners ask for that were let go as a whole, by the key of their Workload."""
         self._short: set[WorkloadKey] = set()
@@ -180,7 +187,7 @@ class RunningPods:
         """UIDs of pods that hold what nobody else gets yet, by ClusterQueue."""
         self._releasing_in: dict[str, str] = {}
         self._reworded: set[str] = set()
-        self.members = Members(clock, inventory.lost_nodes.is_lost, look_at)
+        self.members = Members(clock, inventory.lost_nodes.is_lost, look_at, workloads.first)
         self.informers: dict[Resource, Informer[views.Pod]] = {
             resources.RELEASED_PODS: Informer("Pod", self._see_of_owner, self._lose_of_owner)
         }
@@ -192,6 +199,7 @@ class RunningPods:
         uid = pod.metadata.uid
         self.members.on_update(pod)
         doubt = self._doubts.pop(uid, None)
+        self._note_gated(pod)
         if not self._runs(pod):
             self._forget(uid)
             return
@@ -237,6 +245,7 @@ class RunningPods:
         if known is not None and known.resource is not resource and not for_good:
             return False
         self.members.on_delete(uid)
+        self._lose_gated(uid)
         if known is None:
             return True
         view = known.view
@@ -246,6 +255,51 @@ class RunningPods:
         else:
             self._doubt(known, view)
         return True
+
+    def _note_gated(self, pod: views.Pod) -> None:
+        """Take a pod that may wait to be released with others of its owner."""
+        uid, key = pod.metadata.uid, _workload_of(pod)
+        self._lose_gated(uid)
+        waits = pod_owner.has_elastic_gate(pod) and not pod.metadata.deletion_timestamp
+        if waits and not _is_single(pod) and not pod_owner.is_terminal(pod):
+            pod_set = pod.metadata.label(names.PODSET_LABEL)
+            self._gated.setdefault(key, {}).setdefault(pod_set, {})[uid] = pod
+            self._gated_of[uid] = (key, pod_set)
+
+    def _lose_gated(self, uid: str) -> None:
+        found = self._gated_of.pop(uid, None)
+        if found is None:
+            return
+        key, pod_set = found
+        pods = self._gated[key]
+        del pods[pod_set][uid]
+        if not pods[pod_set]:
+            del pods[pod_set]
+        if not pods:
+            del self._gated[key]
+
+    def to_release(self, first: WorkloadKey) -> views.Pod | None:
+        """Return the oldest pod of an elastic owner that waits and for which there is quota.
+
+        Pods that are ending take their quota until they have ended.
+
+        Args:
+            first: key of the owner's first Workload.
+        """
+        for pod_set, pods in sorted(self._gated.get(first, {}).items()):
+            running = len(self._of.get(first, {}).get(pod_set, ()))
+            if running < self._charged(first, pod_set):
+                return min(pods.values(), key=_age)
+        return None
+
+    def count_running(self, first: WorkloadKey, pod_sets: Iterable[dict[str, Any]]) -> None:
+        """Have the pod sets of an elastic owner ask for the pods that run, and for no others."""
+        for one in pod_sets:
+            one["count"] = len(self._of.get(first, {}).get(one["name"], ()))
+
+    def _charged(self, key: WorkloadKey, pod_set: str) -> int:
+        """Return for how many pods of a pod set the Workload of a key is charged now."""
+        return self._ledger.charged_pods(self._workloads.current(key), pod_set)
 
     def _doubt(self, one: _Pod, was: views.Pod, found: views.Pod | None = None) -> None:
         """Have a pod read, or labelled as it was, that its watch does not show any more."""
@@ -300,7 +354,7 @@ class RunningPods:
         asked = self._owners.get(key)
         if asked is None:
             return
-        there, is_charged = self._of.get(key, {}), self._ledger.charged_pods(key, "") > 0
+        there, is_charged = self._of.get(key, {}), self._charged(key, "") > 0
         missing = [
             msgspec.structs.replace(one, count=one.count - len(there.get(one.name, ())))
             for one in asked.spec.pod_sets or ()
@@ -378,13 +432,14 @@ class RunningPods:
 
     def recount(self, key: WorkloadKey) -> None:
         """Charge each pod of a Workload on its own that the Workload is not charged for."""
+        key = self._workloads.first(key)
         for pod_set in tuple(self._of.get(key, ())):
             self._recount(key, pod_set)
         self._recount_owner(key)
 
     def _recount(self, key: WorkloadKey, pod_set: str) -> None:
         uids = self._of.get(key, {}).get(pod_set, {})
-        charged = self._ledger.charged_pods(key, pod_set)
+        charged = self._charged(key, pod_set)
         if len(uids) <= charged and (key, pod_set) not in self._exceeded:
             return  # this is so for nearly all pods, and looks at none of them
         now = self._clock.now()
@@ -443,6 +498,8 @@ class RunningPods:
     def _runs(self, pod: views.Pod) -> bool:
         """Return whether a pod may use what it was admitted for, as far as it tells itself."""
         if pod_owner.is_gated(pod) or pod_owner.is_terminal(pod):
+            return False
+        if pod_owner.has_elastic_gate(pod):
             return False
         if not pod.metadata.deletion_timestamp:
             return True
@@ -631,6 +688,11 @@ def _asked(one: _Pod) -> Workload:
 def _order(one: _Pod) -> tuple[bool, str]:
     """Return what sorts pods: those that go on first, as the reservation was made for them."""
     return bool(one.view.metadata.deletion_timestamp), one.view.metadata.uid
+
+
+def _age(pod: views.Pod) -> tuple[str, str]:
+    """Return what sorts pods that wait: the oldest one first."""
+    return pod.metadata.creation_timestamp or "", pod.metadata.uid
 
 
 def _differs(known: views.Pod, pod: views.Pod) -> bool:

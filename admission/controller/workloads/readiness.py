@@ -39,6 +39,8 @@ def waiting(
     """
     if settings is not None or not of_several:
         return settings
+    if workload.replaces() is not None:
+        return None  # its owner grew: that takes nothing from the pods that run
     several = sum(one.count for one in workload.spec.pod_sets or ()) > 1
     return WaitForPodsReady(timeout=of_several) if several or is_refused else None
 

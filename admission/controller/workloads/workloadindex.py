@@ -7,6 +7,8 @@ from admission.controller.seeing.object_cache import Observed
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest
 from admission.objects.workload import Workload
+from admission.owners import slices
+from admission.owners.workload import name_for
 
 
 class WorkloadIndex:
@@ -20,6 +22,10 @@ class WorkloadIndex:
         self._seen: Observed[WorkloadKey, Workload] = Observed()
         self._not_found: set[WorkloadKey] = set()
         self._absent: set[WorkloadKey] = set()
+        self._first: dict[WorkloadKey, WorkloadKey] = {}
+        """Of each slice that replaces another one: the key of its owner's first Workload."""
+        self._slices: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
+        """The same, by that key."""
 
     def get(self, key: WorkloadKey) -> Workload | None:
         """The Workload as last seen."""
@@ -35,11 +41,48 @@ class WorkloadIndex:
         if not self._seen.put(key, workload):
             return None
         self.doubt_absence(key)
+        self._note_slice(key, _first_of(workload))
         return key
 
     def on_delete(self, key: WorkloadKey, uid: str) -> bool:
         """The Workload is gone; false if it was not here."""
-        return self._seen.remove(key, uid)
+        is_gone = self._seen.remove(key, uid)
+        if is_gone:
+            self._note_slice(key, None)
+        return is_gone
+
+    def _note_slice(self, key: WorkloadKey, first: WorkloadKey | None) -> None:
+        before = self._first.pop(key, None)
+        if before is not None and before != first:
+            del self._slices[before][key]
+            if not self._slices[before]:
+                del self._slices[before]
+        if first is not None:
+            self._first[key] = first
+            self._slices.setdefault(first, {})[key] = None
+
+    def first(self, key: WorkloadKey) -> WorkloadKey:
+        """Return the key that the first Workload of an owner has; its own for one without slices.
+
+        Pods name that one, whichever slice they were released with.
+        """
+        return self._first.get(key, key)
+
+    def slices(self, first: WorkloadKey) -> tuple[Workload, ...]:
+        """Return the Workload of a key and those that replaced it, in order; see `slices`."""
+        others = self._slices.get(first)
+        known = self._seen.get(first)
+        if others is None:
+            return () if known is None else (known,)
+        found = [one for one in map(self._seen.get, others) if one is not None]
+        return slices.in_order([*found, *(() if known is None else (known,))])
+
+    def current(self, first: WorkloadKey) -> WorkloadKey:
+        """Return the key of the slice that stands for an owner, by the key of its first one."""
+        if first not in self._slices:
+            return first
+        found = slices.current(self.slices(first))
+        return first if found is None else found.key()
 
     def ask_absence(self, key: WorkloadKey, name: str = "") -> ApiRequest | None:
         """Return what to read before something that runs is stopped for want of its Workload.
@@ -68,3 +111,13 @@ class WorkloadIndex:
         """The Workload of a key, or the one that its owner names, is there, or may be again."""
         self._absent.discard(key)
         self._not_found.discard(key)
+
+
+def _first_of(workload: Workload) -> WorkloadKey | None:
+    """Return the key of the first Workload of the owner of a slice; None of all others."""
+    by = workload.metadata.controller()
+    if by is None or workload.replaces() is None:
+        return None
+    group = by.api_version.rpartition("/")[0]
+    first = WorkloadKey(workload.metadata.namespace, name_for(by.kind, group, by.name, by.uid))
+    return None if first == workload.key() else first

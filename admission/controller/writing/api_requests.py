@@ -43,6 +43,8 @@ class Operation(Enum):
     """Ask whether a pod is gone that is not shown any more."""
     LABEL_POD = "label_pod"
     """Give a pod back the labels by which it is watched."""
+    RELEASE_POD = "release_pod"
+    """Take the gate off a pod of an owner that was let go as a whole and may grow."""
     CHARGE_RUNNING = "charge_running"
     """Give a Workload the quota that its running pods hold already."""
     READ_OWNER = "read_owner"

@@ -1,0 +1,151 @@
+"""Workload slices: what an owner of which the number of pods changes asks of its Workloads.
+
+More pods than its Workload has quota for are asked for by another one, the next slice, which says
+of which it takes the place. Fewer pods are written into the Workload as it is. What an owner that
+is suspended asks for is its one Workload, as for any owner.
+Source: kueue pkg/workloadslicing (EnsureWorkloadSlices), keps/77-dynamically-sized-jobs.
+Differs: a next slice that is not needed any more is deleted, and so is one whose predecessor is
+told to leave: that one then asks for all pods, in its old place in the queue.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from typing import Any
+
+from admission.base import conditions, names
+from admission.base.names import WorkloadKey
+from admission.objects.workload import Workload
+from admission.owners.framework import Kind, Owner
+from admission.owners.workload import name_for
+
+
+class Slicing(Enum):
+    """What is to be done about the size of an owner that runs."""
+
+    NOTHING = auto()
+    SHRINK = auto()
+    """Have its Workload ask for fewer pods."""
+    GROW = auto()
+    """Make the slice that asks for all its pods."""
+
+
+def counts(workload: Workload) -> dict[str, int]:
+    """Return how many pods a Workload asks for, by the name of the pod set."""
+    return {one.name: one.count for one in workload.spec.pod_sets or ()}
+
+
+def asked(owner: Owner) -> dict[str, int]:
+    """Return how many pods an owner is to have now; none of one that does not change its size."""
+    grows = owner.grows()
+    return {} if grows is None else dict(grows.asked())
+
+
+def of_running(owner: Owner, workload: Workload) -> Slicing:
+    """Return what is to be done about the size of an owner that runs.
+
+    Args:
+        owner: the owner.
+        workload: what it was admitted with.
+    """
+    wants, had = asked(owner), counts(workload)
+    if not _goes_on(owner, workload):
+        return Slicing.NOTHING
+    if wants.keys() != had.keys() or wants == had:
+        return Slicing.NOTHING
+    is_less = all(wants[name] <= count for name, count in had.items())
+    return Slicing.SHRINK if is_less else Slicing.GROW
+
+
+def _goes_on(owner: Owner, workload: Workload) -> bool:
+    """Return whether an owner runs with a Workload that nobody has told to leave."""
+    status = workload.status
+    return (
+        not owner.is_held()
+        and not owner.is_ending()
+        and owner.finished() is None
+        and not workload.metadata.deletion_timestamp
+        and workload.spec.active is not False
+        and status.is_true(conditions.ADMITTED)
+        and not status.is_true(conditions.EVICTED)
+        and not status.is_true(conditions.FINISHED)
+    )
+
+
+def is_alike(one: Workload, before: Workload) -> bool:
+    """Return whether a slice differs from the one before it in the number of pods alone.
+
+    Another one was not made by the controller: it would be counted for less than its pods take.
+    """
+    asked, had = one.spec.pod_sets or (), before.spec.pod_sets or ()
+    pods = [(each.name, each.template) for each in asked]
+    return (
+        pods == [(each.name, each.template) for each in had]
+        and one.spec.queue_name == before.spec.queue_name
+        and one.spec.priority == before.spec.priority
+    )
+
+
+def in_order(found: Sequence[Workload]) -> tuple[Workload, ...]:
+    """Return the Workloads of one owner, each after the one that it replaces."""
+    known = {one.key(): one for one in found}
+
+    def depth(workload: Workload) -> int:
+        seen: set[WorkloadKey] = set()
+        at: Workload | None = workload
+        while at is not None and at.key() not in seen:
+            seen.add(at.key())
+            before = at.replaces()
+            at = None if before is None else known.get(before)
+        return len(seen)
+
+    def order(one: Workload) -> tuple[int, str, str]:
+        return depth(one), one.metadata.creation_timestamp or "", one.metadata.name
+
+    return tuple(sorted(found, key=order))
+
+
+def current(found: Sequence[Workload]) -> Workload | None:
+    """Return of the Workloads of an owner the one that stands for it, or None if there is none.
+
+    It is the last one that is admitted, else the first one that has not ended, else the last.
+
+    Args:
+        found: see `in_order`.
+    """
+    alive = [one for one in found if not one.status.is_true(conditions.FINISHED)]
+    admitted = [one for one in alive if one.status.is_true(conditions.ADMITTED)]
+    return next(iter((*reversed(admitted), *alive, *reversed(found))), None)
+
+
+def document(
+    kind: Kind, owner: Owner, before: Mapping[str, Any], wants: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the document of the next slice.
+
+    Args:
+        kind: of the owner.
+        owner: the owner.
+        before: the Workload that it is to replace, whole.
+        wants: how many pods it asks for, by the name of the pod set.
+    """
+    own, metadata = before["metadata"], owner.view.metadata
+    name = name_for(kind.name, kind.group, metadata.name, metadata.uid, metadata.generation)
+    annotations = {**(own.get("annotations") or {})}
+    annotations.pop(names.MADE_FOR_RUNNING, None)
+    pod_sets = [{**one, "count": wants[one["name"]]} for one in before["spec"]["podSets"]]
+    return {
+        "apiVersion": before["apiVersion"],
+        "kind": before["kind"],
+        "metadata": {
+            "name": name,
+            "namespace": own["namespace"],
+            "labels": own.get("labels") or {},
+            "annotations": {
+                **annotations,
+                names.ELASTIC_JOB: "true",
+                names.SLICE_REPLACEMENT: f"{own['namespace']}/{own['name']}",
+            },
+            "ownerReferences": own["ownerReferences"],
+        },
+        "spec": {**before["spec"], "podSets": pod_sets},
+    }

@@ -1,0 +1,116 @@
+"""Workload slices: a workload that is admitted in the place of another one of its owner.
+
+The new slice asks for all pods that its owner is to have. While it waits it is counted without
+what the old one holds, in the flavors of the old one; once it holds quota, the old one counts for
+nothing. So a change from three pods to ten needs quota for seven, and both are never counted.
+Source: kueue pkg/workloadslicing, pkg/scheduler (scheduler.go, flavorassigner).
+Differs: the old slice is subtracted from what is asked for, and not taken for a victim.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from admission.base import amount
+from admission.base.names import FlavorName, ResourceName
+from admission.scheduling import podsets
+from admission.scheduling.decisions import Admit
+from admission.scheduling.heads import Verdict
+from admission.scheduling.model import (
+    PodSet,
+    PodSetAssignment,
+    Reservation,
+    ResourceGroup,
+    Workload,
+)
+
+
+def relieved(
+    new: Workload, old: Workload, held: Reservation, groups: Iterable[ResourceGroup]
+) -> Workload | None:
+    """Return a waiting slice as it is counted: with the pods that it has more than the old one.
+
+    None where the pods of one are not those of the other: then it is counted in full.
+
+    Args:
+        new: the slice that waits.
+        old: the one that it replaces.
+        held: what the old one holds.
+        groups: of the ClusterQueue.
+    """
+    listed = [{flavor.name for flavor in group.flavors} for group in groups]
+    before = {one.name: one for one in old.pod_sets}
+    assigned = {one.name: one for one in held.pod_sets}
+    if [one.name for one in new.pod_sets] != list(before) or assigned.keys() != before.keys():
+        return None
+    pod_sets = []
+    for one in new.pod_sets:
+        given = assigned[one.name]
+        if not _is_alike(one, given):
+            return None
+        pods = one.effective_count - min(before[one.name].effective_count, given.count)
+        elsewhere = _elsewhere(given.flavors.values(), listed)
+        pod_sets.append(
+            replace(
+                one,
+                count=max(0, pods),
+                min_count=None if one.min_count is None else min(one.min_count, max(0, pods)),
+                reclaimable=0,
+                unsuited={**one.unsuited, **elsewhere},
+            )
+        )
+    return replace(new, pod_sets=tuple(pod_sets))
+
+
+def _is_alike(asked: PodSet, given: PodSetAssignment) -> bool:
+    """Return whether a pod asks for what each pod of an assignment was given."""
+    if asked.together:
+        return False
+    demand = podsets.demand_of(asked, given.count).with_pods()
+    return all(
+        resource in demand.requests
+        and demand.in_flavor(flavor, resource) == given.usage.get(resource, 0)
+        for resource, flavor in given.flavors.items()
+    )
+
+
+def _elsewhere(
+    flavors: Iterable[FlavorName], groups: Iterable[set[FlavorName]]
+) -> Mapping[FlavorName, str]:
+    """Return the flavors that are none of those in which the old slice is, and why not."""
+    kept = set(flavors)
+    return {
+        flavor: f"the pods that run are in flavor {min(kept & group)}"
+        for group in groups
+        if kept & group
+        for flavor in sorted(group - kept)
+    }
+
+
+def in_full(verdict: Verdict, asked: Workload) -> Verdict:
+    """Return an admission that states what all pods of a slice use.
+
+    Args:
+        verdict: of the slice as it was relieved.
+        asked: the slice as it asks.
+    """
+    admit, decided = verdict.decision, verdict.head.workload
+    if not isinstance(admit, Admit) or verdict.head.replaces is None:
+        return verdict
+    before = {one.name: one for one in decided.pod_sets}
+    after = {one.name: one for one in asked.pod_sets}
+    pod_sets = tuple(
+        _in_full(one, after[one.name], one.count - before[one.name].count)
+        for one in admit.pod_sets
+    )
+    return replace(verdict, decision=replace(admit, pod_sets=pod_sets))
+
+
+def _in_full(assigned: PodSetAssignment, asked: PodSet, left_out: int) -> PodSetAssignment:
+    """Return the assignment of all pods of a pod set but some that were left out."""
+    count = amount.add(asked.effective_count, left_out)
+    demand = podsets.demand_of(asked, count).with_pods()
+    usage: dict[ResourceName, int] = {
+        resource: demand.in_flavor(flavor, resource)
+        for resource, flavor in assigned.flavors.items()
+    }
+    return replace(assigned, count=count, usage=usage)
