@@ -18,6 +18,7 @@ MIN_PATH: Final = FieldPath.of("metadata", "annotations").key(names.JOB_MIN_PARA
 SYNC_PATH: Final = FieldPath.of("metadata", "annotations").key(names.JOB_SYNC_COMPLETIONS)
 
 ELASTIC_PATH: Final = FieldPath.of("metadata", "annotations").key(names.ELASTIC_JOB)
+IMMUTABLE: Final = "field is immutable"
 NOT_BOTH: Final = "partial admission and elastic job cannot be used together"
 
 _TEMPLATE: Final = FieldPath.of("spec", "template")
@@ -131,7 +132,7 @@ def _elastic(old: Job | None, job: Job) -> list[FieldError]:
     """Elastic Jobs: with neither partial admission nor a Workload that somebody else makes."""
     if old is not None and _is_elastic(old) != _is_elastic(job):
         text = job.metadata.annotation(names.ELASTIC_JOB)
-        return [fielderrors.invalid(ELASTIC_PATH, text, "field is immutable")]
+        return [fielderrors.invalid(ELASTIC_PATH, text, IMMUTABLE)]
     if not _is_elastic(job):
         return []
     errors = []
