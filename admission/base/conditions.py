@@ -40,6 +40,7 @@ SURGE_QUOTA_IN_USE: Final = f"{names.OWN_DOMAIN}/SurgeQuotaInUse"
 COSTS_EXACT: Final = f"{names.OWN_DOMAIN}/CostsExact"
 STOP_HELD_BACK: Final = f"{names.OWN_DOMAIN}/StopHeldBack"
 SPEC_SUPPORTED: Final = f"{names.OWN_DOMAIN}/SpecSupported"
+RUN_TIME_LIMITED: Final = f"{names.OWN_DOMAIN}/RunTimeLimited"
 
 # of Workloads
 USES_SURGE_QUOTA: Final = f"{names.OWN_DOMAIN}/UsesSurgeQuota"
@@ -421,9 +422,6 @@ def queue_restarted(kind: str) -> Text:
 
 # ---------------------------------------------------------------- Workloads: DeactivationTarget
 
-EXECUTION_TIME_EXCEEDED: Final = Text(
-    "MaximumExecutionTimeExceeded", "exceeding the maximum execution time"
-)
 REQUEUING_LIMIT_EXCEEDED: Final = Text(
     "RequeuingLimitExceeded", "exceeding the maximum number of re-queuing retries"
 )
@@ -432,6 +430,43 @@ REQUEUING_LIMIT_EXCEEDED: Final = Text(
 def check_rejected(summary: str) -> Text:
     """Return why a Workload is to be deactivated that an admission check rejects."""
     return Text("AdmissionCheck", summary)
+
+
+def execution_time_exceeded(said_by: str) -> Text:
+    """Return why a Workload is to be deactivated that ran for its maximum time.
+
+    Args:
+        said_by: which queue limits it; empty where it says so itself.
+    """
+    message = f"exceeding the maximum execution time{said_by and f': {said_by}'}"
+    return Text("MaximumExecutionTimeExceeded", message)
+
+
+# --------------------------------------------------------------- Workloads: what queues give them
+
+
+def said_by(annotation: str, kind: str, queue: str) -> str:
+    """Return which queue sets a time for a Workload."""
+    return f"{annotation} of {kind} {queue}"
+
+
+def run_time_limited(annotation: str, kind: str, queue: str, time: str) -> Text:
+    """Return what a Workload says while it is admitted and a queue limits how long it may run.
+
+    Args:
+        annotation: that limits it.
+        kind: of the queue.
+        queue: its name.
+        time: how long it may run.
+    """
+    is_cap = annotation == names.MAXIMUM_RUN_TIME
+    reason = "MaximumRunTime" if is_cap else "DefaultRunTime"
+    message = (
+        f"It is deactivated once it has been admitted for {time} in all:"
+        f" {said_by(annotation, kind, queue)}. The label {names.MAX_EXEC_TIME_LABEL} sets"
+        f" {'a shorter' if is_cap else 'another'} time"
+    )
+    return Text(reason, message)
 
 
 # ----------------------------------------------------------------------- Workloads: PodsReady

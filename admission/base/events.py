@@ -243,9 +243,14 @@ def check_rejected(summary: str) -> Event:
     return Event(WARNING, "AdmissionCheckRejected", f"Deactivated due to {summary}")
 
 
-def execution_time_exceeded(seconds: int) -> Event:
-    """Return the event on a Workload that ran for its maximum time."""
-    note = f"The maximum execution time ({seconds}s) exceeded"
+def execution_time_exceeded(time: str, said_by: str) -> Event:
+    """Return the event on a Workload that ran for its maximum time.
+
+    Args:
+        time: how long it ran.
+        said_by: which queue limits it; empty where the Workload says so itself.
+    """
+    note = f"The maximum execution time ({time}) exceeded{said_by and f': {said_by}'}"
     return Event(WARNING, "MaximumExecutionTimeExceeded", note)
 
 

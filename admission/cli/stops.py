@@ -8,11 +8,11 @@ from typing import Final
 import click
 from typing_extensions import override
 
-from admission.base import names
+from admission.base import durations, names
 from admission.base.clock import SystemClock
 from admission.base.errors import InvalidValueError
 from admission.cli import options, output
-from admission.config import durations, reading
+from admission.config import reading
 from admission.kube.client import Client
 from admission.run import connection
 from admission.run import stops as held_stops

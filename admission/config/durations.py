@@ -1,77 +1,28 @@
-"""Durations as Go writes them (``1h30m``, ``500ms``) to whole microseconds and back.
+"""Durations of the configuration file; their texts are those of `admission.base.durations`."""
 
-Source: Go package time, ParseDuration and Duration.String; metav1.Duration uses both.
-"""
-
-import re
 from datetime import timedelta
-from fractions import Fraction
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, PlainSerializer, PlainValidator
 from pydantic_core import PydanticCustomError
 
+from admission.base import durations
 from admission.base.errors import InvalidValueError
-
-_RULE: Final = "must be a duration such as 500ms, 15s or 1h30m"
-_UNITS: Final = {
-    "ns": Fraction(1, 1000),
-    "us": Fraction(1),
-    "\N{MICRO SIGN}s": Fraction(1),
-    "\N{GREEK SMALL LETTER MU}s": Fraction(1),
-    "ms": Fraction(1000),
-    "s": Fraction(10**6),
-    "m": Fraction(60 * 10**6),
-    "h": Fraction(3600 * 10**6),
-}
-_PART: Final = r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<unit>ns|us|[\u00b5\u03bc]s|ms|s|m|h)"
-_PARTS: Final = re.compile(_PART)
-_WHOLE: Final = re.compile(rf"[+-]?(?:0|(?:{re.sub(r'[?]P<[a-z]+>', '?:', _PART)})+)")
-
-
-def parse(text: str) -> int:
-    """Microseconds; what is finer is cut off towards zero.
-
-    Raises:
-        InvalidValueError: the text is no duration.
-    """
-    if _WHOLE.fullmatch(text) is None:
-        raise InvalidValueError(text, _RULE)
-    total = sum(
-        (_exact(part["number"]) * _UNITS[part["unit"]] for part in _PARTS.finditer(text)),
-        start=Fraction(0),
-    )
-    return -int(total) if text.startswith("-") else int(total)
-
-
-def to_wire(microseconds: int) -> str:
-    """Text of a duration, in as few parts as possible: ``1h30m``, ``15s``, ``500ms``."""
-    if microseconds == 0:
-        return "0s"
-    parts, rest = [], abs(microseconds)
-    for unit in ("h", "m", "s", "ms", "us"):
-        count, rest = divmod(rest, int(_UNITS[unit]))
-        parts += [f"{count}{unit}"] if count else []
-    return ("-" if microseconds < 0 else "") + "".join(parts)
-
-
-def _exact(number: str) -> Fraction:
-    return Fraction(f"0{number}" if number.startswith(".") else number.removesuffix("."))
 
 
 def _read(value: Any) -> timedelta:
     if isinstance(value, timedelta):
         return value
     if not isinstance(value, str):  # a bare number has no unit
-        raise InvalidValueError(str(value), _RULE)
+        raise InvalidValueError(str(value), durations.RULE)
     try:
-        return timedelta(microseconds=parse(value))
+        return timedelta(microseconds=durations.parse(value))
     except OverflowError as error:
-        raise InvalidValueError(value, _RULE) from error
+        raise InvalidValueError(value, durations.RULE) from error
 
 
 def _written(value: timedelta) -> str:
-    return to_wire(value // timedelta(microseconds=1))
+    return durations.to_wire(value // timedelta(microseconds=1))
 
 
 def _not_negative(value: timedelta) -> timedelta:

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from admission.base import quantity
+from admission.base import durations, quantity
 from admission.base.errors import InvalidValueError
-from admission.config import addresses, durations, kueue_configuration, owners
+from admission.config import addresses, kueue_configuration, owners
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.config.kueue_configuration import Configuration
 from admission.gpu import resources

@@ -14,7 +14,7 @@ from admission.base.names import (
     FlavorResource,
     ResourceName,
 )
-from admission.objects import markers, resource_group, rule_checks, values, views
+from admission.objects import markers, resource_group, rule_checks, run_times, values, views
 from admission.objects.fields import (
     REQUIRED,
     SUBDOMAIN,
@@ -265,7 +265,7 @@ def scheduling_value(view: ClusterQueue) -> model.ClusterQueue:
     """Return a ClusterQueue as a value of scheduling.
 
     Raises:
-        InvalidValueError: a quantity, policy or selector cannot be read.
+        InvalidValueError: a quantity, policy, selector or run time cannot be read.
     """
     spec = view.spec
     scope = spec.admission_scope
@@ -284,6 +284,7 @@ def scheduling_value(view: ClusterQueue) -> model.ClusterQueue:
         admission_checks=_checks(spec.admission_checks_strategy),
         surge_quota=surge_quota(view),
         usage_based=scope is not None and scope.admission_mode == "UsageBasedAdmissionFairSharing",
+        minimum_run_us=run_times.read(view.metadata).minimum or 0,
         terminating=view.metadata.deletion_timestamp is not None,
     )
 
@@ -577,5 +578,5 @@ _ANNOTATIONS: Final[Mapping[str, rule_checks.Check]] = {
 def errors(old: ClusterQueue | None, new: ClusterQueue) -> list[FieldError]:
     """Errors of a ClusterQueue; ``old`` is None on creation."""
     found = rule_checks.errors(RULES, _Review(new=new, old=old))
-    surge = list(_surge_errors(old, new))
-    return found + rule_checks.annotation_errors(_ANNOTATIONS, old, new) + surge
+    found += rule_checks.annotation_errors(_ANNOTATIONS, old, new)
+    return found + list(_surge_errors(old, new)) + run_times.queue_errors(old, new)

@@ -2,8 +2,9 @@
 
 from typing import Annotated, Any
 
+from admission.base.fielderrors import FieldError
 from admission.base.names import ClusterQueueName, LocalQueueKey
-from admission.objects import markers, resource_group, values
+from admission.objects import markers, resource_group, run_times, values
 from admission.objects.fields import REQUIRED, SUBDOMAIN, Quantity, Shape, StopPolicy, Timestamp
 from admission.objects.queue_status import FairSharingStatus, QueueStatus
 from admission.objects.resource_group import FairSharing
@@ -95,12 +96,21 @@ def scheduling_value(view: LocalQueue) -> model.LocalQueue:
     """Return a LocalQueue as a value of scheduling.
 
     Raises:
-        InvalidValueError: the weight or stop policy cannot be read.
+        InvalidValueError: the weight, stop policy or a run time cannot be read.
     """
     return model.LocalQueue(
         key=LocalQueueKey(view.metadata.namespace, view.metadata.name),
         cluster_queue=ClusterQueueName(view.spec.cluster_queue),
         stop_policy=values.stop_policy(view.spec.stop_policy),
         fair_weight=resource_group.scheduling_weight(view.spec.fair_sharing),
+        minimum_run_us=run_times.read(view.metadata).minimum,
         terminating=view.metadata.deletion_timestamp is not None,
     )
+
+
+# ------------------------------------------------------------------------------- validation
+
+
+def errors(old: LocalQueue | None, new: LocalQueue) -> list[FieldError]:
+    """Errors of a LocalQueue; ``old`` is None on creation. Kueue's rules stand in its schema."""
+    return run_times.queue_errors(old, new)

@@ -28,6 +28,7 @@ from admission.objects import (
     markers,
     pods,
     resource_claim,
+    run_times,
     values,
     views,
     workload_rules,
@@ -677,6 +678,7 @@ def scheduling_value(
         generation=meta.generation,
         owner="" if (by := meta.controller()) is None else by.uid,
         replaces=view.replaces(),
+        minimum_run_us=run_times.readable(meta).minimum,
     )
 
 
@@ -866,11 +868,16 @@ def _reservation(status: WorkloadStatus) -> model.Reservation | None:
     if admission is None or reserved is None or reserved.status != "True":
         return None
     field = "status.conditions[QuotaReserved].lastTransitionTime"
+    admitted = status.condition(conditions.ADMITTED)
+    is_admitted = admitted is not None and admitted.status == "True"
+    since = admitted.last_transition_time if admitted is not None and is_admitted else None
     return model.Reservation(
         cluster_queue=ClusterQueueName(admission.cluster_queue),
         pod_sets=tuple(_assigned(one) for one in admission.pod_set_assignments or ()),
         reserved_us=values.microseconds(reserved.last_transition_time, field) or 0,
-        admitted=status.is_true(conditions.ADMITTED),
+        admitted=is_admitted,
+        admitted_us=values.microseconds(since, "status.conditions[Admitted].lastTransitionTime")
+        or 0,
         surges=status.is_true(conditions.USES_SURGE_QUOTA),
     )
 

@@ -26,7 +26,7 @@ import msgspec
 from admission.base import conditions, fielderrors, names, quantity, structs
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
-from admission.objects import admission_gates, rule_checks, views
+from admission.objects import admission_gates, rule_checks, run_times, views
 from admission.objects.rule_checks import Finding, Row, Rule, Syntax
 from admission.objects.views import View
 from admission.objects.workload import Admission, PodSetAssignment, PodSetUpdate, ReclaimablePod
@@ -624,5 +624,7 @@ def errors(old: Workload | None, new: Workload) -> list[FieldError]:
     Raises:
         msgspec.ValidationError: a field has the wrong type.
     """
+    before = None if old is None else old.metadata
     found = rule_checks.errors(RULES, Review(old, new))
+    found += run_times.queued_errors(before, new.metadata)
     return list(fielderrors.in_order(found))

@@ -91,6 +91,8 @@ def annotations(owner: views.ObjectMeta) -> dict[str, str]:
     """
     present = owner.annotations or {}
     found = {k: v for k, v in present.items() if k.startswith(names.PROVISIONING_PREFIX)}
+    if names.MINIMUM_RUN_TIME in present:
+        found[names.MINIMUM_RUN_TIME] = present[names.MINIMUM_RUN_TIME]
     gated_by = owner.annotation(names.ADMISSION_GATED_BY)
     return {**found, names.ADMISSION_GATED_BY: gated_by} if gated_by else found
 

@@ -221,6 +221,8 @@ class ClusterQueue:
         namespace_selector: which namespaces may use it; None matches nothing.
         usage_based: orders its LocalQueues by their past usage (admission fair sharing).
         surge_quota: what pods of rollouts may use besides all quota; neither lent nor borrowed.
+        minimum_run_us: while a workload has been admitted for less, others are preempted before
+            it.
         terminating: is being deleted; admits nothing more.
     """
 
@@ -236,6 +238,7 @@ class ClusterQueue:
     admission_checks: tuple[AdmissionCheckRule, ...] = ()
     usage_based: bool = False
     surge_quota: Mapping[FlavorResource, int] = field(default_factory=dict)
+    minimum_run_us: int = 0
     terminating: bool = False
 
 
@@ -245,12 +248,14 @@ class LocalQueue:
 
     Attributes:
         fair_weight: in units of 1e-9; for admission fair sharing.
+        minimum_run_us: at most so much of what its ClusterQueue gives; None for all.
     """
 
     key: LocalQueueKey
     cluster_queue: ClusterQueueName
     stop_policy: StopPolicy = StopPolicy.NONE
     fair_weight: int = DEFAULT_WEIGHT
+    minimum_run_us: int | None = None
     terminating: bool = False
 
 
@@ -346,6 +351,7 @@ class Reservation:
         reserved_us: when the quota was reserved.
         admitted: whether its pods may run; False while admission checks are open.
         surges: whether it is surge quota.
+        admitted_us: since when.
     """
 
     cluster_queue: ClusterQueueName
@@ -353,6 +359,7 @@ class Reservation:
     reserved_us: int = 0
     admitted: bool = True
     surges: bool = False
+    admitted_us: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -392,6 +399,7 @@ class Workload:
         is_pod: a pod that is charged on its own, and counted as no Workload.
         owner: UID of the object that controls it; empty for none.
         replaces: the workload of the same owner in whose place it is admitted (workload slices).
+        minimum_run_us: as of its LocalQueue.
     """
 
     key: WorkloadKey
@@ -418,6 +426,7 @@ class Workload:
     is_pod: bool = False
     owner: str = ""
     replaces: WorkloadKey | None = None
+    minimum_run_us: int | None = None
 
     @property
     def counts(self) -> bool:

@@ -19,10 +19,12 @@ class ReservingWorkload:
         reserved_us: when it got the quota.
         evicted: it was told to leave and still holds its quota.
         admitted: its pods may run.
+        admitted_us: since when.
         ready: all of its pods run.
         stays: nobody can tell it to leave.
         is_pod: a pod that is charged on its own, and counted as no Workload.
         surges: it uses surge quota.
+        minimum_run_us: as of the workload.
     """
 
     key: WorkloadKey
@@ -39,6 +41,8 @@ class ReservingWorkload:
     stays: bool = False
     is_pod: bool = False
     surges: bool = False
+    admitted_us: int = 0
+    minimum_run_us: int | None = None
 
 
 def of(
@@ -79,6 +83,8 @@ def of(
         stays=workload.stays,
         is_pod=workload.is_pod,
         surges=reservation.surges,
+        admitted_us=reservation.admitted_us,
+        minimum_run_us=workload.minimum_run_us,
     )
 
 

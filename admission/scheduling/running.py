@@ -42,7 +42,9 @@ def charged(
     if PODS in covered:
         demanded = tuple(one.with_pods() for one in demanded)
     assigned = tuple(_assigned(one, queue, flavors, node_labels) for one in demanded)
-    reservation = Reservation(cluster_queue=queue.name, pod_sets=assigned, reserved_us=now_us)
+    reservation = Reservation(
+        cluster_queue=queue.name, pod_sets=assigned, reserved_us=now_us, admitted_us=now_us
+    )
     return replace(workload, reservation=reservation)
 
 

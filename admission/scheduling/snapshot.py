@@ -18,7 +18,7 @@ from admission.base.names import (
 from admission.scheduling import quota
 from admission.scheduling.consumption import Rank
 from admission.scheduling.hierarchy import Forest, QueueNode
-from admission.scheduling.model import Config, ResourceFlavor
+from admission.scheduling.model import Config, LocalQueue, ResourceFlavor
 from admission.scheduling.reserving import ReservingWorkload
 
 Holders = tuple[tuple[ClusterQueueName, int], ...]
@@ -35,6 +35,7 @@ class Snapshot:
         cycle: number of the cycle; grows by one per cycle that had heads.
         now_us: time of the cycle.
         unready: number of workloads whose pods are not all ready.
+        local_queues: LocalQueues by key.
         past_usage: where a LocalQueue stands by its past usage; None when that does not count.
         removed: workloads that are taken out for the moment.
         holders: who uses what in a tree, by root and flavor and resource, as far as asked.
@@ -47,6 +48,7 @@ class Snapshot:
     cycle: int
     now_us: int
     unready: int = 0
+    local_queues: Mapping[LocalQueueKey, LocalQueue] = field(default_factory=dict)
     past_usage: Callable[[LocalQueueKey], Rank] | None = None
     removed: set[WorkloadKey] = field(default_factory=set)
     holders: dict[tuple[int, FlavorResource], Holders] = field(default_factory=dict)

@@ -533,6 +533,7 @@ class State:
             cycle=self.cycles,
             now_us=now_us,
             unready=self._ledger.unready,
+            local_queues=self._local_queues,
             past_usage=self._rank if self.config.admission_fair_sharing is not None else None,
         )
 
@@ -667,6 +668,7 @@ class State:
             reserved_us=now_us,
             admitted=not admit.checks,
             surges=admit.surges,
+            admitted_us=0 if admit.checks else now_us,
         )
         self._fair_usage.reserved(workload, admit.pod_sets, granted=reservation.admitted)
         self._queues.take(admit.workload)

@@ -13,6 +13,7 @@ from admission.base.patches import Operation, PatchBuilder
 from admission.objects import (
     cluster_queue,
     cohort,
+    local_queue,
     resource_flavor,
     rule_checks,
     views,
@@ -20,6 +21,7 @@ from admission.objects import (
 )
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
+from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.webhook import decoding, responses
 from admission.webhook.decoding import GroupVersionKind, MalformedError, UserInfo
@@ -52,6 +54,7 @@ class Rules(Generic[Object]):
 
 VALIDATED: Final[Mapping[str, Rules[Any]]] = {
     "ClusterQueue": Rules(structs.decoder(ClusterQueue), cluster_queue.errors),
+    "LocalQueue": Rules(structs.decoder(LocalQueue), local_queue.errors),
     "Cohort": Rules(structs.decoder(Cohort), cohort.errors),
     "ResourceFlavor": Rules(structs.decoder(ResourceFlavor), resource_flavor.errors),
     "Workload": Rules(structs.decoder(workload_validation.Workload), workload_validation.errors),

@@ -10,7 +10,7 @@ from typing import Final
 
 from admission.base import fielderrors, names, syntax
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
-from admission.objects import admission_gates, gangs, rule_checks, views
+from admission.objects import admission_gates, gangs, rule_checks, run_times, views
 from admission.objects.reviewed_pod import Pod
 from admission.objects.rule_checks import Finding, Row, Rule, Syntax
 from admission.webhook import topology
@@ -114,6 +114,10 @@ def _elastic(pod: Pod) -> Iterable[Finding]:
 
 def _is_elastic(pod: Pod) -> bool:
     return pod.metadata.annotation(names.ELASTIC_JOB) == "true"
+
+
+def _run_times(pod: Pod) -> Iterable[FieldError]:
+    return run_times.queued_errors(None, pod.metadata)
 
 
 # ------------------------------------------------------------------------------------- any pod
@@ -265,6 +269,10 @@ def _other_group(change: Change) -> Iterable[Finding]:
         yield Finding(path, after)
 
 
+def _other_run_times(change: Change) -> Iterable[FieldError]:
+    return run_times.queued_errors(change.old.metadata, change.new.metadata)
+
+
 _INVALID: Final = ErrorType.INVALID
 
 ALWAYS: Final[tuple[Row[Pod], ...]] = (
@@ -303,6 +311,7 @@ CREATED: Final[tuple[Row[Pod], ...]] = (
         _other_pod_group,
     ),
     Syntax("Pod 23", _pod_group_name),
+    Syntax("Pod 24", _run_times),
 )  # fmt: skip
 """Each new pod, besides."""
 
@@ -329,6 +338,7 @@ CHANGED: Final[tuple[Row[Change], ...]] = (
         "unretriable pod group can't be converted to retriable", _made_retriable,
     ),
     Rule("Pod 21", _INVALID, _IMMUTABLE, _other_group),
+    Syntax("Pod 24 changed", _other_run_times),
 )  # fmt: skip
 """Each update of a pod, besides."""
 

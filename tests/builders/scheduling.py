@@ -166,6 +166,7 @@ def holding(
     reserved: int = -100,
     usage: Mapping[tuple[str, str], Any] | None = None,
     evicted: bool = False,
+    **more: Any,
 ) -> model.Workload:
     """Return a Workload that got quota `reserved` seconds from now; usage by flavor, resource."""
     used = {("std", "cpu"): cpu} if usage is None else usage
@@ -176,11 +177,12 @@ def holding(
         usage={ResourceName(r): amount(r, value) for (_, r), value in used.items()},
     )
     return replace(
-        waiting(name, queue, priority=priority, created=created, sets=[pod_set()]),
+        waiting(name, queue, priority=priority, created=created, sets=[pod_set()], **more),
         reservation=model.Reservation(
             cluster_queue=ClusterQueueName(queue),
             pod_sets=(assigned,),
             reserved_us=NOW_US + reserved * SECOND_US,
+            admitted_us=NOW_US + reserved * SECOND_US,
         ),
         eviction=model.Eviction(reason="Preempted", since_us=NOW_US) if evicted else None,
     )

@@ -80,6 +80,9 @@ def test_kueues_own_kinds_have_kueues_webhooks_rules_and_paths():
             "validate-kueue-x-k8s-io-v1beta2-clusterqueue", ["clusterqueues"],
             ["CREATE", "UPDATE"],
         ),
+        "vlocalqueue.kb.io": (
+            "validate-kueue-x-k8s-io-v1beta2-localqueue", ["localqueues"], ["CREATE", "UPDATE"],
+        ),
         "vcohort.kb.io": (
             "validate-kueue-x-k8s-io-v1beta2-cohort", ["cohorts"], ["CREATE", "UPDATE"],
         ),

@@ -3,14 +3,17 @@
 from typing import Any
 
 from admission.base import names
-from tests.objects.case import Case, Document, queue
+from tests.objects.case import Case, Document, queue, workload
 
 GUARD = names.CAPACITY_GUARD
 SHARING = '"time-slicing", "time-sharing", "mps", "none"'
 
 
 def marked(kind: str, **metadata: Any) -> Document:
-    body = {"ClusterQueue": queue(), "Cohort": queue(), "ResourceFlavor": {"spec": {}}}[kind]
+    body = {
+        "ClusterQueue": queue(), "Cohort": queue(), "ResourceFlavor": {"spec": {}},
+        "LocalQueue": {"spec": {"clusterQueue": "cq"}}, "Workload": workload(),
+    }[kind]  # fmt: skip
     return {**body, "metadata": metadata}
 
 
@@ -51,7 +54,56 @@ def unsupported(value: str, choices: str) -> str:
     return f'Unsupported value: "{value}": supported values: {choices}'
 
 
+def of_times(kind: str, key: str, value: str, rule: str = "", **fields: Any) -> Case:
+    return case(kind, {f"{names.OWN_DOMAIN}/{key}": value}, rule, **fields)
+
+
+NO_DURATION = "must be a duration such as 500ms, 15s or 1h30m"
+OF_QUEUES = (
+    "Forbidden: is read on queues only; the label kueue.x-k8s.io/max-exec-time-seconds limits what"
+    " is queued"
+)
+RUN_TIMES = [
+    *(
+        of_times(kind, key, value)
+        for kind in ("ClusterQueue", "LocalQueue")
+        for key, value in (
+            ("minimum-run-time", "0s"), ("minimum-run-time", "1h30m"),
+            ("default-run-time", "8h"), ("maximum-run-time", "24h"),
+        )
+    ),
+    *(
+        of_times(kind, "minimum-run-time", "soon", f'Invalid value: "soon": {NO_DURATION}')
+        for kind in ("ClusterQueue", "LocalQueue", "Workload")
+    ),
+    of_times("Workload", "minimum-run-time", "5m"),
+    of_times(
+        "ClusterQueue", "minimum-run-time", "-1s", 'Invalid value: "-1s": must not be negative'
+    ),
+    of_times(
+        "LocalQueue", "maximum-run-time", "500ms", 'Invalid value: "500ms": must be at least 1s'
+    ),
+    of_times(
+        "ClusterQueue", "minimum-run-time", "900000h",
+        'Invalid value: "900000h": must be at most 876000h',
+    ),
+    of_times("Workload", "maximum-run-time", "1h", OF_QUEUES),
+    of_times("Workload", "default-run-time", "1h", OF_QUEUES),
+    Case(
+        rule="ClusterQueue default-run-time above maximum-run-time",
+        kind="ClusterQueue",
+        new=marked(
+            "ClusterQueue",
+            annotations={names.DEFAULT_RUN_TIME: "2h", names.MAXIMUM_RUN_TIME: "1h"},
+        ),
+        message=f"metadata.annotations[{names.DEFAULT_RUN_TIME}]: Invalid value:"
+        f' "2h": must not be more than {names.MAXIMUM_RUN_TIME}',
+    ),
+]  # fmt: skip
+"""Cases of run times (`admission.objects.run_times`)."""
+
 MARKS = [
+    *RUN_TIMES,
     of_queue("Enforce"),
     of_queue("Off"),
     of_queue("enforce", unsupported("enforce", '"Enforce", "Off"')),

@@ -50,6 +50,7 @@ GROUP_ROWS: tuple[Any, ...] = (
 TABLES: dict[str, tuple[Any, ...]] = {
     "ClusterQueue": (cluster_queue.RULES, resource_group.CLUSTER_QUEUE_QUOTAS, *GROUP_ROWS),
     "Cohort": (cohort.RULES, resource_group.COHORT_QUOTAS, *GROUP_ROWS),
+    "LocalQueue": (),
     "ResourceFlavor": (resource_flavor.RULES, resource_flavor.TAINTS),
     "Workload": (workload_validation.RULES, admission_gates.GATES, admission_gates.CHANGES),
 }

@@ -97,6 +97,7 @@ def test_a_reservation_needs_admission_and_condition(conditions, admitted):
         ),
         reserved_us=NOON_US,
         admitted=admitted,
+        admitted_us=NOON_US if admitted else 0,
     )
 
 

@@ -423,4 +423,23 @@ PODGROUPS: list[Case] = [
        f'{ANNOTATIONS}[{VOLCANO}]: Invalid value: "No Name": {SUBDOMAIN_RULE}'),
 ]  # fmt: skip
 
-CASES = CREATED + TOPOLOGIES + CHANGED + PODGROUPS
+NO_DURATION = "must be a duration such as 500ms, 15s or 1h30m"
+MINIMUM, MAXIMUM = "gpu-admission.dev/minimum-run-time", "gpu-admission.dev/maximum-run-time"
+
+
+def timed(value: str, key: str = MINIMUM) -> Document:
+    return make_pod(annotations={key: value}, schedulingGates=GATES)
+
+
+RUN_TIMES: list[Case] = [
+    po("24 that is right", timed("1h30m")),
+    po("24", timed("soon"), told(MINIMUM, f'Invalid value: "soon": {NO_DURATION}')),
+    po("24 of queues", timed("1h", MAXIMUM),
+       told(MAXIMUM, "Forbidden: is read on queues only; the label"
+            f" {K}/max-exec-time-seconds limits what is queued")),
+    po("24 changed", timed("soon"), told(MINIMUM, f'Invalid value: "soon": {NO_DURATION}'),
+       old=timed("1h")),
+    po("24 as it was", timed("soon"), old=timed("soon"), is_legacy=True),
+]  # fmt: skip
+
+CASES = CREATED + TOPOLOGIES + CHANGED + PODGROUPS + RUN_TIMES

@@ -52,8 +52,8 @@ def test_paths_are_those_of_kueue() -> None:
     prefixes = ("/mutate-kueue-x-k8s-io-v1beta2-", "/validate-kueue-x-k8s-io-v1beta2-")
     assert sorted(kinds.PATHS) == sorted(
         [f"{prefixes[0]}{kind}" for kind in ("clusterqueue", "resourceflavor", "workload")]
-        + [f"{prefixes[1]}{kind}" for kind in ("clusterqueue", "cohort", "resourceflavor",
-                                               "workload")]
+        + [f"{prefixes[1]}{kind}" for kind in ("clusterqueue", "cohort", "localqueue",
+                                               "resourceflavor", "workload")]
     )  # fmt: skip
 
 

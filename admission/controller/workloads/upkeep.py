@@ -8,7 +8,7 @@ pkg/controller/core/workload_controller.go, in its order.
 from datetime import datetime, timedelta
 from typing import Final
 
-from admission.base import clock, conditions, events, names
+from admission.base import clock, conditions, durations, events, names
 from admission.base.conditions import EvictionReason, Text, WaitReason
 from admission.controller.workloads import checks, evictions, readiness, retention, times
 from admission.controller.workloads.checks import State
@@ -22,7 +22,7 @@ from admission.controller.workloads.rules import (
     target,
 )
 from admission.controller.writing.api_requests import Operation
-from admission.objects import condition_list, views
+from admission.objects import condition_list, run_times, views
 from admission.objects.workload import Workload
 
 _DRAIN: Final = "HoldAndDrain"
@@ -50,7 +50,7 @@ def next_due(workload: Workload, around: Surroundings) -> datetime | None:
         return kept
     moments = [
         _backoff_end(workload),
-        _execution_end(workload, around.now),
+        _execution_end(workload, around),
         readiness.due(workload, around.waiting),
         readiness.told_at(workload, around),
         kept,
@@ -263,22 +263,45 @@ def _obey_queues(workload: Workload, around: Surroundings) -> Change | None:
 
 def _limit_execution(workload: Workload, around: Surroundings) -> Change | None:
     """A Workload that ran for its maximum time is deactivated."""
-    seconds, end = (
-        workload.spec.maximum_execution_time_seconds,
-        _execution_end(workload, around.now),
-    )
-    if seconds is None or end is None or end > around.now or not is_settled(workload):
+    limit, end = _limit_of(workload, around), _execution_end(workload, around)
+    if limit is None or end is None or end > around.now or not is_settled(workload):
         return None
+    time, said_by = f"{limit.microseconds // run_times.SECOND_US}s", ""
+    if limit.annotation:
+        time = durations.to_wire(limit.microseconds)
+        said_by = conditions.said_by(limit.annotation, limit.kind, limit.queue)
     change = target(
         workload,
-        conditions.EXECUTION_TIME_EXCEEDED,
+        conditions.execution_time_exceeded(said_by),
         around.now,
-        events.execution_time_exceeded(seconds),
+        events.execution_time_exceeded(time, said_by),
     )
     status = change.status or {}
     return Change(
         status=status | {"accumulatedPastExecutionTimeSeconds": None}, event=change.event
     )
+
+
+def _tell_limit(workload: Workload, around: Surroundings) -> Change | None:
+    """A Workload that a queue gives its maximum time says so while it is admitted."""
+    known = workload.status.condition(conditions.RUN_TIME_LIMITED)
+    limit = _limit_of(workload, around) if workload.status.is_true(conditions.ADMITTED) else None
+    if limit is None or not limit.annotation:
+        kept = condition_list.merged(workload, without=conditions.RUN_TIME_LIMITED)
+        return None if known is None else Change(status={"conditions": kept})
+    text = conditions.run_time_limited(
+        limit.annotation, limit.kind, limit.queue, durations.to_wire(limit.microseconds)
+    )
+    if known is not None and (known.reason, known.message) == text:
+        return None
+    condition = condition_list.make(
+        conditions.RUN_TIME_LIMITED,
+        text,
+        status=True,
+        now=around.now,
+        generation=workload.metadata.generation,
+    )
+    return Change(status={"conditions": condition_list.merged(workload, condition)})
 
 
 _RULES: Final[tuple[Rule, ...]] = (
@@ -300,6 +323,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     readiness.limit,
     readiness.tell_refusal,
     _limit_execution,
+    _tell_limit,
     readiness.tell,
 )
 
@@ -329,17 +353,27 @@ def _backoff_end(workload: Workload) -> datetime | None:
     return clock.from_wire(state.requeue_at)
 
 
-def _execution_end(workload: Workload, now: datetime) -> datetime | None:
+def _limit_of(workload: Workload, around: Surroundings) -> run_times.Limit | None:
+    """Return how long a Workload may run, as it says or its queues do now; None for ever."""
+    cluster, local = around.cluster_queue, around.local_queue
+    return run_times.limit(
+        workload.spec.maximum_execution_time_seconds,
+        None if cluster is None else cluster.metadata,
+        None if local is None else local.metadata,
+    )
+
+
+def _execution_end(workload: Workload, around: Surroundings) -> datetime | None:
     """Return when the maximum execution time ends.
 
     Return None without a limit or while it does not run.
     """
-    limit = workload.spec.maximum_execution_time_seconds
+    limit = _limit_of(workload, around)
     if limit is None or not workload.status.is_true(conditions.ADMITTED):
         return None
     past = workload.status.accumulated_past_execution_time_seconds or 0
-    ran = evictions.admitted_seconds(workload, now)
-    return now + timedelta(seconds=limit - past - ran)
+    ran = evictions.admitted_seconds(workload, around.now)
+    return around.now + timedelta(microseconds=limit.microseconds, seconds=-past - ran)
 
 
 def _requeue(workload: Workload, text: Text, now: datetime) -> Change:

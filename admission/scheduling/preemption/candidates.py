@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
+from admission.base import durations
 from admission.base.conditions import PreemptionReason
 from admission.base.names import (
     ClusterQueueName,
@@ -96,6 +97,20 @@ def of_queue(
             and not need.short.isdisjoint(workload.usage)
         ):
             yield workload
+
+
+def is_within_minimum(snapshot: Snapshot, workload: ReservingWorkload) -> bool:
+    """Return whether a candidate has not been admitted for its minimum run time yet.
+
+    Differs: Kueue has no such time. Without one in its ClusterQueue nothing is within it.
+    """
+    given = snapshot.queue(workload.cluster_queue).spec.minimum_run_us
+    if not given or workload.evicted or not workload.admitted:
+        return False
+    local = snapshot.local_queues.get(workload.local_queue)
+    of_local = None if local is None else local.minimum_run_us
+    least = durations.narrowed(given, of_local, workload.minimum_run_us)
+    return snapshot.now_us < workload.admitted_us + least
 
 
 OrderKey = tuple[bool, bool, int, int, str]

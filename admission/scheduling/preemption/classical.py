@@ -48,15 +48,21 @@ class _Classes:
 
 
 def targets(snapshot: Snapshot, preemptor: Preemptor, need: Need) -> tuple[Target, ...]:
-    """Victims that make room, in the order of their choice; none if there is no way."""
+    """Victims that make room, in the order of their choice; none if there is no way.
+
+    Those within their minimum run time are tried after all others, if these do not suffice.
+    """
     classes = _collect(snapshot, preemptor, need)
     ordered = _in_order(snapshot, preemptor, classes)
     if not ordered:
         return ()
-    for borrowing in _attempts(preemptor, need, classes):
-        found = _search(snapshot, preemptor, need, ordered, borrowing=borrowing)
-        if found:
-            return found
+    past = [one for one in ordered if not candidates.is_within_minimum(snapshot, one.workload)]
+    within = [one for one in ordered if candidates.is_within_minimum(snapshot, one.workload)]
+    for tried in (past, past + within) if within else (past,):
+        for borrowing in _attempts(preemptor, need, classes):
+            found = _search(snapshot, preemptor, need, tried, borrowing=borrowing)
+            if found:
+                return found
     return ()
 
 

@@ -25,16 +25,19 @@ def targets(
     need: Need,
     strategies: tuple[FairStrategy, ...],
 ) -> tuple[Target, ...]:
-    """Victims that make room, in the order of their choice; none if there is no way."""
+    """Victims that make room, in the order of their choice; none if there is no way.
+
+    Those within their minimum run time are tried after all others, if these do not suffice.
+    """
     found_here = _collect(snapshot, preemptor, need)
     ordered = candidates.in_order(snapshot, preemptor, found_here)
     if not ordered:
         return ()
+    past = [one for one in ordered if not candidates.is_within_minimum(snapshot, one)]
+    within = [one for one in ordered if candidates.is_within_minimum(snapshot, one)]
     search = _Search(snapshot, preemptor, need)
     quota.add_all(preemptor.queue, need.requests)
-    found = search.first(ordered, strategies[0])
-    if not found and len(strategies) > 1:
-        found = search.second()
+    found = search.finds(past, strategies) or (bool(within) and search.finds(within, strategies))
     quota.remove_all(preemptor.queue, need.requests)
     if found:
         return candidates.minimise(snapshot, preemptor, need, search.chosen, borrowing=True)
@@ -68,6 +71,13 @@ class _Search:
         self.need = need
         self.chosen: list[Target] = []
         self.postponed: list[ReservingWorkload] = []
+
+    def finds(
+        self, ordered: list[ReservingWorkload], strategies: tuple[FairStrategy, ...]
+    ) -> bool:
+        """Return whether the preemptor fits, after taking victims by all strategies."""
+        self.postponed = []
+        return self.first(ordered, strategies[0]) or (len(strategies) > 1 and self.second())
 
     def first(self, ordered: list[ReservingWorkload], strategy: FairStrategy) -> bool:
         """Takes victims by the first strategy until the preemptor fits."""

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admission.base import durations
 from admission.base.errors import InvalidValueError
-from admission.config import durations
 
 SECOND = 1_000_000
 

@@ -1,0 +1,60 @@
+"""Durations as Go writes them (``1h30m``, ``500ms``) to whole microseconds and back.
+
+Source: Go package time, ParseDuration and Duration.String; metav1.Duration uses both.
+"""
+
+import re
+from fractions import Fraction
+from typing import Final
+
+from admission.base.errors import InvalidValueError
+
+RULE: Final = "must be a duration such as 500ms, 15s or 1h30m"
+_UNITS: Final = {
+    "ns": Fraction(1, 1000),
+    "us": Fraction(1),
+    "\N{MICRO SIGN}s": Fraction(1),
+    "\N{GREEK SMALL LETTER MU}s": Fraction(1),
+    "ms": Fraction(1000),
+    "s": Fraction(10**6),
+    "m": Fraction(60 * 10**6),
+    "h": Fraction(3600 * 10**6),
+}
+_PART: Final = r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<unit>ns|us|[\u00b5\u03bc]s|ms|s|m|h)"
+_PARTS: Final = re.compile(_PART)
+_WHOLE: Final = re.compile(rf"[+-]?(?:0|(?:{re.sub(r'[?]P<[a-z]+>', '?:', _PART)})+)")
+
+
+def parse(text: str) -> int:
+    """Microseconds; what is finer is cut off towards zero.
+
+    Raises:
+        InvalidValueError: the text is no duration.
+    """
+    if _WHOLE.fullmatch(text) is None:
+        raise InvalidValueError(text, RULE)
+    total = sum(
+        (_exact(part["number"]) * _UNITS[part["unit"]] for part in _PARTS.finditer(text)),
+        start=Fraction(0),
+    )
+    return -int(total) if text.startswith("-") else int(total)
+
+
+def to_wire(microseconds: int) -> str:
+    """Text of a duration, in as few parts as possible: ``1h30m``, ``15s``, ``500ms``."""
+    if microseconds == 0:
+        return "0s"
+    parts, rest = [], abs(microseconds)
+    for unit in ("h", "m", "s", "ms", "us"):
+        count, rest = divmod(rest, int(_UNITS[unit]))
+        parts += [f"{count}{unit}"] if count else []
+    return ("-" if microseconds < 0 else "") + "".join(parts)
+
+
+def narrowed(given: int | None, *narrowing: int | None) -> int:
+    """Return what is given, as far as nobody says less; 0 where nothing is given."""
+    return min(one for one in (given or 0, *narrowing) if one is not None)
+
+
+def _exact(number: str) -> Fraction:
+    return Fraction(f"0{number}" if number.startswith(".") else number.removesuffix("."))
