@@ -1,7 +1,8 @@
 # Every target makes and reuses .venv; what a fresh machine needs is python3, make and the network.
 
 PYTHON ?= python3
-WORKERS ?= 2
+# One more than there are cores: tests often wait for the control plane.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 ARGS ?=
 SEED ?= 1
 MINUTES ?= 10

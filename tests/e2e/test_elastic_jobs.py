@@ -86,7 +86,7 @@ def test_a_job_grows_and_shrinks_while_it_runs(system: Installed, team: Pool) ->
     assert "Only the controller may take off the gate kueue.x-k8s.io/elastic-job" in said
     without = {"metadata": {"annotations": {names.ELASTIC_JOB: None}}}
     assert "field is immutable" in refuses(editor, path, without)
-    template = {"spec": {"template": {"spec": {"schedulingGates": []}}}}
+    template: Json = {"spec": {"template": {"spec": {"schedulingGates": []}}}}
     assert "immutable" in refuses(editor, path, template)
     with pytest.raises(RestError):
         editor.post(f"{KUEUE}/namespaces/{team.namespace}/workloads", _forged(team))
