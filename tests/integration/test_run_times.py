@@ -17,8 +17,10 @@ pytestmark = pytest.mark.controlplane
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster, installed(cluster, tmp_path_factory.mktemp("times")) as it:
-        yield it
+    with Cluster.start() as cluster:
+        cluster.start_whole()
+        with installed(cluster, tmp_path_factory.mktemp("times")) as it:
+            yield it
 
 
 def test_no_label_or_annotation_makes_a_pod_run_for_longer_than_its_queue_lets_it(
