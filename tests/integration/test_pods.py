@@ -100,7 +100,8 @@ def changed(stored: Json, old: Document, new: Document) -> Json:
     return after
 
 
-@pytest.mark.parametrize("case", pod_cases.CASES, ids=str)
+# A pod that was stored before its rule cannot be made here.
+@pytest.mark.parametrize("case", [one for one in pod_cases.CASES if not one.is_legacy], ids=str)
 def test_a_client_is_told_the_rule(system: Reviewed, case: Case) -> None:
     if not case.message:
         attempt(system, case)

@@ -313,13 +313,14 @@ def test_what_has_no_effect_in_the_file_is_named_once_by_each_process(driven: Se
         assert said["fields"] == ["clientConnection.qps"]
 
 
+OWNERS = (*owner_rows.ROWS, *owner_rows.MODULES)
 AFTER_CONFLICT = "a write that met a conflict reads the object"
 DEVICES = "scheduling.koordinator.sh"
 UNASKED = {
     CONTROLLER: {
         **{
             Request(verb, one.group, one.plural): "the kind is not served here"
-            for one in owner_rows.ROWS
+            for one in OWNERS
             if one != JOB_SET
             for verb in ("get", "patch", "watch")
         },
@@ -336,7 +337,7 @@ UNASKED = {
             Request("update", one.group, f"{one.plural}/finalizers"): (
                 "asked by an admission plugin, not by us"
             )
-            for one in owner_rows.ROWS
+            for one in OWNERS
         },
         Request("get", names.KUEUE_GROUP, "admissionchecks"): AFTER_CONFLICT,
         Request("get", names.KUEUE_GROUP, "clusterqueues"): AFTER_CONFLICT,
