@@ -22,7 +22,7 @@ from tests.builders.pods import make_pod
 from tests.config.files import gpu
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
-from tests.controlplane.rest import Rest, RestError
+from tests.controlplane.rest import JSON_PATCH, Rest, RestError
 from tests.integration import owner_crds
 from tests.integration.applied import Json, Workloads
 from tests.integration.installed import Installed
@@ -188,8 +188,9 @@ class Owners:
         return found[0]
 
     def say(self, status: Json, name: str = "train") -> None:
-        """Writes the status, as its operator does."""
-        self.api.patch(f"{self.path}/{name}/status", {"status": status})
+        """Writes the whole status, as its operator does."""
+        change = [{"op": "add", "path": "/status", "value": status}]
+        self.api.patch(f"{self.path}/{name}/status", change, JSON_PATCH)
 
     def reference(self, name: str = "train") -> Json:
         return {
