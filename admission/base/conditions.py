@@ -272,6 +272,7 @@ class EvictionReason(StrEnum):
     NODE_FAILURES = "NodeFailures"
     CLAIMS_CHANGED = "ResourceClaimsChanged"
     SURGE_ENDED = "SurgeEnded"
+    POD_GROUP_STOPPED = "PodGroupStopped"
     DEACTIVATED = "Deactivated"
 
 
@@ -1091,12 +1092,16 @@ def gang_incomplete(resource: str, name: str, there: int, minimum: int) -> Text:
     )
 
 
-def gang_is_full(admitted: int) -> Text:
-    """Return what a pod says that came to a PodGroup that was admitted without it."""
+def gang_stopped(workload: str) -> Text:
+    """Return what the Workload says of a pod that was admitted beyond its PodGroup.
+
+    Args:
+        workload: that of the PodGroup.
+    """
     return Text(
-        "PodGroupFull",
-        f"{admitted} pods of its PodGroup were admitted; this one waits until one of them has "
-        "failed, or all have ended",
+        EvictionReason.POD_GROUP_STOPPED,
+        f"Workload {workload} of the PodGroup of this pod was stopped, and the pod is of no use "
+        "without the least number of them",
     )
 
 

@@ -118,6 +118,7 @@ TEMPLATE_DIGEST: Final = "gpu-admission.dev/template-digest"
 FOREIGN_TOPOLOGY_GATE: Final = "gpu-admission.dev/foreign-topology-gate"  # created with one
 GROUP_MEMBERS: Final = "gpu-admission.dev/pod-group-members"  # on the Workload of a pod group
 POD_GROUP_OBJECT: Final = "gpu-admission.dev/pod-group"  # on a pod: the PodGroup that it names
+BEYOND_POD_GROUP: Final = "gpu-admission.dev/beyond-pod-group"  # one that was not a member
 MADE_FOR_RUNNING: Final = "gpu-admission.dev/made-for-running-pods"  # on a Workload
 INJECTED: Final = "gpu-admission.dev/injected"  # on a Job: what its admission gave it
 MADE_FOR: Final = "gpu-admission.dev/made-for"  # on a JobSet: the kind whose pods it makes

@@ -159,9 +159,14 @@ def _controller(kind: str, group: str) -> GangKind:
     return GangKind(group=group, resource=kind, is_controller=True)
 
 
-def marked(metadata: views.ObjectMeta) -> Reference | None:
-    """Return the PodGroup that the mark on a pod says, or None."""
-    resource, _, name = metadata.annotation(names.POD_GROUP_OBJECT).partition("/")
+def marked(metadata: views.ObjectMeta, key: str = names.POD_GROUP_OBJECT) -> Reference | None:
+    """Return the PodGroup that the mark on a pod says, or None.
+
+    Args:
+        metadata: of the pod.
+        key: the annotation that is the mark.
+    """
+    resource, _, name = metadata.annotation(key).partition("/")
     kind = _BY_RESOURCE.get(resource)
     of, _, group = resource.partition(".")
     if kind is None and group in TRAINING:

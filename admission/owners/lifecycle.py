@@ -385,6 +385,8 @@ def _of_gathered(owner: Owner, pods: Gathers, workload: Workload) -> Next:
     reclaims = owner.reclaims()
     if reclaims is not None and _has_more_reclaimable(reclaims, workload):
         return Next(Step.RECLAIM)
+    if reclaims is not None and workload.is_pending() and not _reclaimable(reclaims, workload):
+        return Next(Step.RECLAIM) if _reclaimed(workload) else _WAIT
     return _WAIT if workload.is_pending() else NOTHING
 
 

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from admission.base import clock, conditions, names, patches
 from admission.base.conditions import Text
+from admission.base.names import WorkloadKey
 from admission.objects import condition_list, gangs, views
 from admission.objects.workload import Workload
 from admission.owners import injection, prebuilt
@@ -136,6 +137,14 @@ def gang_of(metadata: views.ObjectMeta) -> gangs.Reference | None:
     """Return the PodGroup that says of how many pods the group of a pod is; None where pods do."""
     named = metadata.annotation(names.POD_GROUP_NAME) or metadata.label(names.POD_GROUP_NAME)
     return None if named else gangs.marked(metadata)
+
+
+def beyond(pod: views.Pod) -> WorkloadKey | None:
+    """Return the Workload of the PodGroup beyond which a pod was admitted by itself, or None."""
+    reference = gangs.marked(pod.metadata, names.BEYOND_POD_GROUP)
+    if reference is None or group_name(pod):
+        return None
+    return WorkloadKey(pod.metadata.namespace, gang_name(reference))
 
 
 @lru_cache(maxsize=4096)
@@ -305,10 +314,30 @@ def put_in_queue(pod: views.Pod, queue: str) -> patches.Patch:
     )
 
 
-def leave_podgroup(pod: views.Pod) -> patches.Patch:
-    """Return the merge patch after which exactly this version of the pod is a single one."""
-    mark = {names.POD_GROUP_OBJECT: None}
-    return patches.merge({"metadata": {**_precondition(pod), "annotations": mark}})
+def leave_podgroup(pod: views.Pod, labels: Mapping[str, str], *, is_beyond: bool) -> patches.Patch:
+    """Return the merge patch after which exactly this version of the pod is a single one.
+
+    Args:
+        pod: the pod.
+        labels: what the PodGroup says for pods that do not say it.
+        is_beyond: it runs only as long as the others do.
+    """
+    marks: dict[str, str | None] = {names.POD_GROUP_OBJECT: None}
+    if is_beyond:
+        marks[names.BEYOND_POD_GROUP] = pod.metadata.annotation(names.POD_GROUP_OBJECT)
+    changes: dict[str, Any] = {"annotations": marks}
+    own = pod.metadata.labels or {}
+    added = {key: value for key, value in labels.items() if key not in own}
+    if added:
+        changes["labels"] = added
+    return patches.merge({"metadata": {**_precondition(pod), **changes}})
+
+
+def return_to_podgroup(pod: views.Pod) -> patches.Patch:
+    """Return the merge patch after which this version of the pod is a member of its PodGroup."""
+    mark = pod.metadata.annotation(names.BEYOND_POD_GROUP)
+    marks = {names.BEYOND_POD_GROUP: None, names.POD_GROUP_OBJECT: mark}
+    return patches.merge({"metadata": {**_precondition(pod), "annotations": marks}})
 
 
 def termination(pod: views.Pod, text: Text, now: datetime) -> patches.Patch | None:

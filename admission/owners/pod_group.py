@@ -167,6 +167,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         is_ending: Callable[[views.Pod], bool] = single.may_run_on,
         copied: Iterable[str] = (),
         serving: ServingGroup | None = None,
+        gives_up: Callable[[Workload], bool] = lambda _: False,
     ) -> None:
         """Sort the pods by role and state.
 
@@ -178,8 +179,11 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
             is_ending: whether the containers of a pod that is being deleted may run.
             copied: keys of labels that the Workload takes over.
             serving: the owner that serves whose pods they are, if they are such pods.
+            gives_up: whether nothing has come in the place of pods that are gone for so long that
+                nothing will.
         """
         self._view = view
+        self._gives_up = gives_up
         self.serving = serving
         self._copied = tuple(copied)
         self._named = single.gang_of(view.metadata)
@@ -253,7 +257,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         ready, total = sum(map(single.is_ready, self._running())), self._total()
         if self.serving is not None:
             total = min(total, self.serving.size)  # it may have been scaled down
-        return ready + self._succeeded() >= total
+        return ready + self._over() >= total
 
     @override
     def finished(self) -> Text | None:
@@ -263,7 +267,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         if self._named is not None and not self._is_over():
             return None  # pods beyond those that were admitted take the place of these
         is_given_up = self._are_all_over and (self._not_retriable or self._is_failed_gang())
-        if succeeded < total and not is_given_up:
+        if self._over() < total and not is_given_up:
             return None
         return conditions.group_finished(succeeded, total)
 
@@ -319,17 +323,53 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     @override
     def reclaimable(self, of: Workload) -> Mapping[str, int]:
-        found, known = {}, _reclaimed(of)
+        if self._named is not None:
+            return self._free(of)
+        return {
+            name: min(count, len(self._roles[name].succeeded))
+            for name, count in _counts(of).items()
+            if name in self._roles and self._roles[name].succeeded
+        }
+
+    def _free(self, of: Workload) -> Mapping[str, int]:
+        """Return how many pods of each role need no quota, of those that the Workload asks for.
+
+        Pods of a PodGroup for which there was no quota are admitted by themselves. One that has
+        ended gives quota back unless another takes its place; so does one that is gone and is not
+        replaced, if it is beyond the least number.
+        """
+        asked, given = _asked(of), _given_back(of)
+        if of.status.admission is None:
+            return {}
+        missing, found = self._missing(of), {}
+        spare = self._spare(missing) if any(missing.values()) and self._gives_up(of) else 0
         for name, count in _counts(of).items():
-            one = self._roles.get(name)
-            if one is None or not one.succeeded:
-                continue
-            found[name] = min(count, len(one.succeeded))
-            if self._named is not None:
-                waiting = sum(self._suits(pod, of) for pod in one.gated)
-                free = count - len(one.running) - len(one.ending) - waiting
-                found[name] = max(known.get(name, 0), min(found[name], max(0, free)))
+            one = self._roles.get(name, _Role())
+            left = count - self._active(name, of) + len(one.succeeded)
+            over = min(missing[name], spare)
+            spare -= over
+            back = max(given[name], min(max(0, left), len(one.succeeded)) + over)
+            if back:
+                found[name] = asked[name] - count + min(count, back)
         return found
+
+    def _missing(self, of: Workload) -> dict[str, int]:
+        """Return how many pods of each role are gone, have not succeeded, and hold quota."""
+        given, found = _given_back(of), {}
+        for name, count in _counts(of).items():
+            succeeded = len(self._roles[name].succeeded) if name in self._roles else 0
+            alive = self._active(name, of) - succeeded
+            found[name] = max(0, count - max(succeeded, given[name]) - alive)
+        return found
+
+    def _spare(self, missing: Mapping[str, int]) -> int:
+        """Return how many pods that are gone are beyond the least number of the PodGroup."""
+        gang = self._view.gang
+        if gang is None or gang.is_single or not self.is_of_podgroup():
+            return 0
+        there = len(self._living()) + sum(1 for _ in self.ending())
+        gone = sum(len(one.succeeded) - len(one.present) for one in self._roles.values())
+        return max(0, sum(missing.values()) - max(0, gang.minimum - there - gone))
 
     @override
     def gathers(self) -> Gathers | None:
@@ -469,6 +509,8 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
     def _lacks(self, of: Workload) -> int:
         if self._view.gang is not None and of.is_pending():
             return max(0, self._announced() - len(self._living()))
+        if self._named is not None:
+            return sum(self._missing(of).values())
         active = {name: self._active(name, of) for name in _counts(of)}
         if self._is(names.POD_GROUP_FAST_ADMISSION):
             return 0 if any(active.values()) else 1
@@ -522,7 +564,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
                 continue
             ended = len(one.succeeded)
             if self._named is not None:  # what has not given its quota back is paid for
-                ended = _reclaimed(of).get(name, 0)
+                ended = _given_back(of)[name]
             room = count - ended - len(one.running) - len(one.ending)
             suiting = (pod for pod in one.gated if self._suits(pod, of))
             yield from islice(suiting, max(0, room))
@@ -640,15 +682,22 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return (pod for one in self._roles.values() for pod in one.gated)
 
     def leaves(self, of: Workload) -> views.Pod | None:
-        """Return a pod that came after the others of its controller were admitted, or None.
+        """Return a pod for which there is no room among those that were admitted, or None.
 
-        It is admitted by itself, as nobody says whether the others can do without it.
+        It is admitted by itself: the others are as many as must start at once; or, of pods of one
+        controller, nobody says whether they can do without it.
         """
-        if self._named is None or not self._named.kind.is_controller or any(self.ending()):
+        if self._named is None or self._view.gang is None or any(self.ending()):
             return None
-        if not of.status.is_true(conditions.ADMITTED) or self.may_start(of):
+        if not goes_on(of) or self.may_start(of):
             return None
         return next(self.gated(), None)
+
+    def is_of_podgroup(self) -> bool:
+        """Return whether its pods name a PodGroup that is one, and says how many start at once."""
+        gang, named = self._view.gang, self._named
+        is_gang = gang is not None and not gang.is_single
+        return is_gang and named is not None and not named.kind.is_controller
 
     def lacks(self, of: Workload) -> int:
         """Return how many pods are not there that the Workload stands for."""
@@ -676,6 +725,14 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     def _succeeded(self) -> int:
         return sum(len(one.succeeded) for one in self._roles.values())
+
+    def _over(self) -> int:
+        """Return how many pods have succeeded, or have given their quota back otherwise."""
+        if self._named is None or self._workload is None:
+            return self._succeeded()
+        back = _given_back(self._workload)
+        succeeded = {name: len(one.succeeded) for name, one in self._roles.items()}
+        return sum(max(succeeded.get(name, 0), back.get(name, 0)) for name in {*succeeded, *back})
 
     def _announced(self) -> int:
         """Return how many pods the group is to have, as who owns it or its first pod says."""
@@ -710,11 +767,7 @@ def read(members: Iterable[views.Pod], gang: Gang | None = None) -> PodGroup:
     labels = dict(first.labels or {})
     if first.annotation(names.POD_GROUP_SERVING) == "true":
         labels.pop(names.QUEUE_LABEL, None)
-    said = {} if gang is None else gang.metadata.labels or {}
-    for key in (names.PRIORITY_CLASS_LABEL, names.MAX_EXEC_TIME_LABEL):
-        if key in said:
-            labels.setdefault(key, said[key])
-    metadata = msgspec.structs.replace(first, uid=f"group {name}", labels=labels)
+    metadata = msgspec.structs.replace(first, uid=f"group {name}", labels={**said(gang), **labels})
     return PodGroup(metadata=metadata, members=listed, gang=gang)
 
 
@@ -780,6 +833,32 @@ def total_count(pod: views.Pod) -> int:
     return int(text) if text.isdecimal() else 0
 
 
+def goes_on(workload: Workload) -> bool:
+    """Return whether a Workload is admitted, and nobody has told it to leave."""
+    status = workload.status
+    return (
+        status.is_true(conditions.ADMITTED)
+        and not status.is_true(conditions.EVICTED)
+        and not status.is_true(conditions.FINISHED)
+    )
+
+
+def is_stopped(workload: Workload) -> bool:
+    """Return whether pods beyond those of a Workload are to stop: it was told to leave, or waits.
+
+    One that has ended has had its pods. One that was made for pods that run is charged next.
+    """
+    is_over = workload.status.is_true(conditions.FINISHED)
+    return not (is_over or goes_on(workload) or workload.waits_to_be_charged())
+
+
+def said(gang: Gang | None) -> dict[str, str]:
+    """Return the labels of a PodGroup that count where its pods have none."""
+    labels = {} if gang is None else gang.metadata.labels or {}
+    keys = names.PRIORITY_CLASS_LABEL, names.MAX_EXEC_TIME_LABEL
+    return {key: labels[key] for key in keys if key in labels}
+
+
 def is_retriable(pod: views.Pod) -> bool:
     """Return whether another pod may take the place of a pod that failed."""
     return pod.metadata.annotation(names.RETRIABLE_IN_GROUP) != "false"
@@ -832,9 +911,22 @@ def _counts(of: Workload) -> dict[str, int]:
     return {one.name: admitted.get(one.name, one.count) for one in of.spec.pod_sets or ()}
 
 
-def _reclaimed(of: Workload) -> dict[str, int]:
-    """Return how many pods of each role have given their quota back, by its name."""
-    return {one.name: one.count for one in of.status.reclaimable_pods or ()}
+def _asked(of: Workload) -> dict[str, int]:
+    """Return the number of pods of each role, by its name: as many as are asked for."""
+    return {one.name: one.count for one in of.spec.pod_sets or ()}
+
+
+def _given_back(of: Workload) -> dict[str, int]:
+    """Return how many of the pods of each role that were admitted have given their quota back.
+
+    What is reclaimable is counted from the pods that were asked for.
+    """
+    known = {one.name: one.count for one in of.status.reclaimable_pods or ()}
+    asked = _asked(of)
+    return {
+        name: max(0, count - (asked[name] - known.get(name, 0)))
+        for name, count in _counts(of).items()
+    }
 
 
 def _pod_set(of: Workload, role: str) -> PodSet | None:

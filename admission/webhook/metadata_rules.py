@@ -203,6 +203,11 @@ def _other_pod_group(pod: Pod) -> Iterable[Finding]:
         yield Finding(ANNOTATIONS.key(names.POD_GROUP_OBJECT), mark)
 
 
+def _beyond_pod_group(pod: Pod) -> Iterable[Finding]:
+    mark = pod.metadata.annotation(names.BEYOND_POD_GROUP)
+    return [Finding(ANNOTATIONS.key(names.BEYOND_POD_GROUP), mark)] if mark else []
+
+
 # ----------------------------------------------------------------------------------- an update
 
 
@@ -312,6 +317,11 @@ CREATED: Final[tuple[Row[Pod], ...]] = (
     ),
     Syntax("Pod 23", _pod_group_name),
     Syntax("Pod 24", _run_times),
+    Rule(
+        "Pod 25", _INVALID,
+        "is set when a pod is admitted beyond the others of its PodGroup: leave it out",
+        _beyond_pod_group,
+    ),
 )  # fmt: skip
 """Each new pod, besides."""
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission.base import conditions, names
+from admission.base import conditions, names, patches
 from admission.controller.watched_owners.pod_groups import resources_of_gangs
 from admission.kube import resources
 from admission.objects import gangs, views
@@ -72,6 +72,21 @@ def pod_sets(world: World) -> list[tuple[str, int, int | None]]:
     made = workload(world)
     assert made is not None
     return [(one.name, one.count, one.min_count) for one in made.spec.pod_sets or ()]
+
+
+def reserved(world: World) -> dict[str, int]:
+    """Return for how many pods quota is reserved, by the name of the Workload."""
+    found = {}
+    for one in world.store.list(resources.WORKLOADS, into=Workload).items:
+        admission = one.status.admission
+        if admission is not None and not one.status.is_true(conditions.FINISHED):
+            listed = admission.pod_set_assignments or ()
+            found[one.metadata.name] = sum(each.count or 0 for each in listed)
+    return found
+
+
+def deactivate(world: World, name: str) -> None:
+    world.store.patch(resources.WORKLOADS, name, patches.merge({"spec": {"active": False}}), "ml")
 
 
 def started(world: World) -> set[str]:
@@ -158,7 +173,8 @@ def test_more_than_the_minimum_start_as_quota_allows() -> None:
     assert pod_sets(world) == [("gpus1", 5, 3)]
     told = world.condition("e")
     assert told is not None
-    assert told.reason == "PodGroupFull"
+    assert told.reason == "WaitingForQuota"
+    assert reserved(world) == {name_of(): 4}
 
 
 def test_a_pod_beyond_those_that_were_admitted_starts_when_these_have_ended() -> None:
@@ -191,10 +207,175 @@ def test_no_pod_of_a_podgroup_is_one_too_many() -> None:
     add(world, "a", "b")
     assert started(world) == {"a", "b"}
     add(world, "c")
-    assert started(world) == {"a", "b"}
-    assert world.is_gated("c")
+    assert started(world) == {"a", "b", "c"}
     world.delete_pod("b")
-    assert started(world) == {"a", "c"}
+    add(world, "d")
+    assert started(world) == {"a", "c", "d"}
+    assert world.pod("d").metadata.annotation(names.POD_GROUP_OBJECT)  # in the place of b
+
+
+def test_a_pod_beyond_the_group_is_charged_by_itself_and_gives_its_quota_back() -> None:
+    world = ready_world(quota=4)
+    show(world, 2)
+    add(world, "a", "b")
+    assert started(world) == {"a", "b"}
+    add(world, "c", "d", "e")
+    assert started(world) == {"a", "b", "c", "d"}
+    assert sum(reserved(world).values()) == 4
+    world.delete_pod("c")
+    assert started(world) == {"a", "b", "d", "e"}
+    assert sum(reserved(world).values()) == 4
+    world.delete_pod("d")
+    world.delete_pod("e")
+    world.settle()
+    assert reserved(world) == {name_of(): 2}
+
+
+def test_a_pod_beyond_the_group_has_its_queue_and_priority() -> None:
+    world = ready_world(quota=4)
+    world.add(
+        make_local_queue("default", "gpus", "ml"), make_local_queue("training", "gpus", "ml")
+    )
+    world.store.create(
+        resources.WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 9}
+    )
+    show(world, 1, queue="training", labels={names.PRIORITY_CLASS_LABEL: "high"})
+    add(world, "a", queue="")
+    assert started(world) == {"a"}
+    add(world, "b", queue="")
+    assert started(world) == {"a", "b"}
+    (made,) = [one for one in world.workloads().values() if "pod-b" in one.metadata.name]
+    assert made.spec.queue_name == "training"
+    assert made.spec.priority == 9
+
+
+def test_pods_beyond_a_group_that_is_evicted_stop_with_it() -> None:
+    world = ready_world(quota=4)
+    show(world, 2)
+    add(world, "a", "b")
+    started(world)
+    add(world, "c", "d", "e")
+    assert started(world) == {"a", "b", "c", "d"}
+    deactivate(world, name_of())
+    world.settle()
+    assert started(world) == set()
+    assert reserved(world) == {}
+    ended = {one[0] for one in world.events.recorded if one[1] == "Stopped"}
+    assert {"a", "b", "c", "d"} <= ended
+    assert world.is_gated("e")
+    assert world.pod("e").metadata.annotation(names.POD_GROUP_OBJECT)  # a member again
+
+
+def test_a_pod_that_waits_beyond_a_group_does_not_start_when_the_group_does_not_run() -> None:
+    world = ready_world(quota=3)
+    show(world, 3)
+    add(world, "a", "b", "c")
+    assert started(world) == {"a", "b", "c"}
+    add(world, "d")
+    assert started(world) == {"a", "b", "c"}
+    deactivate(world, name_of())
+    assert started(world) == set()
+    told = world.condition("d")
+    assert told is not None
+    assert told.status == "False"
+
+
+def test_a_gang_that_comes_again_asks_for_the_least_number_of_all_its_pods() -> None:
+    world = ready_world(quota=4)
+    show(world, 2)
+    add(world, "a", "b")
+    started(world)
+    add(world, "c", "d", "e")
+    started(world)
+    deactivate(world, name_of())
+    started(world)
+    again = patches.merge({"spec": {"active": True}})
+    world.store.patch(resources.WORKLOADS, name_of(), again, "ml")
+    add(world, "a2", "b2", "c2")
+    assert len(started(world)) == 4
+    assert sum(reserved(world).values()) == 4
+
+
+def test_pods_go_on_beyond_a_group_whose_workload_somebody_deletes() -> None:
+    world = ready_world(quota=4)
+    show(world, 2)
+    add(world, "a", "b")
+    started(world)
+    add(world, "c")
+    assert started(world) == {"a", "b", "c"}
+    world.store.delete(resources.WORKLOADS, name_of(), "ml")
+    assert started(world) == {"a", "b", "c"}
+    assert sum(reserved(world).values()) == 3
+
+
+def test_a_member_beyond_the_minimum_that_is_deleted_gives_its_quota_back_after_a_minute() -> None:
+    world = ready_world(quota=4)
+    show(world, 2)
+    add(world, "a", "b", "c", "d")
+    assert started(world) == {"a", "b", "c", "d"}
+    world.delete_pod("d")
+    world.delete_pod("c")
+    world.delete_pod("b")
+    show(world, 3, name="other")
+    add(world, "x", "y", "z", gang="other")
+    world.pass_time(50)
+    assert world.admitted() == {"a"}
+    world.pass_time(15)
+    assert world.admitted() == {"a"}  # two of the gang are kept
+    show(world, 2, name="other")
+    world.delete_pod("z")
+    assert started(world) == {"a", "x", "y"}
+    add(world, "e", "f")
+    assert started(world) == {"a", "x", "y", "e"}
+    world.delete_pod("x")
+    world.delete_pod("y")
+    assert world.is_gated("f")
+
+
+def test_a_member_of_a_group_that_was_admitted_in_part_gives_its_quota_back_when_it_ends() -> None:
+    world = ready_world(quota=4)
+    show(world, 2)
+    add(world, "a", "b", "c", "d", "e", "f")
+    assert started(world) == {"a", "b", "c", "d"}
+    world.set_phase("a", "Succeeded")
+    assert len(started(world)) == 5
+    world.set_phase("b", "Succeeded")
+    assert started(world) == {"a", "b", "c", "d", "e", "f"}
+    for name in ("c", "d"):
+        world.set_phase(name, "Succeeded")
+    world.settle()
+    made = workload(world)
+    assert made is not None
+    assert made.status.is_true(conditions.FINISHED)
+
+
+def test_a_gang_that_gave_quota_back_and_is_evicted_asks_for_all_pods_that_come_again() -> None:
+    world = ready_world(quota=4)
+    show(world, 2)
+    add(world, "a", "b", "c", "d", "e")
+    started(world)
+    world.delete_pod("d")
+    world.pass_time(70)
+    deactivate(world, name_of())
+    started(world)
+    again = patches.merge({"spec": {"active": True}})
+    world.store.patch(resources.WORKLOADS, name_of(), again, "ml")
+    add(world, "a2", "b2", "c2", "d2", "e2")
+    assert len(started(world)) == 4
+    assert sum(reserved(world).values()) == 4
+
+
+def test_a_pod_beyond_a_group_goes_on_when_the_others_have_ended() -> None:
+    world = ready_world(quota=4)
+    show(world, 2)
+    add(world, "a", "b")
+    started(world)
+    add(world, "c")
+    started(world)
+    for name in ("a", "b"):
+        world.set_phase(name, "Succeeded")
+    assert started(world) == {"a", "b", "c"}
+    assert sum(reserved(world).values()) == 1
 
 
 # ------------------------------------------------------------------------------ ends and begins

@@ -747,6 +747,26 @@ def test_a_group_that_is_deactivated_holds_its_quota_until_its_pods_have_ended()
     assert not is_true(world, conditions.QUOTA_RESERVED)
 
 
+def test_a_deactivated_group_that_lacks_pods_says_so_once() -> None:
+    world = ready_world(quota=2)
+    add(world, "a", "b")
+    world.settle()
+    off = patches.merge({"spec": {"active": False}})
+    world.store.patch(resources.WORKLOADS, "gang", off, "ml")
+    world.settle()
+    add(world, "c")
+    for _ in range(30):
+        world.clock.advance(0.5)
+        world.observe()
+        world.core.step()
+        world.send_one()
+    told = [one for one in world.sent if one.operation is Operation.EXPLAIN_POD]
+    assert len([one for one in told if one.name == "c"]) == 1
+    found = world.condition("c")
+    assert found is not None
+    assert found.reason == "PodGroupIncomplete"
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_comes_in_whatever_order_a_group_never_holds_more_than_its_quota(
     seed: int,

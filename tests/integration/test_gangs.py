@@ -197,9 +197,38 @@ def test_more_than_the_minimum_start_as_quota_allows(team: Team) -> None:
     team.add("a", "b", "c", "d", "e")
     waiting.until(lambda: len(team.started()) == 4, what="four have started")
     (last,) = set(team.listed()) - team.started()
-    team.wait_told(last, "PodGroupFull")
+    team.wait_told(last, "WaitingForQuota")
     team.end(min(team.started()))
     waiting.until(lambda: len(team.started()) == 5, what="the last has started")
+
+
+@EVERY
+def test_pods_beyond_the_minimum_come_and_go_one_by_one_and_stop_with_the_others(
+    system: Installed, editor: Rest, kind: GangKind
+) -> None:
+    team = Team(system, editor)
+    team.gang(2, kind=kind)
+    team.add("a", "b", kind=kind)
+    team.wait_started("a", "b")
+    team.add("c", "d", "e", kind=kind)
+    team.wait_started("a", "b", "c", "d")
+    team.wait_told("e", "WaitingForQuota")
+    for change in ({names.BEYOND_POD_GROUP: None}, {names.BEYOND_POD_GROUP: "other"}):
+        with pytest.raises(RestError) as refused:
+            team.editor.patch(f"{team.pods}/e", {"metadata": {"annotations": change}})
+        assert "Only the controller may change annotations" in str(refused.value)
+    team.editor.delete(f"{team.pods}/c")
+    team.wait_started("a", "b", "d", "e")
+    team.add("f", kind=kind)
+    team.wait_told("f", "WaitingForQuota")
+    own = f"{team.workloads}/{pod_owner.gang_name(gangs.Reference(kind, 'gang'))}"
+    team.api.patch(own, {"spec": {"active": False}})
+    waiting.until(lambda: set(team.listed()) == {"f"}, what="all that ran were stopped")
+    team.pause()
+    assert team.started() == set()
+    team.add("g", kind=kind)
+    team.api.patch(own, {"spec": {"active": True}})
+    team.wait_started("f", "g")
 
 
 def test_pods_of_a_native_podgroup_run_under_gang_scheduling(team: Team) -> None:
@@ -437,6 +466,10 @@ def test_an_editor_writes_no_mark_of_a_podgroup(team: Team) -> None:
     assert "is set at creation to the PodGroup that the pod names: leave it out" in str(
         refused.value
     )
+    beyond = {names.BEYOND_POD_GROUP: "podgroups.scheduling.volcano.sh/other"}
+    with pytest.raises(RestError) as refused:
+        team.editor.post(team.pods, make_pod("a", gpus=1, annotations=beyond))
+    assert "is set when a pod is admitted beyond the others" in str(refused.value)
     key = VOLCANO.annotations[0]
     with pytest.raises(RestError) as refused:
         team.editor.post(team.pods, make_pod("a", gpus=1, annotations={key: "No Name"}))

@@ -423,6 +423,14 @@ PODGROUPS: list[Case] = [
        f'{ANNOTATIONS}[{VOLCANO}]: Invalid value: "No Name": {SUBDOMAIN_RULE}'),
 ]  # fmt: skip
 
+BEYOND = "gpu-admission.dev/beyond-pod-group"
+BEYONDS: list[Case] = [
+    po("25", make_pod(annotations={BEYOND: "podgroups.scheduling.volcano.sh/a"},
+                      schedulingGates=GATES),
+       f'{ANNOTATIONS}[{BEYOND}]: Invalid value: "podgroups.scheduling.volcano.sh/a": is set when'
+       " a pod is admitted beyond the others of its PodGroup: leave it out"),
+]  # fmt: skip
+
 NO_DURATION = "must be a duration such as 500ms, 15s or 1h30m"
 MINIMUM, MAXIMUM = "gpu-admission.dev/minimum-run-time", "gpu-admission.dev/maximum-run-time"
 
@@ -442,4 +450,4 @@ RUN_TIMES: list[Case] = [
     po("24 as it was", timed("soon"), old=timed("soon"), is_legacy=True),
 ]  # fmt: skip
 
-CASES = CREATED + TOPOLOGIES + CHANGED + PODGROUPS + RUN_TIMES
+CASES = CREATED + TOPOLOGIES + CHANGED + PODGROUPS + BEYONDS + RUN_TIMES

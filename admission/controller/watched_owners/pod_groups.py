@@ -68,6 +68,7 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         endings: PodEndings,
         copied: Iterable[str],
         serving: ServingGroups,
+        gives_up: Callable[[Workload], bool],
     ) -> None:
         """Prepare an empty index.
 
@@ -79,8 +80,10 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
             endings: knows whether a pod that is being deleted may still run.
             copied: keys of labels that a Workload takes over.
             serving: owners whose pods are groups.
+            gives_up: whether nothing will come in the place of pods that are gone.
         """
         super().__init__(integration, workloads, look_at, forget)
+        self._gives_up = gives_up
         self._endings = endings
         self._copied = tuple(copied)
         self._serving = serving
@@ -152,6 +155,7 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
             is_ending=self._endings.is_ending,
             copied=self._copied,
             serving=serving,
+            gives_up=self._gives_up,
         )
         self._owners.pop(key, None)
         self._made_of[key] = made_of
@@ -312,9 +316,20 @@ class PodGroups(Owners[Any, views.PodDocument]):
         copied = self._configuration.settings.integrations.label_keys_to_copy
         self.members = GroupIndex(
             self.integration, self._workloads, look_at, self._forget, self._endings, copied,
-            self.serving,
+            self.serving, self._gives_up,
         )  # fmt: skip
         return self.members
+
+    def _replaced_until(self, workload: Workload) -> datetime | None:
+        """Return until when others may come in the place of pods of a group; None if all are."""
+        lacks = workload.status.condition(conditions.WAITING_FOR_REPLACEMENT_PODS)
+        if lacks is None or lacks.status != "True" or workload.is_pending():
+            return None
+        return clocks.from_wire(lacks.last_transition_time) + self._keeps
+
+    def _gives_up(self, workload: Workload) -> bool:
+        due = self._replaced_until(workload)
+        return due is not None and due <= self._clock.now()
 
     # ------------------------------------------------------------------------------- seeing
 
@@ -381,13 +396,19 @@ class PodGroups(Owners[Any, views.PodDocument]):
             due = self._endings.free_at(pod)
             if due is not None:
                 self._queue.add_at(key, due, self._clock.now())
+        due = None if subject.workload is None else self._replaced_until(subject.workload)
+        if due is not None and due > self._clock.now() and owner.is_of_podgroup():
+            self._queue.add_at(key, due, self._clock.now())
         leaving = self._leaving(subject, owner)
-        if leaving is not None:
-            changes = pod_owner.leave_podgroup(leaving)
-            return self._on_pod(key, leaving, Operation.ADOPT_POD, changes, whole=True)
-        doubtful = self._settle_doubtful(key, owner)
+        is_single = owner.view.gang is not None and owner.view.gang.is_single
+        doubtful = None if is_single else self._settle_doubtful(key, owner)
         if doubtful is not None:
-            return doubtful
+            return doubtful  # only here it is known which queue its PodGroup names
+        if leaving is not None and (is_single or not pods_in_doubt.is_in_doubt(leaving)):
+            changes = pod_owner.leave_podgroup(
+                leaving, pod_group.said(owner.view.gang), is_beyond=owner.is_of_podgroup()
+            )
+            return self._on_pod(key, leaving, Operation.ADOPT_POD, changes, whole=True)
         return super().next_request(subject, decide) or self._tell_next(subject, owner)
 
     def _settle_doubtful(self, key: WorkloadKey, owner: PodGroupOwner) -> ApiRequest | None:
@@ -644,8 +665,14 @@ class PodGroups(Owners[Any, views.PodDocument]):
         owner = None if subject is None else subject.owner
         if not isinstance(owner, PodGroupOwner):
             return None
+        if subject is not None and self._lacks_pods(owner, subject.workload):
+            return None  # the pods say that, see `_tell_next`
         text = Text(wait.reason, explain.waiting(wait))
         return self._tell_first(key, owner.gated(), text)
+
+    def _lacks_pods(self, owner: PodGroupOwner, workload: Workload | None) -> bool:
+        """Return whether the Workload of a group waits, and pods are not there."""
+        return workload is not None and workload.is_pending() and bool(owner.lacks(workload))
 
     def tell_refused(self, key: WorkloadKey) -> ApiRequest | None:
         """Return the write that says on a pod that its group has the name of another Workload."""
@@ -665,8 +692,8 @@ class PodGroups(Owners[Any, views.PodDocument]):
             return self._tell_missing(key, owner, step)
         if workload.status.is_true(conditions.FINISHED):
             return self._tell_first(key, owner.gated(), conditions.group_is_over(key.name))
-        lacking = owner.lacks(workload)
-        if workload.is_pending() and lacking:
+        if self._lacks_pods(owner, workload):
+            lacking = owner.lacks(workload)
             total = sum(one.count for one in workload.spec.pod_sets or ())
             text = conditions.group_lacks(key.name, lacking, total)
             return self._tell_first(key, owner.gated(), text)
@@ -679,11 +706,6 @@ class PodGroups(Owners[Any, views.PodDocument]):
                 request = self._tell(key, pod, text, admitted=False)
                 if request is not None:
                     return request
-        if owner.view.gang is not None and not owner.may_start(workload):
-            count = sum(1 for _ in owner.to_stop())
-            request = self._tell_first(key, owner.gated(), conditions.gang_is_full(count))
-            if request is not None:
-                return request
         if owner.serving is not None and owner.has_grown(workload):
             total = sum(one.count for one in workload.spec.pod_sets or ())
             name = owner.serving.owner.metadata.name

@@ -10,7 +10,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from admission.base import conditions, events
+from admission.base import conditions, events, names
 from admission.base.clock import Clock
 from admission.base.conditions import Text
 from admission.base.events import Events
@@ -27,11 +27,14 @@ from admission.controller.watched_owners.pod_groups import PodGroups
 from admission.controller.watched_owners.rollouts import Rollouts
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.watched_owners.spark_applications import SparkApplications
+from admission.controller.workloads import evictions
 from admission.controller.workloads.refusals import Refusals
 from admission.controller.workloads.workloadindex import WorkloadIndex
+from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, Operation
 from admission.controller.writing.work_queue import WorkQueue
-from admission.objects import views
+from admission.objects import gangs, views
+from admission.objects.workload import Workload
 from admission.owners import injection, pod_group, spark_application
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner
@@ -97,6 +100,8 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         self._queue = queue
         self._rollouts = rollouts
         self._refusals = refusals
+        self._beyond: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
+        """Pods that were admitted beyond a PodGroup, by its Workload."""
 
     @override
     def on_update(self, found: views.Object) -> None:
@@ -108,6 +113,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             self.groups.lost_pod(found, for_good=False)  # it has left a group
         pod = self.groups.on_pod_update(found) if is_of_group else self.index.on_update(found)
         if pod is not None:
+            self._note_beyond(pod)
             kind = pod_group.KIND if is_of_group else self._kind
             self._endings.on_update(pod, kind.key_of(pod))
             self._inventory.on_pod_update(pod)
@@ -115,6 +121,30 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             self._rollouts.on_update(pod, ended=self._has_ended(pod))
         elif not is_ours:
             self._lose_label(found)
+
+    def _note_beyond(self, pod: views.Pod) -> None:
+        group = pod_owner.beyond(pod)
+        if group is not None:
+            self._beyond.setdefault(group, {})[self._kind.key_of(pod)] = None
+        else:
+            self._forget_beyond(pod)
+
+    def _forget_beyond(self, pod: views.Pod) -> None:
+        """Forget a pod beyond a PodGroup that is gone, or a member again."""
+        for key in (names.BEYOND_POD_GROUP, names.POD_GROUP_OBJECT):
+            reference = gangs.marked(pod.metadata, key)
+            if reference is None:
+                continue
+            group = WorkloadKey(pod.metadata.namespace, pod_owner.gang_name(reference))
+            pods = self._beyond.get(group, {})
+            pods.pop(self._kind.key_of(pod), None)
+            if not pods:
+                self._beyond.pop(group, None)
+
+    @override
+    def naming(self, workload: views.Object) -> tuple[WorkloadKey, ...]:
+        own = WorkloadKey(workload.metadata.namespace, workload.metadata.name)
+        return (*super().naming(workload), *self._beyond.get(own, ()))
 
     def _has_ended(self, pod: views.Pod) -> bool:
         is_stopped = bool(pod.metadata.deletion_timestamp) and not self._endings.is_ending(pod)
@@ -139,6 +169,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             self.groups.lost_pod(gone, for_good=for_good)
         if known is not None and known.metadata.uid == gone.metadata.uid:
             self._endings.on_delete(known)
+            self._forget_beyond(known)
             self._rollouts.on_delete(gone.metadata.uid)
 
     @override
@@ -157,10 +188,16 @@ class Pods(Owners[views.Pod, views.PodDocument]):
 
     @override
     def next_request(self, subject: Subject, decide: Decide) -> ApiRequest | None:
-        request = super().next_request(subject, decide)
         pod = None if subject.owner is None else self.index.get(self._own_key(subject.owner))
-        if pod is None:
-            return request
+        if pod is None or subject.owner is None:
+            return super().next_request(subject, decide)
+        stopped = self._stopped_group(pod)
+        if stopped is not None and pod_owner.is_gated(pod):
+            changes = pod_owner.return_to_podgroup(pod)
+            return self._patch(subject.key, subject.owner, Operation.JOIN_GROUP, changes)
+        if stopped is not None:
+            decide = partial(self._decide_or_evict, decide, conditions.gang_stopped(stopped.name))
+        request = super().next_request(subject, decide)
         refusal = self._refusals.of(subject.key)
         if refusal and request is not None and request.operation is Operation.START_OWNER:
             text = conditions.start_refused(refusal)
@@ -171,6 +208,25 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         if request is not None and is_held_back and request.operation is Operation.FINISH_WORKLOAD:
             return replace(request, events=(events.freed_from_lost_node(pod.spec.node_name),))
         return request or self._acknowledge(subject)
+
+    def _stopped_group(self, pod: views.Pod) -> WorkloadKey | None:
+        """Return the Workload of a PodGroup that does not run, of a pod beyond it; else None."""
+        group = pod_owner.beyond(pod)
+        workload = None if group is None else self._workloads.get(group)
+        return group if workload is not None and pod_group.is_stopped(workload) else None
+
+    def _decide_or_evict(
+        self, decide: Decide, text: Text, key: WorkloadKey, workload: Workload
+    ) -> ApiRequest | None:
+        """Return what was decided about a Workload that holds quota, else its eviction."""
+        request = decide(key, workload)
+        is_leaving = bool(workload.metadata.deletion_timestamp)
+        if request is not None or is_leaving or not pod_group.goes_on(workload):
+            return request
+        changes = evictions.evict(workload, text, self._clock.now())
+        return api_requests.set_workload_status(
+            workload, Operation.EVICT, changes, (events.evicted(*text),)
+        )
 
     def _own_key(self, owner: Owner) -> WorkloadKey:
         return self._kind.key_of(owner.view)

@@ -27,6 +27,7 @@ _RETRIED_AT_ONCE: Final = frozenset(
         EvictionReason.NODE_FAILURES,
         EvictionReason.CLAIMS_CHANGED,
         EvictionReason.SURGE_ENDED,
+        EvictionReason.POD_GROUP_STOPPED,
     }
 )
 
