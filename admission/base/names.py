@@ -142,6 +142,7 @@ SURGE_QUOTA: Final = "gpu-admission.dev/surge-quota"  # on a ClusterQueue
 MINIMUM_RUN_TIME: Final = "gpu-admission.dev/minimum-run-time"  # on queues, and what is queued
 DEFAULT_RUN_TIME: Final = "gpu-admission.dev/default-run-time"  # on queues
 MAXIMUM_RUN_TIME: Final = "gpu-admission.dev/maximum-run-time"  # on queues
+REQUESTER: Final = "gpu-admission.dev/requester"  # who created the owner of what is queued
 CONFIG_HASH: Final = "gpu-admission.dev/config-hash"  # on our pods
 DEMO_ORDER: Final = "demo.gpu-admission.dev/order"  # number of a pod in the demo's scenario
 MODES: Final = "gpu-admission.dev/modes"  # on our mutating webhook configuration

@@ -1,0 +1,285 @@
+"""The objects that answers about a cluster are made from, read with the rights of who asks."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from admission.base import conditions, names
+from admission.base.errors import InvalidValueError
+from admission.base.names import FlavorName, FlavorResource, ResourceName, WorkloadKey
+from admission.kube import errors, resources
+from admission.kube.api import PAGE, Api
+from admission.kube.resources import Resource
+from admission.objects import cluster_queue as cluster_queues
+from admission.objects import cohort as cohorts
+from admission.objects import values, views
+from admission.objects import workload as workloads
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.cohort import Cohort
+from admission.objects.local_queue import LocalQueue
+from admission.objects.resource_flavor import ResourceFlavor
+from admission.objects.workload import Workload
+from admission.scheduling import model, reserving
+from admission.scheduling.hierarchy import Forest
+from admission.scheduling.reserving import ReservingWorkload
+
+_T = TypeVar("_T", bound=views.Object)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objects:
+    """What was read; each collection is sorted by namespace and name.
+
+    Attributes:
+        cluster_queues: of the cluster.
+        cohorts: Cohort objects; one that is only named by others has none.
+        local_queues: of the namespaces that may be read.
+        flavors: of the cluster.
+        workloads: of the namespaces that may be read.
+        pods: those that were asked for, of the namespaces that may be read.
+        nodes: of the cluster.
+        missing: what could not be read, a sentence each; empty where everything was.
+    """
+
+    cluster_queues: tuple[ClusterQueue, ...] = ()
+    cohorts: tuple[Cohort, ...] = ()
+    local_queues: tuple[LocalQueue, ...] = ()
+    flavors: tuple[ResourceFlavor, ...] = ()
+    workloads: tuple[Workload, ...] = ()
+    pods: tuple[views.Pod, ...] = ()
+    nodes: tuple[views.Node, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to be read beside the queues.
+
+    Attributes:
+        namespace: read alone where not all may be.
+        pods: label selector of the pods; None for no pods.
+        pod_fields: field selector of the pods.
+        nodes: whether nodes are.
+    """
+
+    namespace: str
+    pods: str | None = None
+    pod_fields: str = ""
+    nodes: bool = False
+
+
+RELEASED: Final = names.PODSET_LABEL
+"""Selects the pods that an admission has started."""
+
+
+def read(api: Api, wanted: Wanted) -> Objects:
+    """Reads what the caller may read.
+
+    Raises:
+        KubeError: the API server did not answer, or does not serve Kueue's kinds.
+    """
+    missing: list[str] = []
+    lists = _Lists(api, wanted.namespace, missing)
+    return Objects(
+        cluster_queues=lists.of(resources.CLUSTER_QUEUES, ClusterQueue),
+        cohorts=lists.of(resources.COHORTS, Cohort),
+        local_queues=lists.of(resources.LOCAL_QUEUES, LocalQueue),
+        flavors=lists.of(resources.RESOURCE_FLAVORS, ResourceFlavor),
+        workloads=lists.of(resources.WORKLOADS, Workload),
+        pods=()
+        if wanted.pods is None
+        else lists.of(resources.PODS, views.Pod, wanted.pods, wanted.pod_fields),
+        nodes=lists.of(resources.NODES, views.Node) if wanted.nodes else (),
+        missing=tuple(missing),
+    )
+
+
+class _Lists:
+    """Lists kinds, and writes down what may not be listed."""
+
+    def __init__(self, api: Api, namespace: str, missing: list[str]) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._missing = missing
+
+    def of(
+        self, resource: Resource, kind: type[_T], labels: str = "", fields: str = ""
+    ) -> tuple[_T, ...]:
+        """Return the objects of a kind: of all namespaces, else of the caller's, else none."""
+        try:
+            return tuple(self._pages(resource, kind, "", labels, fields))
+        except errors.ForbiddenError:
+            pass
+        plural = f"{resource.kind}s"
+        if not resource.namespaced:
+            self._missing.append(f"{plural} are not shown: you may not list them")
+            return ()
+        try:
+            found = tuple(self._pages(resource, kind, self._namespace, labels, fields))
+        except errors.ForbiddenError:
+            self._missing.append(
+                f"{plural} are not shown: you may not list them, nor those of namespace "
+                f"{self._namespace}"
+            )
+            return ()
+        self._missing.append(
+            f"{plural} of other namespaces than {self._namespace} are not shown: you may not list "
+            "them"
+        )
+        return found
+
+    def _pages(
+        self, resource: Resource, kind: type[_T], namespace: str, labels: str, fields: str
+    ) -> Iterator[_T]:
+        token = ""
+        while True:
+            page = self._api.list(
+                resource,
+                namespace,
+                label_selector=labels,
+                field_selector=fields,
+                limit=PAGE,
+                continue_=token,
+                into=kind,
+            )
+            yield from page.items
+            for one in page.undecodable:
+                what = "/".join(filter(None, (one.namespace, one.name)))
+                self._missing.append(f"{resource.kind} {what} is left out: {one.error}")
+            token = page.continue_
+            if not token:
+                return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """Objects as values of scheduling, put in relation to each other.
+
+    Attributes:
+        objects: as they were read.
+        forest: quota trees, with usage as the ClusterQueues' status tells it.
+        queues: ClusterQueues by name.
+        locals_: LocalQueues by namespace and name.
+        values: Workloads that can be read, by identity.
+        holding: those of them that hold quota, by identity.
+        pods_of: pods by the Workload that started them.
+    """
+
+    objects: Objects
+    forest: Forest
+    queues: Mapping[str, ClusterQueue]
+    locals_: Mapping[tuple[str, str], LocalQueue]
+    workloads: Mapping[WorkloadKey, Workload]
+    values: Mapping[WorkloadKey, model.Workload]
+    holding: Mapping[WorkloadKey, ReservingWorkload]
+    pods_of: Mapping[WorkloadKey, tuple[views.Pod, ...]]
+    unreadable: tuple[str, ...] = field(default=())
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Return what could not be read, or not be understood."""
+        return (*self.objects.missing, *self.unreadable)
+
+    def cluster_queue_of(self, namespace: str, local_queue: str) -> str:
+        """Return the ClusterQueue behind a LocalQueue; empty where that is not known."""
+        found = self.locals_.get((namespace, local_queue))
+        return found.spec.cluster_queue if found is not None else ""
+
+    def is_releasing(self, key: WorkloadKey) -> bool:
+        """Return whether a Workload that holds quota is about to give it back.
+
+        It was evicted or deleted, or all of its pods are being deleted.
+        """
+        view = self.workloads.get(key)
+        if view is None:
+            return False
+        if view.metadata.deletion_timestamp or view.status.is_true(conditions.EVICTED):
+            return True
+        pods = self.pods_of.get(key, ())
+        return bool(pods) and all(one.metadata.deletion_timestamp for one in pods)
+
+
+def relate(objects: Objects) -> Read:
+    """Put objects in relation to each other; those that break a rule are left out."""
+    unreadable: list[str] = []
+    readable = _each(objects.workloads, workloads.scheduling_value, unreadable)
+    by_key = {one.key: one for _, one in readable}
+    holding = {
+        key: reserving.of(one, one.reservation)
+        for key, one in by_key.items()
+        if one.counts and one.reservation is not None
+    }
+    return Read(
+        objects=objects,
+        forest=_forest(objects, holding, unreadable),
+        queues={one.metadata.name: one for one in objects.cluster_queues},
+        locals_={(one.metadata.namespace, one.metadata.name): one for one in objects.local_queues},
+        workloads={one.key(): one for one in objects.workloads},
+        values=by_key,
+        holding=holding,
+        pods_of=_pods_of(objects.pods),
+        unreadable=tuple(unreadable),
+    )
+
+
+def reserved(found: Iterable[Any] | None) -> dict[FlavorResource, int]:
+    """Return what the status of a ClusterQueue or LocalQueue says is reserved.
+
+    What cannot be read counts as 0.
+    """
+    return {
+        FlavorResource(
+            FlavorName(flavor["name"]), ResourceName(one["name"])
+        ): values.amount_or_zero(one["name"], one.get("total", "0"))
+        for flavor in msgspec.to_builtins(found or ())
+        for one in flavor.get("resources", ())
+    }
+
+
+_View = TypeVar("_View", bound=views.Object)
+_Value = TypeVar("_Value")
+
+
+def _each(
+    found: tuple[_View, ...], value_of: Callable[[_View], _Value], unreadable: list[str]
+) -> Iterator[tuple[str, _Value]]:
+    for one in found:
+        name = "/".join(filter(None, (one.metadata.namespace, one.metadata.name)))
+        try:
+            yield name, value_of(one)
+        except InvalidValueError as error:
+            unreadable.append(f"{type(one).__name__} {name} is left out: {error}")
+
+
+def _forest(
+    objects: Objects,
+    holding: Mapping[WorkloadKey, ReservingWorkload],
+    unreadable: list[str],
+) -> Forest:
+    forest = Forest()
+    for _, cohort in _each(objects.cohorts, cohorts.scheduling_value, unreadable):
+        forest.set_cohort(cohort)
+    views_ = {one.metadata.name: one for one in objects.cluster_queues}
+    for name, queue in _each(objects.cluster_queues, cluster_queues.scheduling_value, unreadable):
+        forest.set_queue(queue).usage = reserved(views_[name].status.flavors_reservation)
+    for one in holding.values():
+        node = forest.queues.get(one.cluster_queue)
+        if node is not None and one.surges:
+            for pair, value in one.usage.items():
+                node.surge_usage[pair] = node.surge_usage.get(pair, 0) + value
+    for node in forest.queues.values():
+        for pair, surge in node.surge_usage.items():
+            node.usage[pair] = max(0, node.usage.get(pair, 0) - surge)
+    forest.refresh()
+    return forest
+
+
+def _pods_of(found: tuple[views.Pod, ...]) -> dict[WorkloadKey, tuple[views.Pod, ...]]:
+    by_workload: dict[WorkloadKey, list[views.Pod]] = {}
+    for pod in found:
+        named = pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
+        if named and pod.status.phase not in {"Succeeded", "Failed"}:
+            by_workload.setdefault(WorkloadKey(pod.metadata.namespace, named), []).append(pod)
+    return {key: tuple(pods) for key, pods in by_workload.items()}

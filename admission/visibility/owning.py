@@ -1,0 +1,25 @@
+"""For what a Workload or pod was made, and who asked for it."""
+
+from typing import Final
+
+from admission.base import names
+from admission.objects import views
+from admission.objects.workload import Workload
+
+UNKNOWN: Final = "unknown"
+"""The requester where no review saw who created the owner."""
+
+
+def owner_of(workload: Workload) -> str:
+    """Return the kind and name of what a Workload was made for; empty where nothing owns it."""
+    owners = workload.metadata.owner_references or ()
+    found = workload.metadata.controller() or next(iter(owners), None)
+    if found is None:
+        return ""
+    more = f" and {len(owners) - 1} more" if len(owners) > 1 else ""
+    return f"{found.kind} {found.name}{more}"
+
+
+def requester_of(metadata: views.ObjectMeta) -> str:
+    """Return who asked for a Workload or pod."""
+    return metadata.annotation(names.REQUESTER) or UNKNOWN

@@ -1,0 +1,605 @@
+"""How much quota there is and who uses it: by ClusterQueue, Cohort and ResourceFlavor.
+
+`of` returns plain data with amounts in canonical units (cpu in thousandths, memory in bytes,
+devices as they are), which tables and pages are made from. `document` is the same as JSON, with
+amounts as Kubernetes writes quantities; docs/commands.md documents it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.base import amount, conditions, names, quantity
+from admission.base.names import FlavorName, FlavorResource, ResourceName
+from admission.gpu import capacity, catalogue, costs, resources
+from admission.gpu.health import HealthPolicy
+from admission.objects import nodes, pods, values, views
+from admission.objects.local_queue import LocalQueue
+from admission.objects.workload import Workload
+from admission.scheduling import model, quota
+from admission.scheduling.hierarchy import CohortNode, Node, QueueNode, members
+from admission.visibility.cluster import Read, reserved
+
+API_VERSION: Final = f"{names.OWN_DOMAIN}/v1"
+"""Version of the form of every answer in JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One resource in one flavor.
+
+    Attributes:
+        flavor: the flavor.
+        resource: the resource.
+        nominal: own nominal quota; of a Cohort, of everything below it. `amount.UNLIMITED` is
+            possible.
+        used: reserved by Workloads, admitted or not; of a Cohort, by those below it.
+        borrowed: the part of `used` that is taken from the Cohort above.
+        lent: the part of the own quota that is not used here and could not be, as others use it.
+        releasing: the part of `used` whose Workloads were evicted or whose pods are being deleted.
+    """
+
+    flavor: str
+    resource: str
+    nominal: int = 0
+    used: int = 0
+    borrowed: int = 0
+    lent: int = 0
+    releasing: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Who waits.
+
+    Attributes:
+        workloads: how many.
+        resources: what they ask for together; None where that may not be read.
+    """
+
+    workloads: int = 0
+    resources: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueUse:
+    """A ClusterQueue.
+
+    Attributes:
+        name: of it.
+        cohort: above it; empty for none.
+        active: whether it admits.
+        message: why it does not; empty where it does.
+        lines: in the order of its spec, then what it holds beyond that.
+        pending: who waits.
+        reserving: Workloads that hold quota.
+        admitted: those of them that are admitted.
+    """
+
+    name: str
+    cohort: str
+    active: bool
+    message: str
+    lines: tuple[Line, ...]
+    pending: Waiting
+    reserving: int
+    admitted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CohortUse:
+    """A Cohort, also one that is only named by others.
+
+    Attributes:
+        name: of it.
+        parent: above it; empty for a root.
+        lines: sums of everything below, sorted.
+        pending: who waits below it.
+    """
+
+    name: str
+    parent: str
+    lines: tuple[Line, ...]
+    pending: Waiting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorLine:
+    """One resource of a flavor in the whole cluster.
+
+    Attributes:
+        resource: the resource.
+        nominal: all nominal quota of it.
+        used: reserved by Workloads.
+        releasing: as in `Line`.
+        real: healthy on the nodes of the flavor; None where nodes do not decide, or may not be
+            read.
+        sick: on those nodes and not usable; None likewise.
+    """
+
+    resource: str
+    nominal: int
+    used: int
+    releasing: int
+    real: int | None
+    sick: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorUse:
+    """A ResourceFlavor.
+
+    Attributes:
+        name: of it.
+        nodes: how many nodes it selects; None where nodes may not be read.
+        lines: sorted, GPUs first.
+    """
+
+    name: str
+    nodes: int | None
+    lines: tuple[FlavorLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalUse:
+    """A LocalQueue.
+
+    Attributes:
+        namespace: of it.
+        name: of it.
+        cluster_queue: behind it.
+        lines: what is used of it; nothing else of a `Line` is set.
+        pending: who waits.
+        admitted: Workloads that are admitted.
+    """
+
+    namespace: str
+    name: str
+    cluster_queue: str
+    lines: tuple[Line, ...]
+    pending: Waiting
+    admitted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """Quota and its use, sorted by name throughout.
+
+    Attributes:
+        queues: ClusterQueues.
+        cohorts: Cohorts.
+        flavors: ResourceFlavors.
+        local_queues: LocalQueues.
+        missing: what could not be read, a sentence each.
+    """
+
+    queues: tuple[QueueUse, ...]
+    cohorts: tuple[CohortUse, ...]
+    flavors: tuple[FlavorUse, ...]
+    local_queues: tuple[LocalUse, ...]
+    missing: tuple[str, ...] = ()
+
+
+def of(read: Read) -> Use:
+    """Return quota and its use."""
+    releasing = _releasing(read)
+    waiting = _Waiting(read)
+    forest = read.forest
+    queues = tuple(
+        _queue(read, forest.queues[name], releasing, waiting) for name in sorted(forest.queues)
+    )
+    return Use(
+        queues=queues,
+        cohorts=tuple(
+            _cohort(forest.cohorts[name], queues, waiting) for name in sorted(forest.cohorts)
+        ),
+        flavors=_flavors(read, queues),
+        local_queues=tuple(_local(one, waiting) for one in read.objects.local_queues),
+        missing=read.missing,
+    )
+
+
+def is_gpu(resource: str) -> bool:
+    """Return whether nodes with GPUs decide how much of a resource exists."""
+    return resources.is_device(resource) or resources.is_virtual(resource)
+
+
+def order_of(resource: str) -> tuple[bool, str]:
+    """Return what sorts resources: GPUs first."""
+    return not is_gpu(resource), resource
+
+
+def asks(view: Workload, value: model.Workload | None) -> dict[str, int]:
+    """Return what a Workload asks for, by resource.
+
+    The controller says it while the Workload waits; else it is what the pod templates say, before
+    resource transformations.
+    """
+    found: dict[str, int] = {}
+    for one in view.status.resource_requests or ():
+        for resource, text in (one.get("resources") or {}).items():
+            found[resource] = found.get(resource, 0) + values.amount_or_zero(resource, text)
+    if found or value is None:
+        return found
+    for pod_set in value.pod_sets:
+        for resource, each in pod_set.requests.items():
+            found[resource] = found.get(resource, 0) + each * pod_set.effective_count
+    return found
+
+
+class _Waiting:
+    """Who waits where, and for what."""
+
+    def __init__(self, read: Read) -> None:
+        self._resources: dict[str, dict[str, int]] = {}
+        self._of_local: dict[tuple[str, str], dict[str, int]] = {}
+        self._knows = not any(one.startswith("Workloads") for one in read.objects.missing)
+        for key, value in read.values.items():
+            if not value.wants_quota:
+                continue
+            local = value.queue.namespace, value.queue.name
+            queue = read.cluster_queue_of(*local)
+            for resource, n in asks(read.workloads[key], value).items():
+                for sums in (
+                    self._resources.setdefault(queue, {}),
+                    self._of_local.setdefault(local, {}),
+                ):
+                    sums[resource] = sums.get(resource, 0) + n
+
+    def of_queue(self, view_pending: int | None, name: str) -> Waiting:
+        found = self._resources.get(name, {}) if self._knows else None
+        return Waiting(workloads=view_pending or 0, resources=found)
+
+    def of_local(self, view: LocalQueue) -> Waiting:
+        key = view.metadata.namespace, view.metadata.name
+        return Waiting(
+            workloads=view.status.pending_workloads or 0, resources=self._of_local.get(key, {})
+        )
+
+    def of_cohort(self, queues: Iterable[QueueUse]) -> Waiting:
+        below = tuple(queues)
+        if not self._knows:
+            return Waiting(workloads=sum(one.pending.workloads for one in below))
+        sums: dict[str, int] = {}
+        for one in below:
+            for resource, n in (one.pending.resources or {}).items():
+                sums[resource] = sums.get(resource, 0) + n
+        return Waiting(workloads=sum(one.pending.workloads for one in below), resources=sums)
+
+
+_Pairs = Mapping[str, Mapping[FlavorResource, int]]
+
+
+def _releasing(read: Read) -> _Pairs:
+    """What is about to be free, by ClusterQueue.
+
+    Pods of which no Workload holds the quota any more are charged one by one; those of them that
+    are being deleted count as far as the ClusterQueue holds more than its Workloads say.
+    """
+    found: dict[str, dict[FlavorResource, int]] = {}
+    beyond = {name: dict(node.usage) for name, node in read.forest.queues.items()}
+    for key, one in read.holding.items():
+        left = beyond.get(one.cluster_queue, {})
+        sums = found.setdefault(one.cluster_queue, {})
+        leaves = read.is_releasing(key)
+        for pair, value in one.usage.items():
+            if not one.surges:
+                left[pair] = left.get(pair, 0) - value
+            if leaves:
+                sums[pair] = sums.get(pair, 0) + value
+    for queue, resource, value in _leaving_alone(read):
+        sums, left = found.setdefault(queue, {}), beyond.get(names.ClusterQueueName(queue), {})
+        rest = value
+        for pair in sorted(pair for pair in left if pair.resource == resource):
+            taken = min(rest, max(0, left[pair]))
+            left[pair] -= taken
+            rest -= taken
+            sums[pair] = sums.get(pair, 0) + taken
+    return found
+
+
+def _leaving_alone(read: Read) -> Iterable[tuple[str, str, int]]:
+    for key, found in read.pods_of.items():
+        for pod in found if key not in read.holding else ():
+            queue = pod.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL)
+            if queue and pod.metadata.deletion_timestamp:
+                for resource, value in pods.gpus_of(pod.spec).items():
+                    yield queue, resource, value
+
+
+def _queue(read: Read, node: QueueNode, releasing: _Pairs, waiting: _Waiting) -> QueueUse:
+    view = read.queues[node.name]
+    active = next((c for c in view.status.conditions or () if c.type == conditions.ACTIVE), None)
+    is_active = active is not None and active.status == "True"
+    leaving = releasing.get(node.name, {})
+    pairs = {
+        FlavorResource(flavor.name, resource): None
+        for group in node.spec.resource_groups
+        for flavor in group.flavors
+        for resource in flavor.resources
+    }
+    pairs |= dict.fromkeys(sorted(pair for pair, n in node.usage.items() if n))
+    pairs |= dict.fromkeys(sorted(node.surge_usage))
+    return QueueUse(
+        name=node.name,
+        cohort=node.spec.cohort or "",
+        active=is_active,
+        message="" if is_active else _why_inactive(active),
+        lines=tuple(_line(node, pair, leaving) for pair in pairs),
+        pending=waiting.of_queue(view.status.pending_workloads, node.name),
+        reserving=view.status.reserving_workloads or 0,
+        admitted=view.status.admitted_workloads or 0,
+    )
+
+
+def _why_inactive(active: views.Condition | None) -> str:
+    return active.message if active is not None else "the controller has not looked at it yet"
+
+
+def _line(node: QueueNode, pair: FlavorResource, leaving: Mapping[FlavorResource, int]) -> Line:
+    nominal, used = quota.nominal(node, pair), node.usage.get(pair, 0)
+    return Line(
+        flavor=pair.flavor,
+        resource=pair.resource,
+        nominal=nominal,
+        used=used + node.surge_usage.get(pair, 0),
+        borrowed=max(0, used - nominal) if node.parent is not None else 0,
+        lent=_lent(node, pair, nominal, used),
+        releasing=leaving.get(pair, 0),
+    )
+
+
+def _lent(node: Node, pair: FlavorResource, nominal: int, used: int) -> int:
+    """The part of the own unused quota that others use."""
+    if node.parent is None or nominal == amount.UNLIMITED:
+        return 0
+    return max(0, nominal - used - max(0, quota.available(node, pair)))
+
+
+def _cohort(node: CohortNode, queues: tuple[QueueUse, ...], waiting: _Waiting) -> CohortUse:
+    within = members(node)
+    names_ = {one.name for one in within if isinstance(one, QueueNode)}
+    below = [one for one in queues if one.name in names_]
+    sums: dict[FlavorResource, list[int]] = {}
+    for member in within:
+        for pair, own in member.quotas.items() if isinstance(member, CohortNode) else ():
+            found = sums.setdefault(pair, [0, 0, 0])
+            found[0] = amount.add(found[0], own.nominal)
+    for queue in below:
+        for line in queue.lines:
+            found = sums.setdefault(
+                FlavorResource(FlavorName(line.flavor), ResourceName(line.resource)), [0, 0, 0]
+            )
+            found[0] = amount.add(found[0], line.nominal)
+            found[1] += line.used
+            found[2] += line.releasing
+    return CohortUse(
+        name=node.name,
+        parent=node.declared.name if node.declared is not None else "",
+        lines=tuple(_cohort_line(node, pair, *sums[pair]) for pair in sorted(sums)),
+        pending=waiting.of_cohort(below),
+    )
+
+
+def _cohort_line(
+    node: CohortNode, pair: FlavorResource, nominal: int, used: int, releasing: int
+) -> Line:
+    own, here = node.subtree.get(pair, 0), node.usage.get(pair, 0)
+    return Line(
+        flavor=pair.flavor,
+        resource=pair.resource,
+        nominal=nominal,
+        used=used,
+        borrowed=max(0, here - own) if node.parent is not None else 0,
+        lent=_lent(node, pair, own, here),
+        releasing=releasing,
+    )
+
+
+def _flavors(read: Read, queues: tuple[QueueUse, ...]) -> tuple[FlavorUse, ...]:
+    sums: dict[str, dict[str, list[int]]] = {one.metadata.name: {} for one in read.objects.flavors}
+    for name in sorted(read.forest.cohorts):
+        for pair, own in read.forest.cohorts[name].quotas.items():
+            found = sums.setdefault(pair.flavor, {}).setdefault(pair.resource, [0, 0, 0])
+            found[0] = amount.add(found[0], own.nominal)
+    for queue in queues:
+        for line in queue.lines:
+            found = sums.setdefault(line.flavor, {}).setdefault(line.resource, [0, 0, 0])
+            found[0] = amount.add(found[0], line.nominal)
+            found[1] += line.used
+            found[2] += line.releasing
+    labels = {one.metadata.name: one.spec.node_labels or {} for one in read.objects.flavors}
+    parts = capacities(read.objects.nodes)
+    knows = bool(read.objects.nodes)
+    return tuple(
+        _flavor(name, sums[name], _selected(parts, labels.get(name)) if knows else None)
+        for name in sorted(sums)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGpus:
+    """The GPUs of a node.
+
+    Attributes:
+        name: of the node.
+        labels: of the node.
+        healthy: units that can be used, by resource, with GPU memory and slices.
+        sick: units that exist and cannot be used.
+        physical: whole GPUs in the machine; 0 where that is not known.
+        reasons: why units do not count.
+    """
+
+    name: str
+    labels: Mapping[str, str]
+    healthy: Mapping[str, int]
+    sick: Mapping[str, int]
+    physical: int
+    reasons: tuple[str, ...]
+
+
+def capacities(found: Iterable[views.Node]) -> tuple[NodeGpus, ...]:
+    """Return what each node has of GPUs, by its labels and what its device plugin offers."""
+    models, policy = catalogue.load(), HealthPolicy()
+    return tuple(_node_gpus(node, models, policy) for node in found)
+
+
+def _node_gpus(view: views.Node, models: catalogue.Catalogue, policy: HealthPolicy) -> NodeGpus:
+    facts = nodes.node_facts(view)
+    part = capacity.of_node(facts, models, policy)
+    worth = {name: value for name, value in costs.virtual(part.worth).items() if value}
+    return NodeGpus(
+        name=facts.name,
+        labels=facts.labels,
+        healthy={**part.units, **worth},
+        sick=part.sick,
+        physical=part.physical,
+        reasons=part.reasons,
+    )
+
+
+def _selected(found: Iterable[NodeGpus], wanted: Mapping[str, str] | None) -> tuple[NodeGpus, ...]:
+    if wanted is None:
+        return ()
+    return tuple(
+        one for one in found if all(one.labels.get(key) == v for key, v in wanted.items())
+    )
+
+
+def _flavor(
+    name: str, sums: Mapping[str, list[int]], selected: tuple[NodeGpus, ...] | None
+) -> FlavorUse:
+    def exists(resource: str, part: str) -> int | None:
+        if selected is None or not is_gpu(resource):
+            return None
+        amounts = (one.sick if part == "sick" else one.healthy for one in selected)
+        return sum(found.get(resource, 0) for found in amounts)
+
+    return FlavorUse(
+        name=name,
+        nodes=None if selected is None else len(selected),
+        lines=tuple(
+            FlavorLine(
+                resource=resource,
+                nominal=sums[resource][0],
+                used=sums[resource][1],
+                releasing=sums[resource][2],
+                real=exists(resource, "healthy"),
+                sick=exists(resource, "sick"),
+            )
+            for resource in sorted(sums, key=order_of)
+        ),
+    )
+
+
+def _local(view: LocalQueue, waiting: _Waiting) -> LocalUse:
+    return LocalUse(
+        namespace=view.metadata.namespace,
+        name=view.metadata.name,
+        cluster_queue=view.spec.cluster_queue,
+        lines=tuple(
+            Line(flavor=pair.flavor, resource=pair.resource, used=n)
+            for pair, n in reserved(view.status.flavors_reservation).items()
+        ),
+        pending=waiting.of_local(view),
+        admitted=view.status.admitted_workloads or 0,
+    )
+
+
+# ------------------------------------------------------------------------------------ as JSON
+
+
+def document(use: Use) -> dict[str, Any]:
+    """Return the answer as JSON: quantities as texts, None for what is unlimited or unknown."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "QuotaUse",
+        "clusterQueues": [
+            {
+                "name": one.name,
+                "cohort": one.cohort,
+                "active": one.active,
+                "message": one.message,
+                "quota": [_line_document(line) for line in one.lines],
+                "pending": _waiting_document(one.pending),
+                "reservingWorkloads": one.reserving,
+                "admittedWorkloads": one.admitted,
+            }
+            for one in use.queues
+        ],
+        "cohorts": [
+            {
+                "name": one.name,
+                "parent": one.parent,
+                "quota": [_line_document(line) for line in one.lines],
+                "pending": _waiting_document(one.pending),
+            }
+            for one in use.cohorts
+        ],
+        "flavors": [
+            {
+                "name": one.name,
+                "nodes": one.nodes,
+                "quota": [
+                    {
+                        "resource": line.resource,
+                        **{
+                            part: amount_text(line.resource, getattr(line, part))
+                            for part in ("nominal", "used", "releasing", "real", "sick")
+                        },
+                    }
+                    for line in one.lines
+                ],
+            }
+            for one in use.flavors
+        ],
+        "localQueues": [
+            {
+                "namespace": one.namespace,
+                "name": one.name,
+                "clusterQueue": one.cluster_queue,
+                "used": [
+                    {
+                        "flavor": line.flavor,
+                        "resource": line.resource,
+                        "used": amount_text(line.resource, line.used),
+                    }
+                    for line in one.lines
+                ],
+                "pending": _waiting_document(one.pending),
+                "admittedWorkloads": one.admitted,
+            }
+            for one in use.local_queues
+        ],
+        "missing": list(use.missing),
+    }
+
+
+def amount_text(resource: str, value: int | None) -> str | None:
+    """Return an amount as a quantity; None where it is unlimited or unknown."""
+    if value is None or value == amount.UNLIMITED:
+        return None
+    return quantity.from_canonical(resource, value)
+
+
+def amounts_document(found: Mapping[str, int]) -> dict[str, str | None]:
+    """Return amounts by resource as quantities, GPUs first."""
+    return {one: amount_text(one, found[one]) for one in sorted(found, key=order_of)}
+
+
+def _line_document(line: Line) -> dict[str, Any]:
+    return {
+        "flavor": line.flavor,
+        "resource": line.resource,
+        **{
+            part: amount_text(line.resource, getattr(line, part))
+            for part in ("nominal", "used", "borrowed", "lent", "releasing")
+        },
+    }
+
+
+def _waiting_document(found: Waiting) -> dict[str, Any]:
+    return {
+        "workloads": found.workloads,
+        "resources": None if found.resources is None else amounts_document(found.resources),
+    }

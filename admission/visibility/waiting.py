@@ -1,0 +1,193 @@
+"""Who waits in a ClusterQueue, at which place, and for what.
+
+`of` returns plain data, `document` the same as JSON; docs/commands.md documents it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.base import conditions, names
+from admission.base.names import WorkloadKey
+from admission.kube import errors
+from admission.kube.api import Api
+from admission.kube.resources import Resource
+from admission.objects.workload import Workload
+from admission.scheduling import model, podsets
+from admission.visibility import owning, quota_use
+from admission.visibility.cluster import Read
+
+_PENDING: Final = "pendingworkloads"
+_MOST: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A Workload that waits.
+
+    Attributes:
+        place: in the ClusterQueue, from 1.
+        local_place: in its LocalQueue, from 1.
+        namespace: of the Workload.
+        workload: name of the Workload.
+        owner: what it was made for, as ``Job train``; empty for itself.
+        requester: who created that, `owning.UNKNOWN` where nobody saw it.
+        local_queue: in which it is.
+        priority: higher goes first.
+        since: when it was created, RFC 3339.
+        asks: what it asks for, by resource.
+        message: why it waits; empty where it was not tried yet.
+    """
+
+    place: int
+    local_place: int
+    namespace: str
+    workload: str
+    owner: str
+    requester: str
+    local_queue: str
+    priority: int
+    since: str
+    asks: Mapping[str, int]
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """The Workloads that wait in a ClusterQueue.
+
+    Attributes:
+        name: of the ClusterQueue.
+        waiting: in the order in which they are tried.
+        exact: whether the controller said so; else it is the order by priority and time of those
+            Workloads that may be read, without past usage.
+        hidden: how many more wait that may not be read.
+    """
+
+    name: str
+    waiting: tuple[Place, ...]
+    exact: bool
+    hidden: int = 0
+
+
+def told(api: Api, queue: str) -> tuple[WorkloadKey, ...] | None:
+    """Return the order of a ClusterQueue as the controller says it; None where it does not.
+
+    Raises:
+        KubeError: the API server did not answer.
+    """
+    resource = Resource(
+        names.VISIBILITY_GROUP,
+        "v1beta2",
+        f"clusterqueues/{queue}/{_PENDING}",
+        "PendingWorkload",
+        namespaced=False,
+    )
+    try:
+        found = api.list(resource, limit=_MOST).items
+    except errors.ApiError:
+        return None  # it is not served, or not to this user
+    return tuple(
+        WorkloadKey(one["metadata"]["namespace"], one["metadata"]["name"])
+        for one in sorted(found, key=lambda one: int(one.get("positionInClusterQueue", 0)))
+    )
+
+
+def of(
+    read: Read, queue: str, order: Sequence[WorkloadKey] | None = None, hidden: int = 0
+) -> Queue:
+    """Return who waits in a ClusterQueue.
+
+    Args:
+        read: what was read.
+        queue: name of the ClusterQueue.
+        order: as `told` said it; None to compute it.
+        hidden: how many more wait as the status of the queue says, whom nobody may read.
+    """
+    waiting = {
+        key: one
+        for key, one in read.values.items()
+        if one.wants_quota and read.cluster_queue_of(*one.queue) == queue
+    }
+    if order is None:
+        computed = sorted(waiting, key=lambda key: _order(waiting[key]))
+        return Queue(
+            name=queue,
+            waiting=tuple(_places(read, waiting, enumerate(computed, 1))),
+            exact=False,
+            hidden=hidden,
+        )
+    known = [(place, key) for place, key in enumerate(order, 1) if key in waiting]
+    return Queue(
+        name=queue,
+        waiting=tuple(_places(read, waiting, known)),
+        exact=True,
+        hidden=len(order) - len(known),
+    )
+
+
+def _order(one: model.Workload) -> tuple[int, int, str]:
+    return -one.priority, podsets.queue_timestamp(one), one.uid
+
+
+def _places(
+    read: Read,
+    waiting: Mapping[WorkloadKey, model.Workload],
+    order: Iterable[tuple[int, WorkloadKey]],
+) -> Iterable[Place]:
+    seen: dict[tuple[str, str], int] = {}
+    for place, key in order:
+        value, view = waiting[key], read.workloads[key]
+        local = value.queue.namespace, value.queue.name
+        seen[local] = seen.get(local, 0) + 1
+        yield Place(
+            place=place,
+            local_place=seen[local],
+            namespace=key.namespace,
+            workload=key.name,
+            owner=owning.owner_of(view),
+            requester=owning.requester_of(view.metadata),
+            local_queue=value.queue.name,
+            priority=value.priority,
+            since=view.metadata.creation_timestamp or "",
+            asks=quota_use.asks(view, value),
+            message=_message(view),
+        )
+
+
+def _message(view: Workload) -> str:
+    found = view.status.condition(conditions.QUOTA_RESERVED)
+    return found.message if found is not None and found.status != "True" else ""
+
+
+def document(found: Iterable[Queue], missing: Iterable[str]) -> dict[str, Any]:
+    """Return the answer as JSON."""
+    return {
+        "apiVersion": quota_use.API_VERSION,
+        "kind": "WaitingWorkloads",
+        "clusterQueues": [
+            {
+                "name": queue.name,
+                "exact": queue.exact,
+                "hidden": queue.hidden,
+                "waiting": [
+                    {
+                        "place": one.place,
+                        "localPlace": one.local_place,
+                        "namespace": one.namespace,
+                        "workload": one.workload,
+                        "owner": one.owner,
+                        "requester": one.requester,
+                        "localQueue": one.local_queue,
+                        "priority": one.priority,
+                        "since": one.since,
+                        "asks": quota_use.amounts_document(one.asks),
+                        "message": one.message,
+                    }
+                    for one in queue.waiting
+                ],
+            }
+            for queue in found
+        ],
+        "missing": list(missing),
+    }
