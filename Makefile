@@ -14,7 +14,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast lint bench chaos interop crds manifests controlplane lock clean
+.PHONY: help demo test test-fast lint bench chaos interop crds manifests controlplane browser lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,10 +22,10 @@ help: ## show this list
 demo: $(READY) ## watch GPU pods being admitted: a cluster in memory, no Kubernetes needed (ARGS=--keep)
 	@$(BIN)/gpu-admission demo $(ARGS)
 
-test: $(READY) controlplane ## run all tests, against a real control plane too (ARGS for pytest)
+test: $(READY) controlplane browser ## run all tests, against a real control plane too (ARGS for pytest)
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
-test-fast: $(READY) ## run the tests that need no control plane (ARGS for pytest)
+test-fast: $(READY) browser ## run the tests that need no control plane (ARGS for pytest)
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-controlplane $(ARGS)
 
 lint: $(READY) ## check style, format, types and the layers of the packages
@@ -51,6 +51,9 @@ manifests: $(READY) ## write the objects of an installation to deploy/base
 
 controlplane: ## compile the control plane for tests if needed; the last line is its folder
 	@$(PYTHON) -m tests.controlplane.build
+
+browser: ## install Chromium for tests of pages if needed (Debian, as root); the last line is its path
+	@$(PYTHON) -m tests.browser.install
 
 lock: $(READY) ## pin the newest allowed packages in requirements.lock
 	$(COMPILE) --upgrade --group dev pyproject.toml -o requirements.lock

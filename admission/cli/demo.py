@@ -142,6 +142,8 @@ def _summarise(moment: Moment) -> None:
 def _hold(sandbox: Sandbox) -> None:
     output.console.print(
         f"\nleft running, Ctrl-C ends it:\n  kubeconfig {sandbox.kubeconfig}\n"
-        f"  webhook    {sandbox.webhook_url}\n  controller {sandbox.metrics_url}/metrics"
+        f"  webhook    {sandbox.webhook_url}\n  controller {sandbox.metrics_url}/metrics\n"
+        f"  dashboard  {sandbox.dashboard_url}",
+        soft_wrap=True,
     )
     sandbox.wait()

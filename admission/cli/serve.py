@@ -11,7 +11,7 @@ from admission.base import logs
 from admission.base.errors import InvalidValueError
 from admission.cli import options, output
 from admission.config import reading
-from admission.config.addresses import Address
+from admission.config.addresses import LOOPBACK, Address
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import PAUSED
 from admission.run import (
@@ -87,6 +87,12 @@ _visibility_bind: Final[Callable[[Any], Any]] = click.option(
     help="Where the controller serves pending workloads to API servers (TLS, with the certificate "
     "in --cert-dir). Default: the file's visibilityServer, or nowhere.",
 )
+_dashboard_bind: Final[Callable[[Any], Any]] = click.option(
+    "--dashboard-bind",
+    type=ADDRESS,
+    help="Where the controller serves the dashboard; with TLS unless it is this machine only. "
+    "Default: the file's dashboardBindAddress, or nowhere.",
+)
 _leader: Final[Callable[[Any], Any]] = click.option(
     "--leader-election/--no-leader-election",
     default=None,
@@ -153,6 +159,7 @@ Example:
 @options.config_option
 @_metrics_bind
 @_visibility_bind
+@_dashboard_bind
 @_cert_dir
 @_leader
 @_pause
@@ -162,6 +169,7 @@ def controller(
     config_file: Path | None,
     metrics_bind: Address | None,
     visibility_bind: Address | None,
+    dashboard_bind: Address | None,
     cert_dir: Path | None,
     leader_election: bool | None,
     pause_admission: bool,
@@ -180,13 +188,15 @@ def controller(
         settings.kueue.leader_election.leader_elect if leader_election is None else leader_election
     )
     visibility = visibility_bind or settings.kueue.visibility_address
-    needs_certificate = visibility or settings.gpu.controller.secure_metrics
+    dashboard = dashboard_bind or settings.gpu.dashboard_address
+    is_outside = dashboard is not None and dashboard.host not in LOOPBACK
+    needs_certificate = visibility or is_outside or settings.gpu.controller.secure_metrics
     directory = cert_dir or _optional_certificates(settings)
     if needs_certificate and directory is None:
         directory = _certificates(settings)
     pages = metrics_bind or settings.kueue.metrics.address
     with output.reported(_UNREACHABLE):
-        addresses.check_free(_controller_addresses(pages, visibility, settings))
+        addresses.check_free(_controller_addresses(pages, visibility, dashboard, settings))
         processes.run_controller(
             connection.Target(kubeconfig),
             pages,
@@ -194,6 +204,7 @@ def controller(
             leader_election=elect,
             visibility=visibility,
             certificates=directory,
+            dashboard=dashboard,
         )
 
 
@@ -212,6 +223,7 @@ Example:
 @_health_bind
 @_metrics_bind
 @_visibility_bind
+@_dashboard_bind
 @_leader
 @_pause
 @_log_level
@@ -224,6 +236,7 @@ def run(
     health_bind: Address | None,
     metrics_bind: Address | None,
     visibility_bind: Address | None,
+    dashboard_bind: Address | None,
     leader_election: bool | None,
     pause_admission: bool,
     log_level: str,
@@ -241,6 +254,7 @@ def run(
     pages = _arguments(
         metrics_bind=metrics_bind and metrics_bind.text(),
         visibility_bind=visibility_bind and visibility_bind.text(),
+        dashboard_bind=dashboard_bind and dashboard_bind.text(),
         cert_dir=directory,
     )
     reviews = _arguments(
@@ -259,13 +273,14 @@ def run(
     served = bind or settings.kueue.webhook.address
     shown = metrics_bind or settings.kueue.metrics.address
     lists = visibility_bind or settings.kueue.visibility_address
+    dashboard = dashboard_bind or settings.gpu.dashboard_address
     with output.reported():
         connection.Target(kubeconfig).check()
         addresses.check_free(
             {
                 "--bind": served,
                 "--health-bind": health_bind or settings.gpu.webhook.health_address,
-                **_controller_addresses(shown, lists, settings),
+                **_controller_addresses(shown, lists, dashboard, settings),
             }
         )
         supervisor.Supervisor(commands).run()
@@ -286,13 +301,17 @@ def _with_webhook(
 
 
 def _controller_addresses(
-    pages: Address | None, visibility: Address | None, settings: Settings
+    pages: Address | None,
+    visibility: Address | None,
+    dashboard: Address | None,
+    settings: Settings,
 ) -> dict[str, Address | None]:
     """Where the controller listens, by the option or field that says so."""
     return {
         "--metrics-bind": pages,
         "health.healthProbeBindAddress": settings.kueue.health.address,
         "--visibility-bind": visibility,
+        "--dashboard-bind": dashboard,
     }
 
 

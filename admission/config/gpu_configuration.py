@@ -232,6 +232,7 @@ class GpuConfiguration(ConfigModel):
         products: GPUs that replace those of the shipped table or are added, in its form.
         health: which GPUs count.
         controller: how the controller works.
+        dashboard_bind_address: where the controller serves the dashboard; empty for nowhere.
         webhook: how the webhook serves.
         certificates: how long certificates are valid.
     """
@@ -253,8 +254,14 @@ class GpuConfiguration(ConfigModel):
     products: Annotated[list[Product], SHOWN_IF_SET] = []
     health: Annotated[Health, SHOWN_IF_SET] = Health()
     controller: Controller = Controller()
+    dashboard_bind_address: OptionalBindAddress = ""
     webhook: Webhook = Webhook()
     certificates: Certificates = Certificates()
+
+    @property
+    def dashboard_address(self) -> Address | None:
+        """Return where the dashboard is served; None for nowhere."""
+        return addresses.parse(self.dashboard_bind_address)
 
     @property
     def paused(self) -> bool:

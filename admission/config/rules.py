@@ -166,6 +166,7 @@ def _addresses(kueues: Configuration, own: GpuConfiguration) -> Iterator[str]:
         "metrics.bindAddress": kueues.metrics.bind_address,
         "health.healthProbeBindAddress": kueues.health.health_probe_bind_address,
         "webhook.healthProbeBindAddress": own.webhook.health_probe_bind_address,
+        "dashboardBindAddress": own.dashboard_bind_address,
     }
     for path, text in listened.items():
         try:

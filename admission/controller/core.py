@@ -71,6 +71,7 @@ from admission.objects.workload import Workload
 from admission.owners import batch_job, integrations, spark_application, train_job
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Kind
+from admission.scheduling.overview import Overview
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.state import State
 from admission.scheduling.transformation import NO_RULES, Rules
@@ -111,6 +112,7 @@ class Core:
     Attributes:
         is_reverted: the API server is in an earlier state than what is known; nothing is decided
             any more, and another core must begin from new lists.
+        messages: how much has arrived so far, questions not counted.
     """
 
     def __init__(
@@ -163,7 +165,7 @@ class Core:
             (self._inventory.condition, self._prices.condition, self._releasing, self._surging),
         )  # fmt: skip
         self._leading = self._taking_over = self.is_reverted = False
-        self._has_changed, self._due_at = True, -math.inf
+        self._has_changed, self._due_at, self.messages = True, -math.inf, 0
         self._unserved: set[Resource] = set()
         """Kinds that were listed, and are not served any more, or were not a while ago."""
         self._foreign = ForeignReservations()
@@ -311,6 +313,7 @@ class Core:
 
     def receive(self, message: Message) -> None:
         """Take one message; a version of a Workload that is alike for us calls for no turn."""
+        self.messages += not isinstance(message, Query)
         self._has_changed |= not (
             isinstance(message, Observed)
             and message.resource is resources.WORKLOADS
@@ -435,6 +438,10 @@ class Core:
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
         """Return who waits in a ClusterQueue, or in that of a LocalQueue; None if unknown."""
         return self._state.line(queue)
+
+    def overview(self) -> Overview:
+        """Return quota and its use, of all queues and cohorts."""
+        return self._state.overview()
 
     def counted(self) -> Counted:
         """Return what is charged now, and for whom that is about to change."""

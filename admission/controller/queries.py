@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 from admission.base.names import ClusterQueueName, FlavorResource, LocalQueueKey, WorkloadKey
 from admission.objects.workload import Workload
+from admission.scheduling.overview import Overview
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
 
@@ -45,6 +46,15 @@ class Reader(Protocol):
 
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
         """Return who waits in the ClusterQueue, also of a LocalQueue; None where there is none."""
+        ...
+
+    @property
+    def messages(self) -> int:
+        """Return how much has arrived so far; nothing differs while it is the same."""
+        ...
+
+    def overview(self) -> Overview:
+        """Return quota and its use, of all queues and cohorts."""
         ...
 
     def counted(self) -> Counted:

@@ -6,6 +6,7 @@ from typing import Final, Protocol
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.controller.queries import Answer, Reader
 from admission.objects.workload import Workload
+from admission.scheduling.overview import Overview
 from admission.scheduling.pending import PendingSnapshot
 from admission.visibility import statuses
 
@@ -30,14 +31,11 @@ class CoreSource:
 
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
         """A copy of the line of a queue."""
+        return self._synced(lambda reader: reader.line(queue))
 
-        def ask(reader: Reader) -> tuple[bool, PendingSnapshot | None]:
-            return reader.synced, reader.line(queue)
-
-        synced, found = self._ask(ask)
-        if not synced:
-            raise statuses.not_ready("the controller has not listed everything yet")
-        return found
+    def overview(self) -> Overview:
+        """Quota of all queues and cohorts, and its use."""
+        return self._synced(lambda reader: reader.overview())
 
     def workloads(self, keys: tuple[WorkloadKey, ...]) -> tuple[Workload | None, ...]:
         """Workloads by identity, in slices that do not hold the core up."""
@@ -48,6 +46,15 @@ class CoreSource:
 
     def _some(self, keys: tuple[WorkloadKey, ...]) -> tuple[Workload | None, ...]:
         return self._ask(lambda reader: reader.workloads(keys))
+
+    def _synced(self, question: Callable[[Reader], Answer]) -> Answer:
+        def ask(reader: Reader) -> tuple[bool, Answer]:
+            return reader.synced, question(reader)
+
+        synced, found = self._ask(ask)
+        if not synced:
+            raise statuses.not_ready("the controller has not listed everything yet")
+        return found
 
     def _ask(self, question: Callable[[Reader], Answer]) -> Answer:
         try:

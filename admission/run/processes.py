@@ -12,14 +12,15 @@ from admission.owners import integrations
 from admission.run import signals
 from admission.run.connection import Target
 from admission.run.controller import Controller
+from admission.run.dashboard import DashboardServer
 from admission.run.leading import Alone, Elected
 from admission.run.visibility import VisibilityServer
 from certs.files import CertificateFiles
 
 _CHECK_SECONDS: Final = 1.0
-_OTHER_CONNECTIONS: Final = 7
-"""Lease and its watch, lists of others' pods, who asks for pending workloads, certificates, labels
-of namespaces."""
+_OTHER_CONNECTIONS: Final = 8
+"""Lease and its watch, lists of others' pods, who asks for pending workloads or the dashboard,
+certificates, labels of namespaces."""
 
 
 def run_controller(
@@ -30,6 +31,7 @@ def run_controller(
     leader_election: bool,
     visibility: Address | None = None,
     certificates: Path | None = None,
+    dashboard: Address | None = None,
 ) -> None:
     """Runs a controller until SIGTERM or SIGINT, or until its core thread ends.
 
@@ -43,6 +45,7 @@ def run_controller(
         certificates: directory of the webhook's serving certificate, which lists of pending
             workloads and secure metrics are served with, too; the leader renews it where the
             webhook runs outside the cluster.
+        dashboard: where the dashboard is served; None for nowhere.
 
     Raises:
         KubeError: the API server cannot be reached at all with this configuration.
@@ -72,12 +75,18 @@ def run_controller(
     if visibility is not None and certificates is not None:
         port = lists.start(visibility, certificates)
         log.info("visibility serves", host=visibility.host, port=port)
+    board = None
+    if dashboard is not None:
+        board = DashboardServer(controller.ask, api, clock, dashboard, certificates)
+        log.info("dashboard serves", host=dashboard.host, port=board.port)
     controller.start()
     problem = ""
     while not stopping.wait(_CHECK_SECONDS) and not problem:
         problem = controller.problem()
     controller.stop()  # first: a successor waits for the Lease
     lists.stop()
+    if board is not None:
+        board.stop()
     api.close()
     if problem:
         raise SystemExit(problem)

@@ -7,8 +7,9 @@ authentication: for loopback only. Whatever form of a list is accepted, the answ
 
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -18,7 +19,7 @@ from typing_extensions import override
 from admission.base import patches
 from admission.base.patches import Patch, PatchType
 from admission.kube import errors
-from admission.kube.api import Api, EventType, WatchEvent
+from admission.kube.api import Api, Document, EventType, WatchEvent
 from admission.kube.resources import Resource
 from admission.sandbox.embedded import discovery as embedded_discovery
 
@@ -31,12 +32,20 @@ _SUBRESOURCES: Final = frozenset({"status", "finalize"})
 _MAX_BODY: Final = 16 * 1024 * 1024
 _WATCH_SECONDS: Final = 300.0
 
+Answers = Mapping[Resource, Callable[[Document], Document]]
+
 
 class StoreServer:
     """Serves one store on a loopback port; started by the constructor."""
 
     def __init__(
-        self, store: Api, resources: Iterable[Resource], *, host: str = "127.0.0.1", port: int = 0
+        self,
+        store: Api,
+        resources: Iterable[Resource],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        answers: Answers = MappingProxyType({}),
     ) -> None:
         """Binds and serves.
 
@@ -45,18 +54,22 @@ class StoreServer:
             resources: which kinds.
             host: address to bind.
             port: 0 takes a free one.
+            answers: what answers a creation of a kind of which nothing is stored.
 
         Raises:
             OSError: the address cannot be bound.
         """
+        stored = tuple(resources)
         table = {
-            (resource.group, resource.version, resource.plural): resource for resource in resources
+            (resource.group, resource.version, resource.plural): resource
+            for resource in (*stored, *answers)
         }
 
         class Handler(_Handler):
             api = store
             kinds = table
-            discovery = embedded_discovery.documents(table.values())
+            answered = answers
+            discovery = embedded_discovery.documents(stored)
 
         self._server = ThreadingHTTPServer((host, port), Handler)
         self._server.daemon_threads = True
@@ -84,6 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     api: Api
     kinds: dict[tuple[str, str, str], Resource]
+    answered: Answers
     discovery: Mapping[str, dict[str, Any]]
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # head and body leave in two writes
@@ -100,12 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(lambda target, _: self._read(target, query))
 
     def do_POST(self) -> None:
-        self._answer(
-            lambda target, body: self._writable().create(
-                target.resource, msgspec.json.decode(body), target.namespace
-            ),
-            success=201,
-        )
+        self._answer(self._create, success=201)
 
     def do_PUT(self) -> None:
         self._answer(
@@ -154,6 +163,13 @@ class _Handler(BaseHTTPRequestHandler):
             "metadata": {"resourceVersion": page.resource_version, "continue": page.continue_},
             "items": page.items,
         }
+
+    def _create(self, target: _Target, body: bytes) -> dict[str, Any]:
+        document = msgspec.json.decode(body)
+        answer = self.answered.get(target.resource)
+        if answer is not None:
+            return dict(answer(document))
+        return self._writable().create(target.resource, document, target.namespace)
 
     def _patch(self, target: _Target, body: bytes) -> dict[str, Any]:
         content_type = self.headers.get("Content-Type", "").partition(";")[0]

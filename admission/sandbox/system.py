@@ -8,6 +8,7 @@ processes of their own.
 
 import http.client
 import json
+import secrets
 import socket
 import ssl
 import subprocess
@@ -26,7 +27,7 @@ from admission.base.errors import AdmissionError
 from admission.config.derived import Settings
 from admission.kube import resources
 from admission.objects import crds
-from admission.sandbox import guard
+from admission.sandbox import callers, guard
 from admission.sandbox.embedded.reviews import Operation, Reviewer
 from admission.sandbox.rest import StoreServer
 from admission.sandbox.store import Store
@@ -52,6 +53,7 @@ class Sandbox:
         warnings: what reviewers told whoever wrote, oldest first.
         webhook_url: where the webhook serves.
         metrics_url: where the controller serves its pages.
+        dashboard_url: opens the dashboard in a browser; holds a token that is good in here only.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -60,13 +62,17 @@ class Sandbox:
         folder = Path(self._folder.name)
         self._certificates = files.ensure(folder / "certs", [_HOST], clock.now())
         self._webhook_port, self._metrics_port = _free_port(), _free_port()
+        self._dashboard_port, token = _free_port(), secrets.token_urlsafe(18)
+        self.dashboard_url = f"http://{_HOST}:{self._dashboard_port}/login#token={token}"
         self.webhook_url = f"https://{_HOST}:{self._webhook_port}"
         self.metrics_url = f"http://{_HOST}:{self._metrics_port}"
         self.warnings: list[str] = []
         self.store = Store(crds=crds.documents(), clock=clock, warn=self.warnings.append)
         for document in crds.documents():
             self.store.create(resources.CRDS, document)
-        self._server = StoreServer(self.store, resources.BUILT_IN + resources.CUSTOM)
+        self._server = StoreServer(
+            self.store, resources.BUILT_IN + resources.CUSTOM, answers=callers.answers(token)
+        )
         self.kubeconfig = folder / "kubeconfig"
         self.kubeconfig.write_text(_kubeconfig(self._server.url))
         self.log = folder / "log"
@@ -113,6 +119,7 @@ class Sandbox:
             "--bind", f"{_HOST}:{self._webhook_port}",
             "--cert-dir", str(self._certificates.ca.parent),
             "--metrics-bind", f"{_HOST}:{self._metrics_port}",
+            "--dashboard-bind", f"{_HOST}:{self._dashboard_port}",
         ]  # fmt: skip
         with self.log.open("wb") as log:
             return subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 - our own

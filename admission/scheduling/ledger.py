@@ -18,12 +18,14 @@ class Tally:
         reserving: number of workloads; those that may run among them are ``admitted``.
         reservation: usage of ``reserving``.
         usage: usage of ``admitted``.
+        leaving: usage of those that were told to leave, or that end.
     """
 
     reserving: int = 0
     admitted: int = 0
     reservation: dict[FlavorResource, int] = field(default_factory=dict)
     usage: dict[FlavorResource, int] = field(default_factory=dict)
+    leaving: dict[FlavorResource, int] = field(default_factory=dict)
 
     def count(self, workload: ReservingWorkload, sign: int) -> None:
         """Adds a workload (1) or takes it out (-1)."""
@@ -34,6 +36,8 @@ class Tally:
             self.reservation[fr] = self.reservation.get(fr, 0) + sign * value
             if workload.admitted:
                 self.usage[fr] = self.usage.get(fr, 0) + sign * value
+            if workload.evicted:
+                self.leaving[fr] = self.leaving.get(fr, 0) + sign * value
 
 
 class Ledger:

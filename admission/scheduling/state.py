@@ -18,6 +18,7 @@ from admission.base.names import (
 from admission.scheduling import (
     blockers,
     cycle,
+    overview,
     podsets,
     quota,
     reserving,
@@ -46,6 +47,7 @@ from admission.scheduling.model import (
     StopPolicy,
     Workload,
 )
+from admission.scheduling.overview import Overview
 from admission.scheduling.pending import Pending, PendingQueues, PendingSnapshot
 from admission.scheduling.preemption.history import PreemptionHistory
 from admission.scheduling.snapshot import Snapshot
@@ -779,6 +781,13 @@ class State:
             return None
         tallies = [self._ledger.tally_of_queue(queue) for queue in status.queues_of(node)]
         return status.of_cohort(node, tallies, fair=self.config.fair_sharing is not None)
+
+    def overview(self) -> Overview:
+        """Return the quota of all queues and cohorts, and what is used of it, at this moment."""
+        self.forest.refresh()
+        return overview.take(
+            self.forest, self._queues.queues, self._ledger.tally_of_queue, self._blockers
+        )
 
     def pending_order(self, name: ClusterQueueName) -> tuple[WorkloadKey, ...]:
         """Waiting workloads of a ClusterQueue in the order in which they are tried."""

@@ -20,20 +20,22 @@ _MASTERS: Final = "system:masters"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a request is about: a path, or the subresource of a queue.
+    """What a request is about: a path, or an object, a collection of them or a subresource.
 
     Attributes:
         verb: of the request, as ``get``.
         path: where nothing but a path is asked for; empty otherwise.
+        group: of the API; empty for the core group.
         version: of the API.
-        plural: ``clusterqueues`` or ``localqueues``.
-        subresource: of it; empty for the queue itself.
-        namespace: empty for ClusterQueues.
-        name: of the queue; empty for a collection.
+        plural: such as ``clusterqueues``.
+        subresource: of it; empty for the object itself.
+        namespace: empty for a kind without namespaces, and for all namespaces.
+        name: of the object; empty for a collection.
     """
 
     verb: str
     path: str = ""
+    group: str = names.VISIBILITY_GROUP
     version: str = ""
     plural: str = ""
     subresource: str = ""
@@ -46,7 +48,7 @@ class Target:
             return {"nonResourceAttributes": {"path": self.path, "verb": self.verb}}
         found = {
             "verb": self.verb,
-            "group": names.VISIBILITY_GROUP,
+            "group": self.group,
             "version": self.version,
             "resource": self.plural,
             "subresource": self.subresource,
@@ -99,14 +101,15 @@ def _forbidden(caller: Caller, target: Target, reason: str) -> statuses.RefusedE
     if target.path:
         text = f'User "{caller.name}" cannot {target.verb} path "{target.path}"'
         return statuses.forbidden(f"forbidden: {text}{tail}", {})
-    group = names.VISIBILITY_GROUP
+    group = target.group
     resource = "/".join(part for part in (target.plural, target.subresource) if part)
     where = (
         f'in the namespace "{target.namespace}"' if target.namespace else "at the cluster scope"
     )
     name = f' "{target.name}"' if target.name else ""
+    kind = ".".join(part for part in (target.plural, group) if part)
     message = (
-        f'{target.plural}.{group}{name} is forbidden: User "{caller.name}" cannot {target.verb} '
+        f'{kind}{name} is forbidden: User "{caller.name}" cannot {target.verb} '
         f'resource "{resource}" in API group "{group}" {where}{tail}'
     )
     return statuses.forbidden(

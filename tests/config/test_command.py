@@ -88,10 +88,14 @@ def test_a_file_that_cannot_be_used_ends_every_command_with_advice(
 # ---------------------------------------------------------------------- who wins: argument, file
 
 
+dashboards: list[Address | None] = []
+
+
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the processes are started with, without starting any."""
     calls: list[Any] = []
+    dashboards.clear()
 
     def controller(
         _target: object,
@@ -101,7 +105,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         leader_election: bool,
         visibility: Address | None,
         certificates: Path | None,
+        dashboard: Address | None,
     ) -> None:
+        dashboards.append(dashboard)
         calls.append((address, settings, leader_election, visibility, certificates))
 
     def webhook(
@@ -141,6 +147,17 @@ def test_the_controller_serves_pending_workloads_where_it_is_told(
         (Address("127.0.0.1", 5), Path("here")),
     ]
     assert run("controller", "--visibility-bind", ":5").exit_code == 2
+
+
+@pytest.mark.usefixtures("served")
+def test_the_controller_serves_the_dashboard_where_it_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "board.yaml"
+    file.write_text(yaml.safe_dump(files.gpu(dashboardBindAddress="127.0.0.1:4")))
+    assert run("controller", "--config", str(file)).exit_code == 0
+    bind = ["--dashboard-bind", "127.0.0.1:5"]
+    assert run("controller", "--config", str(file), *bind).exit_code == 0
+    assert dashboards == [Address("127.0.0.1", 4), Address("127.0.0.1", 5)]
+    assert run("controller", "--dashboard-bind", ":5").exit_code == 2  # without certificate
 
 
 def test_without_either_the_controller_has_its_defaults(served: list[Any]) -> None:

@@ -99,6 +99,7 @@ EVERYTHING = (
         controller={"writers": 3, "requestTimeout": "7s", "watchSilence": "5m",
                     "waitingAfter": "2s", "waitingRefresh": "1m", "statusInterval": "0s",
                     "outsideInterval": "30s", "auditInterval": "1h", "secureMetrics": True},
+        dashboardBindAddress="127.0.0.1:8083",
         webhook={"threads": 2, "maxBodyBytes": 4096, "secureMetrics": True,
                  "clientAuthority": "/ca.crt", "healthProbeBindAddress": "[::1]:8081"},
         certificates={"authorityLifetime": "1h", "servingLifetime": "20m"},
@@ -161,6 +162,7 @@ def test_the_whole_of_both_documents_becomes_settings():
             audit_interval=timedelta(seconds=3600),
             secure_metrics=True,
         ),
+        dashboard_bind_address="127.0.0.1:8083",
         webhook=Webhook(
             threads=2,
             max_body_bytes=4096,
@@ -175,6 +177,7 @@ def test_the_whole_of_both_documents_becomes_settings():
     assert settings.gpu.paused
     assert settings.gpu.releases_on_deletion
     assert settings.gpu.webhook.health_address == Address("::1", 8081)
+    assert settings.gpu.dashboard_address == Address("127.0.0.1", 8083)
     assert settings.kueue.webhook == kueue_configuration.Webhook(
         host="::1", port=8443, cert_dir="/certs"
     )

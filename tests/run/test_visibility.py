@@ -21,6 +21,7 @@ from admission.kube.resources import Resource
 from admission.objects.workload import Workload
 from admission.run import visibility
 from admission.run.visibility import FrontProxies, VisibilityServer
+from admission.scheduling.overview import Overview
 from admission.scheduling.pending import PendingSnapshot
 from certs import files
 from tests.controlplane import waiting
@@ -46,6 +47,11 @@ class Core:
 
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
         return self._lines.line(queue)
+
+    messages = 0
+
+    def overview(self) -> Overview:
+        raise NotImplementedError
 
     def counted(self) -> Counted:
         raise NotImplementedError

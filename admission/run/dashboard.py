@@ -1,0 +1,88 @@
+"""Serves the dashboard beside the controller, from copies of what the core knows."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+from typing_extensions import override
+
+from admission.base.clock import Clock
+from admission.config.addresses import LOOPBACK, Address
+from admission.kube.api import Api
+from admission.run.contexts import ContextCache
+from admission.run.coresource import AskCore, CoreSource
+from admission.run.pages import BoundedServer, QuietHandler
+from admission.scheduling.overview import Overview
+from admission.visibility.dashboard import app
+from certs.files import CertificateFiles
+
+MOST_AT_ONCE: Final = 64
+"""Connections at once; for a further one the oldest is closed."""
+_FRESH_SECONDS: Final = 1.0
+
+Found = TypeVar("Found")
+
+
+class _Latest(Generic[Found]):
+    """A copy that all who look share for a second."""
+
+    def __init__(self, take: Callable[[], Found], clock: Clock) -> None:
+        self._take = take
+        self._clock = clock
+        self._guard = threading.Lock()
+        self._found: tuple[float, Found] | None = None
+
+    def get(self) -> Found:
+        with self._guard:
+            now = self._clock.monotonic()
+            if self._found is None or now >= self._found[0] + _FRESH_SECONDS:
+                self._found = (now, self._take())
+            return self._found[1]
+
+
+class SharedSource(CoreSource):
+    """What `admission.visibility.dashboard.app.Source` promises, shared by all for a second."""
+
+    def __init__(self, ask: AskCore, clock: Clock) -> None:
+        super().__init__(ask)
+        self._overview = _Latest(super().overview, clock)
+
+    @override
+    def overview(self) -> Overview:
+        return self._overview.get()
+
+
+class DashboardServer:
+    """The dashboard on one address; started by the constructor."""
+
+    def __init__(
+        self, ask: AskCore, api: Api, clock: Clock, address: Address, directory: Path | None
+    ) -> None:
+        """Binds and serves: with TLS, unless only this machine or pod reaches the address.
+
+        Args:
+            ask: has the controller's core answer.
+            api: says who callers are, and what they may.
+            clock: for how long its answers hold.
+            address: where to listen.
+            directory: of the certificate; needed where others reach the address.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        context = None
+        if address.host not in LOOPBACK:
+            assert directory is not None
+            context = ContextCache(CertificateFiles.of(directory)).current
+        made = app.create_app(SharedSource(ask, clock), api, clock, is_secure=context is not None)
+        self._server = BoundedServer(
+            (address.host, address.port), made, context, QuietHandler, most_at_once=MOST_AT_ONCE
+        )
+        self.port = self._server.server_port
+        self._server.serve("dashboard")
+
+    def stop(self) -> None:
+        """Frees the port; requests that are being answered end with the process."""
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,0 +1,110 @@
+"""Quota of all queues and cohorts and what is used of it, copied for whoever shows it.
+
+A copy takes microseconds for each queue: what never changes is shared, and the ledger keeps sums.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from admission.base.names import ClusterQueueName, CohortName, FlavorResource, ResourceName
+from admission.scheduling.hierarchy import Forest
+from admission.scheduling.ledger import Tally
+from admission.scheduling.model import ResourceQuota
+from admission.scheduling.pending import PendingQueue
+
+Amounts = Mapping[FlavorResource, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueOverview:
+    """A ClusterQueue at one moment.
+
+    Attributes:
+        name: of the queue.
+        cohort: the cohort above; empty for none.
+        quotas: own quota, by flavor and resource in the order of the spec.
+        used: what Workloads hold, surge quota included.
+        leaving: part of ``used`` that was told to leave, or that ends.
+        holding: number of Workloads that hold quota.
+        pending: number of Workloads that wait.
+        requested: what those ask for, by resource.
+        active: whether the queue admits.
+    """
+
+    name: ClusterQueueName
+    cohort: str
+    quotas: Mapping[FlavorResource, ResourceQuota]
+    used: Amounts
+    leaving: Amounts
+    holding: int
+    pending: int
+    requested: Mapping[ResourceName, int]
+    active: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CohortOverview:
+    """A cohort at one moment.
+
+    Attributes:
+        name: of the cohort.
+        parent: the cohort above; empty for none.
+        quotas: own quota, beside that of what is below.
+    """
+
+    name: CohortName
+    parent: str
+    quotas: Mapping[FlavorResource, ResourceQuota]
+
+    def without_quotas(self) -> "CohortOverview":
+        """Return it for somebody who may know its name only."""
+        return replace(self, quotas={})
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All queues and cohorts, each sorted by name."""
+
+    queues: tuple[QueueOverview, ...] = ()
+    cohorts: tuple[CohortOverview, ...] = ()
+
+
+def take(
+    forest: Forest,
+    lines: Mapping[ClusterQueueName, PendingQueue],
+    tally_of: Callable[[ClusterQueueName], Tally],
+    blocked: Mapping[ClusterQueueName, object],
+) -> Overview:
+    """Return a copy.
+
+    Args:
+        forest: quota trees, up to date.
+        lines: who waits, by ClusterQueue.
+        tally_of: sums of one ClusterQueue.
+        blocked: reasons why ClusterQueues admit nothing; none for one that does.
+    """
+    queues = []
+    for name in sorted(forest.queues):
+        node, tally, line = forest.queues[name], tally_of(name), lines.get(name)
+        queues.append(
+            QueueOverview(
+                name=name,
+                cohort="" if node.declared is None else node.declared.name,
+                quotas=node.quotas,
+                used=dict(tally.reservation),
+                leaving=dict(tally.leaving),
+                holding=tally.reserving,
+                pending=0 if line is None else len(line),
+                requested={} if line is None else dict(line.requested),
+                active=not blocked.get(name),
+            )
+        )
+    cohorts = [
+        CohortOverview(
+            name=name,
+            parent="" if node.declared is None else node.declared.name,
+            quotas=node.quotas,
+        )
+        for name, node in sorted(forest.cohorts.items())
+    ]
+    return Overview(tuple(queues), tuple(cohorts))

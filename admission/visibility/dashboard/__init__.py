@@ -1,0 +1,1 @@
+"""The dashboard: pages for people, read-only, each with what `kubectl` would show the caller."""

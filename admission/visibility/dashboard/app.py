@@ -1,0 +1,217 @@
+"""The dashboard as an application: pages, their style and script, and who may see them."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+import flask
+from werkzeug.exceptions import HTTPException
+
+from admission.base import logs
+from admission.base.clock import Clock
+from admission.kube import resources
+from admission.kube.errors import KubeError
+from admission.scheduling.overview import Overview
+from admission.visibility import lists, statuses
+from admission.visibility.callers import Reviews
+from admission.visibility.dashboard import sessions
+from admission.visibility.dashboard.sessions import Sessions, Viewer
+from admission.visibility.dashboard.tree import PAGE, Tree
+from admission.visibility.statuses import RefusedError
+
+MOST_BYTES: Final = 300_000
+"""Of any page."""
+_TURN_SECONDS: Final = 10.0
+_DIGITS: Final = 6
+_NO_ANSWER: Final = "The API server did not say who you are or what you may see. Try again."
+_POLICY: Final = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+_OPEN: Final = frozenset({"static", "login", "sign_in", "sign_out"})
+"""What is shown to everybody."""
+
+
+class Source(lists.Source, Protocol):
+    """Where pages come from: what the controller knows, at most a second old."""
+
+    def overview(self) -> Overview:
+        """Quota of all queues and cohorts, and its use.
+
+        Raises:
+            RefusedError: it cannot be told now.
+        """
+        ...
+
+
+def create_app(source: Source, api: Reviews, clock: Clock, *, is_secure: bool) -> flask.Flask:
+    """The dashboard as a WSGI application.
+
+    Args:
+        source: of what is shown.
+        api: says who callers are, and what they may.
+        clock: for how long its answers are remembered.
+        is_secure: whether it is served with TLS.
+    """
+    app = flask.Flask("gpu-admission-dashboard", root_path=_folder())
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    pages = _Pages(source, Sessions(api, clock), is_secure=is_secure)
+    app.before_request(pages.check)
+    app.after_request(_secured)
+    app.register_error_handler(RefusedError, pages.refused)
+    app.register_error_handler(HTTPException, pages.failed)
+    app.add_url_rule("/", "overview", pages.overview)
+    app.add_url_rule("/login", "login", pages.login)
+    app.add_url_rule("/login", "sign_in", pages.sign_in, methods=["POST"])
+    app.add_url_rule("/logout", "sign_out", pages.sign_out, methods=["POST"])
+    return app
+
+
+class _Pages:
+    """Makes pages, one at a time: many who look leave the core its share of the processor."""
+
+    def __init__(self, source: Source, known: Sessions, *, is_secure: bool) -> None:
+        self._source = source
+        self._sessions = known
+        self._is_secure = is_secure
+        self._making = threading.Lock()
+        self._log = logs.get("dashboard")
+
+    # ------------------------------------------------------------------------------- callers
+
+    def check(self) -> Any:
+        """Has whoever is not known sign in first."""
+        if flask.request.endpoint in _OPEN or flask.request.endpoint is None:
+            return None
+        try:
+            flask.g.viewer = self._sessions.viewer(flask.request)
+        except RefusedError:
+            if flask.request.headers.get("Authorization"):
+                raise
+            return flask.redirect(flask.url_for("login"), HTTPStatus.SEE_OTHER)
+        except KubeError as error:
+            self._log.warning("caller not checked", error=str(error))
+            raise statuses.not_ready(_NO_ANSWER) from error
+        return None
+
+    def login(self) -> str:
+        """Return the page that takes a token."""
+        return flask.render_template("login.html", problem="")
+
+    def sign_in(self) -> Any:
+        """Puts a token that is good into a cookie."""
+        token = flask.request.form.get("token", "").strip()
+        if not token.isascii() or any(one.isspace() for one in token):
+            token = ""
+        problem = ""
+        if len(token) > sessions.LONGEST_TOKEN:
+            problem = (
+                "This token is too long for a cookie. Use a token of a ServiceAccount, or a proxy "
+                "that sends yours."
+            )
+        else:
+            try:
+                known = self._sessions.owner(f"Bearer {token}")
+            except KubeError as error:
+                self._log.warning("caller not checked", error=str(error))
+                known, problem = None, _NO_ANSWER
+            if known is None:
+                problem = problem or "The API server does not accept this token."
+        if problem:
+            text = flask.render_template("login.html", problem=problem)
+            return flask.Response(text, HTTPStatus.UNAUTHORIZED)
+        answer = flask.redirect(flask.url_for("overview"), HTTPStatus.SEE_OTHER)
+        answer.set_cookie(
+            sessions.COOKIE, token, httponly=True, samesite="Strict", secure=self._is_secure
+        )
+        return answer
+
+    def sign_out(self) -> Any:
+        """Forgets the token."""
+        answer = flask.redirect(flask.url_for("login"), HTTPStatus.SEE_OTHER)
+        answer.delete_cookie(
+            sessions.COOKIE, httponly=True, samesite="Strict", secure=self._is_secure
+        )
+        return answer
+
+    # --------------------------------------------------------------------------------- pages
+
+    def overview(self) -> str:
+        """Return the tree of cohorts and queues."""
+        with self._turn() as viewer:
+            viewer.need("list", resources.CLUSTER_QUEUES)
+            found = self._source.overview()
+            if not viewer.may("list", resources.COHORTS):
+                found = Overview(
+                    found.queues, tuple(one.without_quotas() for one in found.cohorts)
+                )
+            rows = list(Tree(found).rows())
+            return self._page("overview.html", **_cut(rows, PAGE), count=len(found.queues))
+
+    def _page(self, template: str, **values: Any) -> str:
+        return flask.render_template(template, viewer=flask.g.viewer.caller.name, **values)
+
+    @contextmanager
+    def _turn(self) -> Iterator[Viewer]:
+        if not self._making.acquire(timeout=_TURN_SECONDS):
+            raise statuses.not_ready("Too many pages are asked for. Try again.")
+        try:
+            yield flask.g.viewer
+        except KubeError as error:
+            self._log.warning("caller not checked", error=str(error))
+            raise statuses.not_ready(_NO_ANSWER) from error
+        finally:
+            self._making.release()
+
+    # -------------------------------------------------------------------------------- errors
+
+    def refused(self, error: RefusedError) -> flask.Response:
+        """Return the page that says why there is no other."""
+        return self._problem(int(error.code), error.message)
+
+    def failed(self, error: HTTPException) -> flask.Response:
+        """Return the page of an address that does not exist, or of a failure."""
+        code = error.code or int(HTTPStatus.INTERNAL_SERVER_ERROR)
+        known = code < HTTPStatus.INTERNAL_SERVER_ERROR
+        return self._problem(
+            code, "There is no such page." if known else "See the log of the controller."
+        )
+
+    def _problem(self, code: int, text: str) -> flask.Response:
+        viewer = getattr(flask.g, "viewer", None)
+        page = flask.render_template(
+            "problem.html",
+            viewer=viewer.caller.name if viewer else "",
+            code=code,
+            phrase=HTTPStatus(code).phrase,
+            text=text,
+        )
+        return flask.Response(page, code)
+
+
+def _cut(rows: list[Any], size: int) -> dict[str, Any]:
+    """Return the part of a list that a page shows, and which pages there are."""
+    asked = flask.request.args.get("page", "1")
+    last = max(1, -(-len(rows) // size))
+    page = min(max(int(asked), 1), last) if asked.isdecimal() and len(asked) <= _DIGITS else 1
+    return {"rows": rows[(page - 1) * size : page * size], "page": page, "last": last}
+
+
+def _secured(answer: flask.Response) -> flask.Response:
+    for name, value in _HEADERS.items():
+        answer.headers.setdefault(name, value)
+    if flask.request.endpoint == "static":
+        answer.headers["Cache-Control"] = "no-cache"
+    return answer
+
+
+def _folder() -> str:
+    return __file__.rpartition("/")[0]

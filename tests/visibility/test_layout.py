@@ -1,0 +1,69 @@
+"""The dashboard in a browser: it fits, can be read, and used by keyboard and screen reader."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.browser.chromium import Chromium
+from tests.visibility import layout
+from tests.visibility.dashboards import TOKEN, Dashboard, everything, served
+
+PAGES = {"login": "/login", "quota": "/"}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chromium]:
+    with Chromium() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def address(browser: Chromium) -> Iterator[str]:
+    """Where the dashboard is, signed in by the link that carries the token."""
+    with served(Dashboard(*everything())) as address:
+        browser.show(width=1280)
+        browser.open(f"{address}/login#token={TOKEN}")
+        browser.until("location.pathname === '/' && document.readyState === 'complete'")
+        yield address
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", layout.WIDTHS)
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_fits_and_can_be_read(browser, address, page, width, dark, tmp_path):
+    browser.show(width=width, dark=dark)
+    browser.open(address + PAGES[page])
+    folder = Path(os.environ.get("PICTURES", tmp_path))
+    browser.picture(folder / f"{page}-{width}-{'dark' if dark else 'light'}.png")
+    assert layout.overflowing(browser) == []
+    assert layout.faint(browser) == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_keyboard_reaches_everything_from_top_to_bottom_and_shows_where_it_is(
+    browser, address, page
+):
+    browser.show(width=1280)
+    browser.open(address + PAGES[page])
+    browser.ask("document.activeElement.blur()")
+    found = layout.focused(browser)
+    assert [one["name"] for one in found if not one["seen"]] == []
+    places = [(one["top"], one["left"]) for one in found if one["name"] != "Skip to content"]
+    assert places
+    assert [top for top, _ in places] == sorted(top for top, _ in places)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_screen_reader_has_a_name_for_everything(browser, address, page):
+    browser.open(address + PAGES[page])
+    assert layout.unnamed(browser) == []
+    assert browser.ask("document.documentElement.lang") == "en"
+    assert browser.ask("document.querySelectorAll('h1').length") == 1
+
+
+def test_the_token_of_a_link_does_not_stay_in_the_address(browser, address):
+    browser.open(f"{address}/login#token=bad")
+    browser.until("document.querySelector('[role=alert]') !== null")
+    assert "bad" not in browser.ask("location.href")
