@@ -50,7 +50,7 @@ class Check:
 
     condition: str = ""
     path: str = ""
-    values: tuple[str, ...] = ()
+    values: tuple[str | bool, ...] = ()
     message: str = ""
     also: "Check | None" = None
     unless: "Check | None" = None
@@ -65,12 +65,15 @@ class Container:
         image: path of its image, from the place of the pod set; empty where no one asks for it.
         requests: what it asks for.
         limits: what it is limited to.
+        resources: path of what it asks for and is limited to instead, from the object, if it says
+            so; empty for none.
     """
 
     name: str
     image: str = ""
     requests: tuple[tuple[str, str], ...] = ()
     limits: tuple[tuple[str, str], ...] = ()
+    resources: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +206,9 @@ class Row:
             is left alone.
         components: whole objects in it whose pod sets are its own, in place of ``pod_sets``; they
             have its name and a number.
+        may_grow: the number of its pods may change while it runs, if its author says so at its
+            creation: its controller makes pods, and deletes them, as the numbers say then. The
+            switches in ``refused`` may be on.
     """
 
     framework: str
@@ -224,6 +230,7 @@ class Row:
     required: tuple[tuple[str, str], ...] = ()
     elsewhere: str = ""
     components: Components | None = None
+    may_grow: bool = False
 
     @property
     def api_version(self) -> str:
@@ -343,6 +350,8 @@ def _kubeflow(
     types: tuple[str, ...],
     version: str = "v1",
     makers: tuple[str, ...] = ("system:serviceaccount:kubeflow:training-operator",),
+    *,
+    may_grow: bool = False,
 ) -> Row:
     """Return the row of a kind of Kubeflow: pod sets are kinds of replicas, below a run policy.
 
@@ -355,6 +364,7 @@ def _kubeflow(
         types: these, in Kueue's order.
         version: of the API.
         makers: users under which its controller runs.
+        may_grow: see `Row`.
     """
     return Row(
         framework=f"kubeflow.org/{kind.lower()}",
@@ -374,6 +384,7 @@ def _kubeflow(
         active=(Check(path="status.replicaStatuses.*.active"),),
         ready=Check(condition="Running"),
         suspended="Suspended",
+        may_grow=may_grow,
     )
 
 
@@ -415,6 +426,16 @@ def _ray_pod_sets(
             counts=(Count(path="replicas"), Count(path="numOfHosts", least=1)),
         ),
     )
+
+
+_AUTOSCALES: Final = Check(path="spec.enableInTreeAutoscaling", values=(True,))
+_AUTOSCALER: Final = Container(
+    name="autoscaler",
+    requests=(("cpu", "500m"), ("memory", "512Mi")),
+    limits=(("cpu", "500m"), ("memory", "512Mi")),
+    resources="spec.autoscalerOptions.resources",
+)
+"""Source: kuberay ray-operator/controllers/ray/common/pod.go (BuildAutoscalerContainer)."""
 
 
 def _autoscales(cluster: str) -> tuple[str, str]:
@@ -491,7 +512,7 @@ _ROWS: Final[tuple[Row, ...]] = (
         ),
         suspended="Suspended",
     ),
-    _kubeflow("PyTorchJob", "pytorchReplicaSpecs", ("Master", "Worker")),
+    _kubeflow("PyTorchJob", "pytorchReplicaSpecs", ("Master", "Worker"), may_grow=True),
     _kubeflow("TFJob", "tfReplicaSpecs", ("Chief", "Master", "PS", "Worker", "Evaluator")),
     _kubeflow("XGBoostJob", "xgbReplicaSpecs", ("Master", "Worker")),
     _kubeflow("PaddleJob", "paddleReplicaSpecs", ("Master", "Worker")),
@@ -503,12 +524,13 @@ _ROWS: Final[tuple[Row, ...]] = (
         version="v1",
         kind="RayCluster",
         plural="rayclusters",
-        pod_sets=_ray_pod_sets("spec"),
+        pod_sets=_ray_pod_sets("spec", beside=(_AUTOSCALES, _AUTOSCALER)),
         makers=_KUBERAY,
         active=(Check(path="status.state", values=("ready",)),),
         ready=Check(path="status.state", values=("ready",)),
         suspended="RayClusterSuspended",
         refused=(_autoscales("spec"),),
+        may_grow=True,
     ),
     Row(  # pkg/controller/jobs/rayjob; kuberay ray-operator/apis/ray/v1 (rayjob_types.go)
         framework="ray.io/rayjob",

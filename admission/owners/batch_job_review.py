@@ -7,22 +7,19 @@ from typing import Final
 
 from admission.base import fielderrors, names, syntax
 from admission.base.fielderrors import FieldError, FieldPath
-from admission.base.patches import Operation, PatchBuilder
+from admission.base.patches import Operation
 from admission.objects import batch, views
 from admission.objects.reviewed_pod import Pod
-from admission.owners import batch_job, prebuilt
+from admission.owners import batch_job, review
 from admission.owners.framework import Kind
 from admission.owners.review import HeldKind, Template
 
 MIN_PATH: Final = FieldPath.of("metadata", "annotations").key(names.JOB_MIN_PARALLELISM)
 SYNC_PATH: Final = FieldPath.of("metadata", "annotations").key(names.JOB_SYNC_COMPLETIONS)
 
-ELASTIC_PATH: Final = FieldPath.of("metadata", "annotations").key(names.ELASTIC_JOB)
-IMMUTABLE: Final = "field is immutable"
 NOT_BOTH: Final = "partial admission and elastic job cannot be used together"
 
 _TEMPLATE: Final = FieldPath.of("spec", "template")
-_GATES: Final = "/spec/template/spec/schedulingGates"
 _SUSPEND: Final[Operation] = {"op": "add", "path": "/spec/suspend", "value": True}
 _FAILED: Final = "Failed"
 _REPLACE_ENDED: Final[Operation] = {
@@ -65,12 +62,9 @@ class Job(views.Object, frozen=True, kw_only=True):
 
     def _gates(self) -> tuple[Operation, ...]:
         """Return the operations that give the pods of an elastic Job the gate of their slice."""
-        if not _is_elastic(self) or self.spec.template.has_gate(names.ELASTIC_JOB_GATE):
+        if not review.is_elastic(self.metadata):
             return ()
-        patch = PatchBuilder()
-        present = self.spec.template.spec.scheduling_gates
-        patch.append(_GATES, present, [{"name": names.ELASTIC_JOB_GATE}])
-        return patch.operations()
+        return tuple(review.elastic_gate(self.spec.template, _TEMPLATE.pointer()))
 
     def spread(self, queue: str) -> tuple[Operation, ...]:  # noqa: ARG002
         """Return nothing: all its pods are counted with it."""
@@ -92,7 +86,8 @@ class Job(views.Object, frozen=True, kw_only=True):
         """Return what is wrong with elasticity, partial admission, and completions that follow."""
         return [
             *_completions(self),
-            *_elastic(old, self),
+            *review.elastic_errors(old, self),
+            *_whole(self),
             *(_least(self) if old is None else _changes(old, self)),
         ]
 
@@ -124,24 +119,11 @@ def _least(job: Job) -> list[FieldError]:
     return [fielderrors.invalid(MIN_PATH, number, f"should be between 0 and {count - 1}")]
 
 
-def _is_elastic(job: Job) -> bool:
-    return job.metadata.annotation(names.ELASTIC_JOB) == "true"
-
-
-def _elastic(old: Job | None, job: Job) -> list[FieldError]:
-    """Elastic Jobs: with neither partial admission nor a Workload that somebody else makes."""
-    if old is not None and _is_elastic(old) != _is_elastic(job):
-        text = job.metadata.annotation(names.ELASTIC_JOB)
-        return [fielderrors.invalid(ELASTIC_PATH, text, IMMUTABLE)]
-    if not _is_elastic(job):
-        return []
-    errors = []
-    if names.JOB_MIN_PARALLELISM in (job.metadata.annotations or {}):
-        errors.append(fielderrors.forbidden(MIN_PATH, NOT_BOTH))
-    if prebuilt.key_of(job) is not None:
-        rule = "the Workload of an elastic Job is made for it: leave out the one that it names"
-        errors.append(fielderrors.forbidden(ELASTIC_PATH, rule))
-    return errors
+def _whole(job: Job) -> list[FieldError]:
+    """Return what is wrong with an elastic Job that may start in part."""
+    is_partial = names.JOB_MIN_PARALLELISM in (job.metadata.annotations or {})
+    is_both = is_partial and review.is_elastic(job.metadata)
+    return [fielderrors.forbidden(MIN_PATH, NOT_BOTH)] if is_both else []
 
 
 def _fewest(job: Job, count: int) -> int:

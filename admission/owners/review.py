@@ -5,18 +5,23 @@ one by one. Its pod templates may stand anywhere in it. An owner under review is
 the review is decoded into: it has the methods of `Reviewed`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 import msgspec
 
+from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
-from admission.base.patches import Operation
+from admission.base.patches import Operation, PatchBuilder
 from admission.kube.resources import Resource
 from admission.objects import views
 from admission.objects.reviewed_pod import Pod
+from admission.owners import prebuilt
 from admission.owners.framework import Kind
+
+ELASTIC_PATH: Final = FieldPath.of("metadata", "annotations").key(names.ELASTIC_JOB)
+IMMUTABLE: Final = "field is immutable"
 
 
 class Beside(msgspec.Struct, frozen=True, gc=False):
@@ -131,3 +136,37 @@ class HeldKind:
     holds_children: bool = False
     changes: tuple[str, ...] = ()
     reads: tuple[Resource, ...] = ()
+
+
+# --------------------------------------------------------------- owners that change their size
+
+
+def is_elastic(metadata: views.ObjectMeta) -> bool:
+    """Return whether the author of an owner wants to change its size while it runs."""
+    return metadata.annotation(names.ELASTIC_JOB) == "true"
+
+
+def elastic_gate(pod: Pod, pointer: str) -> Sequence[Operation]:
+    """Return the operations that give the pods of an elastic owner the gate of their slice.
+
+    Args:
+        pod: what its pods are made from.
+        pointer: where that stands.
+    """
+    if pod.has_gate(names.ELASTIC_JOB_GATE):
+        return ()
+    patch = PatchBuilder()
+    at = f"{pointer}/spec/schedulingGates"
+    patch.append(at, pod.spec.scheduling_gates, [{"name": names.ELASTIC_JOB_GATE}])
+    return patch.operations()
+
+
+def elastic_errors(old: Reviewed | None, new: Reviewed) -> Iterator[FieldError]:
+    """Yield what is wrong with an owner that is to change its size, or was."""
+    if old is not None and is_elastic(old.metadata) != is_elastic(new.metadata):
+        text = new.metadata.annotation(names.ELASTIC_JOB)
+        yield fielderrors.invalid(ELASTIC_PATH, text, IMMUTABLE)
+    elif is_elastic(new.metadata) and prebuilt.key_of(views.Object(metadata=new.metadata)):
+        kind = new.kind.name
+        rule = f"the Workload of an elastic {kind} is made for it: leave out the one that it names"
+        yield fielderrors.forbidden(ELASTIC_PATH, rule)

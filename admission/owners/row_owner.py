@@ -25,6 +25,7 @@ from admission.objects.views import View
 from admission.objects.workload import PodSet, PodTemplate, Workload, WorkloadSpec
 from admission.owners import injection, prebuilt
 from admission.owners.framework import (
+    Grows,
     Integration,
     Kind,
     Owner,
@@ -299,19 +300,21 @@ def default_of(listed: PodSets, member: rows.Member) -> dict[str, Any] | None:
     """Return the pod template that is used where none stands; None where one has to stand."""
     if listed.default is None:
         return None
-    container = _container(listed.default, member.value)
+    container = _container(listed.default, member.value, {})
     return {"spec": {"containers": [container], "restartPolicy": "Never"}}
 
 
-def _container(one: rows.Container, place: Any) -> dict[str, Any]:
+def _container(one: rows.Container, place: Any, content: Mapping[str, Any]) -> dict[str, Any]:
     """Return a container that no template has.
 
     Args:
         one: what the row says of it.
         place: where the pod set stands.
+        content: the owner.
     """
     image = rows.value_at(place, one.image)
-    resources = {"requests": dict(one.requests), "limits": dict(one.limits)}
+    said = rows.value_at(content, one.resources)
+    resources = said or {"requests": dict(one.requests), "limits": dict(one.limits)}
     return {"name": one.name, **({"image": image} if image else {}), "resources": resources}
 
 
@@ -321,7 +324,7 @@ def beside(
     """Return the container that the pods of a pod set have besides; None for none."""
     if listed.beside is None or rows.said(content, listed.beside[0]) is None:
         return None
-    return _container(listed.beside[1], member.value)
+    return _container(listed.beside[1], member.value, content)
 
 
 def with_container(template: dict[str, Any], container: dict[str, Any] | None) -> dict[str, Any]:
@@ -407,7 +410,7 @@ def _content(template: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends):
+class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
     """An owner with a queue whose kind is a row.
 
     Attributes:
@@ -466,6 +469,13 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends):
 
     @override
     def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
+        if self.grows() is not None:
+            # Slices come and go, and pods keep the name that they were made with.
+            mark = {names.WORKLOAD_ANNOTATION: self.kind.key_of(self.view).name}
+            given = {
+                name: replace(one, annotations={**one.annotations, **mark})
+                for name, one in given.items()
+            }
         return start(self.row, self.view, given, _give(self.view, given))
 
     @override
@@ -492,6 +502,14 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends):
     @override
     def suspends(self) -> Suspends:
         return self
+
+    @override
+    def grows(self) -> Grows | None:
+        return self if is_elastic(self.row, self.view) else None
+
+    @override
+    def asked(self) -> Mapping[str, int]:
+        return self._sizes()
 
     @override
     def reclaimable(self, of: Workload) -> Mapping[str, int]:
@@ -530,7 +548,7 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends):
 
     @override
     def has_other_count(self, of: Workload) -> bool:
-        return _sizes(of) != self._sizes()
+        return self.grows() is None and _sizes(of) != self._sizes()
 
     @override
     def asks_otherwise(self, of: Workload) -> bool:
@@ -561,8 +579,8 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends):
 
     @override
     def let_go(self) -> Workload | None:
-        if not self.was_admitted() or self.finished() is not None:
-            return None
+        if not self.was_admitted() or self.finished() is not None or self.grows() is not None:
+            return None  # of an elastic one, pods to come take nothing before they are released
         ended = {
             one.name: succeeded * one.per_replica
             for one, (_, _, succeeded) in zip(self.view.asked, self._replicas(), strict=True)
@@ -615,6 +633,14 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends):
         return {one.name: one.count for one in self.view.asked}
 
 
+def is_elastic(row: Row, owner: Held) -> bool:
+    """Return whether each pod of an owner waits for the controller, so that it may grow."""
+    gates = [
+        {gate.name for gate in one.template.spec.scheduling_gates or ()} for one in owner.asked
+    ]
+    return row.may_grow and all(names.ELASTIC_JOB_GATE in listed for listed in gates)
+
+
 def _sizes(of: Workload) -> dict[str, int]:
     return {one.name: one.count for one in of.spec.pod_sets or ()}
 
@@ -648,8 +674,10 @@ def build(
         **time_limit(metadata),
     }
     made = workload_document(kind.key_of(owner), metadata, kind.reference(metadata), copied, spec)
-    digested = {names.TEMPLATE_DIGEST: owner.digest}
-    made["metadata"]["annotations"] = {**annotations(metadata), **digested}
+    more = {names.TEMPLATE_DIGEST: owner.digest}
+    if is_elastic(row, owner):
+        more[names.ELASTIC_JOB] = "true"
+    made["metadata"]["annotations"] = {**annotations(metadata), **more}
     return made
 
 

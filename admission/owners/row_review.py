@@ -3,7 +3,7 @@
 Source: kueue pkg/controller/jobframework (validation.go) and the webhooks of pkg/controller/jobs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, cast
 
 import msgspec
@@ -14,10 +14,14 @@ from admission.base.patches import Operation, PatchBuilder
 from admission.objects import owner_rows as rows
 from admission.objects import reviewed_pod, views
 from admission.objects.owner_rows import EACH, PodSets, Row
-from admission.owners import row_owner
+from admission.owners import review, row_owner
 from admission.owners.framework import Kind
 from admission.owners.review import Beside, HeldKind, Template
 
+_GATE_STAYS: Final = (
+    f"must have {names.ELASTIC_JOB_GATE}, which is put there at its creation in a queue: each pod"
+    " waits for the quota of its slice"
+)
 MOST: Final = 18
 """Pod sets of a Workload. Source: kueue jobframework (MaxPodSets)."""
 
@@ -53,6 +57,9 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
                     for step in path.split("."):
                         at = at.child(step)
                     found.append({"op": "add", "path": at.pointer(), "value": value})
+        if self.row.may_grow and review.is_elastic(self.metadata):
+            for one in self.templates():
+                found += review.elastic_gate(one.pod, one.path.pointer())
         return tuple(found)
 
     def spread(self, queue: str) -> tuple[Operation, ...]:
@@ -84,7 +91,7 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
             for listed, member in row_owner.members(self.row, content)
         )
 
-    def errors(self, old: "Reviewed | None") -> list[FieldError]:  # noqa: ARG002
+    def errors(self, old: "Reviewed | None") -> list[FieldError]:
         """Return what is wrong with its pod sets, and with switches, of one in a queue."""
         if not self.metadata.label(names.QUEUE_LABEL):
             return []
@@ -111,11 +118,30 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
             if one.name in seen:
                 errors.append(fielderrors.duplicate(one.path, one.name))
             seen.add(one.name)
-        errors += _refused(row, content, FieldPath())
+        errors += self._elastic(old, found)
         for kind, member in row_owner.components_of(row, content):
             if kind is not None:
                 errors += _refused(kind, member.value, member.path)
         return errors
+
+    def _elastic(
+        self, old: "Reviewed | None", templates: Iterable[Template]
+    ) -> Iterator[FieldError]:
+        """Yield what is wrong with its size, if it may change, and with switches otherwise."""
+        if not review.is_elastic(self.metadata) or not self.row.may_grow:
+            yield from _refused(self.row, self.content, FieldPath())
+        if self.row.may_grow:
+            yield from review.elastic_errors(old, self)
+        elif old is None and review.is_elastic(self.metadata):
+            rule = (
+                f'elastic job is not supported for "{self.row.api_version}, Kind={self.row.kind}"'
+            )
+            yield fielderrors.forbidden(review.ELASTIC_PATH, rule)
+        if self.row.may_grow and review.is_elastic(self.metadata):
+            for one in templates:
+                if not one.pod.has_gate(names.ELASTIC_JOB_GATE):
+                    path = one.path.child("spec").child("schedulingGates")
+                    yield fielderrors.required(path, _GATE_STAYS)
 
     def _elsewhere(self) -> Iterator[FieldError]:
         """Yield what is wrong with one that runs in pods of others: pods of its own."""
