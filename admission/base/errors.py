@@ -8,7 +8,13 @@ Each boundary adds its own small tree (see ``admission.kube.errors``).
 
 
 class AdmissionError(Exception):
-    """Base of every exception that this program raises on purpose."""
+    """Base of every exception that this program raises on purpose.
+
+    Attributes:
+        advice: what to do about it; empty where nothing is known.
+    """
+
+    advice: str = ""
 
 
 class InvalidValueError(AdmissionError, ValueError):

@@ -46,17 +46,17 @@ def demo(keep: bool) -> None:
     signals.exit_on_terminate()
     clock = SystemClock()
     with output.reported("the log of the processes is part of the message"):
-        output.console.print("starting webhook (TLS) and controller on an embedded store ...")
+        output.console().print("starting webhook (TLS) and controller on an embedded store ...")
         with Sandbox(clock) as sandbox:
             moments = stage.play(sandbox, clock)
-            last = _show_live(moments) if output.console.is_terminal else _show_lines(moments)
+            last = _show_live(moments) if output.console().is_terminal else _show_lines(moments)
             _summarise(last)
             if keep:
                 _hold(sandbox)
 
 
 def _show_live(moments: Iterator[Moment]) -> Moment:
-    with rich.live.Live(console=output.console, auto_refresh=False) as live:
+    with rich.live.Live(console=output.console(), auto_refresh=False) as live:
         last = None
         for last in moments:
             live.update(_table(last), refresh=True)
@@ -126,21 +126,21 @@ def _summarise(moment: Moment) -> None:
     done = [sight for sight in moment.sights if sight.state is State.DONE]
     waiting = [sight for sight in moment.sights if sight.state is State.WAITING]
     rewritten = [sight for sight in moment.sights if "(asked: " in sight.asks]
-    output.console.print(
+    output.console().print(
         f"\n{len(done)} of {len(moment.sights)} pods were admitted, ran and gave their GPUs back "
         f"within {moment.seconds:.0f} s; {len(rewritten)} were rewritten to MIG slices; "
         f"{moment.refused} more was refused at creation."
     )
-    output.console.print("One budget of GPU memory and slices, whatever the GPU:")
+    output.console().print("One budget of GPU memory and slices, whatever the GPU:")
     for sight in moment.sights:
         if sight.worth:
-            output.console.print(f"  {sight.pod}: {sight.asks} on {sight.worth}")
+            output.console().print(f"  {sight.pod}: {sight.asks} on {sight.worth}")
     for sight in waiting:
-        output.console.print(f"{sight.pod} waits: {sight.why}")
+        output.console().print(f"{sight.pod} waits: {sight.why}")
 
 
 def _hold(sandbox: Sandbox) -> None:
-    output.console.print(
+    output.console().print(
         f"\nleft running, Ctrl-C ends it:\n  kubeconfig {sandbox.kubeconfig}\n"
         f"  webhook    {sandbox.webhook_url}\n  controller {sandbox.metrics_url}/metrics\n"
         f"  dashboard  {sandbox.dashboard_url}",

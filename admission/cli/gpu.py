@@ -60,7 +60,7 @@ def profiles(product: str, config_file: Path | None, form: str) -> None:
         output.print_json([_document(one) for one in shown])
         return
     for one in shown:
-        output.console.print(_table(one))
+        output.console().print(_table(one))
 
 
 @gpu.command(

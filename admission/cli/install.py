@@ -316,8 +316,8 @@ def _show(changes: Iterable[Applied], form: str) -> None:
         counts[change.effect] += 1
         where = f" -n {change.namespace}" if change.namespace else ""
         mark = _MARKS[change.effect]
-        output.console.print(
+        output.console().print(
             f"{change.kind}/{change.name}{where} [{mark}]{change.effect.value}[/{mark}]"
         )
     total = ", ".join(f"{counts[effect]} {effect.value}" for effect in Effect if counts[effect])
-    output.console.print(f"done: {total}")
+    output.console().print(f"done: {total}")

@@ -10,14 +10,21 @@ from admission.cli.lazy import Lazy, LazyGroup
 EXITS: Final = """\b
 Exit codes:
   0  answered
-  1  no answer: no such pod, or the API server refused or was not reached
+  1  no answer: there is no such object, or the API server refused or was not reached
   2  the command line is wrong
 """
 COMMANDS: Final = {
+    "queue": Lazy("admission.cli.places:queue", "Show who waits in a queue, at which place."),
+    "top": Lazy(
+        "admission.cli.top:top", "Show quota and its use, by ClusterQueue, Cohort and flavor."
+    ),
+    "who": Lazy(
+        "admission.cli.who:who", "Show who holds a node, a queue or what a user asked for."
+    ),
     "why": Lazy(
         "admission.cli.why:why",
         "Say where a pod stands: admitted and on what, or waiting and why.",
-    )
+    ),
 }
 
 
@@ -40,8 +47,11 @@ class _Plugin(LazyGroup):
     lazy=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=f"""\b
-Example:
+Examples:
   kubectl gpu why train-0 -n research
+  kubectl gpu top
+  kubectl gpu queue research
+  kubectl gpu who gpu-node-3
 
 {EXITS}""",
 )

@@ -4,9 +4,11 @@ from typing import Final
 
 import click
 
+from admission.cli import kubectl
 from admission.cli.lazy import Lazy, LazyGroup
 
 COMMANDS: Final = {
+    **kubectl.COMMANDS,
     "config": Lazy(
         "admission.cli.config:config",
         "Check a configuration file, or show the effective configuration.",

@@ -5,14 +5,16 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NoReturn
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
-import rich.console
 
 from admission.base.errors import AdmissionError
 from admission.kube import errors
-from admission.run.addresses import AddressError
+
+if TYPE_CHECKING:
+    import rich.console
 
 _ADVICE: Final = (
     (
@@ -39,8 +41,6 @@ _IN_USE: Final = "another process listens there; end it, or choose another addre
 FAILED: Final = 1
 USAGE: Final = 2
 
-console: Final = rich.console.Console(highlight=False, soft_wrap=True)
-
 output_option: Final[Callable[[Any], Any]] = click.option(
     "-o",
     "--output",
@@ -56,6 +56,14 @@ kubeconfig_option: Final[Callable[[Any], Any]] = click.option(
     envvar="KUBECONFIG",
     help="Path of the kubeconfig. Default: $KUBECONFIG, ~/.kube/config, or the pod's account.",
 )
+
+
+@cache
+def console() -> "rich.console.Console":
+    """Return what draws on standard output; few commands need it, and its import is slow."""
+    import rich.console  # noqa: PLC0415
+
+    return rich.console.Console(highlight=False, soft_wrap=True)
 
 
 def print_json(document: Any) -> None:
@@ -86,7 +94,7 @@ def reported(advice: str = "") -> Iterator[None]:
 
 def _advice(error: Exception) -> str:
     """What to do next about an error, whatever the command was; empty for most."""
-    if isinstance(error, AddressError):
+    if isinstance(error, AdmissionError) and error.advice:
         return error.advice
     if isinstance(error, OSError):
         return _IN_USE if error.errno == errno.EADDRINUSE else ""

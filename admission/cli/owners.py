@@ -155,9 +155,9 @@ def _pod_set(asked: Asked) -> PodSet:
 
 
 def _show(one: Read) -> None:
-    output.console.print(f"{one.kind} {one.name}: {one.problem or one.framework}")
+    output.console().print(f"{one.kind} {one.name}: {one.problem or one.framework}")
     for line in _lines(one):
-        output.console.print(f"  {line}")
+        output.console().print(f"  {line}")
 
 
 def _lines(one: Read) -> Iterator[str]:

@@ -67,10 +67,10 @@ def stops(context: click.Context, kubeconfig: str | None, form: str) -> None:
         output.print_json([asdict(one) for one in found])
         return
     for one in found:
-        output.console.print(f"{one.kind}/{one.name} -n {one.namespace}: {one.why}")
+        output.console().print(f"{one.kind}/{one.name} -n {one.namespace}: {one.why}")
     count = len(found) or "no"
     hint = "; let them go with: gpu-admission stops allow --for 10m" if found else ""
-    output.console.print(f"{count} stop(s) held back{hint}")
+    output.console().print(f"{count} stop(s) held back{hint}")
 
 
 @stops.command(
@@ -107,7 +107,7 @@ def allow(
     if form == "json":
         output.print_json({"namespace": settings.namespace, names.STOPS_ALLOWED_UNTIL: until})
     else:
-        output.console.print(f"stops are allowed until {until}")
+        output.console().print(f"stops are allowed until {until}")
 
 
 def _connect(kubeconfig: str | None) -> Client:

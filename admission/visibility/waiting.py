@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from admission.base import conditions, names
@@ -124,6 +124,12 @@ def of(
         exact=True,
         hidden=len(order) - len(known),
     )
+
+
+def in_local_queue(found: Queue, namespace: str, name: str) -> Queue:
+    """Return those of a ClusterQueue that wait in one LocalQueue, at their places there."""
+    own = (one for one in found.waiting if (one.namespace, one.local_queue) == (namespace, name))
+    return replace(found, name=f"{namespace}/{name}", waiting=tuple(own), hidden=0)
 
 
 def _order(one: model.Workload) -> tuple[int, int, str]:

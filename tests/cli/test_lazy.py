@@ -52,3 +52,20 @@ def test_the_list_of_commands_says_what_each_says_of_itself(name: str, lazy: Laz
     command = getattr(importlib.import_module(module), attribute)
     assert isinstance(command, click.Command)
     assert (command.name, command.get_short_help_str(limit=200)) == (name, lazy.summary)
+
+
+@pytest.mark.parametrize(
+    "module", sorted(lazy.place.partition(":")[0] for lazy in kubectl.COMMANDS.values())
+)
+def test_questions_import_nothing_that_only_other_commands_need(module: str) -> None:
+    code = f"import sys, {module}; print(*sys.modules, sep='\\n')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    imported = set(done.stdout.split())
+    assert module in imported
+    others = {"flask", "gunicorn", "cryptography", "jsonpatch", "prometheus_client", "rich"}
+    assert imported & others == set()
+    assert not [
+        one for one in imported if one.startswith(("admission.config", "admission.install"))
+    ]

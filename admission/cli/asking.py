@@ -1,0 +1,71 @@
+"""What commands that ask a cluster have in common: whom they ask, and how they say it."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from admission.cli import output, tables
+from admission.kube.api import Api
+from admission.run import connection
+from admission.visibility import cluster
+from admission.visibility.cluster import Read, Wanted
+
+_TIMEOUT_SECONDS: Final = 30.0
+_ADVICE: Final = "is gpu-admission installed there? kubectl get clusterqueues"
+
+context_option: Final[Callable[[Any], Any]] = click.option(
+    "--context", help="Context of the kubeconfig. Default: its current one."
+)
+namespace_option: Final[Callable[[Any], Any]] = click.option(
+    "-n", "--namespace", help="Read alone where not all may be. Default: that of the context."
+)
+limit_option: Final[Callable[[Any], Any]] = click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="How many are shown; 0 for all. JSON has all of them.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A cluster that is asked.
+
+    Attributes:
+        api: its API server.
+        namespace: the one that is meant where none is named.
+    """
+
+    api: Api
+    namespace: str
+
+    def read(self, *, pods: str | None = None, pod_fields: str = "", nodes: bool = False) -> Read:
+        """Return what the caller may read; see `cluster.Wanted`."""
+        wanted = Wanted(namespace=self.namespace, pods=pods, pod_fields=pod_fields, nodes=nodes)
+        return cluster.relate(cluster.read(self.api, wanted))
+
+
+@contextmanager
+def asked(kubeconfig: str | None, context: str | None, namespace: str | None) -> Iterator[Asked]:
+    """Connect to the cluster of a kubeconfig; what fails ends the command with exit code 1."""
+    target = connection.Target(kubeconfig, context)
+    with output.reported(_ADVICE):
+        namespace = namespace or target.namespace()
+        api = target.connect(connections=1, timeout_seconds=_TIMEOUT_SECONDS)
+        with closing(api):
+            yield Asked(api, namespace)
+
+
+def say(lines: Iterable[str]) -> None:
+    """Print lines."""
+    for line in lines:
+        click.echo(line)
+
+
+def not_shown(missing: Iterable[str], most: int) -> list[str]:
+    """Return a note for each thing that could not be read."""
+    return [line for text in missing for line in tables.sentence(f"note: {text}", most, "  ")]

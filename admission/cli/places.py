@@ -1,0 +1,143 @@
+"""``kubectl gpu queue``: who waits at which place."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import click
+
+from admission.base import quantity
+from admission.base.clock import SystemClock
+from admission.cli import asking, output, tables
+from admission.cli.asking import Asked
+from admission.cli.kubectl import EXITS
+from admission.cli.tables import Column
+from admission.visibility import owning, waiting
+from admission.visibility.cluster import Read
+from admission.visibility.waiting import Place, Queue
+
+_COLUMNS: Final = (
+    Column("PLACE", right=True),
+    Column("WORKLOAD"),
+    Column("ASKS"),
+    Column("AGE", right=True),
+    Column("LOCALQUEUE", goes=2),
+    Column("PRIORITY", right=True, goes=3),
+    Column("REQUESTER", goes=4),
+    Column("WHY", goes=1),
+)
+
+
+@click.command(
+    name="queue",
+    epilog=f"""\b
+Examples:
+  kubectl gpu queue
+  kubectl gpu queue research
+  kubectl gpu queue team-a/default --limit 0
+  kubectl gpu queue research -o json
+
+{EXITS}""",
+)
+@click.argument("name", metavar="[QUEUE]", required=False)
+@asking.limit_option
+@asking.namespace_option
+@output.kubeconfig_option
+@asking.context_option
+@output.output_option
+def queue(
+    name: str | None,
+    limit: int,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    form: str,
+) -> None:
+    """Show who waits in a queue, at which place.
+
+    QUEUE is a ClusterQueue, or a LocalQueue as NAME or NAMESPACE/NAME; without it every
+    ClusterQueue is shown in which somebody waits. Place 1 is tried next.
+    """
+    with asking.asked(kubeconfig, context, namespace) as target:
+        read = target.read()
+        found = [_all(target, read)] if name is None else [[_one(target, read, name)]]
+        queues = found[0]
+    if form == "json":
+        output.print_json(waiting.document(queues, read.missing))
+        return
+    most = tables.width()
+    for number, one in enumerate(queues):
+        if number:
+            click.echo("")
+        asking.say(_lines(one, limit, most))
+    if not queues:
+        click.echo("Nobody waits in a queue that you may read.")
+    asking.say(asking.not_shown(read.missing, most))
+
+
+def _all(target: Asked, read: Read) -> list[Queue]:
+    behind = {one.spec.cluster_queue for one in read.objects.local_queues}
+    every = (_queue(target, read, name) for name in sorted(behind | read.queues.keys()))
+    return [one for one in every if one.waiting or one.hidden]
+
+
+def _one(target: Asked, read: Read, name: str) -> Queue:
+    """The ClusterQueue of that name, else what waits in the LocalQueue."""
+    namespace, _, local = name.rpartition("/")
+    namespace = namespace or target.namespace
+    behind = read.cluster_queue_of(namespace, local)
+    known = {one.spec.cluster_queue for one in read.objects.local_queues} | read.queues.keys()
+    if name not in known and not behind:
+        output.fail(
+            f"there is no queue {name!r} that you may read",
+            "see those there are: kubectl get clusterqueues; kubectl get localqueues -A",
+        )
+    if name in known:
+        return _queue(target, read, name)
+    return waiting.in_local_queue(_queue(target, read, behind), namespace, local)
+
+
+def _queue(target: Asked, read: Read, name: str) -> Queue:
+    order = waiting.told(target.api, name)
+    return waiting.of(read, name, order)
+
+
+def _lines(found: Queue, limit: int, most: int) -> Iterator[str]:
+    number = len(found.waiting) + found.hidden
+    verb = "waits" if number == 1 else "wait"
+    verdict = f"queue {found.name}: {tables.counted(number, 'Workload')} {verb}"
+    if not number:
+        yield f"queue {found.name}: nobody waits"
+        return
+    if found.hidden:
+        verdict += f", {found.hidden:,} of them in namespaces that you may not read"
+    yield from tables.sentence(verdict, most, "  ")
+    shown = found.waiting[:limit] if limit else found.waiting
+    if shown:
+        yield from tables.table(_COLUMNS, [_row(one) for one in shown], most)
+    if len(shown) < len(found.waiting):
+        rest = len(found.waiting) - len(shown)
+        yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", most, "  ")
+    if not found.exact:
+        yield from tables.sentence(
+            "note: places follow priority and time, as the controller's own order is not served "
+            "to you; past usage of LocalQueues is left out",
+            most,
+            "  ",
+        )
+    yield from tables.sentence("next: kubectl gpu why POD says what one of them waits for", most)
+
+
+def _row(one: Place) -> tuple[str, ...]:
+    asks = ", ".join(
+        f"{quantity.from_canonical(resource, n)} {resource}" for resource, n in one.asks.items()
+    )
+    return (
+        str(one.place),
+        f"{one.namespace}/{one.workload}",
+        asks or "nothing",
+        tables.age(one.since, SystemClock().now()),
+        one.local_queue,
+        str(one.priority),
+        "" if one.requester == owning.UNKNOWN else one.requester,
+        one.message,
+    )

@@ -1,0 +1,131 @@
+"""Tables and sentences that are no wider than the terminal, and ages as kubectl shows them."""
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from admission.base import clock
+
+_GAP: Final = 2
+_LEAST: Final = 12
+_CUT: Final = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        head: its heading.
+        right: whether it is aligned to the right.
+        goes: where the table is too wide, columns are left out, the highest number first; 0 for
+            one that always stays.
+    """
+
+    head: str
+    right: bool = False
+    goes: int = 0
+
+
+def width() -> int:
+    """Return how wide the terminal is; 0 where nothing limits a line, as in a pipe."""
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal():
+        return shutil.get_terminal_size().columns
+    return 0
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], most: int) -> list[str]:
+    """Return the lines of a table.
+
+    Where it is too wide, texts of columns that are aligned to the left are cut; where that is not
+    enough, columns are left out, which the last line tells.
+
+    Args:
+        columns: of the table.
+        rows: texts, one for each column.
+        most: width in characters; 0 for any.
+    """
+    kept = list(range(len(columns)))
+    while True:
+        widths = _widths(columns, rows, kept, most)
+        leaves = [index for index in kept if columns[index].goes]
+        if not most or not leaves or _total(widths) <= most:
+            break
+        kept.remove(max(leaves, key=lambda index: columns[index].goes))
+    heads = [column.head for column in columns]
+    lines = [_line(columns, row, kept, widths) for row in (heads, *rows)]
+    gone = [columns[index].head.lower() for index in range(len(columns)) if index not in kept]
+    if gone:
+        lines += sentence(f"not shown for lack of room: {', '.join(gone)}", most)
+    return [line[:most] if most else line for line in lines]
+
+
+def _widths(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: list[int], most: int
+) -> list[int]:
+    widths = [max(len(columns[i].head), *(len(row[i]) for row in rows), 0) for i in kept]
+    flexible = [at for at, index in enumerate(kept) if not columns[index].right]
+    while most and _total(widths) > most:
+        widest = max(flexible, key=lambda at: widths[at], default=None)
+        if widest is None or widths[widest] <= max(_LEAST, len(columns[kept[widest]].head)):
+            break
+        widths[widest] -= 1
+    return widths
+
+
+def _total(widths: list[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _line(
+    columns: Sequence[Column], row: Sequence[str], kept: list[int], widths: list[int]
+) -> str:
+    cells = []
+    for index, size in zip(kept, widths, strict=True):
+        text = row[index] if len(row[index]) <= size else row[index][: size - 1] + _CUT
+        cells.append(text.rjust(size) if columns[index].right else text.ljust(size))
+    return (" " * _GAP).join(cells).rstrip()
+
+
+def sentence(text: str, most: int, indent: str = "") -> list[str]:
+    """Return a text in lines; those after the first are indented.
+
+    Args:
+        text: of words.
+        most: width in characters; 0 for any.
+        indent: before each line but the first.
+    """
+    if not most:
+        return [text]
+    return textwrap.wrap(text, max(most, 2 * _LEAST), subsequent_indent=indent)
+
+
+def age(since: str, now: datetime) -> str:
+    """Return how long ago a time of the API server is, as kubectl shows it; empty for no time."""
+    try:
+        seconds = int((now - clock.from_wire(since)).total_seconds()) if since else -1
+    except ValueError:
+        return ""
+    if seconds < 0:
+        return "0s" if since else ""
+    for unit, size, until in (("s", 1, 120), ("m", 60, 120 * 60), ("h", 3600, 48 * 3600)):
+        if seconds < until:
+            return f"{seconds // size}{unit}"
+    return f"{seconds // 86400}d"
+
+
+def listed(found: Iterable[str], most: int = 3) -> str:
+    """Return names in a sentence: the first few, and how many more there are."""
+    every = list(found)
+    shown = ", ".join(every[:most])
+    return f"{shown} and {len(every) - most} more" if len(every) > most else shown
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 Workload``, ``1,200 Workloads``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,301 @@
+"""``kubectl gpu top``: how much quota there is, and who uses it."""
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import click
+
+from admission.base import amount, quantity
+from admission.cli import asking, output, tables
+from admission.cli.asking import Asked
+from admission.cli.kubectl import EXITS
+from admission.cli.tables import Column
+from admission.visibility import cluster, quota_use
+from admission.visibility.quota_use import CohortUse, Line, Use, Waiting
+
+_NONE: Final = "-"
+_QUEUES: Final = (
+    Column("QUEUE"),
+    Column("FLAVOR"),
+    Column("NOMINAL", right=True),
+    Column("USED", right=True),
+    Column("BORROWED", right=True, goes=2),
+    Column("LENT", right=True, goes=3),
+    Column("RELEASING", right=True, goes=1),
+    Column("PENDING", right=True),
+)
+_FLAVORS: Final = (
+    Column("FLAVOR"),
+    Column("NOMINAL", right=True),
+    Column("USED", right=True),
+    Column("RELEASING", right=True, goes=1),
+    Column("REAL", right=True),
+    Column("SICK", right=True, goes=2),
+    Column("NODES", right=True, goes=3),
+)
+_LOCAL: Final = (
+    Column("LOCALQUEUE"),
+    Column("CLUSTERQUEUE", goes=1),
+    Column("FLAVOR"),
+    Column("USED", right=True),
+    Column("PENDING", right=True),
+)
+
+
+@click.command(
+    epilog=f"""\b
+Examples:
+  kubectl gpu top
+  kubectl gpu top research --all-resources
+  kubectl gpu top --watch
+  kubectl gpu top -o json
+
+\b
+Columns:
+  NOMINAL    quota of its own; of a Cohort, of everything below it
+  USED       reserved by Workloads
+  BORROWED   the part of USED that belongs to others
+  LENT       own quota that others use now
+  RELEASING  the part of USED that is about to be free
+  PENDING    what those that wait ask for
+  REAL       healthy on the nodes of the flavor
+
+{EXITS}"""
+)
+@click.argument("queue", required=False)
+@click.option("-w", "--watch", is_flag=True, help="Show it again and again, until Ctrl-C.")
+@click.option(
+    "--interval", type=click.FloatRange(min=0.5), default=2.0, show_default=True,
+    help="Seconds between two of --watch.",
+)  # fmt: skip
+@click.option("--all-resources", is_flag=True, help="Show cpu and memory, too.")
+@asking.namespace_option
+@output.kubeconfig_option
+@asking.context_option
+@output.output_option
+def top(
+    queue: str | None,
+    watch: bool,
+    interval: float,
+    all_resources: bool,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    form: str,
+) -> None:
+    """Show quota and its use, by ClusterQueue, Cohort and flavor.
+
+    QUEUE is a ClusterQueue or a Cohort; without it all are shown.
+    """
+    with asking.asked(kubeconfig, context, namespace) as target:
+        while True:
+            use = _of(target, queue)
+            if watch and form != "json":
+                click.clear()
+            if form == "json":
+                output.print_json(quota_use.document(use))
+            else:
+                asking.say(_lines(use, tables.width(), every=all_resources))
+            if not watch:
+                return
+            threading.Event().wait(interval)
+
+
+def _of(target: Asked, queue: str | None) -> Use:
+    use = quota_use.of(target.read(pods=cluster.RELEASED, nodes=True))
+    if queue is None:
+        return use
+    found = _below(use, queue)
+    if found is None:
+        output.fail(
+            f"there is no ClusterQueue and no Cohort {queue!r} that you may read",
+            "see those there are: kubectl get clusterqueues,cohorts",
+        )
+    return found
+
+
+def _below(use: Use, name: str) -> Use | None:
+    """The part of the answer that is about a ClusterQueue, or a Cohort with all below it."""
+    cohorts = {one.name for one in use.cohorts if one.name == name}
+    while True:
+        more = {one.name for one in use.cohorts if one.parent in cohorts} - cohorts
+        if not more:
+            break
+        cohorts |= more
+    queues = tuple(one for one in use.queues if one.name == name or one.cohort in cohorts)
+    if not queues and not cohorts:
+        return None
+    flavors = {line.flavor for one in queues for line in one.lines}
+    names = {one.name for one in queues}
+    return Use(
+        queues=queues,
+        cohorts=tuple(one for one in use.cohorts if one.name in cohorts),
+        flavors=tuple(one for one in use.flavors if one.name in flavors),
+        local_queues=tuple(one for one in use.local_queues if one.cluster_queue in names),
+        missing=use.missing,
+    )
+
+
+def _lines(use: Use, most: int, *, every: bool) -> Iterator[str]:
+    if not use.queues:
+        yield from _local_lines(use, most)
+        yield from asking.not_shown(use.missing, most)
+        return
+    for number, resource in enumerate(_resources(use, every=every)):
+        if number:
+            yield ""
+        yield from _of_resource(use, resource, most)
+    inactive = [one for one in use.queues if not one.active]
+    if inactive:
+        yield ""
+    for one in inactive:
+        text = f"queue {one.name} admits nothing: {one.message}"
+        yield from tables.sentence(text, most, "  ")
+    yield from asking.not_shown(use.missing, most)
+
+
+def _resources(use: Use, *, every: bool) -> list[str]:
+    """The resources to show: GPUs, and all others if they are wanted or there are no GPUs."""
+    found = {line.resource for one in use.queues for line in one.lines}
+    found |= {line.resource for one in use.cohorts for line in one.lines}
+    gpus = {one for one in found if quota_use.is_gpu(one)}
+    return sorted(found if every or not gpus else gpus, key=quota_use.order_of)
+
+
+def _of_resource(use: Use, resource: str, most: int) -> Iterator[str]:
+    yield from tables.sentence(_verdict(use, resource), most, "  ")
+    yield from tables.table(_QUEUES, list(_queue_rows(use, resource)), most)
+    rows = [
+        (
+            flavor.name,
+            _text(resource, line.nominal),
+            _text(resource, line.used),
+            _some(resource, line.releasing),
+            "?" if line.real is None else _text(resource, line.real),
+            "?" if line.sick is None else _some(resource, line.sick),
+            "?" if flavor.nodes is None else str(flavor.nodes),
+        )
+        for flavor in use.flavors
+        for line in flavor.lines
+        if line.resource == resource
+    ]
+    if rows and quota_use.is_gpu(resource):
+        yield ""
+        yield from tables.table(_FLAVORS, rows, most)
+
+
+def _verdict(use: Use, resource: str) -> str:
+    lines = [x for one in use.queues for x in one.lines if x.resource == resource]
+    nominal = 0
+    for flavor in use.flavors:
+        for found in flavor.lines:
+            nominal = amount.add(nominal, found.nominal if found.resource == resource else 0)
+    used = sum(one.used for one in lines)
+    parts = [f"{_text(resource, used)} of {_text(resource, nominal)} used"]
+    releasing = sum(one.releasing for one in lines)
+    if releasing:
+        parts.append(f"{_text(resource, releasing)} of them about to be free")
+    waiting = sum(one.pending.workloads for one in use.queues)
+    if waiting:
+        verb = "waits" if waiting == 1 else "wait"
+        parts.append(f"{tables.counted(waiting, 'Workload')} {verb}")
+    return f"{resource}: {', '.join(parts)}"
+
+
+def _queue_rows(use: Use, resource: str) -> Iterator[Sequence[str]]:
+    """Cohorts with what is below them, then ClusterQueues without a Cohort."""
+    known = {one.name for one in use.cohorts}
+    tops = [one for one in use.cohorts if one.parent not in known]
+    seen: set[str] = set()
+    for one in (*tops, *use.cohorts):  # those of a circle have no top
+        yield from _cohort_rows(use, one, resource, 0, seen)
+    for queue in use.queues:
+        if queue.cohort not in known:
+            yield from _rows(queue.name, queue.lines, queue.pending, resource, 0)
+
+
+def _cohort_rows(
+    use: Use, cohort: CohortUse, resource: str, depth: int, seen: set[str]
+) -> Iterator[Sequence[str]]:
+    if cohort.name in seen:
+        return
+    seen.add(cohort.name)
+    yield from _rows(f"{cohort.name}/", cohort.lines, cohort.pending, resource, depth)
+    for child in use.cohorts:
+        if child.parent == cohort.name:
+            yield from _cohort_rows(use, child, resource, depth + 1, seen)
+    for queue in use.queues:
+        if queue.cohort == cohort.name:
+            yield from _rows(queue.name, queue.lines, queue.pending, resource, depth + 1)
+
+
+def _rows(
+    name: str, lines: Iterable[Line], pending: Waiting, resource: str, depth: int
+) -> Iterator[Sequence[str]]:
+    """One row where there is one flavor; else one with the sums and one for each."""
+    own = [line for line in lines if line.resource == resource]
+    if not own:
+        return
+    waits = _pending(pending, resource)
+    shown = "  " * depth + name
+    if len(own) == 1:
+        yield _row(shown, own[0].flavor, own, waits)
+        return
+    yield _row(shown, f"{len(own)} flavors", own, waits)
+    for line in own:
+        yield _row("", line.flavor, [line], "")
+
+
+def _row(name: str, flavor: str, lines: Sequence[Line], pending: str) -> Sequence[str]:
+    resource = lines[0].resource
+    nominal = 0
+    for line in lines:
+        nominal = amount.add(nominal, line.nominal)
+    return (
+        name,
+        flavor,
+        _text(resource, nominal),
+        _text(resource, sum(line.used for line in lines)),
+        _some(resource, sum(line.borrowed for line in lines)),
+        _some(resource, sum(line.lent for line in lines)),
+        _some(resource, sum(line.releasing for line in lines)),
+        pending,
+    )
+
+
+def _pending(found: Waiting, resource: str) -> str:
+    if found.resources is None:
+        return "?" if found.workloads else _NONE
+    return _some(resource, found.resources.get(resource, 0))
+
+
+def _local_lines(use: Use, most: int) -> Iterator[str]:
+    """What a user sees who may not read ClusterQueues."""
+    if not use.local_queues:
+        yield from tables.sentence(
+            "There is no queue that you may read. An administrator makes them: "
+            "kubectl get clusterqueues,localqueues -A",
+            most,
+        )
+        return
+    rows = [
+        (
+            f"{one.namespace}/{one.name}",
+            one.cluster_queue,
+            line.flavor,
+            f"{_text(line.resource, line.used)} {line.resource}",
+            _pending(one.pending, line.resource),
+        )
+        for one in use.local_queues
+        for line in one.lines or (Line(flavor=_NONE, resource=""),)
+    ]
+    yield from tables.table(_LOCAL, rows, most)
+
+
+def _text(resource: str, value: int) -> str:
+    return "unlimited" if value == amount.UNLIMITED else quantity.from_canonical(resource, value)
+
+
+def _some(resource: str, value: int) -> str:
+    return _text(resource, value) if value else _NONE

@@ -1,0 +1,238 @@
+"""``kubectl gpu who``: who holds a node, a queue's quota, or what a user has asked for."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+from admission.base import clock, names, quantity
+from admission.cli import asking, output, tables
+from admission.cli.asking import Asked
+from admission.cli.kubectl import EXITS
+from admission.cli.tables import Column
+from admission.kube import errors, resources
+from admission.objects import views
+from admission.visibility import cluster, holders, quota_use
+from admission.visibility.holders import Held, Holder
+from admission.visibility.quota_use import NodeGpus
+
+_COLUMNS: Final = (
+    Column("WORKLOAD"),
+    Column("FOR", goes=3),
+    Column("REQUESTER"),
+    Column("QUEUE", goes=4),
+    Column("HOLDS"),
+    Column("BORROWED", right=True, goes=1),
+    Column("SINCE", right=True),
+    Column("STATE"),
+    Column("NODES", goes=2),
+)
+_KINDS: Final = ("node", "queue", "user")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a name stands for, and who holds it."""
+
+    kind: str
+    holders: tuple[Holder, ...]
+    missing: tuple[str, ...]
+    node: NodeGpus | None = None
+
+
+@click.command(
+    epilog=f"""\b
+Examples:
+  kubectl gpu who gpu-node-3
+  kubectl gpu who gpu-node-3/0
+  kubectl gpu who research
+  kubectl gpu who team-a/default
+  kubectl gpu who ada@example.com -o json
+
+{EXITS}"""
+)
+@click.argument("name", metavar="NODE[/GPU]|QUEUE|USER")
+@click.option("--as", "kind", type=click.Choice(_KINDS), help="What the name is, if in doubt.")
+@asking.limit_option
+@asking.namespace_option
+@output.kubeconfig_option
+@asking.context_option
+@output.output_option
+def who(
+    name: str,
+    kind: str | None,
+    limit: int,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    form: str,
+) -> None:
+    """Show who holds a node, a queue or what a user asked for.
+
+    Says since when, whether it is own or borrowed quota, and what could take it back. QUEUE is a
+    ClusterQueue, or a LocalQueue as NAME or NAMESPACE/NAME; USER is who created the owner.
+    """
+    with asking.asked(kubeconfig, context, namespace) as target:
+        found = _found(target, name, kind)
+    if form == "json":
+        output.print_json(
+            {"subject": {"kind": found.kind, "name": name}}
+            | holders.document(found.holders, found.missing)
+        )
+        return
+    asking.say(_lines(found, name, limit, tables.width()))
+
+
+def _found(target: Asked, name: str, kind: str | None) -> _Found:
+    node = _node(target, name) if kind in {None, "node"} else None
+    read = target.read(pods=cluster.RELEASED)
+    every = holders.of(read)
+    namespace, _, local = name.rpartition("/")
+    is_local = bool(read.cluster_queue_of(namespace or target.namespace, local))
+    is_queue = name in read.queues or is_local
+    by_user = holders.of_user(every, name)
+    meant = {"node": node is not None, "queue": is_queue, "user": bool(by_user)}
+    kinds = [kind] if kind else [one for one in _KINDS if meant[one]]
+    if len(kinds) > 1:
+        output.fail(
+            f"{name!r} is a {' and a '.join(kinds)}",
+            "say which is meant: " + " or ".join(f"--as {one}" for one in kinds),
+        )
+    if not kinds or not (meant[kinds[0]] or kinds == ["user"]):
+        output.fail(
+            f"{name!r} is no {kind or 'node, queue or user'} that holds something you may read",
+            "see nodes and queues: kubectl get nodes; kubectl gpu top; kubectl gpu queue",
+        )
+    match kinds[0]:
+        case "node":
+            assert node is not None
+            return _on_node(target, node)
+        case "queue":
+            queue = name if name in read.queues else f"{namespace or target.namespace}/{local}"
+            return _Found("queue", holders.in_queue(every, queue), read.missing)
+        case _:
+            return _Found("user", by_user, read.missing)
+
+
+def _node(target: Asked, name: str) -> views.Node | None:
+    """The node of that name, or of ``node/gpu``; None where there is none."""
+    try:
+        return target.api.get(resources.NODES, name.partition("/")[0], into=views.Node)
+    except (errors.NotFoundError, errors.ForbiddenError, errors.InvalidError):
+        return None
+
+
+def _on_node(target: Asked, node: views.Node) -> _Found:
+    """All pods of the node, also those of no queue."""
+    name = node.metadata.name
+    read = target.read(pods="", pod_fields=f"spec.nodeName={name}")
+    (gpus,) = quota_use.capacities([node])
+    return _Found("node", holders.on_node(holders.of(read), name), read.missing, gpus)
+
+
+def _lines(found: _Found, name: str, limit: int, most: int) -> Iterator[str]:
+    yield from tables.sentence(_verdict(found, name), most, "  ")
+    shown = found.holders[:limit] if limit else found.holders
+    if shown:
+        yield from tables.table(_COLUMNS, [_row(one) for one in shown], most)
+    if len(shown) < len(found.holders):
+        rest = len(found.holders) - len(shown)
+        yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", most, "  ")
+    yield from _taken_back(found.holders, most)
+    if found.kind == "node" and "/" in name and found.holders:
+        yield from tables.sentence(
+            "note: which GPU of a node a pod has is decided on the node and not told to the API "
+            "server, so everybody on the node is shown",
+            most,
+            "  ",
+        )
+    yield from asking.not_shown(found.missing, most)
+
+
+def _verdict(found: _Found, name: str) -> str:
+    number = tables.counted(len(found.holders), "holder")
+    if found.node is not None:
+        has = _sums(found.node.healthy)
+        used = _sums(_on(found.holders))
+        sick = _sums(found.node.sick)
+        parts = [f"{used or 'nothing'} held of {has or 'no usable GPU'}, {number}"]
+        if sick or not has:
+            why = f" ({'; '.join(found.node.reasons)})" if found.node.reasons else ""
+            parts.append(f"not usable: {sick or 'all'}{why}")
+        return f"node {found.node.name}: {'; '.join(parts)}"
+    if not found.holders:
+        return f"{found.kind} {name} holds nothing"
+    return f"{found.kind} {name}: {_sums(_quota(found.holders))} held, {number}"
+
+
+def _sums(found: Mapping[str, int]) -> str:
+    """GPUs in words; other resources only where there are no GPUs."""
+    gpus = {one: n for one, n in found.items() if quota_use.is_gpu(one) and n}
+    return ", ".join(
+        f"{quantity.from_canonical(one, n)} {one}"
+        for one, n in sorted((gpus or found).items(), key=lambda item: item[0])
+        if n
+    )
+
+
+def _on(found: Iterable[Holder]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for one in found:
+        for pod in one.pods:
+            for resource, n in pod.gpus.items():
+                sums[resource] = sums.get(resource, 0) + n
+    return sums
+
+
+def _quota(found: Iterable[Holder]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for one in found:
+        for held in one.held:
+            sums[held.resource] = sums.get(held.resource, 0) + held.amount
+    return sums
+
+
+def _row(one: Holder) -> Sequence[str]:
+    gpus = [held for held in one.held if quota_use.is_gpu(held.resource)] or one.held
+    holds = ", ".join(_held(held) for held in gpus)
+    borrowed = [held for held in gpus if held.borrowed]
+    return (
+        _name(one),
+        one.owner,
+        one.requester,
+        one.local_queue and f"{one.cluster_queue} ({one.local_queue})",
+        holds or _sums(_on([one])),
+        ", ".join(quantity.from_canonical(h.resource, h.borrowed) for h in borrowed) or "-",
+        tables.age(one.since, clock.SystemClock().now()),
+        one.state,
+        tables.listed(sorted({pod.node for pod in one.pods if pod.node})),
+    )
+
+
+def _held(one: Held) -> str:
+    """Quota in few words: whole GPUs are called by their flavor."""
+    number = quantity.from_canonical(one.resource, one.amount)
+    if one.resource == names.GPU_RESOURCE:
+        return f"{number} {one.flavor}"
+    return f"{number} {one.resource.rpartition('/')[2]} on {one.flavor}"
+
+
+def _name(one: Holder) -> str:
+    return f"{one.namespace}/{one.workload or one.owner.removeprefix('Pod ')}"
+
+
+def _taken_back(found: Iterable[Holder], most: int) -> Iterator[str]:
+    """Who could take back what, each phrase once."""
+    by_phrase: dict[str, list[str]] = {}
+    for one in found:
+        for phrase in one.taken_back_by:
+            by_phrase.setdefault(phrase, []).append(_name(one))
+    if by_phrase:
+        yield "may be taken back by"
+    for phrase, whose in by_phrase.items():
+        yield from tables.sentence(f"  {phrase}: {tables.listed(whose)}", most, "    ")
+    for one in found:
+        if one.not_before and clock.from_wire(one.not_before) > clock.SystemClock().now():
+            text = f"  others are preempted before {_name(one)} until {one.not_before}"
+            yield from tables.sentence(text, most, "    ")

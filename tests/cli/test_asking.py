@@ -1,0 +1,224 @@
+"""``kubectl gpu top``, ``queue``, ``who``: for people, for programs, what they exit with."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from admission.base import names
+from admission.cli import main as whole
+from admission.cli.kubectl import main
+from admission.kube import resources
+from admission.objects import crds
+from admission.sandbox.rest import StoreServer
+from admission.sandbox.store import Store
+from tests.builders.cluster import make_namespace
+from tests.builders.metadata import Document
+from tests.builders.queues import make_flavor, make_local_queue
+from tests.cli.test_kubectl import KUBECONFIG
+from tests.visibility.clusters import GPU, gpu_node, holding, pod, queue, waiting
+
+KINDS = {
+    "ClusterQueue": resources.CLUSTER_QUEUES,
+    "LocalQueue": resources.LOCAL_QUEUES,
+    "Node": resources.NODES,
+    "Pod": resources.PODS,
+    "ResourceFlavor": resources.RESOURCE_FLAVORS,
+    "Workload": resources.WORKLOADS,
+}
+DOCUMENTS = [
+    make_flavor("a100"),
+    queue("research", 2, 4, pending=2),
+    queue("prod", 8, 0),
+    make_local_queue("research", "research"),
+    make_local_queue("prod", "prod"),
+    gpu_node("n1", 8),
+    holding("w", "research", 4, annotations={names.REQUESTER: "ada"}),
+    pod("p", "w", 4),
+    waiting("soon", "research", 2, priority=5),
+    waiting("late", "research", 1),
+]
+
+
+@dataclass(frozen=True)
+class World:
+    """A store behind HTTP."""
+
+    store: Store
+    kubeconfig: Path
+
+    def add(self, document: Document) -> None:
+        resource = KINDS[document["kind"]]
+        given = {"uid", "resourceVersion", "creationTimestamp", "ownerReferences"}
+        metadata = {key: v for key, v in document["metadata"].items() if key not in given}
+        made = self.store.create(resource, {**document, "metadata": metadata})
+        if "status" in document:
+            status = {**made, "status": document["status"]}
+            self.store.replace(resource, status, subresource="status")
+
+    def ask(self, *arguments: str, columns: int = 0) -> Result:
+        command = [*arguments, "--kubeconfig", str(self.kubeconfig)]
+        env = {"COLUMNS": str(columns) if columns else ""}
+        return CliRunner().invoke(main, command, env=env)
+
+    def lines(self, *arguments: str, columns: int = 0) -> list[str]:
+        result = self.ask(*arguments, columns=columns)
+        assert result.exit_code == 0, (result.stderr, result.exception)
+        return result.stdout.splitlines()
+
+    def told(self, *arguments: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads("\n".join(self.lines(*arguments, "-o", "json")))
+        return found
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    store = Store(crds=crds.documents())
+    for namespace in ("ml", "team"):
+        store.create(resources.NAMESPACES, make_namespace(namespace))
+    served = StoreServer(store, resources.BUILT_IN + resources.CUSTOM)
+    kubeconfig = tmp_path_factory.mktemp("asking") / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG.format(url=served.url))
+    found = World(store, kubeconfig)
+    for document in DOCUMENTS:
+        found.add(document)
+    yield found
+    served.stop()
+
+
+def cells(line: str) -> list[str]:
+    return line.split()
+
+
+def test_top_shows_the_verdict_then_cohorts_queues_and_flavors(world: World) -> None:
+    lines = world.lines("top")
+    assert lines[0] == f"{GPU}: 4 of 10 used, 2 Workloads wait"
+    assert [cells(line) for line in lines[1:]] == [
+        ["QUEUE", "FLAVOR", "NOMINAL", "USED", "BORROWED", "LENT", "RELEASING", "PENDING"],
+        ["all/", "a100", "10", "4", "-", "-", "-", "3"],
+        ["prod", "a100", "8", "0", "-", "2", "-", "-"],
+        ["research", "a100", "2", "4", "2", "-", "-", "3"],
+        [],
+        ["FLAVOR", "NOMINAL", "USED", "RELEASING", "REAL", "SICK", "NODES"],
+        ["a100", "10", "4", "-", "8", "-", "1"],
+    ]
+
+
+def test_top_of_one_queue_shows_it_alone(world: World) -> None:
+    text = "\n".join(world.lines("top", "prod"))
+    assert "prod" in text
+    assert "research" not in text
+    assert "research" in "\n".join(world.lines("top", "all"))
+
+
+def test_queue_shows_places_in_their_order(world: World) -> None:
+    lines = world.lines("queue", "research")
+    assert lines[0] == "queue research: 2 Workloads wait"
+    rows = [cells(line) for line in lines[1:4]]
+    assert rows[0][:3] == ["PLACE", "WORKLOAD", "ASKS"]
+    assert [row[:4] for row in rows[1:]] == [
+        ["1", "ml/soon", "2", GPU], ["2", "ml/late", "1", GPU],
+    ]  # fmt: skip
+    assert lines[4].startswith("note: places follow priority and time")
+
+
+def test_queue_takes_a_local_queue_and_shows_all_without_a_name(world: World) -> None:
+    assert world.lines("queue", "ml/research")[0] == "queue ml/research: 2 Workloads wait"
+    assert world.lines("queue")[0] == "queue research: 2 Workloads wait"
+    assert world.lines("queue", "prod") == ["queue prod: nobody waits"]
+
+
+def test_queue_shows_the_first_ones_and_says_how_many_there_are(world: World) -> None:
+    lines = world.lines("queue", "research", "--limit", "1")
+    assert "and 1 more; all of them: --limit 0" in lines
+    assert not any("ml/late" in line for line in lines)
+
+
+@pytest.mark.parametrize("name", ["n1", "research", "ml/research", "ada"])
+def test_who_finds_holders_by_node_queue_and_user(world: World, name: str) -> None:
+    lines = world.lines("who", name)
+    (row,) = [cells(line) for line in lines if line.startswith("ml/w ")]
+    assert row[:2] == ["ml/w", "ada"]
+    assert row[-1] == "n1"
+    assert f"4 {GPU}" in lines[0]
+
+
+def test_who_says_what_may_take_it_back(world: World) -> None:
+    lines = world.lines("who", "research")
+    start = lines.index("may be taken back by")
+    assert lines[start + 1 : start + 3] == [
+        "  Workloads of queue research with a priority above 0: ml/w",
+        "  queue prod when it needs its own quota: ml/w",
+    ]
+
+
+def test_who_says_that_the_single_gpu_of_a_pod_is_not_known(world: World) -> None:
+    lines = world.lines("who", "n1/0")
+    assert any("which GPU of a node a pod has is decided on the node" in line for line in lines)
+
+
+@pytest.mark.parametrize("columns", [24, 40, 60, 80, 100])
+@pytest.mark.parametrize(
+    "command", [("top",), ("queue",), ("who", "n1"), ("who", "research")], ids=" ".join
+)
+def test_no_line_is_wider_than_the_terminal(
+    world: World, command: tuple[str, ...], columns: int
+) -> None:
+    lines = world.lines(*command, columns=columns)
+    assert [line for line in lines if len(line) > columns] == []
+
+
+def test_columns_that_find_no_room_are_named(world: World) -> None:
+    text = " ".join(world.lines("top", columns=60))
+    assert "not shown for lack of room: borrowed, lent" in text
+
+
+def test_each_answers_in_json(world: World) -> None:
+    assert world.told("top")["kind"] == "QuotaUse"
+    found = world.told("queue", "research")
+    assert [one["workload"] for one in found["clusterQueues"][0]["waiting"]] == ["soon", "late"]
+    who = world.told("who", "ada")
+    assert who["subject"] == {"kind": "user", "name": "ada"}
+    assert who["holders"][0]["held"][0]["borrowed"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        (("top", "gone"), "there is no ClusterQueue and no Cohort 'gone'", "kubectl get"),
+        (("queue", "gone"), "there is no queue 'gone'", "kubectl get clusterqueues"),
+        (("who", "gone"), "'gone' is no node, queue or user", "kubectl gpu top"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_name_of_nothing_exits_with_1_and_says_what_to_do_next(
+    world: World, arguments: tuple[str, ...], error: str, hint: str
+) -> None:
+    result = world.ask(*arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert error in result.stderr
+    assert hint in result.stderr
+
+
+def test_a_name_with_two_meanings_is_asked_about(world: World) -> None:
+    world.add(queue("ada", 1, 0))
+    try:
+        result = world.ask("who", "ada")
+        assert result.exit_code == 1
+        assert "say which is meant: --as queue or --as user" in result.stderr
+        assert world.told("who", "ada", "--as", "queue")["holders"] == []
+    finally:
+        world.store.delete(resources.CLUSTER_QUEUES, "ada")
+
+
+@pytest.mark.parametrize("command", ["top", "queue", "who"])
+def test_they_are_commands_of_both_programs_with_examples_and_exit_codes(command: str) -> None:
+    for program in (main, whole.main):
+        result = CliRunner().invoke(program, [command, "--help"])
+        assert result.exit_code == 0
+        assert f"kubectl gpu {command}" in result.stdout
+        assert "Exit codes:" in result.stdout
