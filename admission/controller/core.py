@@ -62,6 +62,7 @@ from admission.controller.writing.writer import Writer
 from admission.gpu import catalogue
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
+from admission.gpu.inventory import GpuNode
 from admission.kube import errors, resources
 from admission.kube.reflector import Upserted
 from admission.kube.resources import Resource
@@ -71,8 +72,10 @@ from admission.objects.workload import Workload
 from admission.owners import batch_job, integrations, spark_application, train_job
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Kind
+from admission.scheduling.decisions import Wait
 from admission.scheduling.overview import Overview
 from admission.scheduling.pending import PendingSnapshot
+from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.state import State
 from admission.scheduling.transformation import NO_RULES, Rules
 
@@ -442,6 +445,18 @@ class Core:
     def overview(self) -> Overview:
         """Return quota and its use, of all queues and cohorts."""
         return self._state.overview()
+
+    def holders(self, queue: ClusterQueueName) -> tuple[ReservingWorkload, ...]:
+        """Return what holds quota of a ClusterQueue, in no order."""
+        return self._state.holders(queue)
+
+    def waits(self, keys: Iterable[WorkloadKey]) -> tuple[Wait | None, ...]:
+        """Return why Workloads wait; None for one that does not, or was not tried yet."""
+        return tuple(self._explainer.latest(key) for key in keys)
+
+    def gpu_nodes(self, first: int, most: int) -> tuple[int, tuple[GpuNode, ...]]:
+        """Return how many nodes with GPUs there are, and some of them in the order of names."""
+        return self._inventory.page(first, most)
 
     def counted(self) -> Counted:
         """Return what is charged now, and for whom that is about to change."""

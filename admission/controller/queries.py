@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from admission.base.names import ClusterQueueName, FlavorResource, LocalQueueKey, WorkloadKey
+from admission.gpu.inventory import GpuNode
 from admission.objects.workload import Workload
+from admission.scheduling.decisions import Wait
 from admission.scheduling.overview import Overview
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
@@ -55,6 +57,18 @@ class Reader(Protocol):
 
     def overview(self) -> Overview:
         """Return quota and its use, of all queues and cohorts."""
+        ...
+
+    def holders(self, queue: ClusterQueueName) -> tuple[ReservingWorkload, ...]:
+        """Return what holds quota of a ClusterQueue, in no order."""
+        ...
+
+    def waits(self, keys: Iterable[WorkloadKey]) -> tuple[Wait | None, ...]:
+        """Return why Workloads wait; None for one that does not, or was not tried yet."""
+        ...
+
+    def gpu_nodes(self, first: int, most: int) -> tuple[int, tuple[GpuNode, ...]]:
+        """Return how many nodes with GPUs there are, and some of them in the order of names."""
         ...
 
     def counted(self) -> Counted:

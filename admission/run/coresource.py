@@ -5,9 +5,12 @@ from typing import Final, Protocol
 
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.controller.queries import Answer, Reader
+from admission.gpu.inventory import GpuNode
 from admission.objects.workload import Workload
+from admission.scheduling.decisions import Wait
 from admission.scheduling.overview import Overview
 from admission.scheduling.pending import PendingSnapshot
+from admission.scheduling.reserving import ReservingWorkload
 from admission.visibility import statuses
 
 _ANSWER_SECONDS: Final = 5.0
@@ -36,6 +39,18 @@ class CoreSource:
     def overview(self) -> Overview:
         """Quota of all queues and cohorts, and its use."""
         return self._synced(lambda reader: reader.overview())
+
+    def holders(self, queue: ClusterQueueName) -> tuple[ReservingWorkload, ...]:
+        """What holds quota of a ClusterQueue."""
+        return self._synced(lambda reader: reader.holders(queue))
+
+    def waits(self, keys: tuple[WorkloadKey, ...]) -> tuple[Wait | None, ...]:
+        """Why Workloads wait."""
+        return self._synced(lambda reader: reader.waits(keys))
+
+    def gpu_nodes(self, first: int, most: int) -> tuple[int, tuple[GpuNode, ...]]:
+        """How many nodes with GPUs there are, and some of them."""
+        return self._synced(lambda reader: reader.gpu_nodes(first, most))
 
     def workloads(self, keys: tuple[WorkloadKey, ...]) -> tuple[Workload | None, ...]:
         """Workloads by identity, in slices that do not hold the core up."""

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from admission.base.clock import Clock
 from admission.config.addresses import LOOPBACK, Address
+from admission.gpu.catalogue import Catalogue
 from admission.kube.api import Api
 from admission.run.contexts import ContextCache
 from admission.run.coresource import AskCore, CoreSource
@@ -57,7 +58,13 @@ class DashboardServer:
     """The dashboard on one address; started by the constructor."""
 
     def __init__(
-        self, ask: AskCore, api: Api, clock: Clock, address: Address, directory: Path | None
+        self,
+        ask: AskCore,
+        api: Api,
+        clock: Clock,
+        address: Address,
+        directory: Path | None,
+        catalogue: Catalogue,
     ) -> None:
         """Binds and serves: with TLS, unless only this machine or pod reaches the address.
 
@@ -67,6 +74,7 @@ class DashboardServer:
             clock: for how long its answers hold.
             address: where to listen.
             directory: of the certificate; needed where others reach the address.
+            catalogue: of GPU products.
 
         Raises:
             OSError: the address cannot be bound.
@@ -75,7 +83,9 @@ class DashboardServer:
         if address.host not in LOOPBACK:
             assert directory is not None
             context = ContextCache(CertificateFiles.of(directory)).current
-        made = app.create_app(SharedSource(ask, clock), api, clock, is_secure=context is not None)
+        made = app.create_app(
+            SharedSource(ask, clock), api, clock, catalogue, is_secure=context is not None
+        )
         self._server = BoundedServer(
             (address.host, address.port), made, context, QuietHandler, most_at_once=MOST_AT_ONCE
         )

@@ -77,7 +77,9 @@ def run_controller(
         log.info("visibility serves", host=visibility.host, port=port)
     board = None
     if dashboard is not None:
-        board = DashboardServer(controller.ask, api, clock, dashboard, certificates)
+        board = DashboardServer(
+            controller.ask, api, clock, dashboard, certificates, settings.gpu.catalogue()
+        )
         log.info("dashboard serves", host=dashboard.host, port=board.port)
     controller.start()
     problem = ""

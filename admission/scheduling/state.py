@@ -50,6 +50,7 @@ from admission.scheduling.model import (
 from admission.scheduling.overview import Overview
 from admission.scheduling.pending import Pending, PendingQueues, PendingSnapshot
 from admission.scheduling.preemption.history import PreemptionHistory
+from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.snapshot import Snapshot
 
 __all__ = ["Changed", "ClusterQueueStatus", "LocalQueueStatus", "State"]
@@ -312,7 +313,7 @@ class State:
     def charges(
         self,
     ) -> tuple[
-        dict[WorkloadKey, reserving.ReservingWorkload],
+        dict[WorkloadKey, ReservingWorkload],
         dict[ClusterQueueName, dict[FlavorResource, int]],
     ]:
         """Return what is charged one by one, and the usage of each ClusterQueue, as copies."""
@@ -788,6 +789,11 @@ class State:
         return overview.take(
             self.forest, self._queues.queues, self._ledger.tally_of_queue, self._blockers
         )
+
+    def holders(self, name: ClusterQueueName) -> tuple[ReservingWorkload, ...]:
+        """Return what holds quota of a ClusterQueue, in no order."""
+        node = self.forest.queues.get(name)
+        return () if node is None else tuple(node.workloads.values())
 
     def pending_order(self, name: ClusterQueueName) -> tuple[WorkloadKey, ...]:
         """Waiting workloads of a ClusterQueue in the order in which they are tried."""

@@ -1,6 +1,9 @@
 """What other threads may ask the core: who waits in a queue, as it is between two messages."""
 
 import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,6 +12,7 @@ from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.controller.queries import Query, Reader
 from admission.kube import resources
 from admission.objects.workload import Workload
+from admission.scheduling.ledger import Tally
 from admission.scheduling.pending import PendingSnapshot
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
@@ -119,3 +123,44 @@ def test_a_question_that_nobody_waits_for_any_more_is_not_worked_on(world: World
     assert query.answer.cancel()
     world.core.receive(query)
     assert not asked.is_set()
+
+
+def ask(world: World, question: Callable[[Reader], Any]) -> Any:
+    query: Query[Any] = Query(question)
+    world.core.receive(query)
+    return query.answer.result(0)
+
+
+def test_an_overview_tells_quota_its_use_and_what_is_asked_for(world: World) -> None:
+    (queue,) = ask(world, lambda reader: reader.overview()).queues
+    assert (queue.name, queue.holding, queue.pending, queue.active) == (GPUS, 1, 3, True)
+    assert [one.nominal for one in queue.quotas.values()] == list(queue.used.values()) == [1]
+    assert list(queue.requested.values()) == [3]
+    assert not any(queue.leaving.values())
+
+
+@pytest.mark.parametrize("evicted", [True, False])
+def test_what_was_told_to_leave_is_leaving_until_it_has_left(world: World, evicted: bool) -> None:
+    (held,) = ask(world, lambda reader: reader.holders(GPUS))
+    one = replace(held, evicted=evicted)
+    tally = Tally()
+    tally.count(one, 1)
+    assert tally.leaving == (tally.reservation if evicted else {})
+    tally.count(one, -1)
+    assert not any(tally.leaving.values())
+
+
+def test_messages_are_counted_and_questions_are_not(world: World) -> None:
+    before = ask(world, lambda reader: reader.messages)
+    assert ask(world, lambda reader: reader.messages) == before
+    world.add_pod("fourth", gpus=1)
+    world.settle()
+    assert ask(world, lambda reader: reader.messages) > before
+
+
+def test_why_somebody_waits_is_told_to_those_who_ask(world: World) -> None:
+    members = ask(world, lambda reader: reader.line(GPUS)).members
+    keys = [item.workload.key for item in members]
+    assert all(ask(world, lambda reader: reader.waits(keys)))
+    (held,) = ask(world, lambda reader: reader.holders(GPUS))
+    assert ask(world, lambda reader: reader.waits([held.key])) == (None,)

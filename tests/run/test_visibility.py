@@ -16,13 +16,16 @@ from admission.base.clock import SystemClock
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.config.addresses import Address
 from admission.controller.queries import Answer, Counted, Reader
+from admission.gpu.inventory import GpuNode
 from admission.kube.errors import TransportError
 from admission.kube.resources import Resource
 from admission.objects.workload import Workload
 from admission.run import visibility
 from admission.run.visibility import FrontProxies, VisibilityServer
+from admission.scheduling.decisions import Wait
 from admission.scheduling.overview import Overview
 from admission.scheduling.pending import PendingSnapshot
+from admission.scheduling.reserving import ReservingWorkload
 from certs import files
 from tests.controlplane import waiting
 from tests.controlplane.credentials import FRONT_PROXY, Credentials
@@ -51,6 +54,15 @@ class Core:
     messages = 0
 
     def overview(self) -> Overview:
+        raise NotImplementedError
+
+    def holders(self, queue: ClusterQueueName) -> tuple[ReservingWorkload, ...]:
+        raise NotImplementedError
+
+    def waits(self, keys: Any) -> tuple[Wait | None, ...]:
+        raise NotImplementedError
+
+    def gpu_nodes(self, first: int, most: int) -> tuple[int, tuple[GpuNode, ...]]:
         raise NotImplementedError
 
     def counted(self) -> Counted:

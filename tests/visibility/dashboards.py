@@ -10,12 +10,21 @@ from admission.base.names import (
     FlavorName,
     FlavorResource,
     LocalQueueKey,
+    PodSetName,
     ResourceName,
+    Uid,
+    WorkloadKey,
 )
+from admission.gpu import catalogue
+from admission.gpu.capacity import NodeCapacity
+from admission.gpu.inventory import GpuNode, GpuPod
+from admission.gpu.nodes import NodeFacts
 from admission.kube.resources import Resource
 from admission.run.pages import PageServer
-from admission.scheduling.model import ResourceQuota
+from admission.scheduling.decisions import Wait
+from admission.scheduling.model import ResourceQuota, Workload
 from admission.scheduling.overview import Amounts, CohortOverview, Overview, QueueOverview
+from admission.scheduling.reserving import ReservingWorkload
 from admission.visibility.dashboard import app, sessions
 from tests.clocks import FakeClock
 from tests.visibility.builders import Lines, line, waiting
@@ -58,6 +67,36 @@ def cohort(name: str, parent: str = "", nominal: int = 0) -> CohortOverview:
     return CohortOverview(name=CohortName(name), parent=parent, quotas=quotas if nominal else {})
 
 
+def reserving(name: str, gpus: int, **more: Any) -> ReservingWorkload:
+    """A Workload that holds quota."""
+    return ReservingWorkload(
+        key=WorkloadKey("ml", name), uid=Uid(name), cluster_queue=ClusterQueueName("research"),
+        local_queue=LocalQueueKey("ml", "team"), priority=0, queue_us=0, reserved_us=0,
+        usage=on("a100", gpus), **{"evicted": False, "admitted": True, "ready": True, **more},
+    )  # fmt: skip
+
+
+def node(
+    name: str,
+    capacity: dict[str, int],
+    pods: Iterable[tuple[str, str, dict[str, int]]] = (),
+    others: dict[str, int] | None = None,
+    healthy: int | None = None,
+) -> GpuNode:
+    """A node with A100s, of which whole ones may be sick."""
+    labels = {
+        "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "nvidia.com/mig.strategy": "mixed",
+    }  # fmt: skip
+    units = capacity if healthy is None else {**capacity, GPU: healthy}
+    reasons = () if healthy is None else ("GPU 7 sick: XID 79 (GPU has fallen off the bus)",)
+    return GpuNode(
+        facts=NodeFacts(name=name, labels=labels, allocatable=units, capacity=capacity),
+        part=NodeCapacity(node=name, units=units, reasons=reasons),
+        pods=tuple(GpuPod(namespace=ns, name=pod, amounts=held) for ns, pod, held in pods),
+        others=others or {},
+    )
+
+
 class Reviews:
     """Knows one token; its owner may what is listed, as ``verb plural [namespace]``."""
 
@@ -80,8 +119,8 @@ class Reviews:
 class Known(Lines):
     """What the controller knows."""
 
-    def __init__(self) -> None:
-        members = [waiting(f"train-{number}", at=number) for number in range(3)]
+    def __init__(self, members: Iterable[Workload] = ()) -> None:
+        members = [*members] or [waiting(f"train-{number}", at=number) for number in range(3)]
         found = line(*members)
         super().__init__({ClusterQueueName("research"): found, LocalQueueKey("ml", "team"): found})
         self.found = Overview(
@@ -92,18 +131,49 @@ class Known(Lines):
             ),
             (cohort("gpus"),),
         )
+        self.holding = (
+            reserving("serve-0", 8), reserving("train-old", 4, evicted=True),
+        )  # fmt: skip
+        self.nodes = (
+            node("dgx-0", {GPU: 8}, [("ml", "train-0", {GPU: 5})], {GPU: 1}, healthy=7),
+            node(
+                "mig-0",
+                {GPU: 1, "nvidia.com/mig-3g.40gb": 2, "nvidia.com/mig-1g.10gb": 7},
+                pods=[("ml", "note", {"nvidia.com/mig-1g.10gb": 2})],
+            ),
+        )
 
     def overview(self) -> Overview:
         return self.found
+
+    def holders(self, queue: ClusterQueueName) -> tuple[ReservingWorkload, ...]:
+        return self.holding if queue == "research" else ()
+
+    def waits(self, keys: tuple[WorkloadKey, ...]) -> tuple[Wait | None, ...]:
+        return tuple(
+            Wait(
+                workload=key,
+                cluster_queue=ClusterQueueName("research"),
+                reason="WaitingForQuota",
+                message="Waits: needs 8 nvidia.com/gpu, 3 free of 16 in a100.",
+                requests=((PodSetName("main"), {GPU: 8}),),
+            )
+            for key in keys
+        )
+
+    def gpu_nodes(self, first: int, most: int) -> tuple[int, tuple[GpuNode, ...]]:
+        return len(self.nodes), self.nodes[first : first + most]
 
 
 class Dashboard:
     """The application and what it is made from."""
 
-    def __init__(self, *allowed: str) -> None:
+    def __init__(self, *allowed: str, members: Iterable[Workload] = ()) -> None:
         self.reviews = Reviews(*allowed)
-        self.known = Known()
-        self.app = app.create_app(self.known, self.reviews, FakeClock(), is_secure=False)
+        self.known = Known(members)
+        self.app = app.create_app(
+            self.known, self.reviews, FakeClock(), catalogue.load(), is_secure=False
+        )
         self.client = self.app.test_client()
 
     def sign_in(self) -> "Dashboard":
@@ -130,4 +200,7 @@ def served(board: Dashboard) -> Iterator[str]:
 
 def everything() -> Iterable[str]:
     """What one may who may see all."""
-    return ("list clusterqueues", "list cohorts")
+    return (
+        "list clusterqueues", "list cohorts", "get clusterqueues research", "list workloads",
+        "get workloads ml train-0", "list nodes", "list pods",
+    )  # fmt: skip

@@ -4,9 +4,12 @@ import re
 
 import pytest
 
+from admission.base.names import WorkloadKey
+from admission.gpu import catalogue
 from admission.scheduling.overview import Overview
-from admission.visibility.dashboard import app, sessions
+from admission.visibility.dashboard import app, gpu_map, sessions
 from tests.visibility import dashboards
+from tests.visibility.builders import waiting
 from tests.visibility.dashboards import TOKEN, Dashboard, everything
 
 
@@ -99,7 +102,7 @@ def test_the_tree_shows_what_is_used_borrowed_given_back_and_awaited(board):
     assert "12 of 8 used, 4 of it borrowed" in text
     assert "2 of 8 used, 2 about to be given back" in text
     assert "14 of 16 used" in text
-    assert "wait for 24 gpu" in text
+    assert "those that wait ask for 24 gpu" in text
     assert "does not admit" in text
 
 
@@ -127,3 +130,87 @@ def test_with_a_thousand_queues_a_page_stays_small(page):
         tuple(dashboards.cohort(f"cohort-{n}") for n in range(9)),
     )
     assert len(board.text(f"/?page={page}").encode()) < app.MOST_BYTES
+
+
+def test_a_queue_shows_who_waits_at_which_place_and_why_and_who_holds_most(board):
+    text = board.text("/queues/research")
+    assert re.search(r">1</td>.*train-0.*8 gpu.*needs 8 nvidia.com/gpu, 3 free", text, re.DOTALL)
+    assert text.index("train-0") < text.index("train-1") < text.index("train-2")
+    assert text.index("serve-0") < text.index("train-old")
+    assert "about to leave" in text
+
+
+def test_workloads_of_a_namespace_are_for_those_who_may_list_them():
+    may = ("get clusterqueues research", "list workloads ml")
+    assert "train-0" in Dashboard(*may).sign_in().text("/queues/research")
+    text = Dashboard(may[0]).sign_in().text("/queues/research")
+    assert text.count("a Workload that you may not see") == 5
+    assert not re.search("train-|serve-0|8 nvidia", text)
+
+
+@pytest.mark.parametrize(
+    ("path", "right"),
+    [
+        ("/queues/research", "get clusterqueues research"),
+        ("/namespaces/ml/workloads/train-0", "get workloads ml train-0"),
+        ("/gpus", "list nodes"),
+        ("/", "list clusterqueues"),
+    ],
+)
+def test_each_page_needs_the_right_that_kubectl_needs(path, right):
+    allowed = {*everything()} - {right, "list workloads"}
+    answer = Dashboard(*allowed).sign_in().client.get(path)
+    assert (answer.status_code, "cannot" in answer.text) == (403, True)
+    assert Dashboard(right).sign_in().client.get(path).status_code == 200
+
+
+def test_a_page_of_what_does_not_exist_says_so_only_to_those_who_may_know(board):
+    board.reviews.allowed |= {"get clusterqueues gone", "get workloads ml gone"}
+    board.known.gone.add(WorkloadKey("ml", "gone"))
+    assert board.client.get("/queues/gone").status_code == 404
+    assert board.client.get("/queues/other").status_code == 403
+
+
+def test_a_workload_shows_its_place_its_reason_and_its_life(board):
+    text = board.text("/namespaces/ml/workloads/train-0")
+    assert "needs 8 nvidia.com/gpu" in text
+    assert "for Pod train-0" in text
+
+
+def test_gpus_are_drawn_with_holders_and_the_sick_ones_marked(board):
+    text = board.text("/gpus")
+    assert text.count("gpu: held by ml/train-0") == 5 * 2
+    assert text.count("gpu: held outside of quota") == 2
+    assert text.count("gpu: free, sick") == 2
+    assert "XID 79" in text
+
+
+def test_holders_of_gpus_are_named_to_those_who_may_list_the_pods():
+    text = Dashboard("list nodes", "list pods other").sign_in().text("/gpus")
+    assert "train-0" not in text
+    assert text.count("gpu: held&#34;") + text.count("gpu: held<") >= 5
+
+
+def test_instances_are_drawn_as_wide_as_the_memory_that_they_have(board):
+    node = gpu_map.of(board.known.nodes[1], catalogue.load(), lambda *_: "")
+    drawn = [[(one.label, one.start, one.span) for one in card.parts] for card in node.cards]
+    assert drawn == [
+        [("gpu", 1, 1)],
+        [("3g.40gb", 1, 4), ("3g.40gb", 5, 4)],
+        [("1g.10gb", number, 1) for number in range(1, 8)],
+    ]
+
+
+def test_the_largest_queue_and_the_largest_cluster_have_small_pages():
+    members = [waiting(f"{'w' * 60}-{number:05}", at=number) for number in range(10_000)]
+    board = Dashboard(*everything(), members=members).sign_in()
+    for page in (1, 77, 200):
+        text = board.text(f"/queues/research?page={page}")
+        assert f">{(page - 1) * 50 + 1}</td>" in text
+        assert len(text.encode()) < app.MOST_BYTES
+    held = [("n" * 60, "p" * 60, {dashboards.GPU: 8})]
+    board.known.nodes = tuple(
+        dashboards.node(f"{'n' * 60}-{n}", {dashboards.GPU: 16}, held) for n in range(1_000)
+    )
+    assert len(board.text("/gpus?page=25").encode()) < app.MOST_BYTES
+    assert "25 of 25" in board.text("/gpus?page=99")

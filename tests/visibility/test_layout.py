@@ -10,7 +10,10 @@ from tests.browser.chromium import Chromium
 from tests.visibility import layout
 from tests.visibility.dashboards import TOKEN, Dashboard, everything, served
 
-PAGES = {"login": "/login", "quota": "/"}
+PAGES = {
+    "login": "/login", "quota": "/", "queue": "/queues/research", "gpus": "/gpus",
+    "workload": "/namespaces/ml/workloads/train-0", "refused": "/queues/lab",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,12 @@ from admission.gpu import capacity, costs, health, resources
 from admission.gpu.capacity import Fragmentation, NodeCapacity
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import DeviceReading, HealthPolicy, Settled
+from admission.gpu.inventory import GpuNode, GpuPod
 from admission.gpu.nodes import NodeFacts, devices_of
 from admission.gpu.published import Published
 
 Amounts = Mapping[str, int]
+Pods = Mapping[str, tuple[str, str]]
 
 _NOTHING: Final[Amounts] = {}
 
@@ -327,6 +329,33 @@ class Capacities:
         for name in sorted(found.nodes if found else ()):
             for reason in self._nodes[name].part.reasons:
                 yield f"{name}: {reason}"
+
+    def page(self, first: int, most: int, pods: Pods) -> tuple[int, tuple[GpuNode, ...]]:
+        """Return how many nodes there are, and some of them with who holds their GPUs.
+
+        Args:
+            first: of them, in the order of their names, counted from 0.
+            most: of them.
+            pods: namespace and name of the pods that are watched, by UID.
+        """
+        shown = sorted(self._nodes)[first : first + most]
+        on: dict[str, list[GpuPod]] = {name: [] for name in shown}
+        for uid, (node, amounts, outside) in self._pods.items():
+            if node in on:
+                namespace, name = pods.get(uid, ("", ""))
+                on[node].append(
+                    GpuPod(namespace=namespace, name=name, amounts=amounts, outside=outside)
+                )
+        found = [
+            GpuNode(
+                facts=self._nodes[name].facts,
+                part=self._nodes[name].part,
+                pods=tuple(sorted(on[name], key=lambda one: (one.namespace, one.name))),
+                others=self._outside.get(name, _NOTHING),
+            )
+            for name in shown
+        ]
+        return len(self._nodes), tuple(found)
 
     # --------------------------------------------------------------------------------- sums
 

@@ -17,6 +17,7 @@ from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
 from admission.gpu.capacity import Fragmentation
 from admission.gpu.health import DeviceReading
+from admission.gpu.inventory import GpuNode
 from admission.gpu.nodes import NodeFacts
 from admission.kube import resources
 from admission.kube.resources import Resource
@@ -80,6 +81,7 @@ class NodeInventory:
         self._seen: dict[str, _Seen] = {}
         self._reworded: set[str] = set()
         self._bare: dict[str, NodeFacts] = {}
+        self._pods: dict[str, tuple[str, str]] = {}
         self._slice_inventory = SliceInventory()
         self.lost_nodes = LostNodes()
         self._publisher = capacitymetrics.Publisher()
@@ -105,6 +107,10 @@ class NodeInventory:
         uid, node = pod.metadata.uid, pod.spec.node_name
         if pods.has_ended(pod) or not self._capacities.has_pod(uid, node, outside=outside):
             self._capacities.set_pod(uid, node, pods.held_gpus(pod), outside=outside)
+            if self._capacities.has_pod(uid, node, outside=outside):
+                self._pods[uid] = informers.key_of(pod)
+            else:
+                self._pods.pop(uid, None)
 
     def node_labels(self, name: str) -> dict[str, str]:
         """Return the labels of a node with GPUs; of any other node none."""
@@ -113,6 +119,11 @@ class NodeInventory:
     def on_pod_delete(self, uid: str) -> None:
         """A pod is gone, or is none of ours any more."""
         self._capacities.set_pod(uid, "", {})
+        self._pods.pop(uid, None)
+
+    def page(self, first: int, most: int) -> tuple[int, tuple[GpuNode, ...]]:
+        """Return how many nodes with GPUs there are, and some of them; see `Capacities.page`."""
+        return self._capacities.page(first, most, self._pods)
 
     def listed(self, found: Listed) -> None:
         """Takes what pods that are not watched hold."""

@@ -44,6 +44,34 @@ class Bar:
         return self.own + self.borrowed - self.leaving
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Awaited:
+    """What those that wait ask for of one resource.
+
+    Attributes:
+        resource: the resource.
+        width: of the bar.
+        asked: amount.
+        text: the same in words.
+    """
+
+    resource: str
+    width: int
+    asked: str
+    text: str
+
+
+def awaited(resource: str, value: int, scale: int) -> Awaited:
+    """Return what those that wait ask for, on the scale of the bars."""
+    amount_ = quantity.in_words(resource, value)
+    return Awaited(
+        resource=short(resource),
+        width=max(2, min(_width(value, scale), _FULL - 2)),
+        asked=amount_,
+        text=f"those that wait ask for {amount_} {short(resource)}",
+    )
+
+
 def make(
     pair: FlavorResource, used: int, nominal: int, leaving: int, scale: int, missing: int = 0
 ) -> Bar:

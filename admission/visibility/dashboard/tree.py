@@ -7,7 +7,7 @@ from admission.base import amount
 from admission.base.names import FlavorResource
 from admission.scheduling.overview import CohortOverview, Overview, QueueOverview
 from admission.visibility.dashboard import bars
-from admission.visibility.dashboard.bars import Bar
+from admission.visibility.dashboard.bars import Awaited, Bar
 
 PAGE = 60
 """Rows of a page."""
@@ -27,7 +27,7 @@ class Row:
         more: bars that are left out.
         holding: Workloads that hold quota.
         pending: Workloads that wait.
-        asked: what those ask for, in words.
+        awaited: what those ask for, by resource.
         active: whether it admits.
     """
 
@@ -38,7 +38,7 @@ class Row:
     more: int
     holding: int
     pending: int
-    asked: str
+    awaited: tuple[Awaited, ...]
     active: bool
 
 
@@ -125,6 +125,12 @@ def all_bars(queue: QueueOverview) -> tuple[Bar, ...]:
     return tuple(_bars(found, _scales(found)))
 
 
+def all_awaited(queue: QueueOverview) -> tuple[Awaited, ...]:
+    """Return what those that wait in a queue ask for."""
+    found = _of_queue(queue)
+    return _awaited(found, _scales(found))
+
+
 def _of_queue(queue: QueueOverview) -> _Sum:
     return _Sum(
         nominal={pair: own.nominal for pair, own in queue.quotas.items()},
@@ -157,6 +163,17 @@ def _bars(found: _Sum, scales: Mapping[FlavorResource, int]) -> Iterator[Bar]:
         )
 
 
+def _awaited(found: _Sum, scales: Mapping[FlavorResource, int]) -> tuple[Awaited, ...]:
+    """Return what those that wait ask for, on the largest scale of the resource."""
+    return tuple(
+        bars.awaited(
+            name, value, max((n for pair, n in scales.items() if pair.resource == name), default=1)
+        )
+        for name, value in sorted(found.requested.items())
+        if value
+    )
+
+
 def _row(
     name: str,
     found: _Sum,
@@ -175,6 +192,6 @@ def _row(
         more=max(0, len(drawn) - _MOST_BARS),
         holding=found.holding,
         pending=found.pending,
-        asked=bars.asked(found.requested),
+        awaited=_awaited(found, scales)[:_MOST_BARS],
         active=active,
     )

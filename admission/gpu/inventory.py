@@ -1,0 +1,43 @@
+"""A node with GPUs at one moment, and who holds them, for whoever shows it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from admission.gpu.capacity import NodeCapacity
+from admission.gpu.nodes import NodeFacts
+
+Amounts = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuPod:
+    """A pod that holds GPUs.
+
+    Attributes:
+        namespace: of the pod.
+        name: of the pod.
+        amounts: what it holds, by resource.
+        outside: whether no queue is charged for it.
+    """
+
+    namespace: str
+    name: str
+    amounts: Amounts
+    outside: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuNode:
+    """A node with GPUs.
+
+    Attributes:
+        facts: as it is counted.
+        part: what of it is healthy, and why the rest is not.
+        pods: that hold its GPUs and are watched, by namespace and name.
+        others: what pods hold that are not watched.
+    """
+
+    facts: NodeFacts
+    part: NodeCapacity
+    pods: tuple[GpuPod, ...] = ()
+    others: Amounts
