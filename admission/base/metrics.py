@@ -113,6 +113,11 @@ ADMITTED_WORKLOADS: Final = Counter(
 FINISHED_WORKLOADS: Final = Counter(
     "kueue_finished_workloads", "Workloads that finished.", _QUEUE_PRIORITY
 )
+REPLACED_WORKLOAD_SLICES: Final = Counter(
+    "kueue_replaced_workload_slices",
+    "Workload slices in whose place another one of their owner was admitted.",
+    ("cluster_queue", "replica_role"),
+)
 LOCAL_QUEUE_QUOTA_RESERVED_WORKLOADS: Final = Counter(
     "kueue_local_queue_quota_reserved_workloads", "Workloads that got quota.", _LOCAL_PRIORITY
 )

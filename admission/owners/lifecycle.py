@@ -151,7 +151,7 @@ def _next_step(owner: Owner, workload: Workload | None) -> Next:
     if workload is None:
         return _without_workload(owner)
     if workload.status.is_true(conditions.FINISHED):
-        is_left = _was_replaced(workload) and owner.finished() is None
+        is_left = was_replaced(workload) and owner.finished() is None
         is_leaving = bool(workload.metadata.deletion_timestamp)
         # That which replaced it is gone, and its owner goes on with another one.
         return (
@@ -169,7 +169,8 @@ def _next_step(owner: Owner, workload: Workload | None) -> Next:
     return _of_live_owner(owner, workload)
 
 
-def _was_replaced(workload: Workload) -> bool:
+def was_replaced(workload: Workload) -> bool:
+    """Return whether a Workload has ended as another slice of its owner was admitted."""
     ended = workload.status.condition(conditions.FINISHED)
     return ended is not None and ended.reason == conditions.SLICE_REPLACED
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from admission.base import conditions, names, patches
 from admission.kube import resources
@@ -133,11 +134,20 @@ def test_pods_of_an_elastic_job_have_a_gate_and_are_released_with_their_workload
     assert only.replaces() is None
 
 
+def replaced() -> float:
+    """Slices that the queue has counted as replaced."""
+    labels = {"cluster_queue": "gpus", "replica_role": "standalone"}
+    name = "kueue_replaced_workload_slices_total"
+    return REGISTRY.get_sample_value(name, labels) or 0
+
+
 def test_more_pods_are_another_slice_that_replaces_the_first():
     world, jobs = started()
     (first,) = slices(world)
+    before = replaced()
     grow(world, jobs, 8)
     assert told(world) == [(3, "Finished"), (8, "Admitted")]
+    assert replaced() == before + 1
     assert (jobs.running(), charged(world)) == (8, 8)
     old, new = slices(world)
     assert old.metadata.name == first.metadata.name

@@ -28,6 +28,7 @@ COUNTERS: Final = {
     "quota_reserved_workloads_total": QUEUE,
     "admitted_workloads_total": QUEUE,
     "finished_workloads_total": QUEUE,
+    "replaced_workload_slices_total": ("cluster_queue", ROLE),
     "evicted_workloads_total": ("cluster_queue", *EVICTION),
     "evicted_workloads_once_total": ("cluster_queue", *EVICTION),
     "preempted_workloads_total": ("preempting_cluster_queue", "reason", ROLE),
@@ -97,7 +98,6 @@ GAUGES: Final = {
     "local_queue_admission_fair_sharing_usage": ("name", "namespace", "cluster_queue", ROLE),
 }  # fmt: skip
 WITHOUT_MEANING: Final = (
-    "kueue_replaced_workload_slices_total",
     "multikueue_workloads_dispatched_total",
     "multikueue_workloads_admitted_total",
 )

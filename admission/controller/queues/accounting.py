@@ -16,6 +16,7 @@ from admission.controller.queues.census import Census
 from admission.controller.workloads import times
 from admission.objects import views
 from admission.objects.workload import EvictionCount, Workload
+from admission.owners import lifecycle
 from admission.scheduling.decisions import CycleResult
 
 _TOTALS: Final = {
@@ -29,6 +30,7 @@ _TOTALS: Final = {
 """Counters by ClusterQueue and by LocalQueue of what a condition tells."""
 _BY_QUEUE: Final = (
     *(by_queue for by_queue, _ in _TOTALS.values()),
+    metrics.REPLACED_WORKLOAD_SLICES,
     metrics.EVICTED_WORKLOADS,
     metrics.EVICTED_WORKLOADS_ONCE,
     metrics.PODS_READY_TO_EVICTED_TIME_SECONDS,
@@ -92,6 +94,8 @@ class Accounting:
         for kind in _TOTALS:
             if _became_true(old, new, kind):
                 self._count(kind, new)
+        if _became_true(old, new, conditions.FINISHED) and lifecycle.was_replaced(new):
+            metrics.REPLACED_WORKLOAD_SLICES.labels(_queue(new), self.role).inc()
         if _became_true(old, new, conditions.PODS_READY):
             self._count_ready(new)
         if _became_true(old, new, conditions.EVICTED) and _queue(new):
