@@ -87,6 +87,8 @@ class PodSets:
         name: name of the pod set; empty where ``name_at`` says it.
         name_at: path of the name, from there.
         counts: numbers whose product is the number of pods; each is 1 where it is absent.
+        least: path of the number of pods with which an owner that may grow starts, from the
+            object, if it says so; empty for all.
         replica: how many of ``counts``, from the first on, make one replica of which the status
             tells; the others say how many pods a replica has.
         put: what else is set there while the owner is held, by path from there.
@@ -103,6 +105,7 @@ class PodSets:
     name: str = ""
     name_at: str = ""
     counts: tuple[Count, ...] = ()
+    least: str = ""
     replica: int = 1
     put: tuple[tuple[str, str], ...] = ()
     only: Check | None = None
@@ -374,7 +377,12 @@ def _kubeflow(
         plural=f"{kind.lower()}s",
         suspend="spec.runPolicy.suspend",
         pod_sets=tuple(
-            PodSets(at=f"spec.{replicas}.{one}", name=one, counts=(Count(path="replicas"),))
+            PodSets(
+                at=f"spec.{replicas}.{one}",
+                name=one,
+                counts=(Count(path="replicas"),),
+                least="spec.elasticPolicy.minReplicas" if may_grow and one == "Worker" else "",
+            )
             for one in types
         ),
         makers=frozenset(makers),

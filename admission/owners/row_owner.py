@@ -79,6 +79,7 @@ class Asked(View, frozen=True, kw_only=True):
         name: of the pod set; lower case, as in Kueue.
         path: where its pod template stands.
         count: how many pods it has.
+        least: with how many of them it starts, if its owner may grow.
         replicas: how many replicas it has.
         per_replica: how many pods one of them has.
         raw: the pod template as it is stored, or the one that is used where none stands.
@@ -92,6 +93,7 @@ class Asked(View, frozen=True, kw_only=True):
     name: str
     path: FieldPath
     count: int
+    least: int
     replicas: int
     per_replica: int
     raw: dict[str, Any]
@@ -371,6 +373,7 @@ def asked_at(content: Mapping[str, Any], listed: PodSets, member: rows.Member) -
         name=name_of(listed, member),
         path=at.path,
         count=product(counts),
+        least=min(product(counts), max(1, rows.number_at(content, listed.least, product(counts)))),
         replicas=product(counts[: listed.replica]),
         per_replica=product(counts[listed.replica :]),
         raw=at.value,
@@ -543,8 +546,10 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
 
     @override
     def has_other_pods(self, of: Workload) -> bool:
-        was = of.metadata.annotation(names.TEMPLATE_DIGEST)
-        return _sizes(of) != self._sizes() or bool(was and was != self.view.digest)
+        was, has = of.metadata.annotation(names.TEMPLATE_DIGEST), _sizes(of)
+        is_grown = has == self._sizes() and not of.is_pending()
+        is_other = has != self._first_sizes() and not is_grown
+        return is_other or bool(was and was != self.view.digest)
 
     @override
     def has_other_count(self, of: Workload) -> bool:
@@ -632,6 +637,14 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
     def _sizes(self) -> dict[str, int]:
         return {one.name: one.count for one in self.view.asked}
 
+    def _first_sizes(self) -> dict[str, int]:
+        """Return with how many pods it starts, by the name of the pod set."""
+        return {one.name: _first_size(self.row, self.view, one) for one in self.view.asked}
+
+
+def _first_size(row: Row, owner: Held, asked: Asked) -> int:
+    return asked.least if is_elastic(row, owner) else asked.count
+
 
 def is_elastic(row: Row, owner: Held) -> bool:
     """Return whether each pod of an owner waits for the controller, so that it may grow."""
@@ -669,7 +682,7 @@ def build(
     metadata, kind = owner.metadata, kind_of(row)
     spec = {
         "queueName": metadata.label(names.QUEUE_LABEL),
-        "podSets": [_pod_set(one) for one in owner.asked],
+        "podSets": [_pod_set(one, _first_size(row, owner, one)) for one in owner.asked],
         **_priority(row, owner, classes),
         **time_limit(metadata),
     }
@@ -681,13 +694,13 @@ def build(
     return made
 
 
-def _pod_set(asked: Asked) -> dict[str, Any]:
+def _pod_set(asked: Asked, count: int) -> dict[str, Any]:
     content = _content(asked.pods)
     template: dict[str, Any] = {"spec": template_spec(content["spec"])}
     metadata = {member: content[member] for member in _METADATA if member in content}
     if metadata:
         template["metadata"] = metadata
-    return {"name": asked.name, "count": asked.count, "template": template}
+    return {"name": asked.name, "count": count, "template": template}
 
 
 def _priority(row: Row, owner: Held, classes: PriorityClasses) -> dict[str, Any]:

@@ -177,6 +177,9 @@ def test_an_editor_starts_no_pod_that_is_not_charged(system: System, kind: str) 
     assert refused.value.status == 403
     said = owners.refuses({"metadata": {"annotations": {names.ELASTIC_JOB: None}}})
     assert "field is immutable" in said
+    with pytest.raises(RestError) as refused:
+        owners.make_pod("forged", by=owners.editor)
+    assert refused.value.status == 403
     assert owners.released() == size
 
 
@@ -255,6 +258,77 @@ def test_other_kinds_do_not_change_their_size(system: System, kind: str) -> None
         owners.create(annotations=ELASTIC)
     assert "elastic job is not supported for" in str(refused.value)
     assert f"{owners.row.api_version}, Kind={kind}" in str(refused.value)
+
+
+def elastic_policy(quota: int, system: System, least: int) -> Elastic:
+    """An elastic PyTorchJob of a master and three workers, which starts with fewer."""
+    owners = Elastic(system, "PyTorchJob", quota)
+    manifest = owners.manifest()
+    manifest["metadata"]["annotations"] = ELASTIC
+    manifest["spec"]["elasticPolicy"] = {"minReplicas": least, "maxReplicas": 8}
+    system.editor.post(owners.path, manifest)
+    return owners
+
+
+def set_quota(owners: Owners, gpus: int) -> None:
+    path = f"/apis/kueue.x-k8s.io/v1beta2/clusterqueues/{owners.team}"
+    groups = owners.api.get(path)["spec"]["resourceGroups"]
+    (resource,) = groups[0]["flavors"][0]["resources"]
+    resource["nominalQuota"] = str(gpus)
+    owners.api.patch(path, {"spec": {"resourceGroups": groups}})
+
+
+def test_a_pytorchjob_starts_with_its_least_number_and_grows_when_there_is_quota(
+    system: System,
+) -> None:
+    owners = elastic_policy(3, system, least=2)
+    owners.wait_started()
+    owners.work()
+    owners.wait_released(3)
+    owners.wait_slices((3, "Admitted"), (4, "waits"))
+    assert owners.used() == 3
+    set_quota(owners, 4)
+    owners.wait_released(4)
+    owners.wait_slices((3, "Finished"), (4, "Admitted"))
+    set_quota(owners, 6)
+    owners.resize(2)
+    owners.work()
+    owners.wait_released(6)
+
+
+def test_a_pytorchjob_whose_least_number_does_not_fit_waits_and_holds_nothing(
+    system: System,
+) -> None:
+    owners = elastic_policy(2, system, least=2)
+    owners.wait_slices((3, "waits"))
+    assert owners.is_suspended()
+    assert owners.used() == 0
+
+
+def test_a_pytorchjob_that_was_evicted_asks_for_its_least_number_again(system: System) -> None:
+    owners = elastic_policy(4, system, least=1)
+    owners.wait_started()
+    owners.work()
+    owners.say(owners.sample.running)
+    owners.wait_released(4)
+    owners.wait_slices((2, "Finished"), (4, "Admitted"))
+    (present,) = [
+        one["metadata"]["name"]
+        for one in owners.api.get(owners.workloads.path)["items"]
+        if names.SLICE_REPLACEMENT in one["metadata"]["annotations"]
+    ]
+    owners.workloads.patch(present, {"active": False})
+    waiting.until(owners.is_suspended, what="suspended")
+    for one in owners.api.get(owners.pods)["items"]:
+        system.maker(owners.row).delete(f"{owners.pods}/{one['metadata']['name']}")
+    owners.say(owners.sample.stopped)
+    waiting.until(lambda: owners.used() == 0, what="its quota is free", within_seconds=40)
+    set_quota(owners, 2)
+    owners.workloads.patch(present, {"active": True})
+    owners.wait_started()
+    owners.work()
+    owners.wait_released(2)
+    assert owners.used() == 2
 
 
 def test_a_pytorchjob_without_the_annotation_is_suspended_to_change_its_size(
