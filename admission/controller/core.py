@@ -115,7 +115,6 @@ class Core:
     Attributes:
         is_reverted: the API server is in an earlier state than what is known; nothing is decided
             any more, and another core must begin from new lists.
-        messages: how much has arrived so far, questions not counted.
     """
 
     def __init__(
@@ -168,7 +167,7 @@ class Core:
             (self._inventory.condition, self._prices.condition, self._releasing, self._surging),
         )  # fmt: skip
         self._leading = self._taking_over = self.is_reverted = False
-        self._has_changed, self._due_at, self.messages = True, -math.inf, 0
+        self._has_changed, self._due_at, self._messages = True, -math.inf, 0
         self._unserved: set[Resource] = set()
         """Kinds that were listed, and are not served any more, or were not a while ago."""
         self._foreign = ForeignReservations()
@@ -316,7 +315,8 @@ class Core:
 
     def receive(self, message: Message) -> None:
         """Take one message; a version of a Workload that is alike for us calls for no turn."""
-        self.messages += not isinstance(message, Query)
+        is_of_node = isinstance(message, Observed) and message.resource is resources.NODES
+        self._messages += not (is_of_node or isinstance(message, Query))
         self._has_changed |= not (
             isinstance(message, Observed)
             and message.resource is resources.WORKLOADS
@@ -441,6 +441,14 @@ class Core:
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
         """Return who waits in a ClusterQueue, or in that of a LocalQueue; None if unknown."""
         return self._state.line(queue)
+
+    @property
+    def revision(self) -> int:
+        """Return a number that grows whenever something may differ from before.
+
+        Nodes report their health again and again; they count only where their GPUs change.
+        """
+        return self._messages + self._inventory.version
 
     def overview(self) -> Overview:
         """Return quota and its use, of all queues and cohorts."""

@@ -51,8 +51,8 @@ class Reader(Protocol):
         ...
 
     @property
-    def messages(self) -> int:
-        """Return how much has arrived so far; nothing differs while it is the same."""
+    def revision(self) -> int:
+        """Return a number that grows whenever something may differ from before."""
         ...
 
     def overview(self) -> Overview:

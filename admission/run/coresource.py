@@ -36,6 +36,10 @@ class CoreSource:
         """A copy of the line of a queue."""
         return self._synced(lambda reader: reader.line(queue))
 
+    def revision(self) -> int:
+        """A number that grows whenever something may differ from before."""
+        return self._synced(lambda reader: reader.revision)
+
     def overview(self) -> Overview:
         """Quota of all queues and cohorts, and its use."""
         return self._synced(lambda reader: reader.overview())

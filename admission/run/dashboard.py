@@ -15,12 +15,14 @@ from admission.run.contexts import ContextCache
 from admission.run.coresource import AskCore, CoreSource
 from admission.run.pages import BoundedServer, QuietHandler
 from admission.scheduling.overview import Overview
-from admission.visibility.dashboard import app
+from admission.visibility.dashboard import app, streams
 from certs.files import CertificateFiles
 
 MOST_AT_ONCE: Final = 64
 """Connections at once; for a further one the oldest is closed."""
 _FRESH_SECONDS: Final = 1.0
+_REST_SECONDS: Final = 30.0
+"""That a connection may last longer than a stream."""
 
 Found = TypeVar("Found")
 
@@ -48,6 +50,11 @@ class SharedSource(CoreSource):
     def __init__(self, ask: AskCore, clock: Clock) -> None:
         super().__init__(ask)
         self._overview = _Latest(super().overview, clock)
+        self._revision = _Latest(super().revision, clock)
+
+    @override
+    def revision(self) -> int:
+        return self._revision.get()
 
     @override
     def overview(self) -> Overview:
@@ -79,20 +86,28 @@ class DashboardServer:
         Raises:
             OSError: the address cannot be bound.
         """
+        self._ending = threading.Event()
         context = None
         if address.host not in LOOPBACK:
             assert directory is not None
             context = ContextCache(CertificateFiles.of(directory)).current
         made = app.create_app(
-            SharedSource(ask, clock), api, clock, catalogue, is_secure=context is not None
-        )
+            SharedSource(ask, clock), api, clock, catalogue, self._ending.wait,
+            is_secure=context is not None,
+        )  # fmt: skip
         self._server = BoundedServer(
-            (address.host, address.port), made, context, QuietHandler, most_at_once=MOST_AT_ONCE
+            (address.host, address.port),
+            made,
+            context,
+            QuietHandler,
+            most_at_once=MOST_AT_ONCE,
+            most_seconds=streams.MOST_SECONDS + _REST_SECONDS,
         )
         self.port = self._server.server_port
         self._server.serve("dashboard")
 
     def stop(self) -> None:
         """Frees the port; requests that are being answered end with the process."""
+        self._ending.set()
         self._server.shutdown()
         self._server.server_close()

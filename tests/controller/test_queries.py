@@ -150,12 +150,12 @@ def test_what_was_told_to_leave_is_leaving_until_it_has_left(world: World, evict
     assert not any(tally.leaving.values())
 
 
-def test_messages_are_counted_and_questions_are_not(world: World) -> None:
-    before = ask(world, lambda reader: reader.messages)
-    assert ask(world, lambda reader: reader.messages) == before
+def test_the_revision_grows_with_what_arrives_and_not_with_questions(world: World) -> None:
+    before = ask(world, lambda reader: reader.revision)
+    assert ask(world, lambda reader: reader.revision) == before
     world.add_pod("fourth", gpus=1)
     world.settle()
-    assert ask(world, lambda reader: reader.messages) > before
+    assert ask(world, lambda reader: reader.revision) > before
 
 
 def test_why_somebody_waits_is_told_to_those_who_ask(world: World) -> None:

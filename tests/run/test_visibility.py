@@ -51,7 +51,7 @@ class Core:
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
         return self._lines.line(queue)
 
-    messages = 0
+    revision = 0
 
     def overview(self) -> Overview:
         raise NotImplementedError

@@ -1,5 +1,6 @@
 """A dashboard with made-up quota, asked as a browser asks it."""
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -131,10 +132,11 @@ class Known(Lines):
             ),
             (cohort("gpus"),),
         )
+        self.changes = 0
         self.holding = (
             reserving("serve-0", 8), reserving("train-old", 4, evicted=True),
         )  # fmt: skip
-        self.nodes = (
+        self.nodes: tuple[GpuNode, ...] = (
             node("dgx-0", {GPU: 8}, [("ml", "train-0", {GPU: 5})], {GPU: 1}, healthy=7),
             node(
                 "mig-0",
@@ -142,6 +144,9 @@ class Known(Lines):
                 pods=[("ml", "note", {"nvidia.com/mig-1g.10gb": 2})],
             ),
         )
+
+    def revision(self) -> int:
+        return self.changes
 
     def overview(self) -> Overview:
         return self.found
@@ -171,10 +176,15 @@ class Dashboard:
     def __init__(self, *allowed: str, members: Iterable[Workload] = ()) -> None:
         self.reviews = Reviews(*allowed)
         self.known = Known(members)
+        self.ending = threading.Event()
         self.app = app.create_app(
-            self.known, self.reviews, FakeClock(), catalogue.load(), is_secure=False
+            self.known, self.reviews, FakeClock(), catalogue.load(), self.wait, is_secure=False
         )
         self.client = self.app.test_client()
+
+    def wait(self, _: float) -> bool:
+        """A moment, in place of the seconds between two looks for changes."""
+        return self.ending.wait(0.05)
 
     def sign_in(self) -> "Dashboard":
         """The same, with the cookie of the one who is known."""
@@ -195,6 +205,7 @@ def served(board: Dashboard) -> Iterator[str]:
     try:
         yield f"http://127.0.0.1:{server.port}"
     finally:
+        board.ending.set()
         server.stop()
 
 

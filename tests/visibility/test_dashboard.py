@@ -7,7 +7,7 @@ import pytest
 from admission.base.names import WorkloadKey
 from admission.gpu import catalogue
 from admission.scheduling.overview import Overview
-from admission.visibility.dashboard import app, gpu_map, sessions
+from admission.visibility.dashboard import app, gpu_map, sessions, streams
 from tests.visibility import dashboards
 from tests.visibility.builders import waiting
 from tests.visibility.dashboards import TOKEN, Dashboard, everything
@@ -208,9 +208,43 @@ def test_the_largest_queue_and_the_largest_cluster_have_small_pages():
         text = board.text(f"/queues/research?page={page}")
         assert f">{(page - 1) * 50 + 1}</td>" in text
         assert len(text.encode()) < app.MOST_BYTES
-    held = [("n" * 60, "p" * 60, {dashboards.GPU: 8})]
+    held = [("n" * 60, "p" * 60, {str(dashboards.GPU): 8})]
     board.known.nodes = tuple(
         dashboards.node(f"{'n' * 60}-{n}", {dashboards.GPU: 16}, held) for n in range(1_000)
     )
     assert len(board.text("/gpus?page=25").encode()) < app.MOST_BYTES
     assert "25 of 25" in board.text("/gpus?page=99")
+
+
+def test_streams_tell_of_changes_and_nothing_else():
+    board = Dashboard(*everything()).sign_in()
+    answer = board.client.get("/changes", buffered=False)
+    assert answer.content_type == "text/event-stream"
+    events = iter(answer.iter_encoded())
+    assert next(events) == b"retry: 3000\n\n"
+    assert next(events) == b": nothing new\n\n"
+    board.known.changes = 7
+    assert next(events) == b"data: 7\n\n"
+    assert next(events) == b": nothing new\n\n"
+    board.ending.set()
+    assert list(events) == []
+
+
+def test_streams_are_few_and_those_that_end_make_room(board):
+    opened = [board.client.get("/changes", buffered=False) for _ in range(streams.MOST)]
+    assert {answer.status_code for answer in opened} == {200}
+    assert board.client.get("/changes").status_code == 503
+    opened[0].close()
+    opened[1].close()
+    assert board.client.get("/changes", buffered=False).status_code == 200
+
+
+def test_a_stream_ends_by_itself(board):
+    made = streams.Streams(lambda: 1, lambda _: False)
+    with board.app.test_request_context():
+        told = list(made.answer().iter_encoded())
+    assert len(told) == 1 + streams.MOST_SECONDS / 2
+
+
+def test_a_stream_needs_a_caller():
+    assert Dashboard(*everything()).client.get("/changes").status_code == 303

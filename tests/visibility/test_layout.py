@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.browser.chromium import Chromium
 from tests.visibility import layout
-from tests.visibility.dashboards import TOKEN, Dashboard, everything, served
+from tests.visibility.dashboards import TOKEN, Dashboard, everything, queue, served
 
 PAGES = {
     "login": "/login", "quota": "/", "queue": "/queues/research", "gpus": "/gpus",
@@ -23,9 +24,14 @@ def browser() -> Iterator[Chromium]:
 
 
 @pytest.fixture(scope="module")
-def address(browser: Chromium) -> Iterator[str]:
+def board() -> Dashboard:
+    return Dashboard(*everything())
+
+
+@pytest.fixture(scope="module")
+def address(browser: Chromium, board: Dashboard) -> Iterator[str]:
     """Where the dashboard is, signed in by the link that carries the token."""
-    with served(Dashboard(*everything())) as address:
+    with served(board) as address:
         browser.show(width=1280)
         browser.open(f"{address}/login#token={TOKEN}")
         browser.until("location.pathname === '/' && document.readyState === 'complete'")
@@ -70,3 +76,17 @@ def test_the_token_of_a_link_does_not_stay_in_the_address(browser, address):
     browser.open(f"{address}/login#token=bad")
     browser.until("document.querySelector('[role=alert]') !== null")
     assert "bad" not in browser.ask("location.href")
+
+
+def test_a_page_changes_by_itself_and_the_keyboard_stays_where_it_was(browser, address, board):
+    browser.show(width=1280)
+    browser.open(address)
+    browser.ask("document.querySelector('a[href=\"/queues/serving\"]').focus()")
+    before = board.known.found
+    found = replace(before, queues=(queue("arrived"), *before.queues))
+    board.known.found, board.known.changes = found, board.known.changes + 1
+    browser.until("document.body.innerText.includes('arrived')")
+    assert browser.ask("document.activeElement.getAttribute('href')") == "/queues/serving"
+    browser.ask("document.getElementById('live').click()")
+    assert browser.ask("document.getElementById('live').getAttribute('aria-pressed')") == "false"
+    board.known.found = before

@@ -121,6 +121,11 @@ class NodeInventory:
         self._capacities.set_pod(uid, "", {})
         self._pods.pop(uid, None)
 
+    @property
+    def version(self) -> int:
+        """Return a number that grows with every change of GPUs, or of who holds them."""
+        return self._capacities.version
+
     def page(self, first: int, most: int) -> tuple[int, tuple[GpuNode, ...]]:
         """Return how many nodes with GPUs there are, and some of them; see `Capacities.page`."""
         return self._capacities.page(first, most, self._pods)

@@ -1,7 +1,7 @@
 """The dashboard as an application: pages, their style and script, and who may see them."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,6 +27,7 @@ from admission.visibility.callers import Reviews
 from admission.visibility.dashboard import gpu_map, queue_page, sessions, timeline, tree
 from admission.visibility.dashboard.queue_page import Holding, Waiting
 from admission.visibility.dashboard.sessions import Sessions, Viewer
+from admission.visibility.dashboard.streams import Streams
 from admission.visibility.dashboard.tree import PAGE, Tree
 from admission.visibility.lists import Place
 from admission.visibility.statuses import RefusedError
@@ -52,6 +53,14 @@ _OPEN: Final = frozenset({"static", "login", "sign_in", "sign_out"})
 
 class Source(lists.Source, Protocol):
     """Where pages come from: what the controller knows, at most a second old."""
+
+    def revision(self) -> int:
+        """A number that grows whenever something may differ from before.
+
+        Raises:
+            RefusedError: it cannot be told now.
+        """
+        ...
 
     def overview(self) -> Overview:
         """Quota of all queues and cohorts, and its use.
@@ -87,7 +96,13 @@ class Source(lists.Source, Protocol):
 
 
 def create_app(
-    source: Source, api: Reviews, clock: Clock, catalogue: Catalogue, *, is_secure: bool
+    source: Source,
+    api: Reviews,
+    clock: Clock,
+    catalogue: Catalogue,
+    wait: Callable[[float], bool],
+    *,
+    is_secure: bool,
 ) -> flask.Flask:
     """The dashboard as a WSGI application.
 
@@ -96,12 +111,15 @@ def create_app(
         api: says who callers are, and what they may.
         clock: for how long its answers are remembered.
         catalogue: of GPU products.
+        wait: lets some seconds pass; true where the process is about to end.
         is_secure: whether it is served with TLS.
     """
     app = flask.Flask("gpu-admission-dashboard", root_path=_folder())
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters["moment"] = _moment
     pages = _Pages(source, Sessions(api, clock), catalogue, is_secure=is_secure)
+    watched = Streams(source.revision, wait)
+    app.add_url_rule("/changes", "changes", watched.answer)
     app.before_request(pages.check)
     app.after_request(_secured)
     app.register_error_handler(RefusedError, pages.refused)
