@@ -48,6 +48,8 @@ def demo(keep: bool) -> None:
     with output.reported("the log of the processes is part of the message"):
         output.console().print("starting webhook (TLS) and controller on an embedded store ...")
         with Sandbox(clock) as sandbox:
+            if keep:
+                _tell_link(sandbox)
             moments = stage.play(sandbox, clock)
             last = _show_live(moments) if output.console().is_terminal else _show_lines(moments)
             _summarise(last)
@@ -137,6 +139,10 @@ def _summarise(moment: Moment) -> None:
             output.console().print(f"  {sight.pod}: {sight.asks} on {sight.worth}")
     for sight in waiting:
         output.console().print(f"{sight.pod} waits: {sight.why}")
+
+
+def _tell_link(sandbox: Sandbox) -> None:
+    output.console.print(f"watch it in a browser: {sandbox.dashboard_url}", soft_wrap=True)
 
 
 def _hold(sandbox: Sandbox) -> None:

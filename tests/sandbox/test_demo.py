@@ -5,10 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 
+from admission.base.clock import SystemClock
+from admission.sandbox.system import Sandbox
 from tests.controlplane import waiting
 
 
@@ -31,6 +35,20 @@ def test_the_demo_serves_every_pod_but_the_one_that_never_fits() -> None:
     assert "lab/tune-1: 1 nvidia.com/gpu on lab-h100: 94Gi, 7 slices" in budget
     assert "on lab-a100: 10Gi, 1 slice" in budget
     assert "(94Gi more promised, do not exist)" in done.stdout
+
+
+def test_the_link_of_the_demo_opens_the_dashboard_for_nobody_else() -> None:
+    with Sandbox(SystemClock()) as sandbox:
+        address, _, token = sandbox.dashboard_url.partition("/login#token=")
+        for sent, expected in ((token, 200), ("guessed", 401)):
+            asked = urllib.request.Request(address, headers={"Authorization": f"Bearer {sent}"})
+            try:
+                with urllib.request.urlopen(asked, timeout=10) as answer:
+                    status = answer.status
+            except urllib.error.HTTPError as refused:
+                status = refused.code
+                refused.close()
+            assert status == expected
 
 
 def descendants(parent: int) -> set[int]:
