@@ -365,6 +365,43 @@ def test_a_gang_that_gave_quota_back_and_is_evicted_asks_for_all_pods_that_come_
     assert sum(reserved(world).values()) == 4
 
 
+def test_another_controller_finds_pods_beyond_a_group_and_stops_them_with_it() -> None:
+    world = ready_world(quota=4)
+    show(world, 2)
+    add(world, "a", "b")
+    started(world)
+    add(world, "c", "d", "e")
+    assert started(world) == {"a", "b", "c", "d"}
+    successor = world.restarted()
+    successor.shown = world.shown
+    assert started(successor) == {"a", "b", "c", "d"}
+    assert sum(reserved(successor).values()) == 4
+    deactivate(successor, name_of())
+    successor.settle()
+    assert started(successor) == set()
+    assert reserved(successor) == {}
+
+
+def test_a_gang_that_is_preempted_takes_pods_beyond_it_along_and_these_go_first() -> None:
+    world = ready_world(quota=4)
+    policy = patches.merge({"spec": {"preemption": {"withinClusterQueue": "LowerPriority"}}})
+    world.store.patch(resources.CLUSTER_QUEUES, "gpus", policy)
+    for name, value in (("high", 9), ("higher", 99)):
+        world.store.create(
+            resources.WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value}
+        )
+    show(world, 2)
+    add(world, "a", "b")
+    started(world)
+    add(world, "c", "d")
+    assert started(world) == {"a", "b", "c", "d"}
+    world.add_pod("x", gpus=1, labels={names.PRIORITY_CLASS_LABEL: "high"})
+    assert started(world) >= {"a", "b", "x"}
+    assert len(world.admitted()) == 4
+    world.add_pod("y", gpus=3, labels={names.PRIORITY_CLASS_LABEL: "higher"})
+    assert started(world) == {"x", "y"}
+
+
 def test_a_pod_beyond_a_group_goes_on_when_the_others_have_ended() -> None:
     world = ready_world(quota=4)
     show(world, 2)
