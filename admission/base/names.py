@@ -143,6 +143,7 @@ MINIMUM_RUN_TIME: Final = "gpu-admission.dev/minimum-run-time"  # on queues, and
 DEFAULT_RUN_TIME: Final = "gpu-admission.dev/default-run-time"  # on queues
 MAXIMUM_RUN_TIME: Final = "gpu-admission.dev/maximum-run-time"  # on queues
 REQUESTER: Final = "gpu-admission.dev/requester"  # who created the owner of what is queued
+UNKNOWN_REQUESTER: Final = "unknown"
 CONFIG_HASH: Final = "gpu-admission.dev/config-hash"  # on our pods
 DEMO_ORDER: Final = "demo.gpu-admission.dev/order"  # number of a pod in the demo's scenario
 MODES: Final = "gpu-admission.dev/modes"  # on our mutating webhook configuration

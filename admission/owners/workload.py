@@ -93,6 +93,8 @@ def annotations(owner: views.ObjectMeta) -> dict[str, str]:
     found = {k: v for k, v in present.items() if k.startswith(names.PROVISIONING_PREFIX)}
     if names.MINIMUM_RUN_TIME in present:
         found[names.MINIMUM_RUN_TIME] = present[names.MINIMUM_RUN_TIME]
+    if names.REQUESTER in present:
+        found[names.REQUESTER] = present[names.REQUESTER]
     gated_by = owner.annotation(names.ADMISSION_GATED_BY)
     return {**found, names.ADMISSION_GATED_BY: gated_by} if gated_by else found
 

@@ -6,7 +6,7 @@ from admission.base import names
 from admission.objects import views
 from admission.objects.workload import Workload
 
-UNKNOWN: Final = "unknown"
+UNKNOWN: Final = names.UNKNOWN_REQUESTER
 """The requester where no review saw who created the owner."""
 
 

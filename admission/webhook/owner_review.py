@@ -28,6 +28,7 @@ from admission.webhook import (
     metadata_rules,
     pod_review,
     queueing,
+    requesting,
     requests,
     rewriting,
     topology,
@@ -99,6 +100,8 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
     patch = PatchBuilder()
     wanted = labels(owner.metadata, placement, knowledge)
     patch.merge("/metadata/labels", owner.metadata.labels, wanted)
+    requester = requesting.stamp(owner.metadata, context, rules)
+    patch.merge("/metadata/annotations", owner.metadata.annotations, requester)
     queue, about_queue = hints.about_queue(placement, context, knowledge)
     return Outcome(
         standing=placement.standing,
@@ -148,7 +151,10 @@ def validate(
             found += unserved.errors(one.pod)
             warnings += _without_effect(one, len(templates))
         errors += [_in_template(one, error) for error in found]
+    if is_queued:
+        errors += requesting.created(new.metadata, context, rules)
     if old is not None:
+        errors += requesting.changed(old.metadata, new.metadata)
         has_default = queueing.has_default_queue(context.namespace, knowledge)
         errors += metadata_rules.update_errors(
             as_pod(old.metadata, is_held=old.is_held()),

@@ -17,6 +17,7 @@ from admission.webhook import (
     limiting,
     metadata_rules,
     queueing,
+    requesting,
     requests,
     rewriting,
     unserved,
@@ -77,7 +78,7 @@ def mutate(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Ou
         )
     return Outcome(
         standing=placement.standing,
-        operations=_operations(pod, placement, rewritten, rules, knowledge),
+        operations=_operations(pod, placement, rewritten, context, rules, knowledge),
         warnings=(
             *rewritten.warnings,
             *verdict.warnings,
@@ -101,6 +102,7 @@ def validate(
     if old is not None:
         has_default = queueing.has_default_queue(context.namespace, knowledge)
         errors = metadata_rules.update_errors(old, new, has_default_queue=has_default)
+        errors += requesting.changed(old.metadata, new.metadata)
         return Outcome(
             standing=Standing.FREE,
             errors=fielderrors.in_order(errors),
@@ -110,6 +112,7 @@ def validate(
     errors = metadata_rules.create_errors(new)
     warnings = hints.owned(old, new, rules)
     if placement.is_held:
+        errors += requesting.created(new.metadata, context, rules)
         errors += unserved.errors(new)
         warnings += unserved.warnings(new)
     if placement.standing is Standing.REFUSED:
@@ -158,7 +161,12 @@ def _not_as_admitted(pod: Pod) -> Iterator[FieldError]:
 
 
 def _operations(
-    pod: Pod, placement: Placement, rewritten: Rewritten, rules: Rules, knowledge: Knowledge
+    pod: Pod,
+    placement: Placement,
+    rewritten: Rewritten,
+    context: Context,
+    rules: Rules,
+    knowledge: Knowledge,
 ) -> tuple[Operation, ...]:
     patch = PatchBuilder()
     missing = missing_tolerations(pod.spec, placement.wants, rules)
@@ -166,7 +174,7 @@ def _operations(
     if missing:
         held = spec.tolerations or ()
         spec = msgspec.structs.replace(spec, tolerations=(*held, *missing))
-    annotations = dict(rewritten.annotations)
+    annotations = {**rewritten.annotations, **requesting.stamp(pod.metadata, context, rules)}
     if names.ROLE_HASH not in (pod.metadata.annotations or {}):
         annotations[names.ROLE_HASH] = role_hash(spec)
     gang = queueing.gang_of(pod, rules)

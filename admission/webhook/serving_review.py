@@ -6,7 +6,7 @@ queue goes to the default queue only when it is created and its pods ask for GPU
 exists is not rolled out anew.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -25,12 +25,15 @@ from admission.webhook import (
     owner_review,
     pod_review,
     queueing,
+    requesting,
     requests,
 )
 from admission.webhook.pod_review import Outcome
 from admission.webhook.queueing import Placement, Standing
 from admission.webhook.review_context import Context, Knowledge, Rules
 
+_COPIED: Final = (serving.DEPLOYMENT, serving.STATEFUL_SET)
+"""Kinds of which policies keep who created them in their pod templates."""
 _FREE: Final = Outcome(standing=Standing.FREE)
 _FIXED: Final = "field is immutable while there are replicas: scale to 0 first"
 
@@ -64,15 +67,17 @@ def mutate(
         return _FREE
     placement = Placement(standing=Standing.QUEUED, queue=queue)
     labels = owner_review.labels(new.metadata, placement, knowledge) if old is None else {}
+    requester = _requester(old, new, context, rules)
     patch = PatchBuilder()
     patch.merge("/metadata/labels", new.metadata.labels, labels)
+    patch.merge("/metadata/annotations", new.metadata.annotations, requester)
     metadata = msgspec.structs.replace(
         new.metadata, labels={**(new.metadata.labels or {}), **labels}
     )
     queued = msgspec.structs.replace(new, metadata=metadata)
     operations = (
         *patch.operations(),
-        *(one for template in templates for one in _reach(queued, template)),
+        *(one for template in templates for one in _reach(queued, template, requester)),
     )
     found, about_queue = hints.about_queue(placement, context, knowledge)
     warnings = about_queue if old is None or _queue(old) != queue else ()
@@ -111,18 +116,22 @@ def validate(old: Serving | None, new: Serving, context: Context, rules: Rules) 
     if _is_of_another(new, context, rules):
         return _FREE
     try:
-        errors = fielderrors.in_order(_errors(old, new))
+        errors = fielderrors.in_order(_errors(old, new, context, rules))
     except msgspec.ValidationError as broken:
         return owner_review.unreadable(broken)
     return Outcome(standing=Standing.FREE, errors=errors)
 
 
-def _errors(old: Serving | None, new: Serving) -> Iterator[FieldError]:
+def _errors(
+    old: Serving | None, new: Serving, context: Context, rules: Rules
+) -> Iterator[FieldError]:
     yield from metadata_rules.create_errors(owner_review.as_pod(new.metadata, is_held=True))
     if new.of.makes_groups and _queue(new):
         yield from _of_groups(old, new)
     if old is None:
+        yield from requesting.created(new.metadata, context, rules) if _queue(new) else ()
         return
+    yield from requesting.changed(old.metadata, new.metadata)
     is_held = not old.has_ready()
     was, now = (owner_review.as_pod(one.metadata, is_held=is_held) for one in (old, new))
     yield from metadata_rules.update_errors(was, now, has_default_queue=False)
@@ -195,9 +204,25 @@ def _known_queue(listed: tuple[str, ...], context: Context, knowledge: Knowledge
     return next(known, "")
 
 
-def _reach(owner: Serving, template: Template) -> Iterator[Operation]:
+def _requester(
+    old: Serving | None, new: Serving, context: Context, rules: Rules
+) -> dict[str, str]:
+    """Return who created the owner, for it and its pods; it stays whoever changes the owner."""
+    if new.of not in _COPIED:
+        return {}
+    if old is None:
+        return requesting.stamp(new.metadata, context, rules)
+    name = old.metadata.annotation(names.REQUESTER)
+    return {names.REQUESTER: name} if name else {}
+
+
+def _reach(
+    owner: Serving, template: Template, requester: Mapping[str, str]
+) -> Iterator[Operation]:
     """Yield the operations after which the pods of a template are in the owner's queue."""
     patch, metadata = PatchBuilder(), template.pod.metadata
     patch.merge("/metadata/labels", metadata.labels, owner.labels())
-    patch.merge("/metadata/annotations", metadata.annotations, owner.annotations())
+    patch.merge(
+        "/metadata/annotations", metadata.annotations, {**owner.annotations(), **requester}
+    )
     yield from owner_review.at_template(template, patch.operations())
