@@ -142,7 +142,7 @@ def _summarise(moment: Moment) -> None:
 
 
 def _tell_link(sandbox: Sandbox) -> None:
-    output.console.print(f"watch it in a browser: {sandbox.dashboard_url}", soft_wrap=True)
+    output.console().print(f"watch it in a browser: {sandbox.dashboard_url}", soft_wrap=True)
 
 
 def _hold(sandbox: Sandbox) -> None:
