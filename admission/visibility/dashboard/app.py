@@ -216,7 +216,9 @@ class _Pages:
                     found.queues, tuple(one.without_quotas() for one in found.cohorts)
                 )
             rows = list(Tree(found).rows())
-            return self._page("overview.html", **_cut(rows, PAGE), count=len(found.queues))
+            cut = _cut(rows, PAGE)
+            cut["rows"] = [make() for make in cut["rows"]]
+            return self._page("overview.html", **cut, count=len(found.queues))
 
     def queue(self, name: str) -> str:
         """Return the page of a ClusterQueue."""

@@ -1,7 +1,8 @@
 """The tree of cohorts and queues as rows of a page, from an overview."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from admission.base import amount
 from admission.base.names import FlavorResource
@@ -81,20 +82,23 @@ class Tree:
             self._cohorts.setdefault(parent, []).append(cohort)
         self._sums: dict[str, _Sum] = {}
 
-    def rows(self) -> Iterator[Row]:
-        """Cohorts with what is below them, by name; then queues without a cohort."""
+    def rows(self) -> Iterator[Callable[[], Row]]:
+        """What makes each row: cohorts with what is below them, by name; then the other queues.
+
+        A page shows few of the rows, and only those cost something.
+        """
         for cohort in self._cohorts.get("", ()):
             total = self._sum(cohort)
             yield from self._below(cohort, 0, _scales(total))
         for queue in self._queues.get("", ()):
-            yield row_of(queue)
+            yield partial(row_of, queue)
 
     def _below(
         self, cohort: CohortOverview, depth: int, scales: Mapping[FlavorResource, int]
-    ) -> Iterator[Row]:
-        yield _row(cohort.name, self._sum(cohort), scales, depth=depth)
+    ) -> Iterator[Callable[[], Row]]:
+        yield partial(_row, cohort.name, self._sum(cohort), scales, depth=depth)
         for queue in self._queues.get(cohort.name, ()):
-            yield row_of(queue, scales, depth + 1)
+            yield partial(row_of, queue, scales, depth + 1)
         for child in self._cohorts.get(cohort.name, ()):
             yield from self._below(child, depth + 1, scales)
 
