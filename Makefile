@@ -14,7 +14,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast lint bench chaos interop crds manifests controlplane browser lock clean
+.PHONY: help demo test test-fast lint docs bench chaos interop crds manifests controlplane browser lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,11 +28,16 @@ test: $(READY) controlplane browser ## run all tests, against a real control pla
 test-fast: $(READY) browser ## run the tests that need no control plane (ARGS for pytest)
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-controlplane $(ARGS)
 
-lint: $(READY) ## check style, format, types and the layers of the packages
+lint: $(READY) ## check style, format, types, the layers of the packages and the site of the guides
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/mkdocs build --quiet --strict
+
+docs: $(READY) ## make the site of the guides in build/site
+	$(BIN)/mkdocs build --quiet --strict
+	@echo build/site/index.html
 
 bench: $(READY) controlplane ## measure throughput and latency on a real API server (ARGS=--json)
 	$(BIN)/python -m tests.bench $(ARGS)

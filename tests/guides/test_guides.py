@@ -1,0 +1,160 @@
+"""Each guide is followed on a whole cluster: what it says to type prints what it shows."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane import build, nodes, waiting
+from tests.controlplane.cluster import Cluster
+from tests.guides import pages
+from tests.guides.pages import Command, File, Settings
+from tests.integration.installed import KUEUE, Installed
+
+FIRST_HOUR = ("first-hour-admin", "first-hour-team", "first-hour-user")
+GUIDES = {
+    "first-hour": FIRST_HOUR,
+    **{
+        page.stem: (page.stem,)
+        for page in sorted(pages.FOLDER.glob("*.md"))
+        if page.stem not in FIRST_HOUR
+    },
+}
+"""Pages that are read one after the other; what the first makes, the next ones use."""
+READING = ("get ", "describe ", "gpu ")
+SYSTEM = {"default", "kube-system", "kube-public", "kube-node-lease"}
+QUEUEING = ("clusterqueues", "cohorts", "resourceflavors", "workloadpriorityclasses")
+
+
+class Reader:
+    """Somebody who follows a guide in a folder of their own."""
+
+    def __init__(self, system: Installed, folder: Path) -> None:
+        self.system = system
+        self.folder = folder
+        folder.mkdir()
+        programs = [Path(sys.executable).parent, build.folder()]
+        self._environment = {
+            **os.environ,
+            "PATH": os.pathsep.join([*map(str, programs), os.environ["PATH"]]),
+            "KUBECONFIG": system.kubeconfig,
+            "HOME": str(folder),
+        }
+
+    def follow(self, page: Path) -> None:
+        """Does what a page says; fails where it does not hold."""
+        for step in pages.steps(page):
+            match step:
+                case File():
+                    (self.folder / step.name).write_text(step.text)
+                case Settings():
+                    self._check(step)
+                case Command():
+                    self._run(step)
+
+    def _check(self, settings: Settings) -> None:
+        (self.folder / "config.yaml").write_text(settings.text)
+        done = self._done("gpu-admission config --config config.yaml")
+        assert done.returncode == 0, f"line {settings.line}: {done.stdout}"
+
+    def _run(self, command: Command) -> None:
+        if not command.text.startswith(tuple(f"kubectl {verb}" for verb in READING)):
+            # What is applied is known to reviews a moment later.
+            printed = self._done(command.text).stdout
+            assert pages.is_shown(command.printed, printed), self._differs(command, printed)
+            self.system.wait_webhook()
+            return
+        last = ""
+
+        def is_shown() -> bool:
+            nonlocal last
+            last = self._done(command.text).stdout
+            return pages.is_shown(command.printed, last)
+
+        try:
+            waiting.until(is_shown, within_seconds=20)
+        except TimeoutError:
+            pytest.fail(self._differs(command, last), pytrace=False)
+
+    def _done(self, text: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-c", text], cwd=self.folder, env=self._environment, check=False, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60,
+        )  # fmt: skip
+
+    @staticmethod
+    def _differs(command: Command, printed: str) -> str:
+        shown = "\n".join(command.printed)
+        return f"line {command.line}: {command.text}\n{printed}-- the guide shows:\n{shown}"
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    """A cluster with GPUs of several kinds, installed as `install` does by itself."""
+    if build.missing(["kubectl"]):
+        pytest.fail(f"{build.folder()} holds no kubectl: run 'make controlplane'", pytrace=False)
+    with Cluster.start() as cluster:
+        cluster.start_whole()
+        taints = [nodes.GPU_TAINT]
+        cluster.add_gpu_node("gpu-0", taints=taints)
+        cluster.add_gpu_node("gpu-1", product="NVIDIA-H100-80GB-HBM3", taints=taints)
+        cluster.add_gpu_node(
+            "mig-0", gpus=0, mig={"1g.10gb": 7}, labels={"pool": "mig"}, taints=taints
+        )
+        shared = {
+            "nvidia.com/gpu.product": "Tesla-T4-SHARED",
+            "nvidia.com/gpu.count": "4",
+            "nvidia.com/gpu.replicas": "4",
+            "nvidia.com/gpu.sharing-strategy": "time-slicing",
+        }
+        cluster.add_gpu_node("t4-0", product="Tesla-T4", gpus=16, labels=shared, taints=taints)
+        it = Installed(cluster, tmp_path_factory.mktemp("installed"))
+        it.install_as_new()
+        try:
+            it.start()
+            yield it
+        finally:
+            it.stop()
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize("guide", GUIDES)
+def test_a_guide_holds(system: Installed, tmp_path: Path, guide: str) -> None:
+    reader = Reader(system, tmp_path / "reader")
+    try:
+        for name in GUIDES[guide]:
+            reader.follow(pages.FOLDER / f"{name}.md")
+    finally:
+        clean(system)
+
+
+def clean(system: Installed) -> None:
+    """Takes away what a guide has made."""
+    api = system.api
+    for namespace in api.get("/api/v1/namespaces")["items"]:
+        name = namespace["metadata"]["name"]
+        if name not in SYSTEM and not name.startswith("gpu-admission"):
+            api.delete(f"/api/v1/namespaces/{name}")
+    for plural in QUEUEING:
+        for found in api.get(f"{KUEUE}/{plural}")["items"]:
+            api.delete(f"{KUEUE}/{plural}/{found['metadata']['name']}")
+    for plural in QUEUEING:
+        gone = partial(_is_gone, system, plural)
+        waiting.until(gone, what=f"{plural} gone", within_seconds=60)
+
+
+def _is_gone(system: Installed, plural: str) -> bool:
+    return not system.api.get(f"{KUEUE}/{plural}")["items"]
+
+
+def test_what_a_command_prints_is_compared_with_what_a_guide_shows() -> None:
+    assert pages.is_shown(("NAME   AGE", "train 1s"), "NAME AGE\ntrain  27m\n")
+    assert pages.is_shown(("a", "...", "z"), "a\nb\nc\nz\n")
+    assert pages.is_shown(("a", "...", "z"), "a\nz\n")
+    assert pages.is_shown(("workload pod-...",), "workload pod-a-1f\n")
+    assert not pages.is_shown(("a", "z"), "a\nb\nz\n")
+    assert not pages.is_shown((), "error\n")
