@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from tests.controlplane import build, nodes, waiting
 from tests.controlplane.cluster import Cluster
 from tests.guides import pages
 from tests.guides.pages import Command, File, Settings
-from tests.integration.installed import KUEUE, Installed
+from tests.integration.installed import Installed
 
 FIRST_HOUR = ("first-hour-admin", "first-hour-team", "first-hour-user")
 GUIDES = {
@@ -24,10 +23,9 @@ GUIDES = {
         if page.stem not in FIRST_HOUR
     },
 }
-"""Pages that are read one after the other; what the first makes, the next ones use."""
+"""Pages that are read one after the other: what the first makes, the next ones use. Others have
+names of their own, and share the nodes."""
 READING = ("get ", "describe ", "gpu ")
-SYSTEM = {"default", "kube-system", "kube-public", "kube-node-lease"}
-QUEUEING = ("clusterqueues", "cohorts", "resourceflavors", "workloadpriorityclasses")
 
 
 class Reader:
@@ -125,30 +123,8 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
 @pytest.mark.parametrize("guide", GUIDES)
 def test_a_guide_holds(system: Installed, tmp_path: Path, guide: str) -> None:
     reader = Reader(system, tmp_path / "reader")
-    try:
-        for name in GUIDES[guide]:
-            reader.follow(pages.FOLDER / f"{name}.md")
-    finally:
-        clean(system)
-
-
-def clean(system: Installed) -> None:
-    """Takes away what a guide has made."""
-    api = system.api
-    for namespace in api.get("/api/v1/namespaces")["items"]:
-        name = namespace["metadata"]["name"]
-        if name not in SYSTEM and not name.startswith("gpu-admission"):
-            api.delete(f"/api/v1/namespaces/{name}")
-    for plural in QUEUEING:
-        for found in api.get(f"{KUEUE}/{plural}")["items"]:
-            api.delete(f"{KUEUE}/{plural}/{found['metadata']['name']}")
-    for plural in QUEUEING:
-        gone = partial(_is_gone, system, plural)
-        waiting.until(gone, what=f"{plural} gone", within_seconds=60)
-
-
-def _is_gone(system: Installed, plural: str) -> bool:
-    return not system.api.get(f"{KUEUE}/{plural}")["items"]
+    for name in GUIDES[guide]:
+        reader.follow(pages.FOLDER / f"{name}.md")
 
 
 def test_what_a_command_prints_is_compared_with_what_a_guide_shows() -> None:
