@@ -14,7 +14,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast lint docs bench chaos interop crds manifests controlplane browser lock clean
+.PHONY: help demo test test-fast lint docs reference bench chaos interop crds manifests controlplane browser lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ lint: $(READY) ## check style, format, types, the layers of the packages and the
 docs: $(READY) ## make the site of the guides in build/site
 	$(BIN)/mkdocs build --quiet --strict
 	@echo build/site/index.html
+
+reference: $(READY) ## write the pages of docs/reference from the code
+	$(BIN)/python -m tests.guides.reference
 
 bench: $(READY) controlplane ## measure throughput and latency on a real API server (ARGS=--json)
 	$(BIN)/python -m tests.bench $(ARGS)

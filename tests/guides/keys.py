@@ -1,0 +1,106 @@
+"""What the reference says of labels and annotations that people set or read."""
+
+from typing import Final, NamedTuple
+
+
+class Key(NamedTuple):
+    """A label, annotation or resource, by the constant of `admission.base.names`."""
+
+    constant: str
+    kind: str
+    where: str
+    meaning: str
+
+
+WORK: Final = "pods and owners"
+QUEUES: Final = "ClusterQueue, LocalQueue"
+
+SET: Final = (
+    Key("QUEUE_LABEL", "label", WORK, "the LocalQueue"),
+    Key("PRIORITY_CLASS_LABEL", "label", WORK, "the WorkloadPriorityClass"),
+    Key(
+        "MAX_EXEC_TIME_LABEL", "label", WORK,
+        "seconds that it may run; the maximum run time of the queue bounds it",
+    ),
+    Key("MINIMUM_RUN_TIME", "annotation", f"{QUEUES}, {WORK}",
+        "while it has been admitted for less, others are preempted before it"),
+    Key("DEFAULT_RUN_TIME", "annotation", QUEUES, "how long may run what does not say it"),
+    Key("MAXIMUM_RUN_TIME", "annotation", QUEUES, "the longest that anything may run"),
+    Key("MIG_PROFILE", "annotation", "pods, pod templates",
+        "MIG profile of each GPU; with `.CONTAINER` for one container"),
+    Key("MIG_PROFILE", "annotation", "ResourceFlavor", "the profile that its nodes offer"),
+    Key("GPU_MEMORY", "annotation", "pods, pod templates",
+        "least memory of each GPU; with `.CONTAINER` for one container"),
+    Key("GPU_MEMORY", "resource", "ClusterQueue", "memory of GPUs, instances and shares"),
+    Key("GPU_SLICES", "resource", "ClusterQueue", "compute slices of GPUs, instances and shares"),
+    Key("MIN_GPU_MEMORY", "resource", "LimitRange", "least memory of the GPUs of a container"),
+    Key("FLAVOR_PRODUCT", "annotation", "ResourceFlavor",
+        "product of its GPUs, where `nodeLabels` do not say it"),
+    Key("FLAVOR_SHARING", "annotation", "ResourceFlavor", "`time-slicing`, `mps` or `none`"),
+    Key("FLAVOR_REPLICAS", "annotation", "ResourceFlavor", "shares of each device"),
+    Key("FAIL_ABOVE_ONE", "annotation", "ResourceFlavor",
+        "`true`: its nodes refuse more than one share for a container"),
+    Key("CAPACITY_GUARD", "annotation", "ClusterQueue",
+        "`Enforce`: admits only what exists; `Off`"),
+    Key("SURGE_QUOTA", "annotation", "ClusterQueue",
+        "quota that only pods beyond the replicas use during a rolling update"),
+    Key("ENFORCE_LABEL", "label", "Namespace",
+        "`true`: GPU pods and Jobs without a queue are refused"),
+    Key("BYPASS_LABEL", "label", "Namespace",
+        "`deny`, `deny-strict`, `warn` or `audit`: pods that reach GPUs without asking"),
+    Key("POD_GROUP_NAME", "label, annotation", "pods", "the group; its pods start together"),
+    Key("POD_GROUP_TOTAL_COUNT", "annotation", "pods", "how many pods the group has"),
+    Key("POD_GROUP_FAST_ADMISSION", "annotation", "pods",
+        "`true`: the group is admitted when its first pod is there"),
+    Key("POD_GROUP_SERVING", "annotation", "pods", "`true`: the group never ends"),
+    Key("RETRIABLE_IN_GROUP", "annotation", "pods", "`false`: the group ends when its pods fail"),
+    Key("PREBUILT_WORKLOAD", "label, annotation", WORK, "a Workload that is there already"),
+    Key("ADMISSION_GATED_BY", "annotation", WORK, "names of those who hold it back, by commas"),
+    Key("JOB_MIN_PARALLELISM", "annotation", "Job", "the least number of pods that may start"),
+    Key("JOB_SYNC_COMPLETIONS", "annotation", "Job",
+        "`true`: `completions` equal `parallelism`, also where fewer pods were admitted"),
+    Key("ELASTIC_JOB", "annotation", "Job, PyTorchJob, RayCluster",
+        "`true`: it may change its size while it runs"),
+    Key("PROVISIONING_PREFIX", "annotations with this prefix", WORK,
+        "parameters of a ProvisioningRequest"),
+)  # fmt: skip
+"""Keys that people set."""
+
+READ: Final = (
+    Key("MANAGED_LABEL", "label", "pods", "`true`: admitted by a queue"),
+    Key("ORIGINAL_RESOURCES", "annotation", "pods", "the request before it was rewritten"),
+    Key("REQUESTER", "annotation", f"{WORK}, Workloads", "who created the owner"),
+    Key("CLUSTER_QUEUE_NAME_LABEL", "label", "pods", "the ClusterQueue that admitted it"),
+    Key("LOCAL_QUEUE_NAME_LABEL", "label", "pods", "the LocalQueue that admitted it"),
+    Key("PODSET_LABEL", "label", "pods", "its pod set"),
+    Key("WORKLOAD_ANNOTATION", "annotation", "pods", "its Workload"),
+    Key("JOB_UID_LABEL", "label", "Workloads", "the uid of the owner"),
+    Key("HAS_QUEUE_LABEL", "label", "Namespace", "it has a LocalQueue"),
+    Key("ADMISSION_GATE", "scheduling gate", "pods", "held until there is quota"),
+)
+"""Keys that the program writes and that people read or select by."""
+
+CONDITIONS: Final = {
+    "QUOTA_RESERVED": ("Workload", "it has quota"),
+    "ADMITTED": ("Workload", "it has quota, and all admission checks are ready"),
+    "EVICTED": ("Workload", "it lost its quota; the reason says why"),
+    "PREEMPTED": ("Workload", "it lost its quota to another one"),
+    "REQUEUED": ("Workload", "it waits again after an eviction"),
+    "FINISHED": ("Workload", "its pods have ended"),
+    "PODS_READY": ("Workload", "its pods are ready"),
+    "DEACTIVATION_TARGET": ("Workload", "it is about to be deactivated"),
+    "WAITING_FOR_REPLACEMENT_PODS": ("Workload", "pods of its group are missing"),
+    "ACTIVE": (QUEUES, "it can admit Workloads"),
+    "CAPACITY_SUFFICIENT": ("ClusterQueue", "the GPUs that its quota promises exist"),
+    "RELEASING": ("ClusterQueue", "pods hold quota that others wait for"),
+    "SURGE_QUOTA_IN_USE": ("ClusterQueue", "pods of rolling updates use its surge quota"),
+    "COSTS_EXACT": ("ClusterQueue", "False: what some GPUs cost is only an upper bound"),
+    "SPEC_SUPPORTED": ("ClusterQueue", "False: part of its spec has no effect"),
+    "STOP_HELD_BACK": ("Workload", "it is to be stopped, and still runs"),
+    "RUN_TIME_LIMITED": ("Workload", "how long it may run, and who says so"),
+    "USES_SURGE_QUOTA": ("Workload", "it was admitted on surge quota"),
+    "START_REFUSED": ("Workload", "the API server refuses to start it"),
+    "POD_ADMITTED": ("Pod", "False: it waits, and why"),
+    "TERMINATION_TARGET": ("Pod", "why it is about to be deleted"),
+}
+"""Types of conditions by their constant in `admission.base.conditions`: on what, and meaning."""

@@ -1,0 +1,272 @@
+"""Writes the pages of docs/reference from the code: ``make reference``."""
+
+import ast
+import inspect
+import re
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, Literal, Union, get_args, get_origin
+
+from prometheus_client import CollectorRegistry
+from pydantic.fields import FieldInfo
+
+from admission.base import conditions, durations, metrics, names
+from admission.config.gpu_configuration import GpuConfiguration
+from admission.config.kueue_configuration import Configuration
+from admission.config.model import ConfigModel, Unused
+from tests.guides import keys
+from tests.repo import tree
+
+FOLDER: Final = tree.ROOT / "docs" / "reference"
+_HEAD: Final = "<!-- Made by `make reference`; do not edit. -->\n"
+_SECTION: Final = re.compile(r"^# -{5,} (.+)$", re.MULTILINE)
+_ATTRIBUTE: Final = re.compile(r"^    (\w+): ", re.MULTILINE)
+_KEY: Final = re.compile(r"[\w.]*(?:kueue\.x-k8s\.io|gpu-admission\.dev)/.")
+_SHOWN_ITEMS: Final = 6
+
+
+def pages() -> dict[str, str]:
+    """Return every page by the name of its file."""
+    return {
+        "annotations-and-labels.md": _keys(),
+        "conditions.md": _conditions(),
+        "configuration.md": _configuration(),
+        "metrics.md": _metrics(),
+    }
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    titles = tuple(head)
+    lines = [titles, ("---",) * len(titles), *map(tuple, rows)]
+    cells = (" | ".join(cell.replace("|", "\\|") for cell in line) for line in lines)
+    return "\n" + "".join(f"| {line} |\n" for line in cells)
+
+
+def _page(title: str, text: str, *parts: str) -> str:
+    return "\n".join([f"{_HEAD}# {title}\n{text}\n", *parts])
+
+
+# -------------------------------------------------------------------- annotations and labels
+
+
+def _keys() -> str:
+    listed = {one.constant for one in (*keys.SET, *keys.READ)}
+    return _page(
+        "Annotations and labels",
+        "Keys of objects, made from `admission/base/names.py`.",
+        "## What people set\n" + _key_table(keys.SET),
+        "## What people read\n" + _key_table(keys.READ),
+        "## Other keys\nKept by the program, unless a guide says otherwise.\n"
+        + _table(("key", "where"), sorted(_others(listed))),
+    )
+
+
+def _key_table(rows: Iterable[keys.Key]) -> str:
+    shown = ((f"`{getattr(names, row.constant)}`", *row[1:]) for row in rows)
+    return _table(("key", "is a", "on", "meaning"), sorted(shown))
+
+
+def _others(listed: set[str]) -> Iterator[tuple[str, str]]:
+    """Keys that no table has, with the comment beside them."""
+    comments = dict(
+        re.findall(r"^([A-Z_]+): Final = .*?  # (.+)$", inspect.getsource(names), re.MULTILINE)
+    )
+    for constant, value in vars(names).items():
+        is_key = isinstance(value, str) and _KEY.match(value) is not None
+        if is_key and constant not in {*listed, "CONFIG_API_VERSION"}:
+            yield f"`{value}`", comments.get(constant, "")
+
+
+# ------------------------------------------------------------------------------- conditions
+
+
+def _conditions() -> str:
+    source = inspect.getsource(conditions)
+    starts = [(found.start(), found[1]) for found in _SECTION.finditer(source)]
+    lines = [(source.count("\n", 0, at) + 1, title) for at, title in starts]
+    by_section: dict[str, list[tuple[str, str]]] = {title: [] for _, title in lines}
+    for node in ast.walk(ast.parse(source)):
+        if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Text"):
+            continue
+        titles = [title for line, title in lines if line <= node.lineno]
+        row = (f"`{_said(node.args[0])}`", _said(node.args[1]) if len(node.args) > 1 else "")
+        is_known = not row[0].strip("`").isupper()
+        if titles and is_known and row not in by_section[titles[-1]]:
+            by_section[titles[-1]].append(row)
+    types_ = (
+        (f"`{getattr(conditions, constant)}`", *told) for constant, told in keys.CONDITIONS.items()
+    )
+    waits = ", ".join(f"`{reason}`" for reason in conditions.WaitReason)
+    return _page(
+        "Conditions",
+        "Types, reasons and texts, made from `admission/base/conditions.py`. In texts a word like"
+        " `NAME` stands for what differs. Types that begin with `gpu-admission.dev/` are ours.",
+        "## Types\n" + _table(("type", "on", "meaning when True"), types_),
+        f"## Why a Workload waits\nReasons of `QuotaReserved=False`: {waits}.\n",
+        *(
+            f"## {title}\n" + _table(("reason", "text"), sorted(rows))
+            for title, rows in by_section.items()
+            if rows
+        ),
+    )
+
+
+def _said(node: ast.expr) -> str:
+    """A text in the code, with the names of what is put into it."""
+    match node:
+        case ast.Constant():
+            return str(node.value)
+        case ast.JoinedStr():
+            return "".join(_said(part) for part in node.values)
+        case ast.FormattedValue():
+            return _placeholder(node.value)
+        case ast.BinOp():
+            return _said(node.left) + _said(node.right)
+        case ast.Attribute(value=ast.Name(id=owner), attr=attribute):
+            found = getattr(getattr(conditions, owner, None), attribute, None)
+            return _placeholder(node) if found is None else str(found)
+        case ast.Name(id=name) if isinstance(getattr(conditions, name, None), str):
+            return str(getattr(conditions, name))
+        case _:
+            return _placeholder(node)
+
+
+def _placeholder(node: ast.expr) -> str:
+    called = re.findall(r"[a-z_]{2,}", ast.unparse(node))
+    return called[-1].strip("_").upper() if called else "NAME"
+
+
+# ---------------------------------------------------------------------------------- metrics
+
+
+def _metrics() -> str:
+    found: dict[str, tuple[str, ...]] = {}
+    for constant, value in vars(metrics).items():
+        for metric in value if isinstance(value, metrics.ByQueue) else (value,):
+            if constant.isupper() and hasattr(metric, "_labelnames"):
+                found.update([_metric(metric)])
+    of_webhook = metrics.Webhook(CollectorRegistry())
+    served = (one for one in vars(of_webhook).values() if hasattr(one, "_labelnames"))
+    return _page(
+        "Metrics",
+        "Made from `admission/base/metrics.py`. What differs from Kueue:"
+        " [metrics](../metrics.md).",
+        "## Controller\n" + _table(_METRIC, [found[name] for name in sorted(found)]),
+        "## Webhook\n" + _table(_METRIC, sorted(dict(map(_metric, served)).values())),
+    )
+
+
+_METRIC: Final = ("metric", "type", "labels", "meaning")
+
+
+def _metric(metric: Any) -> tuple[str, tuple[str, ...]]:
+    name = metric._name + ("_total" if metric._type == "counter" else "")
+    labels = ", ".join(f"`{label}`" for label in metric._labelnames)
+    return name, (f"`{name}`", metric._type, labels, metric._documentation)
+
+
+# ---------------------------------------------------------------------------- configuration
+
+
+def _configuration() -> str:
+    return _page(
+        "Configuration",
+        "A file may hold both documents. `gpu-admission config --config FILE` checks one,"
+        " `gpu-admission config --print` shows every default. Made from `admission/config`.",
+        "## GpuConfiguration\nOur own part, `config.gpu-admission.dev/v1alpha1`.\n"
+        + _table(_FIELD, _fields(GpuConfiguration)),
+        "## Configuration\nKueue's, `config.kueue.x-k8s.io/v1beta2`; v1beta1 is read, too.\n"
+        + _table(_FIELD, _fields(Configuration)),
+    )
+
+
+_FIELD: Final = ("field", "value", "default", "meaning")
+
+
+def _fields(model: type[ConfigModel], path: str = "") -> Iterator[tuple[str, ...]]:
+    texts = _attributes(model)
+    for name, field in model.model_fields.items():
+        where = f"{path}{field.alias}"
+        unused = next((one for one in field.metadata if isinstance(one, Unused)), None)
+        inner, suffix = _inner(field.annotation)
+        text = texts.get(name, "")
+        if unused is not None:
+            yield f"`{where}`", "", "", f"no effect: {unused.why}"
+            continue
+        if inner is None or text:
+            shown = "" if inner else _default(field)
+            yield f"`{where}`", _value(field.annotation), shown, text
+        if inner is not None:
+            yield from _fields(inner, f"{where}{suffix}.")
+
+
+def _attributes(model: type[ConfigModel]) -> Mapping[str, str]:
+    """What the docstring says of each field."""
+    text = inspect.getdoc(model) or ""
+    listed = text.partition("Attributes:\n")[2]
+    parts = _ATTRIBUTE.split("\n" + listed)
+    said = zip(parts[1::2], parts[2::2], strict=True)
+    return {name: " ".join(words.split()).removesuffix(".") for name, words in said}
+
+
+def _inner(kind: Any) -> tuple[type[ConfigModel] | None, str]:
+    """The model of a field, and how its path goes on."""
+    if isinstance(kind, type) and issubclass(kind, ConfigModel):
+        return kind, ""
+    for part in get_args(kind):
+        found, suffix = _inner(part)
+        if found is not None:
+            return found, "[]" if get_origin(kind) is list else suffix
+    return None, ""
+
+
+def _value(kind: Any) -> str:
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return ", ".join(f"`{part}`" for part in parts if part)
+    if origin in {Union, types.UnionType}:
+        return _value(next(part for part in parts if part is not types.NoneType))
+    if origin is list:
+        return "list"
+    if origin is dict:
+        return "map"
+    if origin is not None:
+        return _value(parts[0])
+    known = {bool: "`true`, `false`", int: "integer", timedelta: "duration", str: "text"}
+    return known.get(kind, "object")
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    if field.default_factory is not None:
+        return "follows from others"
+    return _shown(field.default)
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case None | "" | [] | {}:
+            return ""
+        case bool():
+            return f"`{str(value).lower()}`"
+        case timedelta():
+            return f"`{durations.to_wire(value // timedelta(microseconds=1))}`"
+        case list():
+            more = ", ..." if len(value) > _SHOWN_ITEMS else ""
+            return ", ".join(f"`{one}`" for one in value[:_SHOWN_ITEMS]) + more
+        case _:
+            return f"`{value}`"
+
+
+def main(folder: Path = FOLDER) -> None:
+    """Write the pages."""
+    folder.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (folder / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()
