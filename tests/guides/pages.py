@@ -69,6 +69,18 @@ def steps(page: Path) -> Iterator[Step]:
             yield Settings(line=line, text=body)
 
 
+def others() -> list[Path]:
+    """The pages beside the guides that have manifests."""
+    found = (*sorted(FOLDER.parent.glob("*.md")), tree.ROOT / "README.md")
+    return [page for page in found if manifests(page)]
+
+
+def manifests(page: Path) -> list[str]:
+    """The ``yaml`` blocks of a page."""
+    blocks = _BLOCK.finditer(page.read_text())
+    return [block["text"] for block in blocks if block["language"] == "yaml"]
+
+
 def _commands(body: str, line: int) -> Iterator[Command]:
     at, typed, printed = line, "", list[str]()
     for number, text in enumerate(body.splitlines(), start=line):

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from admission.config import reading
 from tests.controlplane import build, nodes, waiting
 from tests.controlplane.cluster import Cluster
 from tests.guides import pages
 from tests.guides.pages import Command, File, Settings
 from tests.integration.installed import Installed
+from tests.repo import tree
 
 FIRST_HOUR = ("first-hour-admin", "first-hour-team", "first-hour-user")
 GUIDES = {
@@ -56,7 +58,7 @@ class Reader:
 
     def _check(self, settings: Settings) -> None:
         (self.folder / "config.yaml").write_text(settings.text)
-        done = self._done("gpu-admission config --config config.yaml")
+        done = self.done("gpu-admission config --config config.yaml")
         assert done.returncode == 0, f"line {settings.line}: {done.stdout}"
 
     def _run(self, command: Command) -> None:
@@ -65,7 +67,7 @@ class Reader:
 
         def is_shown() -> bool:
             nonlocal last
-            last = self._done(command.text).stdout
+            last = self.done(command.text).stdout
             return pages.is_shown(command.printed, last)
 
         try:
@@ -75,7 +77,8 @@ class Reader:
         if not command.text.startswith(READING):
             self.system.wait_webhook()
 
-    def _done(self, text: str) -> subprocess.CompletedProcess[str]:
+    def done(self, text: str) -> subprocess.CompletedProcess[str]:
+        """Types a command; what it says and its errors are one."""
         return subprocess.run(
             ["bash", "-c", text], cwd=self.folder, env=self._environment, check=False, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60,
@@ -122,6 +125,24 @@ def test_a_guide_holds(system: Installed, tmp_path: Path, guide: str) -> None:
     reader = Reader(system, tmp_path / "reader")
     for name in GUIDES[guide]:
         reader.follow(pages.FOLDER / f"{name}.md")
+
+
+@pytest.mark.controlplane
+def test_the_first_queue_of_the_readme_is_accepted(system: Installed, tmp_path: Path) -> None:
+    reader = Reader(system, tmp_path / "reader")
+    (queue,) = pages.manifests(tree.ROOT / "README.md")
+    (reader.folder / "queue.yaml").write_text(queue)
+    reader.done("kubectl create namespace research")  # a guide may have made it
+    done = reader.done("kubectl apply --dry-run=server -f queue.yaml")
+    assert done.returncode == 0, done.stdout
+    assert len(done.stdout.splitlines()) == 3
+
+
+@pytest.mark.parametrize("page", pages.others(), ids=tree.name)
+def test_a_configuration_file_of_another_page_is_accepted(page: Path) -> None:
+    for text in pages.manifests(page):
+        if "kind: GpuConfiguration" in text:
+            reading.read(text, tree.name(page))
 
 
 def test_what_a_command_prints_is_compared_with_what_a_guide_shows() -> None:

@@ -3,7 +3,9 @@
 import pytest
 
 from admission.base import conditions
+from tests.controlplane import programs
 from tests.guides import keys, reference
+from tests.repo import tree
 
 MAKE = "run 'make reference' (.venv/bin/python -m tests.guides.reference)"
 
@@ -24,3 +26,9 @@ def test_every_type_of_condition_is_explained() -> None:
         if isinstance(value, str) and value.startswith("gpu-admission.dev/")
     }
     assert ours - set(keys.CONDITIONS) == set(), "explain it in tests/guides/keys.py"
+
+
+def test_the_compatibility_table_names_the_kubernetes_of_the_tests() -> None:
+    page = (tree.ROOT / "docs" / "guides" / "compatibility.md").read_text()
+    versions = {one.version for one in programs.PROGRAMS if one.name.startswith("kube-")}
+    assert [version for version in versions if version not in page] == []
