@@ -13,6 +13,7 @@ from tests.controlplane import build, nodes, waiting
 from tests.controlplane.cluster import Cluster
 from tests.guides import pages
 from tests.guides.pages import Command, File, Settings
+from tests.integration import teams
 from tests.integration.installed import Installed
 from tests.repo import tree
 
@@ -27,21 +28,23 @@ GUIDES = {
 }
 """Pages that are read one after the other: what the first makes, the next ones use. Others have
 names of their own, and share the nodes."""
+OF_EDITORS = {"first-hour-user"}
+"""Pages that are followed with the role ``edit``; others as an administrator."""
 READING = ("kubectl get ", "kubectl describe ", "kubectl gpu ")
 
 
 class Reader:
     """Somebody who follows a guide in a folder of their own."""
 
-    def __init__(self, system: Installed, folder: Path) -> None:
+    def __init__(self, system: Installed, folder: Path, kubeconfig: str = "") -> None:
         self.system = system
         self.folder = folder
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         programs = [Path(sys.executable).parent, build.folder()]
         self._environment = {
             **os.environ,
             "PATH": os.pathsep.join([*map(str, programs), os.environ["PATH"]]),
-            "KUBECONFIG": system.kubeconfig,
+            "KUBECONFIG": kubeconfig or system.kubeconfig,
             "HOME": str(folder),
         }
 
@@ -122,9 +125,15 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
 @pytest.mark.controlplane
 @pytest.mark.parametrize("guide", GUIDES)
 def test_a_guide_holds(system: Installed, tmp_path: Path, guide: str) -> None:
-    reader = Reader(system, tmp_path / "reader")
     for name in GUIDES[guide]:
-        reader.follow(pages.FOLDER / f"{name}.md")
+        kubeconfig = editor(system) if name in OF_EDITORS else ""
+        Reader(system, tmp_path / "reader", kubeconfig).follow(pages.FOLDER / f"{name}.md")
+
+
+def editor(system: Installed) -> str:
+    """The kubeconfig of somebody with the role ``edit`` in all namespaces."""
+    teams.add_editor(system)
+    return str(system.cluster.kubeconfig("editor"))
 
 
 @pytest.mark.controlplane
