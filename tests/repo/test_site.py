@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pathspec
 import pytest
 import yaml
 
@@ -10,7 +11,7 @@ from tests.repo import tree
 
 DOCS = tree.ROOT / "docs"
 PAGES = [path for path in tree.files(DOCS) if path.suffix == ".md"]
-NAV = yaml.safe_load((tree.ROOT / "mkdocs.yml").read_text())["nav"]
+SITE = yaml.safe_load((tree.ROOT / "mkdocs.yml").read_text())
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
@@ -52,5 +53,8 @@ def test_a_link_leads_to_a_page_of_the_site(page: Path) -> None:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    pages = {str(p.relative_to(DOCS)) for p in PAGES if p.parent.name != "adr"}
-    assert pages | {"adr/README.md"} == listed(NAV), "add the page to nav in mkdocs.yml"
+    beside = pathspec.GitIgnoreSpec.from_lines(SITE["not_in_nav"].splitlines())
+    pages = {str(page.relative_to(DOCS)) for page in PAGES}
+    left_out = {page for page in pages if beside.match_file(page)}
+    assert pages - left_out - listed(SITE["nav"]) == set(), "add the page to nav in mkdocs.yml"
+    assert listed(SITE["nav"]) - pages == set(), "nav in mkdocs.yml names pages that are not there"
