@@ -113,7 +113,7 @@ def test_it_grows_by_another_slice_within_quota_and_shrinks_in_place(
     owners.work()
     owners.wait_released(size + 2)
     owners.wait_slices((size, "Finished"), (size + 2, "Admitted"))
-    waiting.until(lambda: owners.used() == size + 2, what="all are charged")
+    owners.wait_used(size + 2)
 
     owners.resize(4)
     owners.work()
@@ -149,7 +149,7 @@ def test_an_eviction_suspends_it_as_a_whole_and_it_asks_for_all_pods(
     for one in owners.api.get(owners.pods)["items"]:
         system.maker(owners.row).delete(f"{owners.pods}/{one['metadata']['name']}")
     owners.say(owners.sample.stopped)
-    waiting.until(lambda: owners.used() == 0, what="its quota is free", within_seconds=40)
+    owners.wait_used(0)
     owners.workloads.patch(present, {"active": True})
     owners.wait_started()
     owners.work()
@@ -217,7 +217,7 @@ def test_a_slice_that_somebody_else_makes_is_not_taken(system: System, kind: str
     forged["spec"]["podSets"][-1]["count"] += 1
     owners.api.post(owners.workloads.path, forged)
     owners.wait_slices((size, "Admitted"))
-    assert owners.used() == size
+    owners.wait_used(size)
 
 
 def asked(owners: Owners) -> tuple[row_owner.Asked, ...]:
@@ -286,7 +286,7 @@ def test_a_pytorchjob_starts_with_its_least_number_and_grows_when_there_is_quota
     owners.work()
     owners.wait_released(3)
     owners.wait_slices((3, "Admitted"), (4, "waits"))
-    assert owners.used() == 3
+    owners.wait_used(3)
     set_quota(owners, 4)
     owners.wait_released(4)
     owners.wait_slices((3, "Finished"), (4, "Admitted"))
@@ -322,13 +322,13 @@ def test_a_pytorchjob_that_was_evicted_asks_for_its_least_number_again(system: S
     for one in owners.api.get(owners.pods)["items"]:
         system.maker(owners.row).delete(f"{owners.pods}/{one['metadata']['name']}")
     owners.say(owners.sample.stopped)
-    waiting.until(lambda: owners.used() == 0, what="its quota is free", within_seconds=40)
+    owners.wait_used(0)
     set_quota(owners, 2)
     owners.workloads.patch(present, {"active": True})
     owners.wait_started()
     owners.work()
     owners.wait_released(2)
-    assert owners.used() == 2
+    owners.wait_used(2)
 
 
 def test_a_pytorchjob_without_the_annotation_is_suspended_to_change_its_size(

@@ -222,6 +222,12 @@ class Owners:
         listed = flavor.get("resources", ())
         return sum(int(one["total"]) for one in listed if one["name"] == names.GPU_RESOURCE)
 
+    def wait_used(self, gpus: int) -> None:
+        """The status of a ClusterQueue is written some time after a decision."""
+        waiting.until(
+            lambda: self.used() == gpus, what=f"{gpus} GPUs are charged", within_seconds=60
+        )
+
     def cover_cpu(self) -> None:
         """Has the team's ClusterQueue give CPU and memory, too."""
         path = f"/apis/kueue.x-k8s.io/v1beta2/clusterqueues/{self.team}"
@@ -377,7 +383,7 @@ def test_two_gangs_that_do_not_fit_together_run_one_after_the_other(system: Syst
         assert "schedulingGates" not in pod["spec"]
         assert names.MANAGED_LABEL not in pod["metadata"]["labels"]
     assert owners.is_suspended("second")
-    assert owners.used() == 16
+    owners.wait_used(16)
     assert owners.sample.ended is not None
     owners.say(owners.sample.ended, "first")
     owners.workloads.wait(owners.workload("first"), "Finished", "True", "Succeeded")

@@ -152,11 +152,14 @@ def test_of_two_gangs_of_four_on_quota_for_one_one_runs_whole_and_the_other_wait
 
 def test_an_incomplete_gang_holds_nothing_and_says_how_many_pods_are_there(team: Team) -> None:
     team.add("a", "b", "c")
-    told = waiting.until(
-        lambda: team.system.condition(team.name, "a"), what="the first pod says why it waits"
+    waiting.until(
+        lambda: (
+            (told := team.system.condition(team.name, "a"))
+            and told["reason"] == "PodGroupIncomplete"
+            and "3 of 4 pods of group gang are there" in told["message"]
+        ),
+        what="the first pod says how many pods are there",
     )
-    assert told["reason"] == "PodGroupIncomplete"
-    assert "3 of 4 pods of group gang are there" in told["message"]
     assert team.workload() is None
     answer = team.why("a")
     assert (answer.state.value, answer.reason) == ("without Workload", "PodGroupIncomplete")

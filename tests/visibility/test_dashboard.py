@@ -221,13 +221,22 @@ def test_streams_tell_of_changes_and_nothing_else():
     answer = board.client.get("/changes", buffered=False)
     assert answer.content_type == "text/event-stream"
     events = iter(answer.iter_encoded())
-    assert next(events) == b"retry: 3000\n\n"
+    assert next(events) == b"retry: 3000\ndata: 0\n\n"
     assert next(events) == b": nothing new\n\n"
     board.known.changes = 7
     assert next(events) == b"data: 7\n\n"
     assert next(events) == b": nothing new\n\n"
     board.ending.set()
     assert list(events) == []
+
+
+def test_a_page_says_which_revision_it_shows_and_a_stream_begins_with_the_present_one():
+    board = Dashboard(*everything()).sign_in()
+    assert 'data-revision="0"' in board.text("/")
+    board.known.changes = 1
+    events = iter(board.client.get("/changes", buffered=False).iter_encoded())
+    assert b"data: 1\n" in next(events)
+    assert 'data-revision="1"' in board.text("/queues/research")
 
 
 def test_streams_are_few_and_those_that_end_make_room(board):

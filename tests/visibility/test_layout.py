@@ -90,3 +90,14 @@ def test_a_page_changes_by_itself_and_the_keyboard_stays_where_it_was(browser, a
     browser.ask("document.getElementById('live').click()")
     assert browser.ask("document.getElementById('live').getAttribute('aria-pressed')") == "false"
     board.known.found = before
+
+
+def test_a_change_between_a_page_and_its_stream_is_seen(browser, address, board):
+    browser.open(address)
+    before = board.known.found
+    browser.ask("stop()")
+    found = replace(before, queues=(queue("late"), *before.queues))
+    board.known.found, board.known.changes = found, board.known.changes + 1
+    browser.ask("watch()")
+    browser.until("document.body.innerText.includes('late')")
+    board.known.found = before

@@ -311,6 +311,7 @@ class _Pages:
         if not self._making.acquire(timeout=_TURN_SECONDS):
             raise statuses.not_ready("Too many pages are asked for. Try again.")
         try:
+            flask.g.revision = self._source.revision()  # first: what changes later is told again
             yield flask.g.viewer
         except KubeError as error:
             self._log.warning("caller not checked", error=str(error))

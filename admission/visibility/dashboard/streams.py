@@ -55,9 +55,12 @@ class Streams:
             self._open -= 1
 
     def _events(self) -> Iterator[bytes]:
-        """Gives an event for each change, and else a comment, which finds out who has gone."""
+        """Gives the revision and each later one, and else a comment, which finds out who has gone.
+
+        The first lets a browser see what changed after its page was made.
+        """
         told = self._look(0)
-        yield f"retry: {_RETRY_MILLISECONDS}\n\n".encode()
+        yield f"retry: {_RETRY_MILLISECONDS}\ndata: {told}\n\n".encode()
         for _ in range(int(MOST_SECONDS / _PAUSE_SECONDS)):
             if self._wait(_PAUSE_SECONDS):
                 return

@@ -31,6 +31,7 @@ async function refresh() {
   const found = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = found.getElementById("main");
   if (!fresh || button.getAttribute("aria-pressed") !== "true") return;
+  main.dataset.revision = fresh.dataset.revision;
   if (fresh.innerHTML === main.innerHTML) return;
   const at = focusable().indexOf(document.activeElement);
   const href = at < 0 ? null : document.activeElement.getAttribute("href");
@@ -49,7 +50,7 @@ function later() {
 function watch() {
   stop();
   stream = new EventSource(button.dataset.stream);
-  stream.onmessage = later;
+  stream.onmessage = (event) => { if (event.data !== main.dataset.revision) later(); };
   stream.onerror = () => {
     if (stream && stream.readyState === EventSource.CLOSED && !slow)
       slow = setInterval(later, WITHOUT_STREAM);
