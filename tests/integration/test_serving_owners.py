@@ -499,7 +499,7 @@ def test_pods_that_a_scale_adds_to_an_admitted_stateful_set_wait(sets: Sets) -> 
     assert "was admitted with 2 pods; scale it to 0" in said["message"]
     assert sets.held()[0]["metadata"]["uid"] == extra["metadata"]["uid"]
     sets.scale(0)
-    waiting.until(lambda: not sets.get()["status"].get("replicas"), what="all pods are gone")
+    waiting.until(lambda: sets.workload() is None, what="the Workload is gone with its quota")
     sets.scale(3)
     sets.wait(running=3)
 
