@@ -130,16 +130,23 @@ def _unheld(
     pod: Pod, placement: Placement, context: Context, rules: Rules, knowledge: Knowledge
 ) -> Outcome:
     """A pod that needs no gate; one of an admitted Job may still break a limit."""
+    patch = PatchBuilder()
+    present = pod.metadata.annotations or {}
+    if names.REQUESTER in present:  # its template may say anything
+        stamp = requesting.stamp(pod.metadata, context, rules)
+        patch.merge("/metadata/annotations", present, stamp)
     if placement.standing is not Standing.OF_JOB:
-        return Outcome(standing=placement.standing, warnings=hints.unheld(pod, placement))
+        warnings = hints.unheld(pod, placement)
+        return Outcome(
+            standing=placement.standing, operations=patch.operations(), warnings=warnings
+        )
     errors = requests.too_many(pod) or list(_not_as_admitted(pod))
     if errors:
         return Outcome(standing=Standing.OF_JOB, errors=fielderrors.in_order(errors))
     ranges = limit_range.read(knowledge.limit_ranges(context.namespace))
     quotas = knowledge.resource_quotas(context.namespace)
     verdict = limiting.judge(pod, Rewritten(pod=pod), ranges, quotas, rules.catalogue)
-    patch = PatchBuilder()
-    if names.ADMITTED_REQUESTS in (pod.metadata.annotations or {}):  # no review saw its template
+    if names.ADMITTED_REQUESTS in present:  # no review saw its template
         missing = missing_tolerations(pod.spec, placement.wants, rules)
         wire = [toleration_to_wire(item) for item in missing]
         patch.append("/spec/tolerations", pod.spec.tolerations, wire)

@@ -112,6 +112,14 @@ def test_a_job_and_its_workload_name_who_created_it(team: Team) -> None:
     refused(team, "patch", f"{jobs(team)}/train", {"metadata": {"annotations": ANOTHER}})
 
 
+def test_the_pods_of_a_job_do_not_name_whom_its_template_says(team: Team) -> None:
+    job = make_job("train", 1, gpus=1)
+    job["spec"]["template"].setdefault("metadata", {})["annotations"] = dict(ANOTHER)
+    team.editor.post(jobs(team), job)
+    waiting.until(lambda: len(team.listed()) == 1, what="its pod is made")
+    assert {requester(one) for one in team.listed().values()} == {names.UNKNOWN_REQUESTER}
+
+
 def test_nobody_names_a_requester_on_a_workload(team: Team) -> None:
     by_hand = make_workload("by-hand", namespace=team.name, queue="default")
     named = copy.deepcopy(by_hand)

@@ -389,6 +389,24 @@ def test_a_pod_of_an_admitted_job_is_not_held_again(pod: dict[str, Any], user: s
     assert (judged.errors == ()) is passes
 
 
+@pytest.mark.parametrize("queues", [("default",), ()])
+def test_a_template_does_not_name_who_asks_for_a_pod(queues: tuple[str, ...]):
+    pod = pod_of_job()
+    pod["metadata"]["annotations"][names.REQUESTER] = "somebody-else"
+    context = Context(namespace="team-a", now_us=NOW_US, user=JOB_CONTROLLER)
+    outcome = pod_review.mutate(builders.read(pod), context, RULES, make_cluster(*queues))
+    said = builders.apply(outcome, pod)["metadata"]["annotations"]
+    assert said == {ANNOTATION: "job-train-12345", names.REQUESTER: names.UNKNOWN_REQUESTER}
+
+
+def test_a_pod_outside_of_every_queue_does_not_name_another_requester():
+    pod = make_pod(gpus=1, annotations={names.REQUESTER: "somebody-else"})
+    context = Context(namespace="team-a", now_us=NOW_US, user="jane")
+    outcome = pod_review.mutate(builders.read(pod), context, RULES, make_cluster())
+    assert outcome.standing is Standing.UNMANAGED
+    assert builders.apply(outcome, pod)["metadata"]["annotations"] == {names.REQUESTER: "jane"}
+
+
 def test_a_pod_of_an_admitted_job_may_still_break_a_limit():
     context = Context(namespace="team-a", now_us=NOW_US, user=JOB_CONTROLLER)
     pod = pod_of_job()
