@@ -75,8 +75,7 @@ def queue(
 
 
 def _all(target: Asked, read: Read) -> list[Queue]:
-    behind = {one.spec.cluster_queue for one in read.objects.local_queues}
-    every = (_queue(target, read, name) for name in sorted(behind | read.queues.keys()))
+    every = (_queue(target, read, name) for name in sorted(read.known_queues))
     return [one for one in every if one.waiting or one.hidden]
 
 
@@ -85,13 +84,12 @@ def _one(target: Asked, read: Read, name: str) -> Queue:
     namespace, _, local = name.rpartition("/")
     namespace = namespace or target.namespace
     behind = read.cluster_queue_of(namespace, local)
-    known = {one.spec.cluster_queue for one in read.objects.local_queues} | read.queues.keys()
-    if name not in known and not behind:
+    if name not in read.known_queues and not behind:
         output.fail(
             f"there is no queue {name!r} that you may read",
             "see those there are: kubectl get clusterqueues; kubectl get localqueues -A",
         )
-    if name in known:
+    if name in read.known_queues:
         return _queue(target, read, name)
     return waiting.in_local_queue(_queue(target, read, behind), namespace, local)
 

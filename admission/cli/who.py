@@ -90,7 +90,7 @@ def _found(target: Asked, name: str, kind: str | None) -> _Found:
     every = holders.of(read)
     namespace, _, local = name.rpartition("/")
     is_local = bool(read.cluster_queue_of(namespace or target.namespace, local))
-    is_queue = name in read.queues or is_local
+    is_queue = name in read.known_queues or is_local
     by_user = holders.of_user(every, name)
     meant = {"node": node is not None, "queue": is_queue, "user": bool(by_user)}
     kinds = [kind] if kind else [one for one in _KINDS if meant[one]]
@@ -109,7 +109,7 @@ def _found(target: Asked, name: str, kind: str | None) -> _Found:
             assert node is not None
             return _on_node(target, node)
         case "queue":
-            queue = name if name in read.queues else f"{namespace or target.namespace}/{local}"
+            queue = name if name in read.known_queues else f"{namespace or target.namespace}/{local}"
             return _Found("queue", holders.in_queue(every, queue), read.missing)
         case _:
             return _Found("user", by_user, read.missing)

@@ -1,6 +1,6 @@
 """The objects that answers about a cluster are made from, read with the rights of who asks."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -181,6 +181,11 @@ class Read:
     def missing(self) -> tuple[str, ...]:
         """Return what could not be read, or not be understood."""
         return (*self.objects.missing, *self.unreadable)
+
+    @property
+    def known_queues(self) -> Set[str]:
+        """Return the names of the ClusterQueues that can be read, or that a LocalQueue names."""
+        return {one.spec.cluster_queue for one in self.objects.local_queues} | self.queues.keys()
 
     def cluster_queue_of(self, namespace: str, local_queue: str) -> str:
         """Return the ClusterQueue behind a LocalQueue; empty where that is not known."""

@@ -215,6 +215,14 @@ def test_a_name_with_two_meanings_is_asked_about(world: World) -> None:
         world.store.delete(resources.CLUSTER_QUEUES, "ada")
 
 
+def test_who_knows_a_cluster_queue_that_only_a_local_queue_names(world: World) -> None:
+    world.add(make_local_queue("behind", "unread"))
+    try:
+        assert world.told("who", "unread")["subject"] == {"kind": "queue", "name": "unread"}
+    finally:
+        world.store.delete(resources.LOCAL_QUEUES, "behind", namespace="ml")
+
+
 @pytest.mark.parametrize("command", ["top", "queue", "who"])
 def test_they_are_commands_of_both_programs_with_examples_and_exit_codes(command: str) -> None:
     for program in (main, whole.main):
