@@ -109,7 +109,9 @@ def _found(target: Asked, name: str, kind: str | None) -> _Found:
             assert node is not None
             return _on_node(target, node)
         case "queue":
-            queue = name if name in read.known_queues else f"{namespace or target.namespace}/{local}"
+            queue = (
+                name if name in read.known_queues else f"{namespace or target.namespace}/{local}"
+            )
             return _Found("queue", holders.in_queue(every, queue), read.missing)
         case _:
             return _Found("user", by_user, read.missing)

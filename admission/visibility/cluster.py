@@ -1,6 +1,7 @@
 """The objects that answers about a cluster are made from, read with the rights of who asks."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -183,7 +184,7 @@ class Read:
         return (*self.objects.missing, *self.unreadable)
 
     @property
-    def known_queues(self) -> Set[str]:
+    def known_queues(self) -> AbstractSet[str]:
         """Return the names of the ClusterQueues that can be read, or that a LocalQueue names."""
         return {one.spec.cluster_queue for one in self.objects.local_queues} | self.queues.keys()
 

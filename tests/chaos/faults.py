@@ -112,7 +112,7 @@ class Hold:
             exchange.forward().read()
         exchange.reset()
 
-    def wait(self, within_seconds: float = 20) -> None:
+    def wait(self, within_seconds: float = 60) -> None:
         """Returns once a request stands still.
 
         Raises:

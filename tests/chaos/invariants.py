@@ -70,7 +70,7 @@ def read(api: Rest) -> World:
     )
 
 
-def await_all(api: Rest, *, within_seconds: float = 20) -> World:
+def await_all(api: Rest, *, within_seconds: float = waiting.PATIENCE_SECONDS) -> World:
     """Returns once everything holds.
 
     Raises:

@@ -108,7 +108,7 @@ class ControllerProcess:
         assert self._process is not None
         self._process.terminate()
 
-    def wait(self, within_seconds: float = 30) -> int:
+    def wait(self, within_seconds: float = waiting.PATIENCE_SECONDS) -> int:
         """Waits for its end; the exit code."""
         assert self._process is not None
         code = self._process.wait(within_seconds)
@@ -204,7 +204,9 @@ class System(Installed):
         path = f"/api/v1/namespaces/{namespace}/pods"
         self.api.delete(path, {"gracePeriodSeconds": 0})
 
-    def until_released(self, namespace: str, *pods: str, within_seconds: float = 20) -> None:
+    def until_released(
+        self, namespace: str, *pods: str, within_seconds: float = waiting.PATIENCE_SECONDS
+    ) -> None:
         """Waits until exactly these pods have no gate."""
         try:
             waiting.until(

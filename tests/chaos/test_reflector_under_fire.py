@@ -51,7 +51,7 @@ def change_unseen(stage: Stage) -> None:
 
 def assert_right_again(stage: Stage) -> None:
     """One of the two new pods has quota, the other waits, and everything still moves."""
-    world = invariants.await_all(stage.system.api, within_seconds=60)
+    world = invariants.await_all(stage.system.api)
     assert sum(invariants.usage_by_queue(world)[stage.team].values()) == 3
     (released,) = stage.system.released(stage.team)
     stage.system.delete_pod(stage.team, released)
@@ -200,7 +200,7 @@ def test_the_api_server_restarts_in_the_middle_of_everything(stage: Stage) -> No
     for name in pods[5:]:
         create_in_spite_of_everything(stage, name)
 
-    world = invariants.await_all(stage.system.api, within_seconds=40)
+    world = invariants.await_all(stage.system.api)
     assert sum(invariants.usage_by_queue(world)[stage.team].values()) == 4
     for name in stage.system.released(stage.team):
         stage.system.delete_pod(stage.team, name)
@@ -223,5 +223,5 @@ def test_in_a_storm_of_faults_quota_is_never_given_twice(stage: Stage, seed: int
         assert not invariants.unsafe(invariants.read(stage.system.api))
     proxy.heal()
 
-    invariants.await_all(stage.system.api, within_seconds=30)
+    invariants.await_all(stage.system.api)
     assert stage.controller.is_running

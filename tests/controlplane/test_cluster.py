@@ -109,7 +109,6 @@ def test_nothing_survives_a_killed_owner():
         owner.kill()
     waiting.until(
         lambda: not any(is_alive(int(pid)) for pid in pids) and not Path(folder).exists(),
-        within_seconds=10,
         what="end of the processes of a killed owner",
     )
 

@@ -7,11 +7,15 @@ from typing import Final, TypeVar
 from admission.base.clock import SystemClock
 
 PAUSE_SECONDS: Final = 0.02
+PATIENCE_SECONDS: Final = 120.0
+"""What comes at all has come by then, on a busy machine too; it costs time only where it fails."""
 
 T = TypeVar("T")
 
 
-def until(look: Callable[[], T | None], *, within_seconds: float = 30, what: str = "") -> T:
+def until(
+    look: Callable[[], T | None], *, within_seconds: float = PATIENCE_SECONDS, what: str = ""
+) -> T:
     """The first truthy result of ``look``, which is asked again and again.
 
     Raises:

@@ -41,7 +41,7 @@ def test_every_one_of_equal_waiting_pods_names_the_shortage(system: Installed, t
     team.create("deployments", deployment, api=APPS)
 
     waiting.until(lambda: len(waiting_pods(team)) == 2, what="two pods wait")
-    waiting.until(lambda: reasons(team) == {"WaitingForQuota"}, within_seconds=5)
+    waiting.until(lambda: reasons(team) == {"WaitingForQuota"}, what="both say why")
 
 
 def test_flavors_are_filled_in_the_order_of_the_queue(system: Installed, team: Pool):

@@ -239,7 +239,9 @@ class Installed:
     def is_gated(self, namespace: str, name: str) -> bool:
         return bool(self.pod(namespace, name)["spec"].get("schedulingGates"))
 
-    def wait_released(self, namespace: str, name: str, *, within_seconds: float = 20) -> Any:
+    def wait_released(
+        self, namespace: str, name: str, *, within_seconds: float = waiting.PATIENCE_SECONDS
+    ) -> Any:
         """Waits until a pod is released; the pod."""
         waiting.until(
             lambda: not self.is_gated(namespace, name),

@@ -224,9 +224,7 @@ class Owners:
 
     def wait_used(self, gpus: int) -> None:
         """The status of a ClusterQueue is written some time after a decision."""
-        waiting.until(
-            lambda: self.used() == gpus, what=f"{gpus} GPUs are charged", within_seconds=60
-        )
+        waiting.until(lambda: self.used() == gpus, what=f"{gpus} GPUs are charged")
 
     def cover_cpu(self) -> None:
         """Has the team's ClusterQueue give CPU and memory, too."""
@@ -289,7 +287,6 @@ def test_one_that_does_not_fit_waits_whole_and_an_eviction_restores_it(
     waiting.until(
         lambda: owners.get("first")["spec"] == before["spec"],
         what="restored to what it was before its start",
-        within_seconds=40,
     )
     owners.workloads.wait(first, "QuotaReserved", "False")
     small = Owners(system, kind, owners.gpus - 1)
@@ -448,7 +445,7 @@ def test_a_raycluster_with_more_workers_waits_for_all_of_them(system: System) ->
             for said in one.get("status", {}).get("conditions", [])
         )
 
-    waiting.until(waits, what="it waits with eight pods", within_seconds=40)
+    waiting.until(waits, what="it waits with eight pods")
     groups = copy.deepcopy(owners.get()["spec"]["workerGroupSpecs"])  # without the mark
     groups[1]["replicas"] = 1
     owners.patch({"spec": {"workerGroupSpecs": groups}})

@@ -126,11 +126,7 @@ def test_a_rayjob_runs_as_one_and_what_kuberay_makes_of_it_is_not_held_again(
     owners.workloads.patch(owners.workload(), {"active": False})
     waiting.until(owners.is_suspended, what="suspended")
     owners.say(owners.sample.stopped)
-    waiting.until(
-        lambda: owners.get()["spec"] == before["spec"],
-        what="restored to what it was",
-        within_seconds=40,
-    )
+    waiting.until(lambda: owners.get()["spec"] == before["spec"], what="restored to what it was")
 
 
 def test_an_editor_lets_no_more_pods_through_by_the_cluster_of_a_rayjob(system: System) -> None:

@@ -18,7 +18,7 @@ from tests.integration.installed import KUEUE, Installed, installed
 
 pytestmark = pytest.mark.controlplane
 
-SECONDS = 15.0
+SECONDS = 40.0
 """In which a new pod is to be released; a watch lives for a minute at least."""
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

@@ -310,7 +310,7 @@ def test_a_trainjob_runs_as_its_jobset_says_and_is_restored_when_it_is_stopped(
     for at in range(3):
         team.api.delete(f"{team.pods}/node-{at}", {"gracePeriodSeconds": 0})
     team.say(jobs_status(active=0))
-    waiting.until(lambda: not team.patches(), what="restored", within_seconds=40)
+    waiting.until(lambda: not team.patches(), what="restored")
     team.said.wait(workload, "QuotaReserved", "False")
     team.runtime["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]["containers"][0][
         "resources"
@@ -377,5 +377,5 @@ def test_a_trainjob_whose_jobset_does_not_come_says_so(system: System) -> None:
             "has made no JobSet" in one.get("note", "") for one in team.api.get(path)["items"]
         )
 
-    waiting.until(told, what="an event that tells of it", within_seconds=40)
+    waiting.until(told, what="an event that tells of it")
     assert team.api.get(team.workloads)["items"] == []

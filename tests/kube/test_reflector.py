@@ -24,7 +24,7 @@ from tests.controlplane.waiting import until
 from tests.kube import faulty
 from tests.kube.faulty import FaultyServer, Json, Watch, bookmark, event, listing, thing
 
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 60
 Seen = tuple[str, Any]
 
 

@@ -68,7 +68,7 @@ def test_a_reflector_that_was_refused_many_times_is_up_to_date_soon_after_the_re
         return client.create(resources.CONFIG_MAPS, {"metadata": {"name": "after"}}, "default")
 
     waiting.until(lambda: is_written(client, make), what="a write")
-    waiting.until(lambda: copy.names == {"after"}, what="what came after", within_seconds=5)
+    waiting.until(lambda: copy.names == {"after"}, what="what came after")
     copy.reflector.stop()
     assert copy.reflector.join(5)
     client.close()
