@@ -988,6 +988,11 @@ OTHER_COUNT: Final = Text(
     "No matching Workload; restoring pod templates according to existent Workload",
 )
 STOPPED_NOT_ADMITTED: Final = Text("NotAdmitted", "Not admitted by cluster queue")
+STARTED_OTHERWISE: Final = Text(
+    "StartedBySomebodyElse",
+    "It was started by somebody else just as it was admitted, so its pods lack what the admission"
+    " gives them. It keeps its quota and is started again at once; leave starting it to its queue",
+)
 
 
 def stopped_by_eviction(reason: str, message: str) -> Text:

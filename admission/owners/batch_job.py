@@ -204,6 +204,10 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
         return is_injected(self.view)
 
     @override
+    def lacks_injection(self) -> bool:
+        return not (self.is_held() or is_injected(self.view) or self.is_ready())
+
+    @override
     def suspend(self) -> patches.Patch:
         return stop(self.view)
 

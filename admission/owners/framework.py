@@ -243,6 +243,13 @@ class Restores(Protocol):
         """Return whether it carries what an admission gave it."""
         ...
 
+    def lacks_injection(self) -> bool:
+        """Return whether it runs without what an admission gives it: somebody else started it.
+
+        Its pods wait, as they do not carry the mark of an admission.
+        """
+        ...
+
     def suspend(self) -> Patch:
         """Return the patch that stops it."""
         ...

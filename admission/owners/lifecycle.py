@@ -85,6 +85,7 @@ _WAIT: Final = Next(Step.WAIT)
 _CLEAR: Final = Next(Step.CLEAR_RESERVATION)
 _FOLLOW: Final = Next(Step.FOLLOW)
 _NOT_ADMITTED: Final = Next(Step.STOP, *conditions.STOPPED_NOT_ADMITTED)
+_STARTED_OTHERWISE: Final = Next(Step.STOP, *conditions.STARTED_OTHERWISE)
 _NO_MATCH: Final = Next(Step.STOP, *conditions.OTHER_COUNT)
 _NONE_NAMED: Final = Next(Step.STOP, *conditions.NAMED_WORKLOAD_MISSING)
 _OUT_OF_SYNC: Final = Next(Step.FINISH, *conditions.OUT_OF_SYNC)
@@ -223,7 +224,9 @@ def _of_running(owner: Owner, workload: Workload) -> Next:
     if not workload.status.is_true(conditions.ADMITTED):
         is_charged_next = workload.waits_to_be_charged() and owner.was_admitted()
         return Next(Step.CHARGE) if is_charged_next else _NOT_ADMITTED
-    resizes, reclaims = owner.resizes(), owner.reclaims()
+    restores, resizes, reclaims = owner.restores(), owner.resizes(), owner.reclaims()
+    if restores is not None and restores.lacks_injection():
+        return _STARTED_OTHERWISE
     if resizes is None:
         return _FOLLOW if differs(owner.view, workload) else NOTHING
     if resizes.has_other_count(workload):

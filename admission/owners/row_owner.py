@@ -533,6 +533,10 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
         return bool(self.view.marks)
 
     @override
+    def lacks_injection(self) -> bool:
+        return not (self.is_held() or self.is_injected() or self.is_ready())
+
+    @override
     def suspend(self) -> patches.Patch:
         return _patch(self.view, _set(self._content, self.row.suspend, value=True))
 

@@ -283,6 +283,10 @@ class SparkApplicationOwner(RowOwner):
         return False
 
     @override
+    def lacks_injection(self) -> bool:
+        return False
+
+    @override
     def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
         return row_owner.switch(self.row, self.view, value=False)
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from admission.base import names, patches
+from admission.controller.writing.api_requests import Operation
 from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.objects import batch
@@ -338,6 +339,28 @@ def test_a_job_that_its_user_starts_without_quota_is_suspended_again():
     change(world, suspend=False)
     world.settle()
     assert not is_running(world)
+
+
+def test_a_job_that_its_user_starts_just_as_it_is_admitted_starts_anew():
+    world = ready_world()
+    world.add(queued_job())
+    while not any(write.operation is Operation.RESERVE_QUOTA for write in world.sent):
+        world.observe()
+        world.core.step()
+        world.send_one()
+    world.core.step()
+    assert [write.operation for write in world.queued] == [Operation.START_OWNER]
+    change(world, suspend=False)
+    report(world, active=2)
+    world.settle()
+    assert not is_running(world)
+
+    report(world, active=0)
+    world.settle()
+    assert is_running(world)
+    annotations = stored(world)["spec"]["template"]["metadata"]["annotations"]
+    assert annotations[names.WORKLOAD_ANNOTATION] == workload(world).metadata.name
+    assert used(world) == "2"
 
 
 def test_a_running_job_that_takes_more_pods_than_it_was_given_starts_anew():

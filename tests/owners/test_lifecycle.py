@@ -161,6 +161,7 @@ class Set(Owner, Restores):
     active: bool = False
     injected: bool = False
     admitted: bool = False
+    ready: bool = False
     ended: Text | None = None
 
     @property
@@ -183,7 +184,7 @@ class Set(Owner, Restores):
 
     @override
     def is_ready(self) -> bool:
-        return False
+        return self.ready
 
     @override
     def finished(self) -> Text | None:
@@ -212,6 +213,10 @@ class Set(Owner, Restores):
     @override
     def is_injected(self) -> bool:
         return self.injected
+
+    @override
+    def lacks_injection(self) -> bool:
+        return not self.injected and not self.ready
 
     @override
     def suspend(self) -> patches.Patch:
@@ -247,7 +252,13 @@ OF_THIRD_KIND = {
     "it is restored before it gets one": (Set(OBJECT, injected=True), None, Step.RESTORE),
     "it waits for quota": (HELD, PENDING, Step.WAIT),
     "it is started once it is admitted": (HELD, ADMITTED, Step.START),
-    "it runs on": (Set(OBJECT, held=False), ADMITTED, Step.NOTHING),
+    "it runs on": (Set(OBJECT, held=False, injected=True), ADMITTED, Step.NOTHING),
+    "it is stopped if somebody else started it as it was admitted": (
+        Set(OBJECT, held=False), ADMITTED, Step.STOP,
+    ),
+    "it runs on if its pods run though somebody else started it": (
+        Set(OBJECT, held=False, ready=True), ADMITTED, Step.NOTHING,
+    ),
     "it is suspended when it is evicted": (Set(OBJECT, held=False), EVICTED, Step.STOP),
     "its quota stays while its pods run": (Set(OBJECT, active=True), EVICTED, Step.NOTHING),
     "its quota is given back before it is restored": (
