@@ -331,9 +331,28 @@ def test_the_controller_cannot_reach_more_labels_than_are_compared(guarded: Guar
     assert "labels of others" in guarded.refuses(path, {"metadata": {"labels": MANY}})
 
 
+def test_a_running_pod_gets_its_labels_back(guarded: Guarded) -> None:
+    path = guarded.pod(guarded.team)
+    guarded.admin.patch(path, {"metadata": {"labels": {names.MANAGED_LABEL: None}}})
+    guarded.send(path, patches.merge({"metadata": {"labels": OURS}}))
+    guarded.admin.patch(path, {"metadata": {"labels": MANY}})
+    guarded.refuses(path, {"metadata": {"labels": {**OURS, names.PODSET_LABEL: "main"}}})
+
+
+def test_a_pod_of_an_elastic_owner_is_released(guarded: Guarded) -> None:
+    path = guarded.pod(guarded.team, gates=(names.ELASTIC_JOB_GATE, FOREIGN_GATE))
+    guarded.send(path, pod_owner.release_elastic(guarded.view(path)))
+    assert [one.name for one in guarded.view(path).spec.scheduling_gates or ()] == [FOREIGN_GATE]
+    assert "gates of others" in guarded.refuses(path, {"spec": {"schedulingGates": []}})
+
+
 def test_a_running_pod_is_not_changed(guarded: Guarded) -> None:
     toleration = {"key": "a", "operator": "Exists", "effect": "NoExecute"}
-    for body in ({"spec": {"tolerations": [toleration]}}, {"metadata": {"labels": {"a": "b"}}}):
+    for body in (
+        {"spec": {"tolerations": [toleration]}},
+        {"metadata": {"labels": {"a": "b"}}},
+        {"metadata": {"annotations": {"a": "b"}}},
+    ):
         path = guarded.pod(guarded.team)
         assert "only while the gate" in guarded.refuses(path, body)
 
