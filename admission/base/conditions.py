@@ -5,6 +5,7 @@ Kueue's: clients and people search for them. Source: kueue apis/kueue/v1beta2 (t
 pkg/scheduler, pkg/workload, pkg/cache/scheduler and pkg/controller (texts).
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -31,6 +32,11 @@ FINISHED: Final = "Finished"
 PODS_READY: Final = "PodsReady"
 DEACTIVATION_TARGET: Final = "DeactivationTarget"
 WAITING_FOR_REPLACEMENT_PODS: Final = "WaitingForReplacementPods"
+RUN_TIME_LIMITED: Final = f"{names.OWN_DOMAIN}/RunTimeLimited"
+USES_SURGE_QUOTA: Final = f"{names.OWN_DOMAIN}/UsesSurgeQuota"
+PREEMPTION_NOTICE: Final = f"{names.OWN_DOMAIN}/PreemptionNotice"
+STOP_HELD_BACK: Final = f"{names.OWN_DOMAIN}/StopHeldBack"
+START_REFUSED: Final = f"{names.OWN_DOMAIN}/StartRefused"
 
 # of ClusterQueues and LocalQueues
 ACTIVE: Final = "Active"
@@ -38,14 +44,7 @@ CAPACITY_SUFFICIENT: Final = f"{names.OWN_DOMAIN}/CapacitySufficient"
 RELEASING: Final = f"{names.OWN_DOMAIN}/Releasing"
 SURGE_QUOTA_IN_USE: Final = f"{names.OWN_DOMAIN}/SurgeQuotaInUse"
 COSTS_EXACT: Final = f"{names.OWN_DOMAIN}/CostsExact"
-STOP_HELD_BACK: Final = f"{names.OWN_DOMAIN}/StopHeldBack"
 SPEC_SUPPORTED: Final = f"{names.OWN_DOMAIN}/SpecSupported"
-RUN_TIME_LIMITED: Final = f"{names.OWN_DOMAIN}/RunTimeLimited"
-
-# of Workloads
-USES_SURGE_QUOTA: Final = f"{names.OWN_DOMAIN}/UsesSurgeQuota"
-
-START_REFUSED: Final = f"{names.OWN_DOMAIN}/StartRefused"
 
 # of pods
 POD_ADMITTED: Final = f"{names.OWN_DOMAIN}/Admitted"
@@ -359,21 +358,6 @@ ORDERED_EVICTIONS: Final = frozenset(
 """Reasons of Evicted by which somebody wants exactly this Workload to stop, or this queue."""
 
 
-def stop_held_back(why: Text, per_minute: int) -> Text:
-    """Return why an owner still runs that is to be stopped.
-
-    Args:
-        why: it is to be stopped.
-        per_minute: stops that are allowed in a minute.
-    """
-    return Text(
-        "TooManyStops",
-        f"It still runs and is to be stopped ({why.reason}: {why.message}). More than "
-        f"{per_minute} stops a minute are held back; an administrator lets them go with: "
-        "gpu-admission stops allow",
-    )
-
-
 class PreemptionReason(StrEnum):
     """Why a victim was chosen; reasons of the condition Preempted."""
 
@@ -412,6 +396,19 @@ def preempted(
     )
 
 
+_PREEMPTOR: Final = re.compile(r"\(UID: ([^,]+), JobUID: ")
+
+
+def preemptor_uid(message: str) -> str:
+    """Return the UID of the Workload that a victim made room for; empty where none is named.
+
+    Args:
+        message: of its condition Evicted or Preempted; see `preempted`.
+    """
+    found = _PREEMPTOR.search(message)
+    return found[1] if found else ""
+
+
 REACTIVATED: Final = Text("Reactivated", "The workload was reactivated")
 BACKOFF_FINISHED: Final = Text("BackoffFinished", "The workload backoff was finished")
 
@@ -419,6 +416,54 @@ BACKOFF_FINISHED: Final = Text("BackoffFinished", "The workload backoff was fini
 def queue_restarted(kind: str) -> Text:
     """Return why a Workload may be tried again whose queue was drained."""
     return Text(f"{kind}Restarted", f"The {kind} was restarted after being stopped")
+
+
+# -------------------------------------------------- Workloads: PreemptionNotice, StopHeldBack
+
+
+def preemption_notice(what: str, time: str, needs: str, preemptor: str) -> Text:
+    """Return what is said of an owner or a pod that is preempted and runs on for a while.
+
+    Args:
+        what: is stopped, such as ``pod``.
+        time: at which it is.
+        needs: what is needed of it, with the verb.
+        preemptor: by whom.
+    """
+    return Text(
+        "Preempted",
+        f"This {what} is stopped at {time}: its {needs} needed by {preemptor}. Save your work",
+    )
+
+
+NEEDS_GPUS: Final = "GPUs are"
+NEEDS_QUOTA: Final = "quota is"
+ANOTHER_WORKLOAD: Final = "another workload"
+
+
+def ranked(name: str, priority: int) -> str:
+    """Return how a preemptor is named.
+
+    Args:
+        name: with its namespace.
+        priority: of its Workload.
+    """
+    return f"{name} (priority {priority})"
+
+
+def stop_held_back(why: Text, per_minute: int) -> Text:
+    """Return why an owner still runs that is to be stopped.
+
+    Args:
+        why: it is to be stopped.
+        per_minute: stops that are allowed in a minute.
+    """
+    return Text(
+        "TooManyStops",
+        f"It still runs and is to be stopped ({why.reason}: {why.message}). More than "
+        f"{per_minute} stops a minute are held back; an administrator lets them go with: "
+        "gpu-admission stops allow",
+    )
 
 
 # ---------------------------------------------------------------- Workloads: DeactivationTarget
@@ -443,7 +488,7 @@ def execution_time_exceeded(said_by: str) -> Text:
     return Text("MaximumExecutionTimeExceeded", message)
 
 
-# --------------------------------------------------------------- Workloads: what queues give them
+# ------------------------------------------------------------------- Workloads: RunTimeLimited
 
 
 def said_by(annotation: str, kind: str, queue: str) -> str:

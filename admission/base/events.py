@@ -186,6 +186,11 @@ def stop_held_back(message: str) -> Event:
     return Event(WARNING, STOP_HELD_BACK, message)
 
 
+def preemption_notice(message: str) -> Event:
+    """Return the event on an owner or a pod that is preempted and runs on for a while."""
+    return Event(WARNING, "PreemptionNotice", message)
+
+
 def start_refused(message: str) -> Event:
     """Return the event on the Workload whose owner the API server does not let start."""
     return Event(WARNING, "StartRefused", message)

@@ -42,6 +42,7 @@ from admission.controller.watched_owners.brake import Brake
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.jobs import Jobs
+from admission.controller.watched_owners.notices import Notices
 from admission.controller.watched_owners.owners import Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
 from admission.controller.watched_owners.pod_groups import PodGroups
@@ -262,8 +263,11 @@ class Core:
             *(held.get(one.kind, self._pods) for one in self._kinds.integrations),
             groups,
         )
+        self._notices = Notices(
+            self._workloads, self._configuration, self._running, self._queue, self._clock
+        )
         for owners in self._owners:
-            owners.brake = self._brake
+            owners.notices, owners.brake = self._notices, self._brake
 
     def _make_mirrors(self) -> dict[Resource, Informer[Any]]:
         """Return who takes what is watched, by resource."""
@@ -620,6 +624,7 @@ class Core:
             self._statuses.complete(key, outcome)
             return
         self._refusals.complete(key, outcome)
+        self._notices.complete(key, outcome)
         self._scheduling.complete(key, outcome)
         for owners in self._owners:
             owners.complete(key, outcome)

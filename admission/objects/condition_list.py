@@ -90,6 +90,23 @@ def merged(
     return to_wire(merge(kept, *changes))
 
 
+def said(workload: Workload, kind: str, text: Text, now: datetime) -> dict[str, Any] | None:
+    """Return the status with which a Workload says something by a condition; None if it does."""
+    condition = make(kind, text, status=True, now=now, generation=workload.metadata.generation)
+    known = workload.status.condition(kind)
+    wanted = condition.status, condition.reason, condition.message
+    if known is not None and (known.status, known.reason, known.message) == wanted:
+        return None
+    return {"conditions": merged(workload, condition)}
+
+
+def unsaid(workload: Workload, kind: str) -> dict[str, Any] | None:
+    """Return the status with which a Workload says it no more; None if it does not."""
+    if workload.status.condition(kind) is None:
+        return None
+    return {"conditions": merged(workload, without=kind)}
+
+
 def not_reserved(text: Text, now: datetime, generation: int) -> views.Condition:
     """QuotaReserved=False."""
     return make(conditions.QUOTA_RESERVED, text, status=False, now=now, generation=generation)

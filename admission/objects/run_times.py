@@ -1,8 +1,8 @@
 """How long Workloads may run, and what they may count on: annotations with durations.
 
 A ClusterQueue sets bounds, a LocalQueue narrows them, and a Workload moves within them; the one
-that gives its holder least counts (ADR 0132). A minimum run time is
-given by ClusterQueues alone: what others say can only shorten it.
+that gives its holder least counts (ADR 0132). A minimum run time and a notice before preemption
+are given by ClusterQueues alone: what others say can only shorten them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,11 +32,13 @@ class RunTimes:
         minimum: while a Workload has been admitted for less, others are preempted before it.
         default: how long a Workload may run that does not say it.
         maximum: the longest that a Workload may run, whatever it says.
+        notice: how long a Workload runs on once it is preempted.
     """
 
     minimum: int | None = None
     default: int | None = None
     maximum: int | None = None
+    notice: int | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -66,6 +68,7 @@ def read(metadata: views.ObjectMeta) -> RunTimes:
         minimum=_read(metadata, names.MINIMUM_RUN_TIME),
         default=_read(metadata, names.DEFAULT_RUN_TIME),
         maximum=_read(metadata, names.MAXIMUM_RUN_TIME),
+        notice=_read(metadata, names.PREEMPTION_NOTICE),
     )
 
 
@@ -76,6 +79,7 @@ def readable(metadata: views.ObjectMeta) -> RunTimes:
         minimum=_readable(present, names.MINIMUM_RUN_TIME),
         default=_readable(present, names.DEFAULT_RUN_TIME),
         maximum=_readable(present, names.MAXIMUM_RUN_TIME),
+        notice=_readable(present, names.PREEMPTION_NOTICE),
     )
 
 
@@ -110,6 +114,25 @@ def limit(
             if said.default is not None
         ]
     return min(found, default=None)
+
+
+def notice(
+    cluster_queue: views.ObjectMeta | None,
+    local_queue: views.ObjectMeta | None,
+    workload: views.ObjectMeta,
+) -> int:
+    """Return for how many microseconds a Workload runs on once it is preempted.
+
+    Args:
+        cluster_queue: metadata of the ClusterQueue, which gives it; None where there is none.
+        local_queue: metadata of its LocalQueue, which may shorten it; None likewise.
+        workload: its own metadata, likewise.
+    """
+    given, *narrowing = (
+        None if one is None else readable(one).notice
+        for one in (cluster_queue, local_queue, workload)
+    )
+    return durations.narrowed(given, *narrowing)
 
 
 def _read(metadata: views.ObjectMeta, key: str) -> int | None:
@@ -163,12 +186,18 @@ def _of_queues(path: FieldPath, value: str) -> Iterator[FieldError]:
 
 OF_QUEUES: Final[Mapping[str, Check]] = {
     key: partial(_duration, key)
-    for key in (names.MINIMUM_RUN_TIME, names.DEFAULT_RUN_TIME, names.MAXIMUM_RUN_TIME)
+    for key in (
+        names.MINIMUM_RUN_TIME,
+        names.DEFAULT_RUN_TIME,
+        names.MAXIMUM_RUN_TIME,
+        names.PREEMPTION_NOTICE,
+    )
 }
 """Annotations of ClusterQueues and LocalQueues, each with its rule."""
 
 OF_QUEUED: Final[Mapping[str, Check]] = {
     names.MINIMUM_RUN_TIME: OF_QUEUES[names.MINIMUM_RUN_TIME],
+    names.PREEMPTION_NOTICE: OF_QUEUES[names.PREEMPTION_NOTICE],
     names.DEFAULT_RUN_TIME: _of_queues,
     names.MAXIMUM_RUN_TIME: _of_queues,
 }

@@ -354,6 +354,15 @@ def termination(pod: views.Pod, text: Text, now: datetime) -> patches.Patch | No
     )
 
 
+def stops_at(pod: views.Pod, moment: str) -> patches.Patch:
+    """Return the merge patch that says on the pod when it is stopped, for the programs in it.
+
+    It holds for any version of the pod, as `termination` does.
+    """
+    marks = {names.STOPS_AT: moment}
+    return patches.merge({"metadata": {"uid": pod.metadata.uid, "annotations": marks}})
+
+
 def admitted_condition(pod: views.Pod) -> views.PodCondition | None:
     """Return our condition on the pod, if any."""
     return _find(pod, conditions.POD_ADMITTED)

@@ -84,6 +84,9 @@ def document(
     }
 
 
+_TAKEN_OVER: Final = (names.MINIMUM_RUN_TIME, names.PREEMPTION_NOTICE, names.REQUESTER)
+
+
 def annotations(owner: views.ObjectMeta) -> dict[str, str]:
     """Return the annotations that a Workload takes over from its owner when it is made.
 
@@ -91,10 +94,7 @@ def annotations(owner: views.ObjectMeta) -> dict[str, str]:
     """
     present = owner.annotations or {}
     found = {k: v for k, v in present.items() if k.startswith(names.PROVISIONING_PREFIX)}
-    if names.MINIMUM_RUN_TIME in present:
-        found[names.MINIMUM_RUN_TIME] = present[names.MINIMUM_RUN_TIME]
-    if names.REQUESTER in present:
-        found[names.REQUESTER] = present[names.REQUESTER]
+    found |= {key: present[key] for key in _TAKEN_OVER if key in present}
     gated_by = owner.annotation(names.ADMISSION_GATED_BY)
     return {**found, names.ADMISSION_GATED_BY: gated_by} if gated_by else found
 

@@ -151,6 +151,9 @@ def _from_workload(pod: Document, workload: Document, cluster_queue: str) -> Ans
     admission = workload.get("status", {}).get("admission") or {}
     own = _condition(pod, conditions.POD_ADMITTED)
     detail = own if state is State.WAITING and own.get("status") == "False" else condition
+    notice = _condition(workload, conditions.PREEMPTION_NOTICE)
+    if state is State.EVICTED and notice and not pod["metadata"].get("deletionTimestamp"):
+        detail = notice
     return Answer(
         pod=_name(pod),
         state=state,

@@ -167,6 +167,13 @@ def test_the_state_is_that_of_the_workload(
     assert world.told("p")["state"] == state
 
 
+def test_a_preempted_pod_that_still_runs_is_told_when_it_is_stopped(world: World) -> None:
+    uid = world.add_pod("p", labels=OURS)
+    notice = condition("gpu-admission.dev/PreemptionNotice", "True", "Preempted", "at 14:05")
+    world.add_workload("w", uid, condition("Evicted", "True", "Preempted", "by x"), notice)
+    assert (world.told("p")["state"], world.told("p")["message"]) == ("evicted", "at 14:05")
+
+
 @pytest.mark.parametrize(
     ("labels", "advice"),
     [

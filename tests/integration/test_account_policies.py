@@ -331,12 +331,15 @@ def test_the_controller_cannot_reach_more_labels_than_are_compared(guarded: Guar
     assert "labels of others" in guarded.refuses(path, {"metadata": {"labels": MANY}})
 
 
-def test_a_running_pod_gets_its_labels_back(guarded: Guarded) -> None:
+def test_a_running_pod_says_when_it_is_stopped_and_gets_its_labels_back(guarded: Guarded) -> None:
     path = guarded.pod(guarded.team)
+    guarded.send(path, pod_owner.stops_at(guarded.view(path), "2026-03-01T12:05:00Z"))
+    assert guarded.view(path).metadata.annotation(names.STOPS_AT) == "2026-03-01T12:05:00Z"
     guarded.admin.patch(path, {"metadata": {"labels": {names.MANAGED_LABEL: None}}})
     guarded.send(path, patches.merge({"metadata": {"labels": OURS}}))
-    guarded.admin.patch(path, {"metadata": {"labels": MANY}})
-    guarded.refuses(path, {"metadata": {"labels": {**OURS, names.PODSET_LABEL: "main"}}})
+    guarded.admin.patch(path, {"metadata": {"labels": MANY, "annotations": MANY}})
+    many = guarded.view(path)
+    guarded.refuses(path, json.loads(pod_owner.stops_at(many, "2026-03-01T12:06:00Z").body))
 
 
 def test_a_pod_of_an_elastic_owner_is_released(guarded: Guarded) -> None:

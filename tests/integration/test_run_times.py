@@ -1,6 +1,7 @@
 """Run times of queues on a real API server: what a user with the role edit may make of them."""
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -8,10 +9,11 @@ import pytest
 from admission.base import conditions, names
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
-from tests.controlplane.rest import RestError
+from tests.controlplane.rest import Rest, RestError
 from tests.integration.installed import KUEUE, Installed, installed
 from tests.integration.teams import Team, add_editor
 
+EVENTS = "/apis/events.k8s.io/v1"
 pytestmark = pytest.mark.controlplane
 
 
@@ -23,10 +25,27 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
             yield it
 
 
+@pytest.fixture(scope="module")
+def editor(system: Installed) -> Rest:
+    return add_editor(system)
+
+
+def pod_of(name: str, **labels: str) -> dict[str, Any]:
+    limits = {"limits": {names.GPU_RESOURCE: 1}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "main", "image": "train", "resources": limits}],
+        },
+    }
+
+
 def test_no_label_or_annotation_makes_a_pod_run_for_longer_than_its_queue_lets_it(
-    system: Installed,
+    system: Installed, editor: Rest
 ) -> None:
-    editor = add_editor(system)
     team = Team(system, editor)
     queue = f"{KUEUE}/clusterqueues/{team.name}"
     local = f"{KUEUE}/namespaces/{team.name}/localqueues/default"
@@ -35,21 +54,7 @@ def test_no_label_or_annotation_makes_a_pod_run_for_longer_than_its_queue_lets_i
     system.api.patch(queue, {"metadata": {"annotations": {names.MAXIMUM_RUN_TIME: "4s"}}})
     system.api.patch(local, {"metadata": {"annotations": {names.MAXIMUM_RUN_TIME: "1h"}}})
 
-    pod: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "train", "labels": {names.MAX_EXEC_TIME_LABEL: "3600"}},
-        "spec": {
-            "restartPolicy": "Never",
-            "containers": [
-                {
-                    "name": "main",
-                    "image": "train",
-                    "resources": {"limits": {names.GPU_RESOURCE: 1}},
-                }
-            ],
-        },
-    }
+    pod = pod_of("train", **{names.MAX_EXEC_TIME_LABEL: "3600"})
     limits = {"annotations": {names.MAXIMUM_RUN_TIME: "1h"}}
     with pytest.raises(RestError, match="is read on queues only"):
         editor.post(team.pods, {**pod, "metadata": {**pod["metadata"], **limits}})
@@ -66,3 +71,54 @@ def test_no_label_or_annotation_makes_a_pod_run_for_longer_than_its_queue_lets_i
     with pytest.raises(RestError):
         editor.patch(queue, {"metadata": {"annotations": {names.MAXIMUM_RUN_TIME: None}}})
     waiting.until(lambda: "train" not in team.listed(), what="the pod is stopped")
+
+
+def test_a_preempted_pod_is_told_when_it_is_stopped_and_runs_until_then(
+    system: Installed, editor: Rest
+) -> None:
+    preemption = {"withinClusterQueue": "LowerPriority"}
+    team = Team(system, editor, quota=1, preemption=preemption)
+    system.cluster.add_gpu_node("notice", labels={names.GPU_PRODUCT_LABEL: "A100"})
+    system.add_classes(urgent=100)
+    marks = {"metadata": {"annotations": {names.PREEMPTION_NOTICE: "soon"}}}
+    with pytest.raises(RestError, match=r"preemption-notice.*must be a duration"):
+        system.api.patch(f"{KUEUE}/namespaces/{team.name}/localqueues/default", marks)
+    marks = {"metadata": {"annotations": {names.PREEMPTION_NOTICE: "2s"}}}
+    system.api.patch(f"{KUEUE}/clusterqueues/{team.name}", marks)
+    victim = pod_of("train")
+    victim["metadata"]["finalizers"] = ["example.com/kept"]  # to be read when it was stopped
+    editor.post(team.pods, victim)
+    team.wait_running("train")
+    marks = {"metadata": {"annotations": {names.STOPS_AT: "2036-01-01T00:00:00Z"}}}
+    with pytest.raises(RestError, match="Only the controller"):
+        editor.patch(f"{team.pods}/train", marks)
+
+    editor.post(team.pods, pod_of("urgent", **{names.PRIORITY_CLASS_LABEL: "urgent"}))
+    waiting.until(
+        lambda: "deletionTimestamp" in team.listed()["train"]["metadata"], what="it is stopped"
+    )
+    pod = team.listed()["train"]
+    found = system.api.get(team.workloads)["items"]
+    (workload,) = (one for one in found if "-train-" in one["metadata"]["name"])
+    end = datetime.fromisoformat(pod["metadata"]["annotations"][names.STOPS_AT])
+    said = {one["type"]: one for one in workload["status"]["conditions"]}
+    evicted = datetime.fromisoformat(said[conditions.EVICTED]["lastTransitionTime"])
+    (target,) = (
+        one for one in pod["status"]["conditions"] if one["type"] == conditions.TERMINATION_TARGET
+    )
+    assert end == evicted + timedelta(seconds=2)
+    assert datetime.fromisoformat(target["lastTransitionTime"]) >= end
+    assert team.gated() == {"urgent"}
+    text = (
+        f"This pod is stopped at {end:%H:%M:%S} UTC: its GPUs are needed by {team.name}/urgent"
+        " (priority 100). Save your work"
+    )
+
+    def told() -> list[str]:
+        found = system.api.get(f"{EVENTS}/namespaces/{team.name}/events")["items"]
+        notices = [one for one in found if one["reason"] == "PreemptionNotice"]
+        return [one["note"] for one in notices if one["regarding"]["name"] == "train"]
+
+    waiting.until(lambda: told() == [text], what="an event on the pod says so")
+    editor.patch(f"{team.pods}/train", {"metadata": {"finalizers": None}})
+    team.wait_running("urgent")

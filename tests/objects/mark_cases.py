@@ -70,13 +70,22 @@ RUN_TIMES = [
         for key, value in (
             ("minimum-run-time", "0s"), ("minimum-run-time", "1h30m"),
             ("default-run-time", "8h"), ("maximum-run-time", "24h"),
+            ("preemption-notice", "0s"), ("preemption-notice", "5m"),
         )
     ),
     *(
         of_times(kind, "minimum-run-time", "soon", f'Invalid value: "soon": {NO_DURATION}')
         for kind in ("ClusterQueue", "LocalQueue", "Workload")
     ),
+    *(
+        of_times(kind, "preemption-notice", "soon", f'Invalid value: "soon": {NO_DURATION}')
+        for kind in ("ClusterQueue", "LocalQueue", "Workload")
+    ),
     of_times("Workload", "minimum-run-time", "5m"),
+    of_times("Workload", "preemption-notice", "5m"),
+    of_times(
+        "ClusterQueue", "preemption-notice", "-1s", 'Invalid value: "-1s": must not be negative'
+    ),
     of_times(
         "ClusterQueue", "minimum-run-time", "-1s", 'Invalid value: "-1s": must not be negative'
     ),

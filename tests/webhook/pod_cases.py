@@ -433,6 +433,7 @@ BEYONDS: list[Case] = [
 
 NO_DURATION = "must be a duration such as 500ms, 15s or 1h30m"
 MINIMUM, MAXIMUM = "gpu-admission.dev/minimum-run-time", "gpu-admission.dev/maximum-run-time"
+NOTICE = "gpu-admission.dev/preemption-notice"
 
 
 def timed(value: str, key: str = MINIMUM) -> Document:
@@ -442,6 +443,8 @@ def timed(value: str, key: str = MINIMUM) -> Document:
 RUN_TIMES: list[Case] = [
     po("24 that is right", timed("1h30m")),
     po("24", timed("soon"), told(MINIMUM, f'Invalid value: "soon": {NO_DURATION}')),
+    po("24 of a notice", timed("soon", NOTICE),
+       told(NOTICE, f'Invalid value: "soon": {NO_DURATION}')),
     po("24 of queues", timed("1h", MAXIMUM),
        told(MAXIMUM, "Forbidden: is read on queues only; the label"
             f" {K}/max-exec-time-seconds limits what is queued")),

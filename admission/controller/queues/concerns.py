@@ -12,8 +12,17 @@ from admission.controller.workloads.rules import Surroundings
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import views
+from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.objects.workload import Workload
+
+
+def queues(
+    workload: Workload, configuration: Configuration
+) -> tuple[LocalQueue | None, ClusterQueue | None]:
+    """Return the queue that a Workload names, and where it holds quota, or would."""
+    local = configuration.local_queues.get(_local_queue(workload))
+    return local, configuration.cluster_queues.get(_cluster_queue(workload, local))
 
 
 def around(
@@ -29,10 +38,10 @@ def around(
     refusal: str,
 ) -> Surroundings:
     """Return what decides about a Workload besides itself."""
-    local = configuration.local_queues.get(_local_queue(workload))
+    local, cluster = queues(workload, configuration)
     return Surroundings(
         local_queue=local,
-        cluster_queue=configuration.cluster_queues.get(_cluster_queue(workload, local)),
+        cluster_queue=cluster,
         priority=following.priority(workload, configuration.priority_classes),
         now=now,
         settings=configuration.settings,

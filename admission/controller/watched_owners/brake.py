@@ -6,7 +6,7 @@ this program, there is time to look and to prevent it (ADR 0121).
 
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from admission.base import clock as clocks
 from admission.base import conditions, logs, metrics, names
@@ -72,7 +72,7 @@ class Brake:
             owner: what is to be stopped.
             workload: its Workload; None where there is none.
         """
-        if not self._most or not _runs(owner) or _is_ordered(workload):
+        if not self._most or not has_worked(owner) or _is_ordered(workload):
             return self._let(key)
         if self._granted.get(key) == owner.metadata.uid:
             return False
@@ -110,25 +110,18 @@ class Brake:
 
     def mark(self, workload: Workload, why: Text, told: Event) -> ApiRequest | None:
         """Return the write that says on a Workload that its owner is not stopped yet."""
-        condition = condition_list.make(
-            conditions.STOP_HELD_BACK,
-            conditions.stop_held_back(why, self._most),
-            status=True,
-            now=self._clock.now(),
-            generation=workload.metadata.generation,
-        )
-        known = workload.status.condition(conditions.STOP_HELD_BACK)
-        if known is not None and (known.status, known.message) == ("True", condition.message):
+        text = conditions.stop_held_back(why, self._most)
+        changes = condition_list.said(workload, conditions.STOP_HELD_BACK, text, self._clock.now())
+        if changes is None:
             return None
-        changes: dict[str, Any] = {"conditions": condition_list.merged(workload, condition)}
         return api_requests.set_workload_status(workload, Operation.KEEP_UP, changes, (told,))
 
     def unmark(self, workload: Workload) -> ApiRequest | None:
         """Return the write that takes that back, once nothing is held back any more."""
-        if workload.status.condition(conditions.STOP_HELD_BACK) is None:
+        changes = condition_list.unsaid(workload, conditions.STOP_HELD_BACK)
+        if changes is None:
             return None
-        kept = condition_list.merged(workload, without=conditions.STOP_HELD_BACK)
-        return api_requests.set_workload_status(workload, Operation.KEEP_UP, {"conditions": kept})
+        return api_requests.set_workload_status(workload, Operation.KEEP_UP, changes)
 
     def _let(self, key: WorkloadKey) -> bool:
         if key in self._held:
@@ -148,7 +141,7 @@ class Brake:
         return int(self._clock.monotonic() * 1e6)
 
 
-def _runs(owner: views.Object) -> bool:
+def has_worked(owner: views.Object) -> bool:
     """Return whether a stop may lose work: a pod that is not bound has done none."""
     if not isinstance(owner, views.Pod):
         return True

@@ -20,6 +20,7 @@ from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners import owner_events, requests
 from admission.controller.watched_owners.brake import Brake
 from admission.controller.watched_owners.index import OwnerIndex, Subject
+from admission.controller.watched_owners.notices import Notices
 from admission.controller.watched_owners.owner_events import OwnerEvents
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads import evictions, keeping, statuses
@@ -59,9 +60,11 @@ class Owners(Generic[View, Document]):
         resource: where its objects are.
         index: the owners as last seen.
         informers: who takes what is watched, by resource.
+        notices: let what is preempted run on for a while.
         brake: holds stops back where there are too many.
     """
 
+    notices: Notices
     brake: Brake
 
     def __init__(
@@ -143,6 +146,7 @@ class Owners(Generic[View, Document]):
     def _forget(self, key: WorkloadKey) -> None:
         for keys in (self._stuck, self._stopped, self._unmarkable):
             keys.discard(key)
+        self.notices.forget(key)
         self.brake.forget(key)
         self._deleted.pop(key, None)
         self._events.forget(key)
@@ -191,6 +195,7 @@ class Owners(Generic[View, Document]):
                 return self._beside_current(subject, current, decide)
         step = self._next_step(subject)
         if step.step is not Step.STOP:
+            self.notices.forget(key)
             self.brake.forget(key)
         if owner is not None and workload is not None and not self._kind.has_condition:
             self._events.checked(key, owner, workload)
@@ -216,7 +221,7 @@ class Owners(Generic[View, Document]):
         if request is None and owner is not None and workload is not None:
             request = self._about_size(key, owner, workload)
         if request is None and workload is not None and step.step is not Step.STOP:
-            return self.brake.unmark(workload)
+            return self.brake.unmark(workload) or self.notices.unmark(workload)
         return request
 
     # --------------------------------------------------------- owners that change their size
@@ -519,6 +524,9 @@ class Owners(Generic[View, Document]):
         self, key: WorkloadKey, step: Next, owner: Owner, workload: Workload | None
     ) -> ApiRequest | None:
         """Stop an owner, or say that it is not stopped yet."""
+        end = self.notices.holds(key, owner, workload)
+        if end is not None and workload is not None:
+            return self.notices.next_request(key, owner, workload, end)
         if not self.brake.holds(key, owner.view, workload):
             self._events.held_back(key, owner.view, None)
             return self._stop(key, owner, step)

@@ -213,7 +213,9 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         """Return the Workload of a PodGroup that does not run, of a pod beyond it; else None."""
         group = pod_owner.beyond(pod)
         workload = None if group is None else self._workloads.get(group)
-        return group if workload is not None and pod_group.is_stopped(workload) else None
+        if workload is None or not pod_group.is_stopped(workload):
+            return None
+        return group if self.notices.end(workload) is None else None
 
     def _decide_or_evict(
         self, decide: Decide, text: Text, key: WorkloadKey, workload: Workload

@@ -413,6 +413,23 @@ class RunningPods:
         """Return how many pods of a pod set run that a Workload has let start."""
         return len(self._of.get(key, {}).get(pod_set, ()))
 
+    def to_tell(self, first: WorkloadKey, until: str) -> tuple[views.Pod, Resource] | None:
+        """Return a pod that runs and does not say until when, and by which it is watched.
+
+        Args:
+            first: key of its owner's first Workload.
+            until: what it should say.
+        """
+        running = (self._pods[uid] for uids in self._of.get(first, {}).values() for uid in uids)
+        silent = (
+            one
+            for one in running
+            if not one.view.metadata.deletion_timestamp
+            and one.view.metadata.annotation(names.STOPS_AT) != until
+        )
+        found = min(silent, key=_order, default=None)
+        return None if found is None else (found.view, found.resource)
+
     def admit(self, workload: Workload) -> Admit | None:
         """Return what a Workload is charged whose pods run; None without its ClusterQueue."""
         key, asked = workload.key(), self._owners.get(workload.key())

@@ -175,6 +175,7 @@ def _without_quota(
             *changes,
             condition_list.not_reserved(text, now, generation),
             condition_list.not_admitted(now, generation),
+            without=conditions.PREEMPTION_NOTICE,
         ),
         **time_admitted(workload, now),
     }

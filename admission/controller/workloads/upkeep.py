@@ -5,7 +5,7 @@ anything; the next look finds the next rule. Source: kueue
 pkg/controller/core/workload_controller.go, in its order.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from admission.base import clock, conditions, durations, events, names
@@ -263,7 +263,8 @@ def _obey_queues(workload: Workload, around: Surroundings) -> Change | None:
 
 def _limit_execution(workload: Workload, around: Surroundings) -> Change | None:
     """A Workload that ran for its maximum time is deactivated."""
-    limit, end = _limit_of(workload, around), _execution_end(workload, around)
+    limit = _limit_of(workload, around)
+    end = times.execution_end(workload, limit)
     if limit is None or end is None or end > around.now or not is_settled(workload):
         return None
     time, said_by = f"{limit.microseconds // run_times.SECOND_US}s", ""
@@ -284,24 +285,15 @@ def _limit_execution(workload: Workload, around: Surroundings) -> Change | None:
 
 def _tell_limit(workload: Workload, around: Surroundings) -> Change | None:
     """A Workload that a queue gives its maximum time says so while it is admitted."""
-    known = workload.status.condition(conditions.RUN_TIME_LIMITED)
     limit = _limit_of(workload, around) if workload.status.is_true(conditions.ADMITTED) else None
     if limit is None or not limit.annotation:
-        kept = condition_list.merged(workload, without=conditions.RUN_TIME_LIMITED)
-        return None if known is None else Change(status={"conditions": kept})
-    text = conditions.run_time_limited(
-        limit.annotation, limit.kind, limit.queue, durations.to_wire(limit.microseconds)
-    )
-    if known is not None and (known.reason, known.message) == text:
-        return None
-    condition = condition_list.make(
-        conditions.RUN_TIME_LIMITED,
-        text,
-        status=True,
-        now=around.now,
-        generation=workload.metadata.generation,
-    )
-    return Change(status={"conditions": condition_list.merged(workload, condition)})
+        changes = condition_list.unsaid(workload, conditions.RUN_TIME_LIMITED)
+    else:
+        text = conditions.run_time_limited(
+            limit.annotation, limit.kind, limit.queue, durations.to_wire(limit.microseconds)
+        )
+        changes = condition_list.said(workload, conditions.RUN_TIME_LIMITED, text, around.now)
+    return None if changes is None else Change(status=changes)
 
 
 _RULES: Final[tuple[Rule, ...]] = (
@@ -355,25 +347,12 @@ def _backoff_end(workload: Workload) -> datetime | None:
 
 def _limit_of(workload: Workload, around: Surroundings) -> run_times.Limit | None:
     """Return how long a Workload may run, as it says or its queues do now; None for ever."""
-    cluster, local = around.cluster_queue, around.local_queue
-    return run_times.limit(
-        workload.spec.maximum_execution_time_seconds,
-        None if cluster is None else cluster.metadata,
-        None if local is None else local.metadata,
-    )
+    return times.run_limit(workload, around.cluster_queue, around.local_queue)
 
 
 def _execution_end(workload: Workload, around: Surroundings) -> datetime | None:
-    """Return when the maximum execution time ends.
-
-    Return None without a limit or while it does not run.
-    """
-    limit = _limit_of(workload, around)
-    if limit is None or not workload.status.is_true(conditions.ADMITTED):
-        return None
-    past = workload.status.accumulated_past_execution_time_seconds or 0
-    ran = evictions.admitted_seconds(workload, around.now)
-    return around.now + timedelta(microseconds=limit.microseconds, seconds=-past - ran)
+    """Return when the maximum execution time ends; None for never."""
+    return times.execution_end(workload, _limit_of(workload, around))
 
 
 def _requeue(workload: Workload, text: Text, now: datetime) -> Change:

@@ -20,6 +20,8 @@ class WorkloadIndex:
 
     def __init__(self) -> None:
         self._seen: Observed[WorkloadKey, Workload] = Observed()
+        self._keys: dict[str, WorkloadKey] = {}
+        """By UID."""
         self._not_found: set[WorkloadKey] = set()
         self._absent: set[WorkloadKey] = set()
         self._first: dict[WorkloadKey, WorkloadKey] = {}
@@ -31,6 +33,11 @@ class WorkloadIndex:
         """The Workload as last seen."""
         return self._seen.get(key)
 
+    def by_uid(self, uid: str) -> Workload | None:
+        """Return the Workload with a UID as last seen."""
+        key = self._keys.get(uid)
+        return None if key is None else self._seen.get(key)
+
     def __iter__(self) -> Iterator[WorkloadKey]:
         """All keys, in the order in which they were first seen; changes meanwhile do no harm."""
         return iter(self._seen)
@@ -38,8 +45,12 @@ class WorkloadIndex:
     def on_update(self, workload: Workload) -> WorkloadKey | None:
         """Takes a sight of a Workload; None if it was an old one."""
         key = workload.key()
+        known = self._seen.get(key)
         if not self._seen.put(key, workload):
             return None
+        if known is not None:
+            self._keys.pop(known.metadata.uid, None)
+        self._keys[workload.metadata.uid] = key
         self.doubt_absence(key)
         self._note_slice(key, _first_of(workload))
         return key
@@ -48,6 +59,7 @@ class WorkloadIndex:
         """The Workload is gone; false if it was not here."""
         is_gone = self._seen.remove(key, uid)
         if is_gone:
+            self._keys.pop(uid, None)
             self._note_slice(key, None)
         return is_gone
 

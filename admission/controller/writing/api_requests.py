@@ -56,6 +56,8 @@ class Operation(Enum):
     MARK_OWNER = "mark_owner"
     """Say on an owner why it is about to be deleted."""
     STOP_OWNER = "stop_owner"
+    ANNOUNCE_STOP = "announce_stop"
+    """Say on a pod when it is stopped."""
     FINISH_WORKLOAD = "finish_workload"
     DELETE_WORKLOAD = "delete_workload"
     DELETE_OWNER = "delete_owner"

@@ -1,0 +1,195 @@
+"""Lets what is preempted run on for as long as its queue says, and says until when (ADR 0156).
+
+The end is derived from the eviction and from what the queues say now, so that it is the same for
+every leader.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from admission.base import clock as clocks
+from admission.base import conditions, events
+from admission.base.clock import Clock
+from admission.base.conditions import EvictionReason, Text
+from admission.base.names import WorkloadKey
+from admission.controller.devices.capacity import is_gpu
+from admission.controller.queues import concerns
+from admission.controller.queues.configuration import Configuration
+from admission.controller.watched_owners import brake, requests
+from admission.controller.watched_owners.running_pods import RunningPods
+from admission.controller.workloads import times
+from admission.controller.workloads.workloadindex import WorkloadIndex
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
+from admission.controller.writing.work_queue import WorkQueue
+from admission.kube import resources
+from admission.objects import condition_list, run_times, views
+from admission.objects.workload import Workload
+from admission.owners import lifecycle
+from admission.owners import pod as pod_owner
+from admission.owners.framework import Owner
+
+_DRAIN: Final = "HoldAndDrain"
+
+
+class Notices:
+    """Until when Workloads run on that are preempted, and what says so."""
+
+    def __init__(
+        self,
+        workloads: WorkloadIndex,
+        configuration: Configuration,
+        running: RunningPods,
+        queue: WorkQueue,
+        clock: Clock,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            workloads: all Workloads.
+            configuration: queues as last seen.
+            running: the pods that run.
+            queue: says when to look at a Workload again.
+            clock: source of time.
+        """
+        self._workloads = workloads
+        self._configuration = configuration
+        self._running = running
+        self._queue = queue
+        self._clock = clock
+        self._refused: set[WorkloadKey] = set()
+        """Workloads of whose pods the server refused to let one say when it is stopped."""
+
+    def end(self, workload: Workload) -> datetime | None:
+        """Return when a Workload is stopped that is preempted; None for now.
+
+        What a person stops besides has no notice, and none outlasts the maximum run time.
+        """
+        evicted = workload.status.condition(conditions.EVICTED)
+        if evicted is None or (evicted.status, evicted.reason) != (
+            "True",
+            EvictionReason.PREEMPTED,
+        ):
+            return None
+        local, cluster = concerns.queues(workload, self._configuration)
+        drained = (one is not None and one.spec.stop_policy == _DRAIN for one in (local, cluster))
+        if workload.spec.active is False or any(drained):
+            return None
+        given = run_times.notice(
+            None if cluster is None else cluster.metadata,
+            None if local is None else local.metadata,
+            workload.metadata,
+        )
+        end = clocks.from_wire(evicted.last_transition_time) + timedelta(microseconds=given)
+        limit = times.execution_end(workload, times.run_limit(workload, cluster, local))
+        end = end if limit is None else min(end, limit)
+        return end if end > self._clock.now() else None
+
+    def holds(self, key: WorkloadKey, owner: Owner, workload: Workload | None) -> datetime | None:
+        """Return until when an owner may not be stopped; it is looked at again then.
+
+        Args:
+            key: of its Workload.
+            owner: what is to be stopped. A pod that is not bound has nothing to save.
+            workload: its Workload; None where there is none.
+        """
+        if workload is None or not brake.has_worked(owner.view):
+            return None
+        end = self.end(workload)
+        if end is not None:
+            self._queue.add_at(key, end, self._clock.now())
+        return end
+
+    def next_request(
+        self, key: WorkloadKey, owner: Owner, workload: Workload, end: datetime
+    ) -> ApiRequest | None:
+        """Return the next write that says when an owner is stopped, or None if all is said.
+
+        Args:
+            key: of its Workload.
+            owner: what is preempted.
+            workload: its Workload.
+            end: of the notice.
+        """
+        is_of_pods = owner.gathers() is not None
+        kind = owner.kind.name
+        what = "group of pods" if is_of_pods else _POD if kind == resources.PODS.kind else kind
+        text = self._text(what, workload, end)
+        changes = condition_list.said(
+            workload, conditions.PREEMPTION_NOTICE, text, self._clock.now()
+        )
+        if changes is not None:
+            told = () if is_of_pods else (events.preemption_notice(text.message),)
+            return api_requests.set_workload_status(workload, Operation.KEEP_UP, changes, told)
+        if key in self._refused:
+            return None
+        moment = clocks.to_wire(end)
+        found = self._running.to_tell(self._workloads.first(workload.key()), moment)
+        if found is None:
+            return None
+        pod, resource = found
+        said = self._text(_POD, workload, end).message
+        return requests.patch(
+            key, resource, pod, Operation.ANNOUNCE_STOP, pod_owner.stops_at(pod, moment),
+            into=views.Pod, events=(events.preemption_notice(said),) if is_of_pods else (),
+        )  # fmt: skip
+
+    def unmark(self, workload: Workload) -> ApiRequest | None:
+        """Return the write that takes that back, where nothing is to be stopped any more."""
+        is_over = workload.status.is_true(conditions.FINISHED)
+        if is_over or lifecycle.owes_reservation(workload):
+            return None
+        changes = condition_list.unsaid(workload, conditions.PREEMPTION_NOTICE)
+        if changes is None:
+            return None
+        return api_requests.set_workload_status(workload, Operation.KEEP_UP, changes)
+
+    def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
+        """Take what came of a write: what the server refuses to have said holds up no stop."""
+        is_ours = outcome.request.operation is Operation.ANNOUNCE_STOP
+        if is_ours and outcome.result is Result.REFUSED:
+            self._refused.add(key)
+
+    def forget(self, key: WorkloadKey) -> None:
+        """Take that the owner of a key is not to be stopped, or is gone."""
+        self._refused.discard(key)
+
+    def _text(self, what: str, workload: Workload, end: datetime) -> Text:
+        """Return what is said of a Workload, or of a pod of it, until it is stopped."""
+        evicted = workload.status.condition(conditions.EVICTED)
+        since = clocks.from_wire(evicted.last_transition_time) if evicted else end
+        uid = conditions.preemptor_uid(evicted.message) if evicted else ""
+        needs = any(map(is_gpu, _held(workload)))
+        return conditions.preemption_notice(
+            what,
+            _time(end, since),
+            conditions.NEEDS_GPUS if needs else conditions.NEEDS_QUOTA,
+            _named(self._workloads.by_uid(uid)),
+        )
+
+
+_POD: Final = "pod"
+
+
+def _held(workload: Workload) -> Iterator[str]:
+    """Return the resources of which a Workload holds quota."""
+    admission = workload.status.admission
+    for one in (admission.pod_set_assignments if admission else None) or ():
+        yield from one.flavors or {}
+
+
+def _time(end: datetime, since: datetime) -> str:
+    """Return a moment for people, with its day where that is not the day of the eviction."""
+    at, began = end.astimezone(UTC), since.astimezone(UTC)
+    day = "" if at.date() == began.date() else f"{at:%Y-%m-%d} "
+    return f"{day}{at:%H:%M:%S} UTC"
+
+
+def _named(preemptor: Workload | None) -> str:
+    """Return a preemptor as people know it: by its owner."""
+    if preemptor is None:
+        return conditions.ANOTHER_WORKLOAD
+    owner, metadata = preemptor.metadata.controller(), preemptor.metadata
+    name = metadata.name if owner is None else owner.name
+    return conditions.ranked(f"{metadata.namespace}/{name}", preemptor.spec.priority or 0)
