@@ -19,6 +19,7 @@ from admission.base.names import (
     ResourceName,
     WorkloadKey,
 )
+from admission.base.namespaces import MANAGED, ManagedNamespaces
 from admission.base.rounds import Rounds
 from admission.controller.queries import Counted, Reader
 from admission.controller.writing import api_requests
@@ -56,13 +57,23 @@ _NOTHING: Final[Amounts] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """What the API server shows."""
+    """What the API server shows.
+
+    Attributes:
+        workloads: all Workloads.
+        pods: bound pods that have not ended.
+        nodes: by name.
+        queues: ClusterQueues by name.
+        flavors: by name.
+        unmanaged: names of namespaces whose pods are not charged on their own.
+    """
 
     workloads: tuple[Workload, ...]
     pods: tuple[views.Pod, ...]
     nodes: Mapping[str, views.Node]
     queues: Mapping[str, ClusterQueue]
     flavors: Mapping[str, ResourceFlavor]
+    unmanaged: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +121,8 @@ def expected(
     running: dict[tuple[WorkloadKey, str], list[views.Pod]] = {}
     known = {_key(one): one for one in listed.workloads}
     for pod in listed.pods:
+        if pod.metadata.namespace in listed.unmanaged:
+            continue
         found = _workload_of(pod, by_owner)
         if found is None and not pod.metadata.label(names.PODSET_LABEL):
             continue  # no queue has admitted it
@@ -364,6 +377,7 @@ class Auditor:
         interval_seconds: float,
         release_on_deletion: bool,
         kinds: Kinds = integrations.DEFAULT,
+        namespaces: ManagedNamespaces = MANAGED,
     ) -> None:
         """Prepare the thread; `start` begins.
 
@@ -380,6 +394,7 @@ class Auditor:
             interval_seconds: between two audits.
             release_on_deletion: see `expected`.
             kinds: of owners that are served.
+            namespaces: those that are managed.
         """
         self._api = api
         self._ask = ask
@@ -392,7 +407,7 @@ class Auditor:
         self._monotonic = monotonic
         self._interval = interval_seconds
         self._release_on_deletion = release_on_deletion
-        self._kinds = kinds
+        self._kinds, self._namespaces = kinds, namespaces
         self._repaired_at: float | None = None
         self._log = logs.get("audit")
         self._rounds = Rounds("audit", self._round, self._failed)
@@ -465,12 +480,18 @@ class Auditor:
         queues = every(api, resources.CLUSTER_QUEUES, into=ClusterQueue)
         flavors = every(api, resources.RESOURCE_FLAVORS, into=ResourceFlavor)
         nodes = every(api, resources.NODES, into=views.Node)
+        namespaces = every(api, resources.NAMESPACES, into=views.Namespace)
         return Listed(
             workloads=tuple(every(api, resources.WORKLOADS, into=Workload)),
             pods=tuple(every(api, resources.PODS, field_selector=_BOUND, into=views.Pod)),
             nodes={one.metadata.name: one for one in nodes},
             queues={one.metadata.name: one for one in queues},
             flavors={one.metadata.name: one for one in flavors},
+            unmanaged=frozenset(
+                one.metadata.name
+                for one in namespaces
+                if self._namespaces.leave_out(one.metadata.name, one.metadata.labels or {})
+            ),
         )
 
     def _publish(self, drift: Amounts, queues: Iterable[str]) -> None:

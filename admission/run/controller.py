@@ -180,6 +180,7 @@ class Controller:
             interval_seconds=settings.gpu.controller.audit_interval.total_seconds(),
             release_on_deletion=settings.gpu.releases_on_deletion,
             kinds=kinds,
+            namespaces=settings.managed_namespaces,
         )
         return _View(decides, watches, lister, auditor, marks, writers, sender, ending)
 

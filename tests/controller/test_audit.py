@@ -7,6 +7,7 @@ import pytest
 
 from admission.base import metrics, names, patches
 from admission.base.names import ClusterQueueName, FlavorName, FlavorResource, ResourceName
+from admission.base.namespaces import MANAGED, ManagedNamespaces
 from admission.controller.audit import Auditor
 from admission.controller.queries import Counted, Reader
 from admission.gpu import catalogue
@@ -33,6 +34,7 @@ class Audits:
     waited: list[float] = field(default_factory=list)
     between: Callable[[], object] = lambda: None
     is_current: bool = True
+    namespaces: ManagedNamespaces = MANAGED
 
     def __post_init__(self) -> None:
         self.auditor = Auditor(
@@ -47,6 +49,7 @@ class Audits:
             monotonic=self.found.clock.monotonic,
             interval_seconds=600,
             release_on_deletion=False,
+            namespaces=self.namespaces,
         )
 
     def ask(self, question: Callable[[Reader], Counted]) -> Counted:

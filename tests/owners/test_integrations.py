@@ -1,6 +1,7 @@
 """What follows from a kind that is held: reviews, webhooks, and no warning about its label."""
 
-from typing import Any
+from itertools import product
+from typing import Any, Final
 
 import jsonpatch
 import pytest
@@ -8,8 +9,13 @@ import pytest
 from admission.base import names
 from admission.base.namespaces import ManagedNamespaces
 from admission.config.derived import Settings
+from admission.controller import watched
 from admission.gpu.resources import DEFAULT_MANAGED
-from admission.install import warnpolicies, webhooks
+from admission.install import rbac, warnpolicies, webhooks
+from admission.objects import owner_rows
+from admission.objects.owner_rows import Row
+from admission.owners import integrations, serving
+from admission.owners.serving import ServingKind
 from tests.webhook import reviews
 
 MUTATE = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
@@ -107,3 +113,29 @@ def test_nobody_is_warned_that_its_queue_label_is_not_read() -> None:
     assert [(rule["apiGroups"], rule["resources"]) for rule in rules] == [
         (["kubeflow.org"], ["mxjobs"])
     ]
+
+
+SERVED: Final = ("pod", "batch/job", "jobset.x-k8s.io/jobset")
+LISTED: Final = Settings.model_validate({"kueue": {"integrations": {"frameworks": list(SERVED)}}})
+EVERY: Final[tuple[Row | ServingKind, ...]] = (
+    *owner_rows.ROWS, *owner_rows.MODULES, *serving.KINDS,
+)  # fmt: skip
+OTHERS: Final = [one for one in EVERY if one.framework and one.framework not in SERVED]
+
+
+@pytest.mark.parametrize("kind", OTHERS, ids=lambda one: one.framework)
+def test_a_kind_that_is_not_listed_is_neither_followed_nor_reviewed_nor_written(
+    kind: Row | ServingKind,
+) -> None:
+    name = (
+        (kind.group, kind.plural) if isinstance(kind, Row) else (kind.kind.group, kind.kind.plural)
+    )
+    kinds = integrations.kinds_of(LISTED)
+    config = {"url": "https://127.0.0.1:9443", "caBundle": "Q0E="}
+    made = webhooks.documents(config, DEFAULT_MANAGED, ManagedNamespaces(), "controller", kinds)
+    reviewed = [rule for one in made for hook in one["webhooks"] for rule in hook["rules"]]
+    granted = [rule for one in rbac.documents(kinds=kinds) for rule in one.get("rules", ())]
+
+    assert name not in {(one.group, one.plural) for one in watched.rows(kinds)}
+    for rule in (*reviewed, *granted):
+        assert name not in product(rule.get("apiGroups", ()), rule.get("resources", ()))

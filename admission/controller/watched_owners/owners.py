@@ -303,6 +303,15 @@ class Owners(Generic[View, Document]):
         is_here = subject.owner is not None or subject.beside is not None
         return is_here and not self._configuration.manages(subject.key.namespace)
 
+    def _runs_unmanaged(self, subject: Subject) -> bool:
+        """Return whether pods run without a Workload in a namespace that is surely not managed.
+
+        Whoever copies a manifest copies our label, too.
+        """
+        owner, workload = subject.owner, subject.workload
+        is_out = self._configuration.leaves_out(subject.key.namespace)
+        return is_out and workload is None and owner is not None and not owner.is_held()
+
     def _next_step(self, subject: Subject) -> Next:
         owner = subject.owner
         if owner is None:

@@ -378,8 +378,11 @@ class PodGroups(Owners[Any, views.PodDocument]):
 
     @override
     def _is_left_alone(self, subject: Subject) -> bool:
-        """Return false: the pods were gated by us, and would wait for ever."""
-        return False
+        """Return whether pods run that nobody has admitted, where pods are not managed.
+
+        Those that we gated would wait for ever.
+        """
+        return self._runs_unmanaged(subject)
 
     @override
     def of_namespace(self, namespace: str) -> tuple[WorkloadKey, ...]:
@@ -392,6 +395,8 @@ class PodGroups(Owners[Any, views.PodDocument]):
         key, owner = subject.key, subject.owner
         if not isinstance(owner, PodGroupOwner):
             return super().next_request(subject, decide)
+        if self._is_left_alone(subject):
+            return None
         for pod in owner.ending():
             due = self._endings.free_at(pod)
             if due is not None:

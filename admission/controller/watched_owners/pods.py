@@ -174,8 +174,11 @@ class Pods(Owners[views.Pod, views.PodDocument]):
 
     @override
     def _is_left_alone(self, subject: Subject) -> bool:
-        """Return false: a pod with our label was gated by us, and would wait for ever."""
-        return False
+        """Return whether a pod runs that nobody has admitted, where pods are not managed.
+
+        One that we gated would wait for ever.
+        """
+        return self._runs_unmanaged(subject)
 
     @override
     def of_namespace(self, namespace: str) -> tuple[WorkloadKey, ...]:

@@ -3,7 +3,7 @@
 This is the only place that says "not now"; `docs/flow-control.md` explains it on one page.
 
 * At most one request about a Workload or a queue is open. One without a usable answer is sent
-  again, one that was refused makes its object rest.
+  again; one that was refused, or the fourth in a row that comes too late, makes its object rest.
 * Requests have one of four priorities: decisions first, then releases, then everything else that
   keeps objects right, then what only people read.
 * One limit of requests in flight follows the answers of the API server.
@@ -47,6 +47,8 @@ _UNKNOWN_RETRY_SECONDS: Final = 1.0
 """Until a request without a usable answer is sent again."""
 _REFUSED_SECONDS: Final = (1.0, 2.0, 5.0, 15.0, 60.0)
 """How long an object rests after it was refused something once, twice and so on."""
+_CONFLICT_SECONDS: Final = (0.0, 0.0, 0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+"""How long an object rests after the first, second and so on of its conflicts in a row."""
 
 _ALWAYS: Final = 8
 """Requests that may be in flight however slow answers are, unless they fail to come."""
@@ -218,6 +220,8 @@ class FlowControl:
         self._retries = deque[ApiRequest]()
         self._resting: set[RequestKey] = set()
         self._refusals: dict[RequestKey, int] = {}
+        self._conflicts: dict[RequestKey, int] = {}
+        """In a row; of objects that were written since there are none."""
         self._versions: dict[RequestKey, str] = {}
         """Of the object that the last change about a key was answered with."""
         self._wakes: list[tuple[float, int, RequestKey]] = []
@@ -278,6 +282,7 @@ class FlowControl:
             self.rest(key, _REFUSED_SECONDS[min(refusals, len(_REFUSED_SECONDS) - 1)])
         else:
             self._refusals.pop(key, None)
+        self._follow_conflict(key, outcome.result)
         if outcome.result is Result.DONE:
             now = self._clock.monotonic()
             if outcome.request.operation is Operation.EVICT:
@@ -285,6 +290,20 @@ class FlowControl:
             if outcome.request.verb is not Verb.READ:
                 self._limit.answer(outcome.seconds, beside, now)
         return True
+
+    def _follow_conflict(self, key: RequestKey, result: Result) -> None:
+        """Let an object rest whose changes come too late again and again.
+
+        Somebody else writes it as often: each attempt costs the API server a request and a read.
+        """
+        if result is not Result.CONFLICT:
+            self._conflicts.pop(key, None)
+            return
+        before = self._conflicts.get(key, 0)
+        self._conflicts[key] = before + 1
+        seconds = _CONFLICT_SECONDS[min(before, len(_CONFLICT_SECONDS) - 1)]
+        if seconds:
+            self.rest(key, seconds)
 
     def _is_in_vain(self, outcome: Outcome) -> bool:
         """Return whether a change was accepted a second time and has changed nothing.
@@ -308,6 +327,7 @@ class FlowControl:
     def forget(self, key: RequestKey) -> None:
         """Forget how often an object was refused something: it is gone."""
         self._refusals.pop(key, None)
+        self._conflicts.pop(key, None)
         self._versions.pop(key, None)
 
     def due(self) -> list[RequestKey]:
