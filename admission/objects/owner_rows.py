@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from admission.base import names
 from admission.base.fielderrors import FieldPath
 
 EACH: Final = "[*]"
@@ -448,7 +449,11 @@ _AUTOSCALER: Final = Container(
 
 def _autoscales(cluster: str) -> tuple[str, str]:
     """Return the switch that lets a RayCluster scale by itself, and why it is refused."""
-    rule = "must be false in a queue: workers that were not admitted would start"
+    rule = (
+        "must be false in a queue: workers that were not admitted would start. A RayCluster that"
+        f' is created with the annotation {names.ELASTIC_JOB}: "true" may scale by itself, and'
+        " RayJobs run in it by spec.clusterSelector"
+    )
     return f"{cluster}.enableInTreeAutoscaling", rule
 
 

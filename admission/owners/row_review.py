@@ -48,9 +48,14 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
         return rows.value_at(self.content, self.row.suspend) is True
 
     def hold(self) -> tuple[Operation, ...]:
-        """Return the operations that suspend it, and set what the row puts beside."""
+        """Return the operations that suspend it, and set what the row puts beside.
+
+        Quantities that are numbers with a fraction become text, as in Kueue.
+        """
         found = list(row_owner.hold(self.content, self.row.suspend))
         for listed, member in row_owner.members(self.row, self.content):
+            for template in rows.find(member.value, listed.template, member.path):
+                found += row_owner.write_text(template)
             for path, value in listed.put:
                 if rows.value_at(member.value, path) != value:
                     at = member.path

@@ -36,6 +36,7 @@ SELECTOR: Final = f"{names.MADE_FOR}={KIND.name}"
 _PATCHES: Final = FieldPath.of("spec", "runtimePatches")
 _REPLICATED_JOBS: Final = "trainingRuntimeSpec.template.spec.replicatedJobs[*]"
 _TRAINER: Final = FieldPath.of("spec", "trainer")
+_QUANTITIES: Final = ("resourcesPerNode.requests", "resourcesPerNode.limits")
 _MARK: Final = "template.spec.template.metadata.annotations"
 
 
@@ -208,14 +209,18 @@ class Reviewed(row_review.Reviewed, frozen=True, kw_only=True):
 
     @override
     def hold(self) -> tuple[Operation, ...]:
-        suspending = row_owner.hold(self.content, self.row.suspend)
+        trainer = rows.Member(_TRAINER, rows.value_at(self.spec, "trainer"))
+        suspending = (
+            *row_owner.hold(self.content, self.row.suspend),
+            *row_owner.write_text(trainer, _QUANTITIES),
+        )
         if _labels(self.spec) and not _given(self.spec):
             return suspending
         return (*suspending, _with_patch(self.spec, []))
 
     @override
     def templates(self) -> tuple[Template, ...]:
-        trainer = rows.value_at(self.spec, "trainer") or {}
+        trainer = row_owner.with_text(rows.value_at(self.spec, "trainer") or {}, _QUANTITIES)
         asked = rows.value_at(trainer, "resourcesPerNode") or {}
         count = rows.number_at(trainer, "numNodes", 1, _TRAINER)
         others = [

@@ -20,17 +20,30 @@ _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def install(cluster: Cluster, row: Row) -> None:
-    """Has a cluster serve the kind of a row."""
-    install_kind(cluster, row.group, row.version, row.kind, row.plural)
+def install(cluster: Cluster, *rows: Row) -> None:
+    """Has a cluster serve the kinds of rows: all are made before it waits for one of them."""
+    for row in rows:
+        _make(cluster, row.group, row.version, row.kind, row.plural)
+    for row in rows:
+        _wait_served(cluster, row.group, row.version, row.kind, row.plural)
 
 
 def install_kind(
     cluster: Cluster, group: str, version: str, kind: str, plural: str, scope: str = "Namespaced"
 ) -> None:
     """Has a cluster serve a kind."""
+    _make(cluster, group, version, kind, plural, scope)
+    _wait_served(cluster, group, version, kind, plural)
+
+
+def _make(
+    cluster: Cluster, group: str, version: str, kind: str, plural: str, scope: str = "Namespaced"
+) -> None:
     real = _real(group, version, plural)
     cluster.api.post(_CRDS, real or _made(group, version, kind, plural, scope))
+
+
+def _wait_served(cluster: Cluster, group: str, version: str, kind: str, plural: str) -> None:
     waiting.until(
         lambda: (
             plural in cluster.kinds(group).get(kind, {plural})

@@ -83,8 +83,7 @@ class System:
 def serving(folder: Path) -> Iterator[System]:
     """A cluster with an installation that serves every row."""
     with Cluster.start() as cluster:
-        for row in ROWS.values():
-            owner_crds.install(cluster, row)
+        owner_crds.install(cluster, *ROWS.values())
         it = Installed(cluster, folder)
         config = it.folder / "config.yaml"
         chosen = gpu(owners=[samples.RUN], ownerControllers=CONTROLLERS)

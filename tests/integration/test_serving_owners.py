@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-import yaml
 from typing_extensions import override
 
 from admission.base import conditions, names
@@ -28,99 +27,33 @@ pytestmark = pytest.mark.controlplane
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 TEMPLATE_LABELS = ("spec", "template", "metadata", "labels")
 
-SITE_DEPLOYMENT = yaml.safe_load("""
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: nginx-deployment
-  labels:
-    app: nginx
-    kueue.x-k8s.io/queue-name: user-queue
-spec:
-  replicas: 3
-  selector:
-    matchLabels:
-      app: nginx
-  template:
-    metadata:
-      labels:
-        app: nginx
-    spec:
-      containers:
-      - name: nginx
-        image: registry.k8s.io/nginx-slim:0.27
-        ports:
-        - containerPort: 80
-        resources:
-          requests:
-            cpu: 100m
-""")
-"""Kueue's example of a Deployment (site/static/examples/serving-workloads)."""
 
-SITE_STATEFUL_SET = yaml.safe_load("""
-apiVersion: apps/v1
-kind: StatefulSet
-metadata:
-  name: nginx-statefulset
-  labels:
-    app: nginx
-    kueue.x-k8s.io/queue-name: user-queue
-spec:
-  replicas: 3
-  selector:
-    matchLabels:
-      app: nginx
-  template:
-    metadata:
-      labels:
-        app: nginx
-    spec:
-      containers:
-      - name: nginx
-        image: registry.k8s.io/nginx-slim:0.27
-        ports:
-        - containerPort: 80
-        resources:
-          requests:
-            cpu: 100m
-  serviceName: nginx
-""")
-"""Kueue's example of a StatefulSet, from the same place."""
+def web(cpu: str) -> Json:
+    """A pod template without GPUs."""
+    container = {"name": "main", "image": "web", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    return {"metadata": {"labels": {"app": "web"}}, "spec": spec}
 
-SITE_LEADER_WORKER_SET = yaml.safe_load("""
-apiVersion: leaderworkerset.x-k8s.io/v1
-kind: LeaderWorkerSet
-metadata:
-  name: nginx-leaderworkerset
-  labels:
-    app: nginx
-    kueue.x-k8s.io/queue-name: user-queue
-spec:
-  replicas: 2
-  leaderWorkerTemplate:
-    leaderTemplate:
-      spec:
-        containers:
-        - name: nginx-leader
-          image: registry.k8s.io/nginx-slim:0.27
-          resources:
-            requests:
-              cpu: 100m
-          ports:
-          - containerPort: 80
-    size: 3
-    workerTemplate:
-      spec:
-        containers:
-        - name: nginx-worker
-          image: registry.k8s.io/nginx-slim:0.27
-          resources:
-            requests:
-              cpu: 200m
-          ports:
-          - containerPort: 80
-""")
-"""Kueue's example of a LeaderWorkerSet, from the same place."""
+
+def example(**spec: Any) -> Json:
+    """An owner in the shape of Kueue's examples (site/static/examples/serving-workloads)."""
+    return {"metadata": {"name": "web", "labels": {names.QUEUE_LABEL: "user-queue"}}, "spec": spec}
+
+
+REPLICATED = example(
+    replicas=3, selector={"matchLabels": {"app": "web"}}, template=web("100m"), serviceName="web"
+)
+"""A StatefulSet of three pods, and a Deployment where no Service is named."""
+
+LEADER_AND_WORKERS = example(
+    replicas=2,
+    leaderWorkerTemplate={
+        "size": 3,
+        "leaderTemplate": web("100m"),
+        "workerTemplate": web("200m"),
+    },
+)
+"""A LeaderWorkerSet: two replicas of a leader and two workers."""
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +166,9 @@ def test_the_deployment_of_kueues_documentation_is_admitted_pod_by_pod(
     system.api.patch(f"{KUEUE}/clusterqueues/{team.name}", {"spec": {"resourceGroups": groups}})
     system.add_local_queue(team.name, team.name, "user-queue")
     system.wait_for_queue(team.name, "user-queue")
-    editor.post(team.path, copy.deepcopy(SITE_DEPLOYMENT))
+    manifest = copy.deepcopy(REPLICATED)
+    del manifest["spec"]["serviceName"]
+    editor.post(team.path, manifest)
     team.wait(running=2, gated=1)
     assert len(team.admitted()) == 2
     for pod in team.alive():
@@ -242,7 +177,7 @@ def test_the_deployment_of_kueues_documentation_is_admitted_pod_by_pod(
         assert metadata["labels"][names.QUEUE_LABEL] == "user-queue"
         assert metadata["annotations"][names.POD_SUSPENDING_PARENT] == "deployment"
         assert "finalizers" not in metadata
-    editor.patch(f"{team.path}/nginx-deployment/scale", {"spec": {"replicas": 1}})
+    editor.patch(f"{team.path}/web/scale", {"spec": {"replicas": 1}})
     team.wait(running=1)
     waiting.until(lambda: len(team.admitted()) == 1, what="the quota of the others is free")
 
@@ -450,7 +385,7 @@ def test_the_stateful_set_of_kueues_documentation_is_admitted_as_one(
     system.api.patch(queue, {"spec": {"resourceGroups": few}})
     system.add_local_queue(team.name, team.name, "user-queue")
     system.wait_for_queue(team.name, "user-queue")
-    created = editor.post(team.path, copy.deepcopy(SITE_STATEFUL_SET))
+    created = editor.post(team.path, copy.deepcopy(REPLICATED))
     waiting.until(team.workload, what="a Workload is made")
     team.wait(running=0, gated=1)
     system.api.patch(queue, {"spec": {"resourceGroups": enough}})
@@ -682,8 +617,9 @@ def test_each_replica_of_the_leader_worker_set_of_kueues_documentation_is_admitt
     system.api.patch(queue, {"spec": {"resourceGroups": one}})
     system.add_local_queue(team.name, team.name, "user-queue")
     system.wait_for_queue(team.name, "user-queue")
-    editor.post(team.path, copy.deepcopy(SITE_LEADER_WORKER_SET))
-    name = "nginx-leaderworkerset"
+    name = "web"
+    identity = {"apiVersion": team.group, "kind": "LeaderWorkerSet"}
+    editor.post(team.path, {**identity, **copy.deepcopy(LEADER_AND_WORKERS)})
     team.make_pods(name)
     team.wait(running=3, gated=3)
     (workload,) = team.admitted()

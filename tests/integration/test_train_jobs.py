@@ -13,6 +13,7 @@ import yaml
 
 from admission.base import names
 from admission.objects import owner_rows
+from tests.builders.queues import make_group
 from tests.config.files import gpu
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
@@ -95,8 +96,7 @@ class System:
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     folder = tmp_path_factory.mktemp("trainjobs")
     with Cluster.start() as cluster:
-        for row in (owner_rows.TRAIN_JOB, JOB_SET_ROW):
-            owner_crds.install(cluster, row)
+        owner_crds.install(cluster, owner_rows.TRAIN_JOB, JOB_SET_ROW)
         it = Installed(cluster, folder)
         config = folder / "config.yaml"
         makers = {owner_rows.TRAIN_JOB.framework: [TRAINER]}
@@ -330,6 +330,35 @@ def test_a_trainjob_runs_as_its_jobset_says_and_is_restored_when_it_is_stopped(
     assert team.is_suspended()
     team.say(ENDED)
     team.said.wait(team.workload(), "Finished", "True", "Succeeded")
+
+
+def test_a_trainjob_without_gpus_waits_for_the_cpus_of_all_its_nodes(system: System) -> None:
+    """As in the examples of Kueue's site: a runtime that asks for nothing, and two nodes."""
+    team = Team(system, 0)
+
+    def set_quota(cpu: str) -> None:
+        groups = [make_group({team.name: {"cpu": cpu, "memory": "36Gi"}})]
+        queue = f"{KUEUE}/clusterqueues/{team.name}"
+        team.api.patch(queue, {"spec": {"resourceGroups": groups}})
+
+    set_quota("6999m")
+    asked = {"cpu": 3.5, "memory": "8Gi"}
+    made = team.create(trainer={"numNodes": 2, "resourcesPerNode": {"requests": asked}})
+    assert made["spec"]["suspend"] is True
+    # The schema of a CRD takes no number with a fraction.
+    assert made["spec"]["trainer"]["resourcesPerNode"]["requests"]["cpu"] == "3.5"
+    del team.runtime["replicatedJobs"][0]
+    team.reconcile()
+    name = team.workload()
+    assert name.startswith("trainjob-train-")
+    said = team.said.wait(name, "QuotaReserved", "False", "ExceedsMaxQuota")
+    assert "cpu" in said["message"]
+    assert team.is_suspended()
+    set_quota("7")
+    team.wait_started()
+    (assigned,) = team.said.get(name)["status"]["admission"]["podSetAssignments"]
+    assert (assigned["name"], assigned["count"]) == ("node", 2)
+    assert assigned["resourceUsage"] == {"cpu": "7", "memory": "16Gi"}
 
 
 def test_a_trainjob_without_a_queue_and_gpus_is_left_alone_until_it_gets_one(

@@ -196,6 +196,29 @@ def test_a_review_holds_it_and_reads_the_same_pod_sets(sample: Sample) -> None:
 
 
 @EVERY
+def test_a_quantity_with_a_fraction_is_read_and_written_as_text(sample: Sample) -> None:
+    (held,) = (one for one in integrations.DEFAULT.held if one.framework == sample.row.framework)
+    manifest = stored(sample)
+    for one in owner_of(sample, manifest).view.asked:
+        path = f"{one.path.pointer()}/spec/containers/0/resources"
+        resources = {"requests": {"cpu": 0.5, "memory": 1e9, "example.com/gpu": 1}}
+        manifest = apply(manifest, [{"op": "add", "path": path, "value": resources}])
+    written = {"cpu": "0.5", "memory": "1000000000.0", "example.com/gpu": 1}
+
+    def requests(document: dict[str, Any]) -> list[Any]:
+        reviewed = msgspec.convert(document, held.document)
+        return [one.pod.spec.containers[0].requests for one in reviewed.templates()]
+
+    assert requests(manifest) == [written] * len(sample.pod_sets)
+    (*_, first) = made(sample, owner_of(sample, manifest))["spec"]["podSets"]
+    assert first["template"]["spec"]["containers"][0]["resources"]["requests"] == written
+    after = apply(manifest, msgspec.convert(manifest, held.document).hold())
+    assert '"cpu":0.5' not in msgspec.json.encode(after).decode()
+    assert msgspec.convert(after, held.document).hold() == ()
+    assert requests(after) == requests(manifest)
+
+
+@EVERY
 def test_a_template_that_is_no_object_is_an_error_that_names_it(sample: Sample) -> None:
     (held,) = (one for one in integrations.DEFAULT.held if one.framework == sample.row.framework)
     listed, _ = next(row_owner.members(sample.row, sample.manifest))
