@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.base import fielderrors, names
+from admission.base import fielderrors, names, patches
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
 from admission.objects import limit_range, reviewed_pod, views
@@ -191,6 +191,8 @@ def _operations(
         annotations[names.FOREIGN_TOPOLOGY_GATE] = "true"
     patch.merge("/metadata/labels", pod.metadata.labels, _labels(pod, placement, rules, knowledge))
     patch.merge("/metadata/annotations", pod.metadata.annotations, annotations)
+    if names.STOPS_AT in (pod.metadata.annotations or {}):  # a copy of one that was preempted
+        patch.remove(patches.pointer("metadata", "annotations", names.STOPS_AT))
     if not pod.has_gate(names.ADMISSION_GATE):
         gates = [{"name": names.ADMISSION_GATE}]
         patch.append("/spec/schedulingGates", pod.spec.scheduling_gates, gates)

@@ -10,10 +10,18 @@ from admission.config.gpu_configuration import GpuConfiguration
 from admission.controller.writing.api_requests import Operation
 from admission.kube import resources
 from admission.objects import views
+from admission.scheduling import model
+from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
-from tests.builders.queues import make_class
+from tests.builders.queues import make_class, make_cluster_queue, make_flavor, make_local_queue
 from tests.clocks import START
-from tests.controller import test_gangs, test_jobs, test_members, test_pod_groups
+from tests.controller import (
+    test_elastic_jobs,
+    test_gangs,
+    test_jobs,
+    test_members,
+    test_pod_groups,
+)
 from tests.controller.test_disorder import refuse
 from tests.controller.test_run_times import CQ, LQ, annotate
 from tests.controller.test_stopping import evict
@@ -162,6 +170,54 @@ def test_a_pod_that_a_job_makes_during_the_notice_says_until_when_too() -> None:
     world.pass_time(5)
     test_members.make(world, "train", 0)
     assert stops_at(world, "train-0") == "2026-01-01T00:00:20Z"
+
+
+def test_an_elastic_job_neither_grows_nor_stops_before_its_notice_ends() -> None:
+    world = ordered_world()
+    job = test_elastic_jobs.JobController(world)
+    world.add(test_elastic_jobs.elastic(pods=3))
+    for _ in range(3):
+        world.settle()
+        job.work()
+    assert job.running() == 3
+    world.add_pod("urgent", gpus=QUOTA, labels=HIGH)
+    world.settle()
+    assert {stops_at(world, one["metadata"]["name"]) for one in job.pods()} == {
+        "2026-01-01T00:00:20Z"
+    }
+    test_jobs.change(world, parallelism=4)
+    world.settle()
+    job.work()
+    stops_after(world, 20, lambda: job.running() == 3 and test_jobs.is_running(world))
+
+
+@pytest.mark.parametrize("fair", [False, True], ids=["reclaim", "fair sharing"])
+def test_the_queue_of_the_victim_gives_the_notice_when_its_cohort_takes_quota_back(
+    fair: bool,
+) -> None:
+    config = model.Config(fair_sharing=model.FairSharing()) if fair else None
+    world = World(config=config)
+    world.add(make_namespace(), make_flavor())
+    own = 0 if fair else 2
+    for name, quota, seconds in (
+        ("preemptor", own, "1h"), ("borrower", 0, "20s"), ("lender", QUOTA - own, "1h"),
+    ):  # fmt: skip
+        world.add(
+            make_cluster_queue(
+                name, quota=quota, cohortName="all", preemption={"reclaimWithinCohort": "Any"},
+                annotations={names.PREEMPTION_NOTICE: seconds},
+            ),
+            make_local_queue(name, name),
+        )  # fmt: skip
+    world.settle()
+    run(world, queue="borrower")
+    world.add_pod("own", gpus=2, queue="preemptor")
+    world.settle()
+    found = world.workloads()["train"].status.condition(conditions.PREEMPTED)
+    assert found is not None
+    assert found.reason == ("InCohortFairSharing" if fair else "InCohortReclamation")
+    stops_after(world, 20, is_there(world))
+    assert world.admitted() == {"own"}
 
 
 def test_a_group_is_stopped_when_its_notice_ends_and_each_pod_says_until_when() -> None:

@@ -51,6 +51,14 @@ def test_req_26_what_kueue_has_marked_keeps_its_marks_and_is_gated_once():
     assert after["spec"]["schedulingGates"] == [{"name": "example.com/a"}, GATE]
 
 
+def test_a_copy_of_a_pod_that_was_preempted_is_not_about_to_stop():
+    marks = {names.STOPS_AT: "2026-03-01T12:00:00Z", "a": "b"}
+    pod = make_pod(gpus=1, annotations=marks)
+    after = apply(mutate(pod, make_cluster("default")), pod)
+    assert names.STOPS_AT not in after["metadata"]["annotations"]
+    assert after["metadata"]["annotations"]["a"] == "b"
+
+
 def test_the_queue_label_alone_makes_any_pod_ours():
     pod = make_pod(labels={QUEUE: "batch"}, requests={"cpu": "1"})
     after = apply(mutate(pod, make_cluster("batch")), pod)
