@@ -932,6 +932,16 @@ def pod_waiting(message: str, cluster_queue: str, shortages: Sequence[str]) -> s
     return f"{message.rstrip('.')}. ClusterQueue {cluster_queue}: {'; '.join(shortages)}."
 
 
+def preempts_until(message: str, time: str) -> str:
+    """Return the message of a pod whose Workload waits for those that it preempts.
+
+    Args:
+        message: why it waits.
+        time: at which the last of them is stopped.
+    """
+    return f"{message.rstrip('.')}. What it preempts is stopped at {time}."
+
+
 def pod_shortage(
     resource: str,
     flavor: str,

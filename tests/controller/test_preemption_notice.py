@@ -131,6 +131,18 @@ def test_a_preempted_pod_says_until_when_and_for_whom() -> None:
     assert not [one for one in world.sent[writes:] if any(key in str(one) for key in about)]
 
 
+def test_whoever_preempts_says_until_when_it_waits() -> None:
+    world = preempted()
+    world.pass_time(3)
+    found = world.condition("urgent")
+    assert found is not None
+    assert found.reason == "WaitingForPreemptedWorkloads"
+    assert found.message.endswith(" What it preempts is stopped at 00:00:25 UTC.")
+    writes = sum(one.operation is Operation.EXPLAIN_POD for one in world.sent)
+    world.pass_time(15)
+    assert sum(one.operation is Operation.EXPLAIN_POD for one in world.sent) == writes
+
+
 def test_without_the_annotation_a_preempted_pod_is_stopped_at_once() -> None:
     world = preempted(None)
     assert pods(world) == {"urgent"}

@@ -29,6 +29,8 @@ from admission.objects.workload import Workload
 from admission.owners import lifecycle
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner
+from admission.scheduling import explain
+from admission.scheduling.decisions import Wait
 
 _DRAIN: Final = "HoldAndDrain"
 
@@ -135,6 +137,16 @@ class Notices:
             into=views.Pod, events=(events.preemption_notice(said),) if is_of_pods else (),
         )  # fmt: skip
 
+    def explain(self, wait: Wait) -> str:
+        """Return why a pod waits, and until when what it preempts runs on."""
+        message = explain.waiting(wait)
+        known = filter(None, map(self._workloads.get, wait.preempting))
+        ends = [(end, one) for one in known if (end := self.end(one)) is not None]
+        if not ends:
+            return message
+        end, last = max(ends, key=lambda found: found[0])
+        return conditions.preempts_until(message, _time(end, _since(last)))
+
     def unmark(self, workload: Workload) -> ApiRequest | None:
         """Return the write that takes that back, where nothing is to be stopped any more."""
         is_over = workload.status.is_true(conditions.FINISHED)
@@ -158,12 +170,11 @@ class Notices:
     def _text(self, what: str, workload: Workload, end: datetime) -> Text:
         """Return what is said of a Workload, or of a pod of it, until it is stopped."""
         evicted = workload.status.condition(conditions.EVICTED)
-        since = clocks.from_wire(evicted.last_transition_time) if evicted else end
         uid = conditions.preemptor_uid(evicted.message) if evicted else ""
         needs = any(map(is_gpu, _held(workload)))
         return conditions.preemption_notice(
             what,
-            _time(end, since),
+            _time(end, _since(workload)),
             conditions.NEEDS_GPUS if needs else conditions.NEEDS_QUOTA,
             _named(self._workloads.by_uid(uid)),
         )
@@ -179,10 +190,16 @@ def _held(workload: Workload) -> Iterator[str]:
         yield from one.flavors or {}
 
 
-def _time(end: datetime, since: datetime) -> str:
+def _since(workload: Workload) -> datetime | None:
+    """Return when a Workload was evicted; None where it was not."""
+    return times.moment(workload, conditions.EVICTED)
+
+
+def _time(end: datetime, since: datetime | None) -> str:
     """Return a moment for people, with its day where that is not the day of the eviction."""
-    at, began = end.astimezone(UTC), since.astimezone(UTC)
-    day = "" if at.date() == began.date() else f"{at:%Y-%m-%d} "
+    at = end.astimezone(UTC)
+    is_same = since is not None and since.astimezone(UTC).date() == at.date()
+    day = "" if is_same else f"{at:%Y-%m-%d} "
     return f"{day}{at:%H:%M:%S} UTC"
 
 

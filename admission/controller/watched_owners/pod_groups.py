@@ -41,7 +41,6 @@ from admission.owners.lifecycle import Next, Step
 from admission.owners.pod_group import Departed, PodGroup, PodGroupOwner
 from admission.owners.serving import ServingKind
 from admission.owners.workload import MissingPriorityClassError, PriorityClasses
-from admission.scheduling import explain
 from admission.scheduling.decisions import Wait
 
 _GATHERING: Final = timedelta(seconds=1)
@@ -672,7 +671,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
             return None
         if subject is not None and self._lacks_pods(owner, subject.workload):
             return None  # the pods say that, see `_tell_next`
-        text = Text(wait.reason, explain.waiting(wait))
+        text = Text(wait.reason, self.notices.explain(wait))
         return self._tell_first(key, owner.gated(), text)
 
     def _lacks_pods(self, owner: PodGroupOwner, workload: Workload | None) -> bool:

@@ -40,7 +40,6 @@ from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner
 from admission.owners.lifecycle import Next
 from admission.owners.pod import PodOwner
-from admission.scheduling import explain
 from admission.scheduling.decisions import Wait
 
 
@@ -314,7 +313,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         pod = None if subject.owner is None else self.index.get(self._own_key(subject.owner))
         if pod is None or not pod_owner.is_gated(pod):
             return None
-        message = explain.waiting(wait)
+        message = self.notices.explain(wait)
         lacks_free = any(one.available < one.requested <= one.limit for one in wait.shortages)
         deployment = self._rollouts.held_by_previous(pod) if lacks_free else ""
         if deployment:

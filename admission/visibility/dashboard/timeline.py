@@ -11,6 +11,7 @@ _TITLES = {
     conditions.PODS_READY: ("All pods ready", "Pods not ready"),
     conditions.EVICTED: ("Told to leave", "Eviction is over"),
     conditions.PREEMPTED: ("Preempted", "Preemption is over"),
+    conditions.PREEMPTION_NOTICE: ("Runs on until its notice ends", "Its notice is over"),
     conditions.REQUEUED: ("Back in the queue", "Waits before it is queued again"),
     conditions.FINISHED: ("Finished", "Not finished"),
     conditions.DEACTIVATION_TARGET: ("About to be deactivated", "Not to be deactivated"),
