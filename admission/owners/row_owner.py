@@ -5,7 +5,6 @@ RunWithPodSetsInfo, RestorePodSetsInfo) and pkg/podset/podset.go. Every patch ch
 version of the owner that was decided on.
 """
 
-import copy
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from admission.base.conditions import Text
 from admission.base.fielderrors import FieldPath
 from admission.base.patches import Operation, PatchBuilder
 from admission.objects import owner_rows as rows
-from admission.objects import views
+from admission.objects import pod_templates, views
 from admission.objects.owner_rows import Check, Components, PodSets, Row
 from admission.objects.views import View
 from admission.objects.workload import PodSet, PodTemplate, Workload, WorkloadSpec
@@ -58,15 +57,6 @@ _OUR_LABELS: Final = (
     names.CLUSTER_QUEUE_NAME_LABEL,
 )
 _AS_TEMPLATE: Final = structs.converter(PodTemplate)
-TEMPLATE_QUANTITIES: Final = (
-    "spec.overhead",
-    *(
-        f"spec.{where}resources.{amounts}"
-        for where in ("", "containers[*].", "initContainers[*].")
-        for amounts in ("requests", "limits")
-    ),
-)
-"""Where a pod template has quantities."""
 
 
 class Document(views.Object, frozen=True, kw_only=True):
@@ -305,51 +295,7 @@ def template_at(listed: PodSets, member: rows.Member) -> rows.Member:
         return rows.Member(member.path.child(listed.template), default)
     if found is None or not isinstance(found.value, dict):
         raise msgspec.ValidationError(f"{member.path.text}.{listed.template}: must be a template")
-    return rows.Member(found.path, with_text(found.value))
-
-
-def fractions(
-    found: rows.Member, paths: Sequence[str] = TEMPLATE_QUANTITIES
-) -> Iterator[rows.Member]:
-    """Yield as text the quantities of a pod template that are numbers with a fraction.
-
-    Kubernetes' own types take such numbers; the schema of a custom resource takes none.
-
-    Args:
-        found: the template.
-        paths: where it has quantities.
-    """
-    for path in paths:
-        for amounts in rows.find(found.value, path, found.path):
-            for name, text in _as_text(amounts.value).items():
-                yield rows.Member(amounts.path.key(name), text)
-
-
-def write_text(
-    found: rows.Member, paths: Sequence[str] = TEMPLATE_QUANTITIES
-) -> Iterator[Operation]:
-    """Yield the operations that write those quantities as text; see `fractions`."""
-    for amount in fractions(found, paths):
-        yield {"op": "replace", "path": amount.path.pointer(), "value": amount.value}
-
-
-def with_text(
-    template: dict[str, Any], paths: Sequence[str] = TEMPLATE_QUANTITIES
-) -> dict[str, Any]:
-    """Return a pod template in which those quantities are text; see `fractions`."""
-    if not any(fractions(rows.Member(FieldPath(), template), paths)):
-        return template
-    changed = copy.deepcopy(template)
-    for path in paths:
-        for amounts in rows.find(changed, path):
-            amounts.value.update(_as_text(amounts.value))
-    return changed
-
-
-def _as_text(amounts: Any) -> dict[str, str]:
-    if not isinstance(amounts, dict):
-        return {}
-    return {name: str(value) for name, value in amounts.items() if isinstance(value, float)}
+    return rows.Member(found.path, pod_templates.with_text(found.value))
 
 
 def default_of(listed: PodSets, member: rows.Member) -> dict[str, Any] | None:

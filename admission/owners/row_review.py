@@ -12,7 +12,7 @@ from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
 from admission.objects import owner_rows as rows
-from admission.objects import reviewed_pod, views
+from admission.objects import pod_templates, reviewed_pod, views
 from admission.objects.owner_rows import EACH, PodSets, Row
 from admission.owners import review, row_owner
 from admission.owners.framework import Kind
@@ -55,7 +55,7 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
         found = list(row_owner.hold(self.content, self.row.suspend))
         for listed, member in row_owner.members(self.row, self.content):
             for template in rows.find(member.value, listed.template, member.path):
-                found += row_owner.write_text(template)
+                found += pod_templates.write_text(template)
             for path, value in listed.put:
                 if rows.value_at(member.value, path) != value:
                     at = member.path

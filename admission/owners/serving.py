@@ -13,8 +13,9 @@ from typing import Any, ClassVar, Final, cast
 import msgspec
 
 from admission.base import names
+from admission.base.patches import Operation
 from admission.objects import owner_rows as rows
-from admission.objects import reviewed_pod, views
+from admission.objects import pod_templates, reviewed_pod, views
 from admission.owners.framework import Kind
 from admission.owners.review import Template
 
@@ -101,11 +102,20 @@ class Serving(views.Object, frozen=True, kw_only=True):
                 yield Template(
                     name=path,
                     path=found.path,
-                    pod=reviewed_pod.from_dict(found.value),
+                    pod=reviewed_pod.from_dict(pod_templates.with_text(found.value)),
                     count=1,
                     fewest=1,
                     has_metadata=found.value.get("metadata") is not None,
                 )
+
+    def written(self) -> tuple[Operation, ...]:
+        """Return the operations after which its templates are as their schema has them."""
+        return tuple(
+            operation
+            for path in self.of.templates
+            for found in rows.find({"spec": self.spec}, path)
+            for operation in pod_templates.write_text(found)
+        )
 
     def labels(self) -> dict[str, str]:
         """Return the labels that its pods get, of one in a queue."""

@@ -20,7 +20,7 @@ from admission.base.fielderrors import FieldPath
 from admission.base.patches import Operation
 from admission.kube import resources
 from admission.objects import owner_rows as rows
-from admission.objects import reviewed_pod
+from admission.objects import pod_templates, reviewed_pod
 from admission.objects.owner_rows import Row
 from admission.objects.workload import Workload
 from admission.owners import injection, row_owner, row_review
@@ -212,7 +212,7 @@ class Reviewed(row_review.Reviewed, frozen=True, kw_only=True):
         trainer = rows.Member(_TRAINER, rows.value_at(self.spec, "trainer"))
         suspending = (
             *row_owner.hold(self.content, self.row.suspend),
-            *row_owner.write_text(trainer, _QUANTITIES),
+            *pod_templates.write_text(trainer, _QUANTITIES),
         )
         if _labels(self.spec) and not _given(self.spec):
             return suspending
@@ -220,7 +220,7 @@ class Reviewed(row_review.Reviewed, frozen=True, kw_only=True):
 
     @override
     def templates(self) -> tuple[Template, ...]:
-        trainer = row_owner.with_text(rows.value_at(self.spec, "trainer") or {}, _QUANTITIES)
+        trainer = pod_templates.with_text(rows.value_at(self.spec, "trainer") or {}, _QUANTITIES)
         asked = rows.value_at(trainer, "resourcesPerNode") or {}
         count = rows.number_at(trainer, "numNodes", 1, _TRAINER)
         others = [

@@ -77,6 +77,7 @@ def mutate(
     queued = msgspec.structs.replace(new, metadata=metadata)
     operations = (
         *patch.operations(),
+        *new.written(),
         *(one for template in templates for one in _reach(queued, template, requester)),
     )
     found, about_queue = hints.about_queue(placement, context, knowledge)

@@ -398,6 +398,26 @@ def test_a_group_that_is_not_retriable_ends_with_its_last_pod() -> None:
     assert (over.reason, over.message) == ("Succeeded", "Pods succeeded: 1/2.")
 
 
+def test_a_pod_that_replaced_another_may_say_that_no_more_come() -> None:
+    world = ready_world()
+    add(world, "a", "b")
+    world.settle()
+    run(world, "a", "b")
+    world.set_phase("a", "Failed")
+    world.settle()
+    add(world, "c", annotations=NOT_RETRIABLE)
+    world.settle()
+    run(world, "c")
+    world.set_phase("c", "Failed")
+    world.settle()
+    assert not is_true(world, conditions.FINISHED)
+    world.set_phase("b", "Succeeded")
+    world.settle()
+    over = workload(world).status.condition(conditions.FINISHED)
+    assert over is not None
+    assert (over.reason, over.message) == ("Succeeded", "Pods succeeded: 1/2.")
+
+
 def test_a_retriable_group_keeps_its_quota_for_pods_that_replace_those_that_failed() -> None:
     world = ready_world(quota=2)
     add(world, "a", "b")

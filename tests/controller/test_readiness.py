@@ -6,9 +6,10 @@ from typing import Any
 from admission.base import patches
 from admission.config.kueue_configuration import Configuration, RequeuingStrategy, WaitForPodsReady
 from admission.kube import resources
-from admission.objects.workload import RequeueState
+from admission.objects.workload import RequeueState, Workload
 from admission.scheduling.model import Config
 from tests.builders.jobs import queued_job
+from tests.builders.pods import group_pod
 from tests.controller.world import World, ready_world
 
 MINUTE = timedelta(minutes=1)
@@ -207,3 +208,41 @@ def test_one_at_a_time_the_next_is_admitted_when_the_first_is_ready() -> None:
 
     set_ready(world, "first")
     assert world.admitted() == {"first", "second"}
+
+
+def test_a_group_that_is_not_ready_waits_for_other_pods_and_is_counted_as_in_kueue() -> None:
+    world = waiting_world(backoff_limit_count=1)
+
+    def add(*pods: str) -> None:
+        for name in pods:
+            world.store.create(resources.PODS, group_pod(name, "gang", 2), "ml")
+        world.settle()
+
+    def gang() -> Workload:
+        return world.store.get(resources.WORKLOADS, "gang", "ml", into=Workload)
+
+    def told(kind: str) -> tuple[str, str]:
+        found = gang().status.condition(kind)
+        return (found.status, found.reason) if found else ("", "")
+
+    add("a", "b")
+    assert world.admitted() == {"a", "b"}
+    world.pass_time(61)
+    assert not world.store.list(resources.PODS).items
+    assert told("Evicted") == ("True", "PodsReadyTimeout")
+    assert told("WaitingForReplacementPods") == ("True", "PodsReadyTimeout")
+    assert told("Requeued") == ("False", "PodsReadyTimeout")
+    requeued = gang().status.requeue_state
+    assert requeued is not None
+    assert requeued.count == 1
+
+    add("c", "d")
+    assert told("WaitingForReplacementPods") == ("False", "PodsReady")
+    assert world.admitted() == set()  # the wait is not over
+    world.pass_time(21)
+    assert told("Requeued") == ("True", "BackoffFinished")
+    assert world.admitted() == {"c", "d"}
+
+    world.pass_time(61)
+    assert gang().spec.active is False
+    assert told("Evicted") == ("True", "DeactivatedDueToRequeuingLimitExceeded")

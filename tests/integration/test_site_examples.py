@@ -19,6 +19,7 @@ from tests.builders.queues import make_flavor, make_group
 from tests.controlplane import waiting
 from tests.controlplane.rest import RestError
 from tests.gpu import seeds
+from tests.integration import applied
 from tests.integration.applied import Json, Workloads
 from tests.integration.installed import KUEUE
 from tests.integration.test_owners import ROWS, System, serving
@@ -270,6 +271,16 @@ class Examples(Site):
     def create(self, **named: str) -> Json:
         return self.editor.post(self.objects, self.example.manifest(**named))
 
+    def create_suspended(self, name: str) -> Json:
+        """Create one that its author suspends."""
+        manifest = self.example.manifest(name=name)
+        above = manifest
+        *steps, switch = self.example.switch.split(".")
+        for step in steps:
+            above = above.setdefault(step, {})
+        above[switch] = True
+        return self.editor.post(self.objects, manifest)
+
     def is_held(self, owner: Json) -> bool:
         found = self.api.get(f"{self.objects}/{owner['metadata']['name']}")
         return owner_rows.value_at(found, self.example.switch) is True
@@ -298,13 +309,18 @@ def test_an_example_is_held_whole_for_cpu_and_memory_and_runs_when_all_of_it_fit
     site.set_quota(cpu=f"{example.cpu}m", memory="36Gi")
     site.workloads.wait(name, "Admitted", "True")
     site.wait_started(made)
+    for reason, note in (
+        ("CreatedWorkload", f"Created Workload: {site.name}/{name}"),
+        ("Started", f"Admitted by clusterQueue {site.name}"),
+    ):
+        applied.wait_told(site.installed, site.name, example.kind, reason, note)
     admission = site.workloads.get(name)["status"]["admission"]
     assert {
         one["name"]: (one["count"], *amounts(**one["resourceUsage"]))
         for one in admission["podSetAssignments"]
     } == {key: (count, *amounts(*asked)) for key, (count, *asked) in example.counted.items()}
 
-    second = site.create(name="second")
+    second = site.create_suspended("second")
     waits = site.workload(second)["metadata"]["name"]
     site.workloads.wait(waits, "QuotaReserved", "False", "WaitingForQuota")
     assert site.is_held(second)
@@ -395,6 +411,35 @@ def test_single_pods_wait_for_cpus_each_by_itself(system: System) -> None:
     for one in made:
         name = site.workload(one)["metadata"]["name"]
         assert name.startswith(f"pod-{one['metadata']['name']}-")
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "said"),
+    [
+        ("argoproj.io/v1alpha1", "Workflow", "limits"),
+        ("tekton.dev/v1", "TaskRun", "requests"),
+        ("agents.x-k8s.io/v1alpha1", "Sandbox", "requests"),
+    ],
+)
+def test_labelled_pods_of_other_programs_wait_each_by_itself(
+    system: System, version: str, kind: str, said: str
+) -> None:
+    site = Site(system, {"cpu": "100m", "memory": "36Gi"})
+    reference = {"apiVersion": version, "kind": kind, "name": "sample", "uid": "1"}
+    found = pod("100m", "32Mi", said=said, restartPolicy="Never")
+    found["metadata"] = {
+        "generateName": "sample-",
+        "labels": {names.QUEUE_LABEL: QUEUE},
+        "ownerReferences": [{**reference, "controller": True}],
+    }
+    made = [site.api.post(site.pods, found) for _ in range(2)]
+    assert all(one["spec"]["schedulingGates"] == GATED for one in made)
+    waiting.until(lambda: len(site.gated()) == 1, what="one has started")
+    (last,) = site.gated()
+    told = site.installed.wait_condition(site.name, last["metadata"]["name"])
+    assert told["reason"] == "WaitingForQuota"
+    listed = site.api.get(site.workloads.path)["items"]
+    assert [len(one["spec"]["podSets"]) for one in listed] == [1, 1]
 
 
 def test_a_group_of_pods_waits_for_the_cpus_of_all(system: System) -> None:

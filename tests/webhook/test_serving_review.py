@@ -170,6 +170,18 @@ def test_all_tasks_of_a_volcano_job_get_its_queue(
     assert [one["template"]["metadata"] for one in changed["spec"]["tasks"]] == [reached, reached]
 
 
+def test_a_quantity_with_a_fraction_becomes_text() -> None:
+    """As in Kueue: the schema of a custom resource takes no such number."""
+    document = volcano_job("batch")
+    (master, _) = document["spec"]["tasks"]
+    master["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": 0.5}}
+    new = msgspec.convert(document, VolcanoJob)
+    cluster = make_cluster("batch")
+    changed = after(document, serving_review.mutate(None, new, CONTEXT, RULES, cluster))
+    (master, _) = changed["spec"]["tasks"]
+    assert master["template"]["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "0.5"}
+
+
 def test_a_volcano_job_in_no_queue_is_left_as_it_is() -> None:
     new = msgspec.convert(volcano_job("elsewhere"), VolcanoJob)
     outcome = serving_review.mutate(None, new, CONTEXT, RULES, make_cluster("batch"))
