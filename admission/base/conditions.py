@@ -556,10 +556,15 @@ class MemberCounts(NamedTuple):
 
     @property
     def text(self) -> str:
+        """Return what keeps the Workload from running, and where to look."""
+        hint = "; the events of its owner may say why" if self.created < self.asked else ""
+        return f"{self.missing}{hint}"
+
+    @property
+    def missing(self) -> str:
         """Return what keeps the Workload from running: the first thing that is missing."""
         if self.created < self.asked:
-            hint = "; the events of its owner may say why" if not self.created else ""
-            return f"{self.created} of {self.asked} pods are created{hint}"
+            return f"{self.created} of {self.asked} pods are created"
         if self.scheduled < self.asked:
             why = f": {self.why}" if self.why else ""
             return f"{self.scheduled} of {self.asked} pods are scheduled{why}"
@@ -569,6 +574,11 @@ class MemberCounts(NamedTuple):
                 f"node {self.lost_nodes[0]} is not ready"
             )
         return f"{self.ready} of {self.asked} pods are ready"
+
+    @property
+    def is_explained(self) -> bool:
+        """Return whether the scheduler or a node says why a pod does not run."""
+        return bool(self.why or self.lost_nodes)
 
     @property
     def is_stuck(self) -> bool:
@@ -585,6 +595,11 @@ def pods_ready(reason: PodsReadyReason, counts: MemberCounts | None = None) -> T
     """
     more = "" if counts is None else f": {counts.text}"
     return Text(reason, f"{_PODS_READY[reason]}{more}")
+
+
+def says_counts(message: str) -> bool:
+    """Return whether a message of PodsReady says which pods are missing."""
+    return any(message.startswith(f"{text}: ") for text in _PODS_READY.values())
 
 
 # ------------------------------------------------------------------------ Workloads: Finished

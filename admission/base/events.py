@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from admission.base import names
-from admission.base.conditions import WORKLOAD_NAME_CONFLICT, Text
+from admission.base.conditions import WORKLOAD_NAME_CONFLICT, MemberCounts, Text
+
+_POD: Final = "Pod"
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
@@ -194,6 +196,42 @@ def preemption_notice(message: str) -> Event:
 def start_refused(message: str) -> Event:
     """Return the event on the Workload whose owner the API server does not let start."""
     return Event(WARNING, "StartRefused", message)
+
+
+def cannot_run(
+    kind: str,
+    held: Mapping[str, str],
+    queue: str,
+    counts: MemberCounts,
+    minutes: float | None,
+) -> Event:
+    """Return the event on what holds quota and cannot run.
+
+    Args:
+        kind: of the owner of the Workload; empty where the event is on the Workload.
+        held: amounts by resource.
+        queue: its LocalQueue.
+        counts: of its pods.
+        minutes: after its admission, when it is evicted; None for never.
+    """
+    amounts = ", ".join(f"{amount} {name}" for name, amount in held.items())
+    problem = f"only {counts.missing}"
+    if counts.created < counts.asked and kind:
+        problem = f"{problem}; its other events may say why"
+    elif kind == _POD and counts.lost_nodes:
+        problem = f"its node {counts.lost_nodes[0]} is not ready"
+    elif kind == _POD:
+        problem = f"has no node: {counts.why}" if counts.why else "has no node"
+    step = "Delete it, or ask for fewer pods, to give the quota back"
+    if kind == _POD and counts.lost_nodes:
+        step = "Delete it to give the quota back, or wait for the node"
+    elif kind == _POD:
+        step = "Delete it to give the quota back; what it asks of a node cannot be changed"
+    elif minutes is not None:
+        step = f"{step}; it is evicted if it does not run within {minutes:g} minutes"
+    holder = {_POD: "pod", "": "workload"}.get(kind, kind)
+    note = f"This {holder} holds {amounts} of queue {queue}, but {problem.rstrip('.')}. {step}"
+    return Event(WARNING, "CannotRun", note, cause="cannot run")
 
 
 def freed_from_lost_node(node: str) -> Event:

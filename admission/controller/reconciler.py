@@ -13,6 +13,7 @@ from typing import Any
 from admission.base import clock as clocks
 from admission.base import conditions, events
 from admission.base.clock import Clock
+from admission.base.conditions import MemberCounts
 from admission.base.events import Event
 from admission.base.names import WorkloadKey
 from admission.controller.devices.claims import Claims
@@ -32,6 +33,7 @@ from admission.controller.workloads.refusals import Refusals
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, Operation
+from admission.objects import views
 from admission.objects.workload import Workload
 
 SubjectOf = Callable[[WorkloadKey], tuple[Owners[Any, Any], Subject] | None]
@@ -159,6 +161,11 @@ class Reconciler:
         told = (events.evicted(*text),)
         return api_requests.set_workload_status(workload, Operation.EVICT, status, told)
 
+    def _count(self, workload: Workload, pod: views.Pod | None) -> MemberCounts | None:
+        """Return how many pods of a Workload are there; None where nothing can be said of them."""
+        members = self._cache.members
+        return members.counts(workload) if pod is None else members.counts_of_pod(workload, pod)
+
     def _keep_up(self, key: WorkloadKey, workload: Workload) -> Plan:
         """Return what the rules about a Workload besides quota ask for."""
         cache, now = self._cache, self._clock.now()
@@ -167,15 +174,19 @@ class Reconciler:
         waiting = readiness.waiting(
             workload, of_all, self._not_ready_after, is_refused=bool(refusal)
         )
-        found = None if waiting is None else cache.subject(key)
-        says = found is not None and of_all is None
-        members = cache.members.counts(workload) if says else None
+        is_told = waiting is not None or workload.status.is_true(conditions.ADMITTED)
+        found = cache.subject(key) if is_told else None
+        pod = None if found is None else _single(found[1])
+        is_counted = found is not None and of_all is None
+        members = self._count(workload, pod) if is_counted else None
+        if of_all is None and members is None:
+            found = None
         around = concerns.around(
             workload, cache.configuration, cache.following, now,
             waiting=waiting,
             pods_ready=None if found is None else found[0].are_ready(found[1], members),
             members=members,
-            members_changed_at=cache.members.changed_at(key),
+            members_changed_at=cache.members.changed_at(key, pod),
             refusal=refusal,
         )  # fmt: skip
         change = upkeep.next_change(workload, around)
@@ -184,3 +195,9 @@ class Reconciler:
         return Plan(
             request=keeping.request_for(workload, change), event=keeping.event_of(workload, change)
         )
+
+
+def _single(subject: Subject) -> views.Pod | None:
+    """Return the pod that has a Workload of its own; None for every other owner."""
+    view = None if subject.owner is None else subject.owner.view
+    return view if isinstance(view, views.Pod) else None

@@ -166,9 +166,17 @@ def _from_workload(pod: Document, workload: Document, cluster_queue: str) -> Ans
             for resource, flavor in sorted(assignment.get("flavors", {}).items())
         },
         reason=detail.get("reason", ""),
-        message=detail.get("message", ""),
+        message=_why_it_does_not_run(workload, state) or detail.get("message", ""),
         since=condition.get("lastTransitionTime", ""),
     )
+
+
+def _why_it_does_not_run(workload: Document, state: State) -> str:
+    """Return which pods of an admitted Workload are missing; empty where nothing is said."""
+    ready = _condition(workload, conditions.PODS_READY)
+    message: str = ready.get("message", "")
+    is_told = ready.get("status") == "False" and conditions.says_counts(message)
+    return message if state is State.ADMITTED and is_told else ""
 
 
 def _state(workload: Document) -> tuple[State, Mapping[str, Any]]:

@@ -6,12 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.base import names, patches
+from admission.base import clock, names, patches
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.config.kueue_configuration import Configuration, WaitForPodsReady
 from admission.controller.watched_owners.members import Members
 from admission.kube import resources
 from admission.objects import views
+from admission.visibility import why
 from tests.builders.cluster import make_node
 from tests.builders.jobs import queued_job
 from tests.builders.pods import make_pod
@@ -20,6 +21,9 @@ from tests.controller.world import World, ready_world
 
 NO_NODE = "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."
 HALF_AN_HOUR = 30 * 60
+
+
+NOT_CREATED = "pods are created; the events of its owner may say why"
 
 
 def report(world: World, name: str = "train", **status: Any) -> None:
@@ -60,6 +64,11 @@ def about_workloads(world: World) -> int:
 def condition(world: World, kind: str, name: str = "train") -> tuple[str, str, str]:
     found = world.workloads()[name].status.condition(kind)
     return (found.status, found.reason, found.message) if found else ("", "", "")
+
+
+def told(world: World) -> list[str]:
+    """What owners were told that hold quota and cannot run."""
+    return [note for _, reason, note in world.events.recorded if reason == "CannotRun"]
 
 
 def is_suspended(world: World, name: str = "train") -> bool:
@@ -110,8 +119,14 @@ def test_pods_that_nobody_can_create_are_counted_where_people_look() -> None:
     later(world, 29)
     assert condition(world, "PodsReady")[2] == ""
     later(world, 1)
-    text = "Not all pods are ready or succeeded: 3 of 4 pods are created"
+    said = "3 of 4 pods are created; the events of its owner may say why"
+    text = f"Not all pods are ready or succeeded: {said}"
     assert condition(world, "PodsReady") == ("False", "WaitForStart", text)
+    assert told(world) == [(
+        "This Job holds 4 nvidia.com/gpu of queue team-a, but only 3 of 4 pods are created; its "
+        "other events may say why. Delete it, or ask for fewer pods, to give the quota back; "
+        "it is evicted if it does not run within 30 minutes"
+    )]  # fmt: skip
 
 
 def test_nothing_is_written_while_pods_come_one_after_the_other() -> None:
@@ -187,9 +202,26 @@ def test_with_0_there_is_no_limit() -> None:
     gpu = GpuConfiguration(max_stops_per_minute=0, not_ready_after=timedelta())
     world = ready_world(gpu=gpu)
     four_of(world)
+    make(world, "train", 0, 1)
+    make(world, "train", 2, 3, why=NO_NODE)
     later(world, 10 * HALF_AN_HOUR)
     assert not is_suspended(world)
-    assert condition(world, "PodsReady") == ("", "", "")
+    assert condition(world, "PodsReady")[2].endswith(f": 2 of 4 pods are scheduled: {NO_NODE}")
+    assert told(world) == [(
+        "This Job holds 4 nvidia.com/gpu of queue team-a, but only 2 of 4 pods are scheduled: "
+        f"{NO_NODE} Delete it, or ask for fewer pods, to give the quota back"
+    )]  # fmt: skip
+
+
+def test_with_0_nothing_is_written_about_pods_that_run() -> None:
+    gpu = GpuConfiguration(max_stops_per_minute=0, not_ready_after=timedelta())
+    world = ready_world(gpu=gpu)
+    four_of(world)
+    before = about_workloads(world)
+    make(world, "train", 0, 1, 2, 3)
+    report(world, active=4, ready=4)
+    later(world, HALF_AN_HOUR)
+    assert about_workloads(world) == before
 
 
 def test_what_kueues_configuration_says_holds_instead() -> None:
@@ -223,6 +255,124 @@ def test_a_copy_of_one_of_its_pods_keeps_nobody_from_being_ready() -> None:
     later(world, 1)
     assert world.is_gated("copy")
     assert condition(world, "PodsReady")[:2] == ("True", "Started")
+
+
+# --------------------------------------------------------------------------------- single pods
+
+
+def say(world: World, *conditions: dict[str, str], name: str = "train", node: str = "") -> None:
+    """Say what the scheduler and the kubelet say of a pod."""
+    if node:
+        world.store.patch(resources.PODS, name, patches.merge({"spec": {"nodeName": node}}), "ml")
+    change = patches.merge({"status": {"conditions": list(conditions)}})
+    world.store.patch(resources.PODS, name, change, "ml", subresource="status")
+    world.settle()
+
+
+def unscheduled(world: World, why: str = NO_NODE) -> dict[str, str]:
+    now = clock.to_wire(world.clock.now())
+    return {
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why,
+        "lastTransitionTime": now,
+    }  # fmt: skip
+
+
+READY = {"type": "Ready", "status": "True"}
+SCHEDULED = {"type": "PodScheduled", "status": "True"}
+
+
+def single(world: World) -> None:
+    """A pod that was admitted."""
+    world.store.create(resources.NODES, make_node("n1"))
+    world.add_pod("train", gpus=2)
+    world.settle()
+    assert not world.is_gated("train")
+
+
+def test_a_single_pod_that_no_node_takes_says_so_soon_and_once() -> None:
+    world = ready_world()
+    single(world)
+    say(world, unscheduled(world))
+    later(world, 4)
+    assert told(world) == []
+    later(world, 1)
+    text = f"Not all pods are ready or succeeded: 0 of 1 pods are scheduled: {NO_NODE}"
+    assert condition(world, "PodsReady") == ("False", "WaitForStart", text)
+    note = (
+        f"This pod holds 2 nvidia.com/gpu of queue team-a, but has no node: {NO_NODE} Delete it "
+        "to give the quota back; what it asks of a node cannot be changed"
+    )
+    assert told(world) == [note]
+    assert why.explain(world.store, "ml", "train").message == text
+
+    say(world, unscheduled(world, "0/4 nodes are available: 4 Insufficient nvidia.com/gpu."))
+    later(world, 60)
+    assert "0/4 nodes" in condition(world, "PodsReady")[2]
+    again = world.restarted()
+    later(again, 60)
+    assert (told(world), told(again)) == ([note], [])
+
+
+def test_a_single_pod_that_finds_a_node_late_is_told_as_started() -> None:
+    world = ready_world()
+    single(world)
+    say(world, unscheduled(world))
+    later(world, 5)
+    say(world, SCHEDULED, READY, node="n1")
+    later(world, 1)
+    assert condition(world, "PodsReady")[:2] == ("True", "Started")
+
+
+def test_nothing_is_written_about_a_single_pod_that_runs() -> None:
+    world = ready_world()
+    single(world)
+    before = about_workloads(world)
+    later(world, 60)
+    say(world, unscheduled(world))
+    later(world, 1)
+    say(world, SCHEDULED, node="n1")
+    later(world, 60)
+    say(world, SCHEDULED, READY)
+    later(world, 60)
+    assert about_workloads(world) == before
+    assert told(world) == []
+
+
+def lose_node(world: World) -> None:
+    lost = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T01:00:00Z"}
+    change = patches.merge({"status": {"conditions": [lost]}})
+    world.store.patch(resources.NODES, "n1", change, subresource="status")
+
+
+def test_a_single_pod_on_a_node_that_is_lost_says_so() -> None:
+    world = ready_world()
+    single(world)
+    say(world, SCHEDULED, READY, node="n1")
+    later(world, 60)
+    lose_node(world)
+    say(world, SCHEDULED, {"type": "Ready", "status": "False"})
+    later(world, 5)
+    assert condition(world, "PodsReady")[2].endswith("0 of 1 pods are ready: node n1 is not ready")
+    assert told(world) == [(
+        "This pod holds 2 nvidia.com/gpu of queue team-a, but its node n1 is not ready. Delete it "
+        "to give the quota back, or wait for the node"
+    )]  # fmt: skip
+    world.delete_pod("train")
+    later(world, 60)
+    assert len(told(world)) == 1
+
+
+def test_a_job_of_one_pod_says_so_too() -> None:
+    world = ready_world()
+    world.add(queued_job("train", pods=1))
+    world.settle()
+    make(world, "train", 0, why=NO_NODE)
+    later(world, 5)
+    assert told(world) == [(
+        "This Job holds 1 nvidia.com/gpu of queue team-a, but only 0 of 1 pods are scheduled: "
+        f"{NO_NODE} Delete it, or ask for fewer pods, to give the quota back"
+    )]  # fmt: skip
+    assert not is_suspended(world)
 
 
 # --------------------------------------------------------------------------------- the counts
@@ -260,15 +410,15 @@ def counted(*pods: views.Pod, lost: str = "") -> str:
 @pytest.mark.parametrize(
     ("pods", "lost", "text"),
     [
-        ([], "", "0 of 4 pods are created; the events of its owner may say why"),
-        (["a", "b"], "", "2 of 4 pods are created"),
+        ([], "", f"0 of 4 {NOT_CREATED}"),
+        (["a", "b"], "", f"2 of 4 {NOT_CREATED}"),
         (["a n1", "b n1", "c", "d"], "", "2 of 4 pods are scheduled"),
         (["a n1", "b -x", "c -y", "d -y"], "", "1 of 4 pods are scheduled: y"),
         (["a n1", "b n1", "c -y", "d -x"], "", "2 of 4 pods are scheduled: x"),
         (["a n1", "b n1", "c n2", "d n1"], "n2", "0 of 4 pods are ready: node n2 is not ready"),
         (["a n1 r", "b n1 r", "c n1", "d n1"], "", "2 of 4 pods are ready"),
         (["a n1 s", "b n1 r", "c n1", "d n1"], "", "2 of 4 pods are ready"),
-        (["a n1 f", "b n1 d", "c n1", "d n1"], "", "2 of 4 pods are created"),
+        (["a n1 f", "b n1 d", "c n1", "d n1"], "", f"2 of 4 {NOT_CREATED}"),
     ],
 )
 def test_the_first_thing_that_is_missing_is_told(pods: list[str], lost: str, text: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.builders.pods import make_pod
 from tests.config.files import gpu
 from tests.controlplane import nodes, waiting
 from tests.controlplane.cluster import Cluster
@@ -111,3 +112,20 @@ def test_a_gang_that_says_it_runs_gives_back_what_its_unscheduled_pods_hold(queu
     waiting.until(
         lambda: api.get(f"{path}/train")["spec"]["runPolicy"]["suspend"], what="suspended"
     )
+
+
+def test_a_pod_that_no_node_takes_is_told_what_it_holds(queue: Pool) -> None:
+    selector = {"rack": "none"}
+    queue.create("pods", make_pod("lost", gpus=8, nodeSelector=selector))
+    create_job(queue, "next", 1)
+
+    def told() -> str:
+        path = f"/api/v1/namespaces/{queue.namespace}/events"
+        found = queue.cluster.api.get(f"{path}?fieldSelector=involvedObject.name=lost")["items"]
+        return next((one["message"] for one in found if one["reason"] == "CannotRun"), "")
+
+    note = waiting.until(told, what="an event on the pod")
+    assert "This pod holds 8 nvidia.com/gpu of queue" in note
+    assert "but has no node: 0/1 nodes are available" in note
+    queue.cluster.api.delete(f"/api/v1/namespaces/{queue.namespace}/pods/lost")
+    waiting.until(lambda: len(running(queue, "next")) == 1, what="the quota is free")

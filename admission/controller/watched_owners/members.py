@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from admission.base import names
+from admission.base import clock, names
 from admission.base.clock import Clock
 from admission.base.conditions import MemberCounts
 from admission.base.names import WorkloadKey
@@ -14,6 +14,8 @@ from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
 
 _SCHEDULED: Final = "PodScheduled"
+_GATED: Final = "SchedulingGated"
+"""It stays after the last gate was taken off, until the scheduler has looked at the pod."""
 
 
 class _Member(NamedTuple):
@@ -124,14 +126,38 @@ class Members:
         group.changed_at = self._clock.now()
         self._look_at((key,))
 
-    def changed_at(self, key: WorkloadKey) -> datetime | None:
-        """Return when a pod of a Workload came or changed last; None where it has no pods."""
+    def counts_of_pod(self, workload: Workload, pod: views.Pod) -> MemberCounts | None:
+        """Return what keeps a single pod from running; None where nothing is known.
+
+        It ends, or waits, or the scheduler has said nothing of it yet.
+        """
+        is_leaving = bool(pod.metadata.deletion_timestamp) or pod_owner.is_terminal(pod)
+        member = _as_member(pod, workload.key())
+        if is_leaving or pod_owner.is_gated(pod) or not (member.node or member.why):
+            return None
+        group = _Group(self._clock.now())
+        group.put(pod.metadata.uid, member)
+        return self._counted(1, group)
+
+    def changed_at(self, key: WorkloadKey, pod: views.Pod | None = None) -> datetime | None:
+        """Return when a pod of a Workload came or changed last; None where that is not known.
+
+        Args:
+            key: of the Workload.
+            pod: the pod, where it is a single one.
+        """
+        if pod is not None:
+            said = (one for one in pod.status.conditions or () if one.type == _SCHEDULED)
+            at = next((one.last_transition_time for one in said), None)
+            return clock.from_wire(at) if at else None
         group = self._groups.get(self._first(key))
         return None if group is None else group.changed_at
 
     def counts(self, workload: Workload) -> MemberCounts:
         """Return how many pods of a Workload are there, and what keeps the others."""
-        asked, group = _asked(workload), self._groups.get(self._first(workload.key()))
+        return self._counted(_asked(workload), self._groups.get(self._first(workload.key())))
+
+    def _counted(self, asked: int, group: _Group | None) -> MemberCounts:
         if group is None:
             return MemberCounts(asked=asked, created=0, scheduled=0, ready=0)
         lost: list[str] = []
@@ -165,6 +191,11 @@ def _member(pod: views.Pod) -> _Member | None:
     named = pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
     if not named or pod_owner.is_gated(pod) or named == pod_owner.KIND.key_of(pod).name:
         return None
+    return _as_member(pod, WorkloadKey(pod.metadata.namespace, named))
+
+
+def _as_member(pod: views.Pod, of: WorkloadKey) -> _Member:
+    """Return what a pod says of itself, as one of a Workload."""
     status = pod.status
     has_succeeded = status.phase == "Succeeded"
     is_over = status.phase == "Failed" or (
@@ -175,11 +206,12 @@ def _member(pod: views.Pod) -> _Member | None:
             one.message
             for one in status.conditions or ()
             if (one.type, one.status) == (_SCHEDULED, "False") and not pod.spec.node_name
+            if one.reason != _GATED or pod.spec.scheduling_gates
         ),
         "",
     )
     return _Member(
-        WorkloadKey(pod.metadata.namespace, named),
+        of,
         pod.spec.node_name,
         has_succeeded or pod_owner.is_ready(pod),
         is_over,

@@ -28,12 +28,13 @@ def request_for(workload: Workload, change: Change) -> ApiRequest | None:
 
 
 def event_of(workload: Workload, change: Change) -> tuple[dict[str, str], Event] | None:
-    """Return the event of a change and its object: the owner, where that is deleted."""
+    """Return the event of a change and its object: the owner, where it is told or deleted."""
     if change.event is None:
         return None
     owner = workload.metadata.controller()
     regarding = api_requests.workload_reference(workload)
-    if change.operation is Operation.DELETE_OWNER and owner is not None:
+    is_told = change.tells_owner or change.operation is Operation.DELETE_OWNER
+    if is_told and owner is not None:
         regarding = {
             "apiVersion": owner.api_version,
             "kind": owner.kind,

@@ -4,19 +4,24 @@ Source: kueue pkg/controller/jobframework/reconciler.go (generatePodsReadyCondit
 pkg/controller/core/workload_controller.go (reconcileNotReadyTimeout).
 """
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
-from admission.base import clock, conditions, events
-from admission.base.conditions import PodsReadyReason
+from admission.base import clock, conditions, events, quantity
+from admission.base.conditions import MemberCounts, PodsReadyReason
+from admission.base.errors import InvalidValueError
+from admission.base.events import Event
 from admission.config.kueue_configuration import RequeuingStrategy, WaitForPodsReady
 from admission.controller.workloads import evictions, rules
 from admission.controller.workloads.rules import Change, Surroundings
-from admission.objects import condition_list
+from admission.objects import condition_list, views
 from admission.objects.workload import Workload
 
 _QUIET: Final = timedelta(seconds=30)
 """After the last change of a pod, until something is said of those that are missing."""
+_SOON: Final = timedelta(seconds=5)
+"""Likewise where the scheduler or a node says why, the first time: it may be over soon."""
 _MOST_DOUBLINGS: Final = 31
 """After so many the wait is beyond any limit."""
 
@@ -46,16 +51,23 @@ def waiting(
 
 
 def tell(workload: Workload, around: Surroundings) -> Change | None:
-    """The condition PodsReady of a Workload whose pods we know."""
-    if around.waiting is None or around.pods_ready is None:
+    """The condition PodsReady of a Workload whose pods we know.
+
+    Where there is no limit it is written only of pods that cannot run, and once they do.
+    """
+    known = workload.status.condition(conditions.PODS_READY)
+    if around.pods_ready is None:
+        return None
+    if around.waiting is None and known is None and around.pods_ready:
         return None
     reason = _reason(workload, ready=around.pods_ready)
-    text = conditions.pods_ready(reason)
-    known = workload.status.condition(conditions.PODS_READY)
+    text, event = conditions.pods_ready(reason), None
     if around.members is not None and not around.pods_ready:
         told, was_ready = told_at(workload, around), known is not None and known.status == "True"
         if told is not None and told <= around.now:
             text = conditions.pods_ready(reason, around.members)
+            if not _is_told(known):
+                event = _cannot_run(workload, around, around.members)
         elif not was_ready or workload.status.is_true(conditions.ADMITTED):
             return None
     condition = condition_list.make(
@@ -68,7 +80,37 @@ def tell(workload: Workload, around: Surroundings) -> Change | None:
     is_same = known is not None and (known.status, known.reason) == (condition.status, reason)
     if known is not None and is_same and (around.members is None or known.message == text.message):
         return None
-    return Change(status={"conditions": condition_list.merged(workload, condition)})
+    return Change(
+        status={"conditions": condition_list.merged(workload, condition)},
+        event=event,
+        tells_owner=True,
+    )
+
+
+def _is_told(known: views.Condition | None) -> bool:
+    """Return whether a condition says which pods do not run."""
+    is_false = known is not None and known.status != "True"
+    return is_false and known is not None and conditions.says_counts(known.message)
+
+
+def _cannot_run(workload: Workload, around: Surroundings, members: MemberCounts) -> Event:
+    """Return what the owner of a Workload is told that holds quota and cannot run."""
+    owner = workload.metadata.controller()
+    amounts: dict[str, int] = {}
+    admission = workload.status.admission
+    for one in (admission.pod_set_assignments or ()) if admission is not None else ():
+        for resource, value in (one.resource_usage or {}).items():
+            with suppress(InvalidValueError):
+                amount = quantity.to_canonical(resource, str(value))
+                amounts[resource] = amounts.get(resource, 0) + amount
+    held = {name: quantity.in_words(name, value) for name, value in sorted(amounts.items())}
+    return events.cannot_run(
+        owner.kind if owner is not None else "",
+        held,
+        workload.spec.queue_name,
+        members,
+        None if around.waiting is None else around.waiting.timeout / timedelta(minutes=1),
+    )
 
 
 def tell_refusal(workload: Workload, around: Surroundings) -> Change | None:
@@ -96,7 +138,9 @@ def tell_refusal(workload: Workload, around: Surroundings) -> Change | None:
 def told_at(workload: Workload, around: Surroundings) -> datetime | None:
     """Return when a Workload says which of its pods are missing; None for never.
 
-    Pods come one after the other: nothing is said until half a minute after the last change.
+    Pods come one after the other: nothing is said until half a minute after the last change. Where
+    the scheduler or a node says why, it is said soon, and half a minute after the last change when
+    that is not the first time.
     """
     members, since = around.members, _admitted_at(workload)
     if members is None or since is None or around.pods_ready:
@@ -105,7 +149,9 @@ def told_at(workload: Workload, around: Surroundings) -> datetime | None:
     was_ready = known is not None and known.reason != PodsReadyReason.WAIT_FOR_START
     if not was_ready and not members.is_stuck:
         return None
-    return max(since, around.members_changed_at or since) + _QUIET
+    is_first = not _is_told(known)
+    quiet = _SOON if is_first and members.is_explained else _QUIET
+    return max(since, around.members_changed_at or since) + quiet
 
 
 def limit(workload: Workload, around: Surroundings) -> Change | None:

@@ -55,6 +55,7 @@ class Change:
         spec: members of the spec.
         finalizers: the Workload's finalizers from now on.
         event: an event on the Workload, or on the owner it deletes.
+        tells_owner: whether the event is on the owner, though it is not deleted.
     """
 
     operation: Operation = Operation.KEEP_UP
@@ -62,6 +63,7 @@ class Change:
     spec: dict[str, Any] | None = None
     finalizers: tuple[str, ...] | None = None
     event: Event | None = None
+    tells_owner: bool = False
 
 
 Rule = Callable[[Workload, Surroundings], Change | None]
