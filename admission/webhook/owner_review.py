@@ -93,7 +93,7 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
     failed = [one for one in prepared if one.errors]
     if failed:
         errors = fielderrors.in_order(
-            _in_template(one.template, error) for one in failed for error in one.errors
+            in_template(one.template, error) for one in failed for error in one.errors
         )
         warnings = _warnings(failed, len(templates))
         return Outcome(standing=placement.standing, errors=errors, warnings=tuple(warnings))
@@ -149,8 +149,8 @@ def validate(
         found = topology.errors(one.pod.metadata.annotations or {})
         if is_queued:
             found += unserved.errors(one.pod)
-            warnings += _without_effect(one, len(templates))
-        errors += [_in_template(one, error) for error in found]
+            warnings += without_effect(one, len(templates))
+        errors += [in_template(one, error) for error in found]
     if is_queued:
         errors += requesting.created(new.metadata, context, rules)
     if old is not None:
@@ -398,8 +398,8 @@ def at_template(template: Template, operations: Sequence[Operation]) -> Iterator
         yield {**operation, "path": f"{pointer}{operation['path']}"}
 
 
-def _in_template(template: Template, error: FieldError) -> FieldError:
-    """An error of a pod, at its place in the owner."""
+def in_template(template: Template, error: FieldError) -> FieldError:
+    """Return an error of a pod, at its place in the owner."""
     return replace(error, path=error.path.within(template.path))
 
 
@@ -424,8 +424,8 @@ def as_pod(owner: views.ObjectMeta, *, is_held: bool) -> Pod:
     return Pod(metadata=metadata, spec=PodSpec(scheduling_gates=gates))
 
 
-def _without_effect(template: Template, count: int) -> tuple[str, ...]:
-    """Warnings about what a template asks for in vain; the owner has so many templates."""
+def without_effect(template: Template, count: int) -> tuple[str, ...]:
+    """Return warnings about what a template asks for in vain; the owner has so many templates."""
     found: list[str] = []
     for text in unserved.warnings(template.pod):
         if text.startswith("metadata"):
@@ -452,7 +452,7 @@ def _admission(
     rule = f"is set when the {new.kind.name} is admitted: leave it out"
     for one in marked:
         if kept.get(one.name) != _mark(one):
-            yield _in_template(one, fielderrors.forbidden(_ADMITTED_PATH, rule))
+            yield in_template(one, fielderrors.forbidden(_ADMITTED_PATH, rule))
 
 
 def _mark(template: Template) -> str:
@@ -500,7 +500,7 @@ def _more_than_admitted(
         mark = _mark(one)
         if mark and (was is None or _mark(was) != mark):
             rule = "only the controller may set it: it lets pods start. Leave it out"
-            yield _in_template(one, fielderrors.forbidden(_ADMITTED_PATH, rule))
+            yield in_template(one, fielderrors.forbidden(_ADMITTED_PATH, rule))
         elif mark and starts:
             rule = f"the {kind} waits to be admitted again: the controller starts it then"
             yield fielderrors.forbidden(one.path, rule)

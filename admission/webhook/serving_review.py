@@ -27,6 +27,7 @@ from admission.webhook import (
     queueing,
     requesting,
     requests,
+    unserved,
 )
 from admission.webhook.pod_review import Outcome
 from admission.webhook.queueing import Placement, Standing
@@ -118,9 +119,13 @@ def validate(old: Serving | None, new: Serving, context: Context, rules: Rules) 
         return _FREE
     try:
         errors = fielderrors.in_order(_errors(old, new, context, rules))
+        templates = new.templates() if old is None and _queue(new) else ()
     except msgspec.ValidationError as broken:
         return owner_review.unreadable(broken)
-    return Outcome(standing=Standing.FREE, errors=errors)
+    warnings = (
+        text for one in templates for text in owner_review.without_effect(one, len(templates))
+    )
+    return Outcome(standing=Standing.FREE, errors=errors, warnings=tuple(warnings))
 
 
 def _errors(
@@ -129,6 +134,8 @@ def _errors(
     yield from metadata_rules.create_errors(owner_review.as_pod(new.metadata, is_held=True))
     if new.of.makes_groups and _queue(new):
         yield from _of_groups(old, new)
+    known = set() if old is None else set(_unserved(old))
+    yield from (error for error in _unserved(new) if error not in known)
     if old is None:
         yield from requesting.created(new.metadata, context, rules) if _queue(new) else ()
         return
@@ -141,6 +148,13 @@ def _errors(
         yield fielderrors.invalid(metadata_rules.QUEUE_PATH, "", rule)
     if old.of is serving.STATEFUL_SET and _queue(new):
         yield from _of_stateful_set(old, new)
+
+
+def _unserved(owner: Serving) -> Iterator[FieldError]:
+    """Yield what the pods of one in a queue ask for in vain: each of them would be refused."""
+    for one in owner.templates() if _queue(owner) else ():
+        for error in unserved.errors(one.pod):
+            yield owner_review.in_template(one, error)
 
 
 def _of_groups(old: Serving | None, new: Serving) -> Iterator[FieldError]:

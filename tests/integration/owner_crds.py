@@ -18,6 +18,14 @@ from tests.controlplane.cluster import Cluster
 
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_AMOUNT: Final = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "x-kubernetes-int-or-string": True,
+}
+_AMOUNTS: Final = {
+    "xgboostjobs": "xgbReplicaSpecs.*.template.spec.containers.[].resources.requests.*",
+}
+"""Where the spec of a kind has quantities and its schema, as the real one, says so."""
 
 
 def install(cluster: Cluster, *rows: Row) -> None:
@@ -73,7 +81,8 @@ def _reals(folder: str) -> dict[str, dict[str, Any]]:
 
 
 def _made(group: str, version: str, kind: str, plural: str, scope: str) -> dict[str, Any]:
-    schema = {"type": "object", "properties": {"spec": _ANYTHING, "status": _ANYTHING}}
+    spec = _with_amounts(_AMOUNTS[plural]) if plural in _AMOUNTS else _ANYTHING
+    schema = {"type": "object", "properties": {"spec": spec, "status": _ANYTHING}}
     # A real CRD of these groups is approved or has none of the reserved suffixes.
     approved = {"api-approved.kubernetes.io": "unapproved, for tests"}
     return {
@@ -100,3 +109,16 @@ def _made(group: str, version: str, kind: str, plural: str, scope: str) -> dict[
             ],
         },
     }
+
+
+def _with_amounts(path: str) -> dict[str, Any]:
+    """The schema of anything with quantities at a path."""
+    found: dict[str, Any] = dict(_AMOUNT)
+    for step in reversed(path.split(".")):
+        if step == "[]":
+            found = {"type": "array", "items": found}
+        elif step == "*":
+            found = {"type": "object", "additionalProperties": found}
+        else:
+            found = {**_ANYTHING, "properties": {step: found}}
+    return found

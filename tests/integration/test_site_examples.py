@@ -328,6 +328,22 @@ def test_an_example_is_held_whole_for_cpu_and_memory_and_runs_when_all_of_it_fit
     site.wait_started(second)
 
 
+def test_a_quantity_with_a_fraction_becomes_text_before_the_schema_is_asked(
+    system: System,
+) -> None:
+    example = BY_KIND["XGBoostJob"]
+    site = Examples(system, example, 0)
+    made = site.create()["spec"]["xgbReplicaSpecs"]
+    for one in made.values():
+        (container,) = one["template"]["spec"]["containers"]
+        assert container["resources"]["requests"] == {"cpu": "0.5", "memory": "256Mi"}
+    manifest = example.manifest(name="unlabelled")
+    del manifest["metadata"]["labels"]
+    with pytest.raises(RestError) as refused:
+        site.editor.post(site.objects, manifest)
+    assert refused.value.status == 422
+
+
 # ------------------------------------------------------------------------------------------- Jobs
 
 

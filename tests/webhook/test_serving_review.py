@@ -129,6 +129,27 @@ def test_the_queue_changes_only_while_nothing_is_ready(
     assert bool(found) is bool(text)
 
 
+def test_a_template_whose_pods_would_be_refused_is_refused() -> None:
+    required = {"annotations": {names.REQUIRED_TOPOLOGY: "rack"}}
+    plain, asking = make_deployment(), make_deployment(template=required)
+    unqueued = make_deployment(queue="", template=required)
+    path = f"spec.template.metadata.annotations[{names.REQUIRED_TOPOLOGY}]: Forbidden"
+    assert path in errors(asking)
+    assert path in errors(asking, old=plain)
+    assert path in errors(asking, old=unqueued)
+    assert errors(unqueued) == ""
+    assert errors(asking, old=asking) == ""  # it was there before us
+
+
+def test_what_a_template_asks_for_in_vain_is_warned_about_once() -> None:
+    preferred = {"annotations": {names.PREFERRED_TOPOLOGY: "rack"}}
+    new = msgspec.convert(make_deployment(template=preferred), Deployment)
+    (text,) = serving_review.validate(None, new, CONTEXT, RULES).warnings
+    key = f"spec.template.metadata.annotations[{names.PREFERRED_TOPOLOGY}]"
+    assert text.startswith(f"{key} has no effect")
+    assert serving_review.validate(new, new, CONTEXT, RULES).warnings == ()
+
+
 def test_a_template_of_another_shape_is_refused() -> None:
     broken = {"metadata": {"labels": {QUEUE: "batch"}}, "spec": {"template": 7}}
     (error,) = mutate(broken, make_cluster("batch")).errors
