@@ -503,6 +503,7 @@ class Core:
             self._queue.add_all(owners.naming(view))
         if self._scheduling.is_foreign_reservation(view):
             self._foreign.add(key)
+        self._pods.predecessors.on_update(view)
         self._claims.on_workload_update(view)
         self._scheduling.on_update(view)
         self._running.recount(key)
@@ -525,6 +526,8 @@ class Core:
             self._refusals.forget(key)
             self._foreign.forget(key)
             self._accounting.on_delete(key, known, self._clock.now())
+            if known is not None:
+                self._pods.predecessors.on_delete(known)
             self._scheduling.on_delete(key)
             self._running.recount(first)
             self._claims.on_workload_delete(key)

@@ -26,6 +26,7 @@ from admission.base.selectors import Requirement
 from admission.objects import (
     limit_range,
     markers,
+    past_preemptions,
     pods,
     resource_claim,
     run_times,
@@ -603,6 +604,14 @@ class Workload(Object, frozen=True, kw_only=True):
         is_here = bool(separator and name) and namespace == self.metadata.namespace
         return WorkloadKey(namespace, name) if is_here else None
 
+    def past_preemptions(self) -> model.PastPreemptions:
+        """Return who preempted it or those in whose place it came, and how often."""
+        stats = self.status.scheduling_stats
+        counted = (stats.evictions if stats is not None else None) or ()
+        return past_preemptions.read(
+            self.metadata, ((one.reason, one.underlying_cause, one.count) for one in counted)
+        )
+
     def is_pending(self) -> bool:
         """Return whether the Workload waits for quota."""
         status = self.status
@@ -677,8 +686,10 @@ def scheduling_value(
         pods_ready=status.is_true(conditions.PODS_READY),
         generation=meta.generation,
         owner="" if (by := meta.controller()) is None else by.uid,
+        pod_controller=meta.annotation(names.POD_CONTROLLER),
         replaces=view.replaces(),
         minimum_run_us=run_times.readable(meta).minimum,
+        preempted_by=view.past_preemptions(),
     )
 
 
@@ -706,6 +717,9 @@ def scheduling_value_of_held(view: Workload, *, stays: bool) -> model.Workload |
         reservation=_reservation(status),
         eviction=_eviction(status),
         stays=stays,
+        owner="" if (by := meta.controller()) is None else by.uid,
+        pod_controller=meta.annotation(names.POD_CONTROLLER),
+        preempted_by=view.past_preemptions(),
     )
     return found if found.counts else None
 

@@ -215,6 +215,9 @@ def build(
     }
     made = document(KIND.key_of(pod), metadata, KIND.reference(metadata), copied, asked)
     taken_over = annotations(metadata)
+    controller = metadata.controller()
+    if controller is not None:
+        taken_over = {**taken_over, names.POD_CONTROLLER: controller.uid}
     if taken_over:
         made["metadata"]["annotations"] = taken_over
     return made

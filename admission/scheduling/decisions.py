@@ -15,7 +15,7 @@ from admission.base.names import (
     ResourceName,
     WorkloadKey,
 )
-from admission.scheduling.model import PodSetAssignment
+from admission.scheduling.model import NEVER_PREEMPTED, PastPreemptions, PodSetAssignment
 
 __all__ = [
     "Admit",
@@ -87,6 +87,7 @@ class Evict:
         reason: of the condition Evicted; always ``Preempted``.
         preemption_reason: of the condition Preempted.
         message: of both conditions.
+        preempted_by: past preemptions of the victim with this one.
     """
 
     workload: WorkloadKey
@@ -96,6 +97,7 @@ class Evict:
     message: str
     cluster_queue: ClusterQueueName
     preemptor_cluster_queue: ClusterQueueName
+    preempted_by: PastPreemptions = NEVER_PREEMPTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

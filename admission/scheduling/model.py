@@ -375,6 +375,26 @@ class Eviction:
     since_us: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class PastPreemptions:
+    """Who preempted a workload, and how often.
+
+    Attributes:
+        counts: lineages of preemptors and how often each preempted it, the latest last.
+        others: what counts for each preemptor that is not among them.
+    """
+
+    counts: tuple[tuple[str, int], ...] = ()
+    others: int = 0
+
+    def by(self, lineage: str) -> int:
+        """Return how often preemptors of a lineage preempted it."""
+        return next((count for one, count in self.counts if one == lineage), self.others)
+
+
+NEVER_PREEMPTED: Final = PastPreemptions()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """Pods that are admitted together.
@@ -398,8 +418,10 @@ class Workload:
         stays: nobody can tell it to leave, so it is nobody's victim.
         is_pod: a pod that is charged on its own, and counted as no Workload.
         owner: UID of the object that controls it; empty for none.
+        pod_controller: UID of the object that controls its one pod; empty for none.
         replaces: the workload of the same owner in whose place it is admitted (workload slices).
         minimum_run_us: as of its LocalQueue.
+        preempted_by: past preemptions, also those of the workloads in whose place it came.
     """
 
     key: WorkloadKey
@@ -425,8 +447,18 @@ class Workload:
     stays: bool = False
     is_pod: bool = False
     owner: str = ""
+    pod_controller: str = ""
     replaces: WorkloadKey | None = None
     minimum_run_us: int | None = None
+    preempted_by: PastPreemptions = NEVER_PREEMPTED
+
+    @property
+    def lineage(self) -> str:
+        """Return what it has in common with workloads that come in its place.
+
+        Anybody can write the UID of an object of another namespace into a pod.
+        """
+        return f"{self.key.namespace}/{self.pod_controller or self.owner or self.uid}"
 
     @property
     def counts(self) -> bool:

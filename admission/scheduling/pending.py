@@ -286,7 +286,13 @@ class PendingQueue:
         return item if item is not None and self._is_active(item) else None
 
     def settle(
-        self, item: Pending, requeue: Requeue, result: Wait, now_us: int
+        self,
+        item: Pending,
+        requeue: Requeue,
+        result: Wait,
+        now_us: int,
+        *,
+        for_equals: bool = True,
     ) -> tuple[WorkloadKey, ...]:
         """Puts a workload that was tried in vain where it belongs.
 
@@ -295,6 +301,7 @@ class PendingQueue:
             requeue: why it got nothing.
             result: what is said of it, remembered for its class.
             now_us: for its backoff.
+            for_equals: whether the result holds for equal workloads, too.
 
         Returns:
             Equal workloads for which the result is news: all of them where the reason is another
@@ -307,7 +314,7 @@ class PendingQueue:
         if ready is not None and ready <= now_us and self._stays(item, requeue):
             return ()
         self._park(item)
-        if not best_effort or requeue not in _OF_CLASS:
+        if not best_effort or requeue not in _OF_CLASS or not for_equals:
             return ()
         self._parked_classes[item.equivalence] = None
         return self._tell(self._classes[item.equivalence], item, result)

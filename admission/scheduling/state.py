@@ -49,6 +49,7 @@ from admission.scheduling.model import (
 )
 from admission.scheduling.overview import Overview
 from admission.scheduling.pending import Pending, PendingQueues, PendingSnapshot
+from admission.scheduling.preemption import history
 from admission.scheduling.preemption.history import PreemptionHistory
 from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.snapshot import Snapshot
@@ -253,8 +254,7 @@ class State:
             old = None
         if workload.reservation is not None or not workload.active or workload.finished:
             self._assumed.pop(key, None)
-        if workload.reservation is None or (old and old.eviction and not workload.eviction):
-            self._preemption_history.has_left(key)
+        self._preemption_history.set_workload(workload)
         self._workloads[key] = workload
         if old is not None and old.queue != workload.queue:
             self._leave_local(old)
@@ -523,7 +523,7 @@ class State:
         snapshot = self._snapshot(now_us)
         heads = [self._head(name, item) for name, item in self._sharing.apart(chosen)]
         decided = cycle.run(snapshot, heads)
-        verdicts = [self._in_full(one) for one in decided]
+        verdicts = [self._remembered(self._in_full(one)) for one in decided]
         told = [wait for verdict in verdicts for wait in self._apply(verdict, now_us)]
         self._stand_sharers(now_us)
         return replace(result_of(verdicts), bypassed=tuple(told))
@@ -610,6 +610,25 @@ class State:
         asked = self._workloads[verdict.head.key]
         return slices.in_full(sharing.in_full(verdict, asked), asked)
 
+    def _remembered(self, verdict: Verdict) -> Verdict:
+        """Return a verdict whose victims remember it."""
+        if not verdict.evictions:
+            return verdict
+        by = self._workloads[verdict.head.key].lineage
+        remembered = tuple(
+            replace(
+                one,
+                preempted_by=history.with_one(
+                    self._workloads[one.workload].preempted_by, by, self._lineages
+                ),
+            )
+            for one in verdict.evictions
+        )
+        return replace(verdict, evictions=remembered)
+
+    def _lineages(self) -> set[str]:
+        return {one.lineage for one in self._workloads.values()}
+
     def _settle(self, now_us: int) -> None:
         """Brings trees, activity, backoffs, past usage and retries up to date."""
         self.forest.refresh()
@@ -641,8 +660,8 @@ class State:
         key = item.workload.key
         selector = self.forest.queues[name].spec.namespace_selector
         labels = self._namespaces.get(key.namespace)
-        history = self._preemption_history
-        spared, preempted_for = history.spared(key), history.preemptor_of(key)
+        known = self._preemption_history
+        spared, preempted_for = known.spared(item.workload.lineage), known.preemptor_of(key)
         return item.head(name, selector, labels, spared=spared, preempted_for=preempted_for)
 
     def _apply(self, verdict: Verdict, now_us: int) -> list[Wait]:
@@ -658,7 +677,8 @@ class State:
         item = queue.get(decision.workload)
         assert item is not None
         item.memory = verdict.memory
-        told = queue.settle(item, verdict.requeue, decision, now_us)
+        spares = self._preemption_history.spared(item.workload.lineage)
+        told = queue.settle(item, verdict.requeue, decision, now_us, for_equals=not spares)
         return [replace(decision, workload=key) for key in told]
 
     def _assume(self, admit: Admit, now_us: int) -> None:

@@ -78,6 +78,13 @@ READ: Final = (
     Key("WORKLOAD_ANNOTATION", "annotation", "pods", "its Workload"),
     Key("JOB_UID_LABEL", "label", "Workloads", "the uid of the owner"),
     Key("STOPS_AT", "annotation", "pods", "when it is stopped, as it is preempted"),
+    Key("POD_CONTROLLER", "annotation", "Workloads", "the uid of what controls the pod"),
+    Key(
+        "PREEMPTED_BY",
+        "annotation",
+        "Workloads",
+        "who preempted the earlier pod in whose place this one came, and how often",
+    ),
     Key("HAS_QUEUE_LABEL", "label", "Namespace", "it has a LocalQueue"),
     Key("ADMISSION_GATE", "scheduling gate", "pods", "held until there is quota"),
 )

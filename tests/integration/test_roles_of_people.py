@@ -99,6 +99,10 @@ DEEDS = [
     deed("PATCH", f"{WORKLOADS}/train{DRY}", "batch-admin", body={"spec": {"active": False}}),
     deed("DELETE", f"{WORKLOADS}/train{DRY}", "batch-admin"),
     deed("PATCH", f"{WORKLOADS}/train/status{DRY}", body={"status": {}}),
+    # Who was preempted too often (ADR 0155).
+    deed("PATCH", f"{WORKLOADS}/train{DRY}", "batch-admin",
+         body={"metadata": {"annotations": {names.PREEMPTED_BY: None}}}),
+    deed("PATCH", f"{WORKLOADS}/train/status{DRY}", body={"status": {"schedulingStats": None}}),
     deed("POST", f"{JOBS}{DRY}", "batch-admin", "batch-user", "admin", "edit", body=JOB),
     deed("GET", JOBS, *IN_TEAM),
     # Who waits.

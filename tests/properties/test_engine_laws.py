@@ -49,7 +49,8 @@ def observe(state: State, result: CycleResult, second: int) -> None:
     for evict in result.evicted:
         known = state.workload(evict.workload)
         assert known is not None
-        state.set_workload(replace(known, reservation=None), at(second))
+        left = replace(known, reservation=None, preempted_by=evict.preempted_by)
+        state.set_workload(left, at(second))
 
 
 def usages(state: State) -> dict[str, dict[FlavorResource, int]]:

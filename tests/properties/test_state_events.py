@@ -105,7 +105,7 @@ class StateEvents(RuleBasedStateMachine):
         for admit in result.admitted:
             self._write(admit.workload)
         for evict in result.evicted:
-            self._write(evict.workload, reservation=None)
+            self._write(evict.workload, reservation=None, preempted_by=evict.preempted_by)
 
     def _write(self, key: WorkloadKey, **changes: Any) -> None:
         known = self.state.workload(key)

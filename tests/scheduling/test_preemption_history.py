@@ -4,10 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from admission.base.names import WorkloadKey
 from admission.scheduling import model
-from admission.scheduling.preemption.history import MOST, PreemptionHistory
+from admission.scheduling.preemption import history
+from admission.scheduling.preemption.history import KEPT, MOST, PreemptionHistory
 from tests.builders.scheduling import (
     ANY,
     LOWER,
@@ -22,34 +25,130 @@ from tests.builders.scheduling import (
 )
 from tests.scheduling.worlds import World, admitted, evicted, world
 
-A, B, C = (WorkloadKey("default", name) for name in "abc")
+NOBODY = model.NEVER_PREEMPTED
+
+
+def past(*preemptors: str, before: model.PastPreemptions = NOBODY) -> model.PastPreemptions:
+    """What a workload remembers that these preempted in turn; they are all there."""
+    for one in preemptors:
+        before = history.with_one(before, one, lambda: preemptors)
+    return before
+
+
+def known(**preempted_by: model.PastPreemptions) -> PreemptionHistory:
+    """The history of workloads by name."""
+    made = PreemptionHistory()
+    for name, value in preempted_by.items():
+        made.set_workload(waiting(name, "b", 1, preempted_by=value))
+    return made
 
 
 def test_a_victim_is_spared_after_the_last_chance():
-    history = PreemptionHistory()
-    for _ in range(MOST - 1):
-        history.note(A, B)
-        history.has_left(B)
-    assert history.spared(A) == frozenset()
+    made = known(b=past(*["a"] * (MOST - 1)))
+    assert made.spared("a") == frozenset()
 
-    history.note(A, B)
+    made.set_workload(waiting("b", "b", 1, preempted_by=past(*["a"] * MOST)))
 
-    assert history.spared(A) == {B}
-    assert history.spared(B) == frozenset()
+    assert made.spared("a") == {WorkloadKey("default", "b")}
+    assert made.spared("b") == frozenset()
 
 
-def test_the_count_goes_with_either_workload():
-    history = PreemptionHistory()
-    for _ in range(MOST):
-        for victim in (B, C):
-            history.note(A, victim)
-            history.has_left(victim)
+def test_the_past_goes_with_the_victim():
+    made = known(b=past(*["a"] * MOST), c=past(*["a"] * MOST))
 
-    history.forget(B)
-    assert history.spared(A) == {C}
+    made.forget(WorkloadKey("default", "b"))
+    assert made.spared("a") == {WorkloadKey("default", "c")}
 
-    history.forget(A)
-    assert history.spared(A) == frozenset()
+    made.set_workload(waiting("c", "b", 1))
+    assert made.spared("a") == frozenset()
+
+
+def test_the_latest_preemptor_comes_last():
+    assert past("a", "b", "a").counts == (("b", 1), ("a", 2))
+
+
+def test_of_too_many_preemptors_those_are_forgotten_that_are_gone():
+    full = past(*(f"p{index}" for index in range(KEPT)))
+    there = {f"p{index}" for index in range(KEPT) if index not in {3, 5}}
+
+    found = history.with_one(full, "new", lambda: there)
+
+    listed = [name for name, _ in found.counts]
+    assert len(listed) == KEPT
+    assert (listed[-1], "p3" in listed, "p5" in listed) == ("new", False, True)
+    assert found.others == 0
+
+
+def test_of_too_many_preemptors_that_are_there_the_first_count_as_one():
+    everybody = [f"p{index}" for index in range(KEPT)]
+    full = past("p0", *everybody)
+
+    found = past(*everybody, "new", before=full)
+
+    assert len(found.counts) == KEPT
+    assert found.others == 3
+    assert [found.by(one) for one in ("p0", "unseen", "p1", "new")] == [3, 3, 2, 1]
+    made = known(victim=found)
+    assert made.spared("unseen") == {WorkloadKey("default", "victim")}
+    assert made.spared("p1") == frozenset()
+
+
+@given(st.lists(st.integers(0, KEPT + 3), max_size=200))
+def test_no_count_of_a_preemptor_that_is_there_falls(turns):
+    """So every eviction uses up one of finitely many chances, however few are written down."""
+    everybody = [f"p{index}" for index in range(KEPT + 4)]
+    now = NOBODY
+    for turn in turns:
+        before = {one: now.by(one) for one in everybody}
+        now = history.with_one(now, everybody[turn], lambda: everybody)
+
+        assert now.by(everybody[turn]) == before[everybody[turn]] + 1
+        assert all(now.by(one) >= count for one, count in before.items())
+        assert len(now.counts) <= KEPT
+
+
+def test_an_eviction_says_what_its_victim_is_to_remember():
+    made = world(
+        cluster_queue("b", 1, within=LOWER),
+        holding("low", "b", 1, preempted_by=past("default/other", "default/rs")),
+        waiting("high", "b", 1, priority=1, pod_controller="rs"),
+    )
+
+    (found,) = made.cycle().evicted
+
+    assert found.preempted_by.counts == (("default/other", 1), ("default/rs", 2))
+
+
+def test_whoever_comes_in_the_place_of_a_preemptor_has_no_more_chances():
+    used_up = past(*["default/rs"] * MOST)
+    made = world(
+        cluster_queue("b", 1, within=LOWER),
+        holding("low", "b", 1, preempted_by=used_up),
+        waiting("high", "b", 1, priority=1, pod_controller="rs"),
+    )
+    assert evicted(made.cycle()) == {}
+
+
+def test_what_a_workload_may_not_preempt_its_equals_may():
+    used_up = past(*["default/rs"] * MOST)
+    made = world(
+        cluster_queue("b", 1, within=LOWER),
+        holding("low", "b", 1, preempted_by=used_up),
+        waiting("high", "b", 1, priority=1, pod_controller="rs"),
+        waiting("other", "b", 1, priority=1, created=1),
+    )
+
+    found = [evicted(made.cycle()) for _ in range(2)]
+
+    assert found == [{}, {"low": "InClusterQueue"}]
+
+
+def test_a_lineage_is_one_of_a_namespace():
+    """Whoever creates a pod may write any UID into it."""
+    key = WorkloadKey("elsewhere", "pod")
+    found = [replace(waiting("pod", "b", 1, pod_controller="rs"), key=one) for one in (
+        key, key._replace(namespace="default"))]  # fmt: skip
+    assert found[0].lineage != found[1].lineage
 
 
 def test_an_eviction_that_is_decided_again_until_it_is_seen_counts_once():
@@ -78,9 +177,10 @@ def test_taking_turns_by_partial_admission_ends():
         result = made.cycle()
         rounds.append(evicted(result))
         for evict in result.evicted:
-            known = made.state.workload(evict.workload)
-            assert known is not None
-            for seen in (known, replace(known, reservation=None)):  # admitted, then gone
+            victim = made.state.workload(evict.workload)
+            assert victim is not None
+            victim = replace(victim, preempted_by=evict.preempted_by)
+            for seen in (victim, replace(victim, reservation=None)):  # admitted, then gone
                 made.state.set_workload(seen, NOW_US + second * SECOND_US)
 
     assert sum("w02" in one for one in rounds) == MOST

@@ -277,4 +277,5 @@ def _eviction(old: Workload, new: Workload) -> tuple[str, str, bool]:
 
 def _evictions(workload: Workload) -> Iterable[EvictionCount]:
     stats = workload.status.scheduling_stats
-    return (stats.evictions if stats is not None else None) or ()
+    listed = (stats.evictions if stats is not None else None) or ()
+    return (one for one in listed if one.reason != names.PREEMPTED_BY)

@@ -12,6 +12,7 @@ from admission.base.conditions import MemberCounts, PodsReadyReason, Text
 from admission.base.events import Event, Events
 from admission.base.names import (
     MADE_FOR_RUNNING,
+    PREEMPTED_BY,
     PRIORITY_CLASS_LABEL,
     WorkloadKey,
 )
@@ -29,7 +30,7 @@ from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result, Verb
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import views
+from admission.objects import past_preemptions, views
 from admission.objects.workload import Workload
 from admission.owners import injection, lifecycle, prebuilt, slices
 from admission.owners.framework import Document, Integration, Kind, Owner, View
@@ -39,6 +40,7 @@ from admission.owners.workload import (
     PriorityClasses,
     may_change_class,
 )
+from admission.scheduling.model import NEVER_PREEMPTED
 
 Decide = Callable[[WorkloadKey, Workload], ApiRequest | None]
 """Returns the write of an open decision, or of the upkeep of a Workload, if there is one."""
@@ -291,6 +293,10 @@ class Owners(Generic[View, Document]):
         if found is None or not requests.is_read(found, workload):
             return api_requests.read_workload(key, workload)
         made = slices.document(self._kind, owner, found, slices.asked(owner))
+        past = workload.past_preemptions()
+        if past != NEVER_PREEMPTED:
+            text = past_preemptions.annotation(workload.metadata.uid, past)
+            made["metadata"]["annotations"][PREEMPTED_BY] = text
         own = WorkloadKey(key.namespace, made["metadata"]["name"])
         told = () if self._kind.has_condition else (events.created_workload(own.text()),)
         return requests.on_lane(key, api_requests.create_workload(own, made, told))

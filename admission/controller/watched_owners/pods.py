@@ -24,6 +24,7 @@ from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.owners import Decide, Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
 from admission.controller.watched_owners.pod_groups import PodGroups
+from admission.controller.watched_owners.predecessors import Predecessors
 from admission.controller.watched_owners.rollouts import Rollouts
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.watched_owners.spark_applications import SparkApplications
@@ -48,6 +49,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
 
     Attributes:
         groups: the pods of groups.
+        predecessors: Workloads of single pods in whose place others come.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             rollouts: is told of the pods of Deployments.
             refusals: know which pods the API server does not let start.
         """
+        self.predecessors = Predecessors(clock, self._is_leaving)
         integration = replace(pod_owner.INTEGRATION, owner=self._owner)
         super().__init__(integration, workloads, configuration, events, clock, look_at, running)
         self._held = held
@@ -144,6 +147,27 @@ class Pods(Owners[views.Pod, views.PodDocument]):
     def naming(self, workload: views.Object) -> tuple[WorkloadKey, ...]:
         own = WorkloadKey(workload.metadata.namespace, workload.metadata.name)
         return (*super().naming(workload), *self._beyond.get(own, ()))
+
+    def _is_leaving(self, key: WorkloadKey) -> bool:
+        """Return whether the pod of a Workload is gone or being deleted."""
+        pod = self.index.get(key)
+        return pod is None or bool(pod.metadata.deletion_timestamp)
+
+    @override
+    def _forget(self, key: WorkloadKey) -> None:
+        super()._forget(key)
+        self.predecessors.forget_pod(key)
+
+    @override
+    def _make(self, key: WorkloadKey, owner: Owner) -> dict[str, Any] | ApiRequest | None:
+        """Return the document of a Workload; it takes over what its predecessor remembers."""
+        made = super()._make(key, owner)
+        controller = owner.view.metadata.controller()
+        if isinstance(made, dict) and controller is not None:
+            inherited = self.predecessors.inherited(key, controller.uid)
+            if inherited:
+                made["metadata"]["annotations"][names.PREEMPTED_BY] = inherited
+        return made
 
     def _has_ended(self, pod: views.Pod) -> bool:
         is_stopped = bool(pod.metadata.deletion_timestamp) and not self._endings.is_ending(pod)

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.base import conditions, events
+from admission.base import conditions, events, names
 from admission.base.conditions import EvictionReason, Text
 from admission.base.events import Event
 from admission.controller.workloads import checks, times
 from admission.controller.writing import api_requests
-from admission.objects import condition_list, views
+from admission.objects import condition_list, past_preemptions, views
 from admission.objects.workload import EvictionCount, Workload
 from admission.scheduling import decisions, model
 
@@ -40,7 +40,8 @@ def preempt(workload: Workload, evicted: decisions.Evict, now: datetime) -> dict
         status=True,
         now=now,
     )
-    return evict(workload, Text(evicted.reason, evicted.message), now, preempted)
+    text = Text(evicted.reason, evicted.message)
+    return evict(workload, text, now, preempted, past=evicted.preempted_by)
 
 
 def told(
@@ -83,6 +84,7 @@ def evict(
     *changes: views.Condition,
     without: str = "",
     cause: str = "",
+    past: model.PastPreemptions | None = None,
 ) -> dict[str, Any]:
     """The Workload must give its quota back; its checks start anew, and the eviction is counted.
 
@@ -93,6 +95,7 @@ def evict(
         changes: further conditions.
         without: a condition that ends with the eviction.
         cause: of what is counted, where the reason does not say it.
+        past: who preempted it, with this eviction; None where it says so already.
     """
     evicted = condition_list.make(
         conditions.EVICTED,
@@ -103,7 +106,7 @@ def evict(
     )
     status: dict[str, Any] = {
         "conditions": condition_list.merged(workload, evicted, *changes, without=without),
-        "schedulingStats": {"evictions": _counted(workload, text.reason, cause)},
+        "schedulingStats": {"evictions": _counted(workload, text.reason, cause, past)},
         **dict.fromkeys(_PLACES),
     }
     states = checks.reset(workload, now)
@@ -181,14 +184,23 @@ def _without_quota(
     }
 
 
-def _counted(workload: Workload, reason: str, cause: str) -> list[dict[str, Any]]:
-    """Evictions so far with this one; ``DeactivatedDueToX`` is Deactivated with the cause X."""
+def _counted(
+    workload: Workload, reason: str, cause: str, past: model.PastPreemptions | None
+) -> list[dict[str, Any]]:
+    """Evictions so far with this one; ``DeactivatedDueToX`` is Deactivated with the cause X.
+
+    After them come the past preemptions, in their own order.
+    """
     base = reason
     if reason.startswith(EvictionReason.DEACTIVATED):
         base, cause = conditions.eviction_cause(reason)
     stats = workload.status.scheduling_stats
-    past = (stats.evictions if stats else None) or ()
-    found = {(one.reason, one.underlying_cause): one for one in past}
+    listed = (stats.evictions if stats else None) or ()
+    found = {(one.reason, one.underlying_cause): one for one in listed}
+    told = [found.pop(key) for key in tuple(found) if key[0] == names.PREEMPTED_BY]
     known = found.get((base, cause), EvictionCount(reason=base, underlying_cause=cause))
     found[base, cause] = msgspec.structs.replace(known, count=known.count + 1)
-    return [msgspec.to_builtins(found[key]) for key in sorted(found)]
+    counted = [msgspec.to_builtins(found[key]) for key in sorted(found)]
+    if past is None:
+        return [*counted, *map(msgspec.to_builtins, told)]
+    return [*counted, *past_preemptions.document(past)]

@@ -1,52 +1,97 @@
 """Who preempted whom how often, so that two workloads cannot evict each other for ever.
 
 Every eviction uses up one of finitely many chances, so preemption among given workloads comes to
-an end whatever the policies are. While both wait, the one that was preempted is decided after the
-one for which it had to leave.
+an end whatever the policies are. What is past is a value of each workload
+(`model.PastPreemptions`), which is written with the eviction; here it is only looked up.
 
-Differs: ADR 0011, ADR 0076; Kueue has no such bound, and an order of this kind only as alpha.
+While both wait, the one that was preempted is decided after the one for which it had to leave.
+
+Differs: ADR 0011, ADR 0076, ADR 0155; Kueue has no such bound, and an order of this kind only as
+alpha.
 """
 
+from collections.abc import Callable, Collection
 from typing import Final
 
 from admission.base.names import WorkloadKey
+from admission.scheduling.model import NEVER_PREEMPTED, PastPreemptions, Workload
 
 MOST: Final = 3
-"""How often one workload may preempt the same other one."""
+"""How often workloads of one lineage may preempt the same other one."""
+KEPT: Final = 16
+"""How many lineages of preemptors are remembered one by one of a workload."""
+
+
+def with_one(
+    past: PastPreemptions, preemptor: str, present: Callable[[], Collection[str]]
+) -> PastPreemptions:
+    """Return past preemptions with one more.
+
+    Of more than `KEPT` preemptors those are forgotten first of which no workload is there, the
+    one that preempted longest ago first. Then the others that preempted longest ago are no longer
+    told apart: the highest of their counts holds for every preemptor that is not listed. So no
+    count of a preemptor that is there ever falls.
+
+    Args:
+        past: what is known.
+        preemptor: its lineage.
+        present: returns the lineages of all workloads.
+    """
+    listed = [one for one in past.counts if one[0] != preemptor]
+    listed.append((preemptor, past.by(preemptor) + 1))
+    others, excess = past.others, len(listed) - KEPT
+    if excess > 0:
+        there = present()
+        gone = [one for one in listed[:-1] if one[0] not in there][:excess]
+        listed = [one for one in listed if one not in gone]
+    while len(listed) > KEPT:
+        others = max(others, listed.pop(0)[1])
+    return PastPreemptions(tuple(listed), others)
 
 
 class PreemptionHistory:
-    """Counts evictions per preemptor and victim, as long as both exist."""
+    """The past preemptions of all workloads, by preemptor; and who left for whom."""
 
     def __init__(self) -> None:
-        self._counts: dict[WorkloadKey, dict[WorkloadKey, int]] = {}
-        self._preemptors: dict[WorkloadKey, set[WorkloadKey]] = {}
-        self._leaving: set[WorkloadKey] = set()
+        self._past: dict[WorkloadKey, PastPreemptions] = {}
+        self._spared: dict[str, set[WorkloadKey]] = {}
+        """Workloads that were preempted too often, by the lineage of the preemptor."""
+        self._spared_by_others: set[WorkloadKey] = set()
+        """Workloads that nobody may preempt who is not listed."""
         self._left_for: dict[WorkloadKey, WorkloadKey] = {}
+        self._victims: dict[WorkloadKey, set[WorkloadKey]] = {}
+
+    def set_workload(self, workload: Workload) -> None:
+        """Take the past of a workload as it is now."""
+        past = workload.preempted_by
+        if self._past.get(workload.key, NEVER_PREEMPTED) == past:
+            return
+        self._drop(workload.key)
+        self._past[workload.key] = past
+        for lineage, count in past.counts:
+            if count >= MOST:
+                self._spared.setdefault(lineage, set()).add(workload.key)
+        if past.others >= MOST:
+            self._spared_by_others.add(workload.key)
+
+    def _drop(self, key: WorkloadKey) -> None:
+        for lineage, _ in self._past.pop(key, NEVER_PREEMPTED).counts:
+            found = self._spared.get(lineage, set())
+            found.discard(key)
+            if not found:
+                self._spared.pop(lineage, None)
+        self._spared_by_others.discard(key)
+
+    def spared(self, lineage: str) -> frozenset[WorkloadKey]:
+        """Return the workloads that those of a lineage may not evict again."""
+        others = (key for key in self._spared_by_others if self._past[key].by(lineage) >= MOST)
+        return frozenset((*self._spared.get(lineage, ()), *others))
 
     def note(self, preemptor: WorkloadKey, victim: WorkloadKey) -> None:
-        """The victim is to leave for the preemptor.
-
-        Until it has left, that is decided again in every cycle, and counts once.
-        """
-        if victim in self._leaving:
-            return
-        self._leaving.add(victim)
-        victims = self._counts.setdefault(preemptor, {})
-        victims[victim] = victims.get(victim, 0) + 1
-        self._preemptors.setdefault(victim, set()).add(preemptor)
+        """The victim is to leave for the preemptor."""
+        self._stay(victim)
         self._left_for[victim] = preemptor
-
-    def has_left(self, victim: WorkloadKey) -> None:
-        """The victim's eviction is over; the next one counts again."""
-        self._leaving.discard(victim)
-
-    def spared(self, preemptor: WorkloadKey) -> frozenset[WorkloadKey]:
-        """Those that the preemptor may not evict again."""
-        victims = self._counts.get(preemptor)
-        if not victims:
-            return frozenset()
-        return frozenset(victim for victim, count in victims.items() if count >= MOST)
+        self._victims.setdefault(preemptor, set()).add(victim)
 
     def preemptor_of(self, victim: WorkloadKey) -> WorkloadKey | None:
         """Return the workload for which the victim had to leave; None once either got quota."""
@@ -54,18 +99,20 @@ class PreemptionHistory:
 
     def has_quota(self, key: WorkloadKey) -> None:
         """A workload got quota: those that left for it need not wait for it any more."""
-        self._left_for.pop(key, None)
-        for victim in self._counts.get(key, ()):
-            if self._left_for.get(victim) == key:
-                del self._left_for[victim]
+        self._stay(key)
+        for victim in self._victims.pop(key, ()):
+            del self._left_for[victim]
+
+    def _stay(self, victim: WorkloadKey) -> None:
+        """Forget for whom a workload left."""
+        preemptor = self._left_for.pop(victim, None)
+        if preemptor is not None:
+            victims = self._victims[preemptor]
+            victims.discard(victim)
+            if not victims:
+                del self._victims[preemptor]
 
     def forget(self, key: WorkloadKey) -> None:
         """A workload is gone, as preemptor and as victim."""
-        self._leaving.discard(key)
+        self._drop(key)
         self.has_quota(key)
-        for victim in self._counts.pop(key, ()):
-            self._preemptors[victim].discard(key)
-            if not self._preemptors[victim]:
-                del self._preemptors[victim]
-        for preemptor in self._preemptors.pop(key, ()):
-            self._counts[preemptor].pop(key, None)
