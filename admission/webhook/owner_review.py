@@ -400,7 +400,10 @@ def at_template(template: Template, operations: Sequence[Operation]) -> Iterator
 
 def in_template(template: Template, error: FieldError) -> FieldError:
     """Return an error of a pod, at its place in the owner."""
-    return replace(error, path=error.path.within(template.path))
+    path = error.path
+    if template.asks_at and path.text.startswith("spec."):
+        path = FieldPath.of(template.asks_at)  # nobody has written that pod
+    return replace(error, path=path.within(template.path))
 
 
 def unreadable(error: msgspec.ValidationError) -> Outcome:

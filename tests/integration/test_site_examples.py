@@ -458,6 +458,31 @@ def test_labelled_pods_of_other_programs_wait_each_by_itself(
     assert [len(one["spec"]["podSets"]) for one in listed] == [1, 1]
 
 
+def test_executors_of_spark_submit_that_opt_in_wait_each_by_itself(system: System) -> None:
+    """They are owned by the driver, a pod that is in the queue, too."""
+    site = Site(system, {"cpu": "2", "memory": "36Gi"})
+    driver = pod("1", restartPolicy="Never")
+    driver["metadata"] = {"name": "driver", "labels": {names.QUEUE_LABEL: QUEUE}}
+    made = site.editor.post(site.pods, driver)
+    site.installed.wait_released(site.name, "driver")
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": "driver", "controller": True}
+    executor = pod("1", restartPolicy="Never")
+    executor["metadata"] = {
+        "labels": {names.QUEUE_LABEL: QUEUE, names.MANAGED_LABEL: "true"},
+        "annotations": {names.POD_SUSPENDING_PARENT: "spark-driver"},
+        "ownerReferences": [{**reference, "uid": made["metadata"]["uid"]}],
+    }
+    for name in ("first", "second"):
+        executor["metadata"]["name"] = name
+        stored = site.editor.post(site.pods, executor)
+        assert stored["spec"]["schedulingGates"] == GATED
+    waiting.until(lambda: len(site.gated()) == 1, what="one executor has started")
+    (last,) = site.gated()
+    told = site.installed.wait_condition(site.name, last["metadata"]["name"])
+    assert told["reason"] == "WaitingForQuota"
+    assert len(site.api.get(site.workloads.path)["items"]) == 3
+
+
 def test_a_group_of_pods_waits_for_the_cpus_of_all(system: System) -> None:
     site = Site(system, {"cpu": "5", "memory": "36Gi"})
     for role in ("leader", "worker"):

@@ -246,3 +246,16 @@ def test_rules_of_the_kind_hold_besides_those_of_every_owner():
     workers["name"] = driver["name"]
     assert paths(validate(twice)) == ["spec.replicatedJobs[1].template.spec.template"]
     assert paths(validate(in_queue(), make_set())) == [f"metadata.labels[{names.QUEUE_LABEL}]"]
+
+
+def test_what_is_wrong_with_the_pods_of_a_trainjob_is_told_where_it_says_what_they_ask_for() -> (
+    None
+):
+    (found,) = (one for one in integrations.DEFAULT.held if one.kind.name == "TrainJob")
+    asked = {"requests": {"nvidia.com/gpu": "1"}}
+    metadata = {"name": "train", "labels": {names.QUEUE_LABEL: "default"}}
+    document = {"metadata": metadata, "spec": {"trainer": {"resourcesPerNode": asked}}}
+    new = msgspec.convert(document, found.document)
+    outcome = owner_review.mutate(new, CONTEXT, RULES, make_cluster("default"))
+    (error,) = outcome.errors
+    assert error.text().startswith("spec.trainer.resourcesPerNode: Required value: Limit must")
