@@ -1,15 +1,19 @@
 """What is preempted runs on for as long as its queue says, keeps its quota and says until when."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
+import jsonpatch
+import msgspec
 import pytest
 
 from admission.base import conditions, names, patches
 from admission.config.gpu_configuration import GpuConfiguration
-from admission.controller.writing.api_requests import Operation
+from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
 from admission.kube import resources
 from admission.objects import views
+from admission.owners.row_owner import Document
 from admission.scheduling import model
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
@@ -25,7 +29,8 @@ from tests.controller import (
 from tests.controller.test_disorder import refuse
 from tests.controller.test_run_times import CQ, LQ, annotate
 from tests.controller.test_stopping import evict
-from tests.controller.world import World, ready_world
+from tests.controller.world import WATCHED, World, ready_world
+from tests.owners import samples
 
 QUOTA = 4
 HIGH = {names.PRIORITY_CLASS_LABEL: "high"}
@@ -201,6 +206,59 @@ def test_an_elastic_job_neither_grows_nor_stops_before_its_notice_ends() -> None
     world.settle()
     job.work()
     stops_after(world, 20, lambda: job.running() == 3 and test_jobs.is_running(world))
+
+
+class ShownOwner:
+    """A JobSet that no store serves: it is shown, and takes the patches that are sent."""
+
+    def __init__(self, world: World) -> None:
+        sample = next(one for one in samples.ALL if one.row.kind == "JobSet")
+        world.add(make_namespace("stands-in"))  # else the store collects what the owner owns
+        stands_in = world.store.get(resources.NAMESPACES, "stands-in")
+        self.document = copy.deepcopy(sample.manifest)
+        self.document["metadata"] |= {
+            "namespace": "ml", "uid": stands_in["metadata"]["uid"], "resourceVersion": "1000000",
+            "labels": {names.QUEUE_LABEL: "team-a"},
+        }  # fmt: skip
+        self.document["spec"] |= {"suspend": True}
+        workers = self.document["spec"]["replicatedJobs"][1]["template"]["spec"]
+        workers["parallelism"] = 2
+        (container,) = workers["template"]["spec"]["containers"]
+        container["resources"]["limits"] = {names.GPU_RESOURCE: 1}
+        self.resource = next(one for one in WATCHED if one.kind == "JobSet")
+        self.world, self.send = world, world._sender.send
+        world._sender.send = self.answer  # type: ignore[method-assign]
+        self.show()
+
+    def show(self) -> None:
+        metadata = self.document["metadata"]
+        metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
+        self.world.shown[self.resource] = (msgspec.convert(self.document, Document),)
+
+    def answer(self, request: ApiRequest) -> Outcome:
+        if request.resource != self.resource:
+            return self.send(request)
+        if request.patch is not None:
+            operations = msgspec.json.decode(request.patch.body)
+            self.document = jsonpatch.apply_patch(self.document, operations)
+            self.show()
+        found = msgspec.convert(self.document, request.into)
+        return Outcome(request=request, result=Result.DONE, object=found)
+
+    def runs(self) -> bool:
+        return not self.document["spec"]["suspend"]
+
+
+def test_an_owner_of_another_kind_is_suspended_when_its_notice_ends() -> None:
+    world = ordered_world()
+    owner = ShownOwner(world)
+    world.settle()
+    assert owner.runs()
+    world.add_pod("urgent", gpus=QUOTA, labels=HIGH)
+    world.settle()
+    text = "This JobSet is stopped at 00:00:20 UTC: its GPUs are needed by ml/urgent"
+    assert [name for name, note in told(world) if note.startswith(text)] == ["train"]
+    stops_after(world, 20, owner.runs)
 
 
 @pytest.mark.parametrize("fair", [False, True], ids=["reclaim", "fair sharing"])
