@@ -8,8 +8,9 @@ from prometheus_client import REGISTRY
 from admission.base import conditions, names, patches
 from admission.kube import resources
 from admission.kube.api import Document
-from admission.objects import views
+from admission.objects import past_preemptions, views
 from admission.objects.workload import Workload
+from admission.scheduling import model
 from tests.builders.jobs import queued_job
 from tests.controller.test_jobs import change, is_running, report, stored
 from tests.controller.world import World, ready_world
@@ -158,6 +159,24 @@ def test_more_pods_are_another_slice_that_replaces_the_first():
     assert ended.reason == "WorkloadSliceReplaced"
     assert new.metadata.uid in ended.message
     assert is_running(world)
+
+
+def test_another_slice_remembers_who_preempted_the_first():
+    world, jobs = started()
+    (first,) = slices(world)
+    past = model.PastPreemptions((("ml/other", 2),))
+    stats = {"evictions": past_preemptions.document(past)}
+    world.store.patch(
+        resources.WORKLOADS, first.metadata.name,
+        patches.merge({"status": {"schedulingStats": stats}}), "ml", subresource="status",
+    )  # fmt: skip
+    world.settle()
+
+    grow(world, jobs, 8)
+
+    old, new = slices(world)
+    assert new.past_preemptions() == old.past_preemptions() == past
+    assert past_preemptions.predecessor(new.metadata) == first.metadata.uid
 
 
 def test_what_does_not_fit_waits_while_the_others_run():

@@ -4,6 +4,7 @@ Who runs is judged from the pods that the API server shows.
 """
 
 import copy
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -311,6 +312,33 @@ def test_a_rollout_on_a_full_quota_goes_on_with_surge_quota(team: Team) -> None:
     assert refused.value.status == 403
     team.scale(1)
     team.system.wait_released(team.name, "contender")
+
+
+def test_a_pod_that_comes_in_place_of_a_preempted_one_remembers_the_preemptor(
+    system: Installed, editor: Rest
+) -> None:
+    team = Team(system, editor, quota=1, preemption={"withinClusterQueue": "LowerPriority"})
+    team.create(1, queue="default")
+    team.wait(running=1)
+    made = make_pod("high", gpus=1, labels={names.PRIORITY_CLASS_LABEL: "high"})
+    uid = editor.post(team.pods, made)["metadata"]["uid"]
+    waiting.until(
+        lambda: [one["metadata"]["uid"] for one in team.at_work()] == [uid], what="it is preempted"
+    )
+
+    def waiting_workloads() -> list[Json]:
+        """The Workload of the pod that its ReplicaSet made instead."""
+        uids = {one["metadata"]["uid"] for one in team.held()}
+        found = system.api.get(team.workloads)["items"]
+        return [one for one in found if one["metadata"]["ownerReferences"][0]["uid"] in uids]
+
+    (waits,) = waiting.until(waiting_workloads, what="the Workload of the pod that comes instead")
+    told = json.loads(waits["metadata"]["annotations"][names.PREEMPTED_BY])
+    assert told["by"] == [[f"{team.name}/{uid}", 1]]
+    path = f"{team.workloads}/{waits['metadata']['name']}"
+    with pytest.raises(RestError) as refused:
+        editor.patch(path, {"metadata": {"annotations": {names.PREEMPTED_BY: None}}})
+    assert refused.value.status == 403
 
 
 def test_a_pod_forged_as_one_of_a_parent_gets_nothing_without_quota(team: Team) -> None:

@@ -97,7 +97,7 @@ def test_of_too_many_preemptors_that_are_there_the_first_count_as_one():
 def test_no_count_of_a_preemptor_that_is_there_falls(turns):
     """So every eviction uses up one of finitely many chances, however few are written down."""
     everybody = [f"p{index}" for index in range(KEPT + 4)]
-    now = NOBODY
+    now = past(*everybody)
     for turn in turns:
         before = {one: now.by(one) for one in everybody}
         now = history.with_one(now, everybody[turn], lambda: everybody)
