@@ -11,8 +11,9 @@ from admission.kube.api import Document
 from admission.objects import batch
 from admission.objects.workload import Workload
 from admission.owners import batch_job
-from tests.builders.cluster import make_core_class, make_namespace
+from tests.builders.cluster import make_core_class, make_namespace, make_node
 from tests.builders.jobs import queued_job
+from tests.builders.pods import make_pod
 from tests.builders.queues import make_class, make_cluster_queue, make_flavor, make_local_queue
 from tests.controller.world import WORKLOAD_KIND, World, ready_world
 
@@ -614,6 +615,30 @@ def test_a_job_that_runs_without_a_workload_is_charged_before_it_has_pods():
     name = workload(world).metadata.name
     world.store.delete(resources.CRDS, WORKLOAD_KIND)
     world.store.delete(resources.WORKLOADS, name, "ml")
+    world.settle()
+    assert world.workloads() == {}
+    assert used(world) == "2"
+
+
+def test_a_job_that_runs_without_a_workload_is_charged_for_pods_on_a_node_that_is_gone():
+    """It makes others as soon as they are gone, and nobody else must get what these will take."""
+    world = ready_world(quota=2)
+    world.store.create(resources.NODES, make_node("n1"))
+    world.add(queued_job())
+    world.settle()
+    template = world.store.get(resources.JOBS, "train", "ml")["spec"]["template"]["metadata"]
+    for name in ("train-0", "train-1"):
+        marks = {key: template.get(key) for key in ("labels", "annotations")}
+        pod = make_pod(name, namespace="ml", gpus=1, nodeName="n1", **marks)
+        world.store.create(resources.PODS, pod, "ml")
+    world.settle()
+    name = workload(world).metadata.name
+    world.store.delete(resources.CRDS, WORKLOAD_KIND)
+    world.store.delete(resources.WORKLOADS, name, "ml")
+    world.settle()
+    assert used(world) == "2"
+
+    world.store.delete(resources.NODES, "n1")
     world.settle()
     assert world.workloads() == {}
     assert used(world) == "2"

@@ -215,7 +215,6 @@ class RunningPods:
         if known is None or _differs(known.view, pod):
             self._note_releasing(one)
             self._recount(one.of, one.pod_set)
-        if known is None:
             self._recount_owner(one.of)
         is_managed = self._configuration.manages(pod.metadata.namespace)
         if resource is not resources.RELEASED_PODS or not is_managed:
@@ -350,15 +349,22 @@ class RunningPods:
             self._ledger.on_delete(_owner_key(key))
 
     def _recount_owner(self, key: WorkloadKey) -> None:
-        """Charge the pods that an owner may still make, where its Workload is not charged."""
+        """Charge the pods that an owner may still make, where its Workload is not charged.
+
+        So are those that take the place of pods which have ended with their node.
+        """
         asked = self._owners.get(key)
         if asked is None:
             return
-        there, is_charged = self._of.get(key, {}), self._charged(key, "") > 0
+        is_charged, now = self._charged(key, "") > 0, self._clock.now()
+        there = {} if is_charged else {
+            pod_set: sum(not self._has_ended(self._pods[uid].view, now) for uid in uids)
+            for pod_set, uids in self._of.get(key, {}).items()
+        }  # fmt: skip
         missing = [
-            msgspec.structs.replace(one, count=one.count - len(there.get(one.name, ())))
+            msgspec.structs.replace(one, count=one.count - there.get(one.name, 0))
             for one in asked.spec.pod_sets or ()
-            if not is_charged and one.count > len(there.get(one.name, ()))
+            if not is_charged and one.count > there.get(one.name, 0)
         ]
         queue = self._configuration.cluster_queue_of(
             LocalQueueKey(key.namespace, asked.spec.queue_name), _queue_of_templates(asked)
