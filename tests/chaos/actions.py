@@ -31,6 +31,7 @@ _CALM_SHARE: Final = 0.2
 GRACE: Final = (0, 1, 3, 8, YEARS)
 """Seconds of grace with which pods are deleted."""
 _QUEUES: Final = tuple(team.name for team in TEAMS)
+_SURGING: Final = tuple(team.name for team in TEAMS if team.surge)
 
 T = TypeVar("T")
 
@@ -285,6 +286,33 @@ def serve(host: Host, made: Made, rng: random.Random) -> None:
     }
     what = f"create {plural} {team}/{name}: {replicas}"
     host.send("serve", what, lambda: host.editor.post(collection(plural, team), document))
+
+
+def surge(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a Deployment that surges where there is surge quota, and change its pods later."""
+    team, name = rng.choice(_SURGING), made.name("surge")
+    ref, replicas = (team, name), rng.choice((2, 3, 4))
+    made.serving.append(("deployments", ref))
+    pod = make_pod("", labels={"app": name, **_priority(rng)}, **_serving(1))
+    surges = {"maxSurge": rng.choice((1, 2)), "maxUnavailable": 0}
+    document = {
+        "metadata": {"name": name, "labels": _QUEUED},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": template_of(pod),
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": surges},
+        },
+    }
+    what = f"create deployments {team}/{name}: {replicas}, {surges['maxSurge']} surge"
+    host.send("surge", what, lambda: host.editor.post(collection("deployments", team), document))
+    change = {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 2}}}}
+    host.later(
+        rng.uniform(5, 12),
+        "surge",
+        f"roll deployments {team}/{name} out",
+        lambda: host.editor.patch(_path("deployments", ref), change),
+    )
 
 
 _STRATEGIES: Final[tuple[Json, ...]] = (
@@ -633,6 +661,7 @@ KINDS: Final[dict[str, Kind]] = {
     "gang": Kind(gang, 8),
     "patch-gang": Kind(patch_gang, 6),
     "serve": Kind(serve, 5),
+    "surge": Kind(surge, 3),
     "scale": Kind(scale, 6),
     "rollout": Kind(rollout, 4),
     "patch-serving": Kind(patch_serving, 4),

@@ -8,14 +8,17 @@ namespace one queue.
 
 Words:
     released: a pod without scheduling gates, or with a node.
-    held: released, and the pod can still use its GPUs; see `_Pod.is_held`.
+    held: released, and the pod can still use its GPUs; see `_Pod.is_held`. A pod that holds them
+        again because its node is back is not held against what was decided before.
     raise: a release after which the cohort holds more than before. A pod that shares a claim that
         is held already raises nothing.
     quota in force: the largest sum of nominal quota that was in force within `window` seconds
-        before the release. The window covers that a decision is made on watched objects, and
-        takes time to be written. A pod of a Job is decided when the Job is started: for as many
-        pods as the Job ran in parallel then, the window begins before its start. A PyTorchJob is
-        judged as a Job that runs all of its pods in parallel.
+        before the release, and the surge quota of each ClusterQueue in which pods of two revisions
+        of a Deployment were held a short while ago, up to what its pods hold. The window covers
+        that a decision is made on watched objects, and takes time to be written. A pod of a Job is
+        decided when the Job is started: for as many pods as the Job ran in parallel then, the
+        window begins before its start. A PyTorchJob is judged as a Job that runs all of its pods
+        in parallel.
 
 The caller's seconds need not be those of a clock: it may let them stand still while servers or
 controllers are stopped, because nothing is decided or written then.
@@ -34,10 +37,13 @@ Ref = tuple[str, str]
 GPU: Final = "nvidia.com/gpu"
 GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"
 GROUP_TOTAL: Final = "kueue.x-k8s.io/pod-group-total-count"
+SURGE_QUOTA: Final = "gpu-admission.dev/surge-quota"
 GROUP_FAST: Final = "kueue.x-k8s.io/pod-group-fast-admission"
 GPU_CLASSES: Final = frozenset({"gpu.nvidia.com"})
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 _COHORT_DEPTH: Final = 20
+_SURGE_SECONDS: Final = 20.0
+"""After the end of a rollout, until none of its pods uses surge quota any more."""
 _JOBS: Final = frozenset({"Job", "PyTorchJob"})
 
 
@@ -95,6 +101,8 @@ class _Pod:
     """Name of the ResourceClaimTemplate by the name in the pod."""
     job: str
     """Uid of the Job or PyTorchJob that controls it."""
+    replica_set: str
+    """Name of the ReplicaSet that controls it; empty for none."""
     group: tuple[str, int]
     """Name of its group, and of how many pods the group is; empty for a single pod."""
     is_fast: bool
@@ -166,6 +174,7 @@ class Checker:
             Workload of theirs was evicted: a text by the uid of a pod, and by uid and
             resourceVersion of a suspended Job (``uid@version``).
         raises: releases that were judged.
+        surges: those of them that surge quota allowed.
     """
 
     queues: Mapping[str, str]
@@ -174,6 +183,7 @@ class Checker:
     violations: list[Violation] = field(default_factory=list)
     stopped: dict[str, str] = field(default_factory=dict)
     raises: int = 0
+    surges: int = 0
 
     _pods: dict[str, _Pod] = field(default_factory=dict)
     _nodes: dict[str, _Node] = field(default_factory=dict)
@@ -184,6 +194,10 @@ class Checker:
     _cohorts: dict[str, Json] = field(default_factory=dict)
     _quotas: list[tuple[float, dict[str, int]]] = field(default_factory=list)
     """Quota by cohort, from a second on."""
+    _surged: dict[str, float] = field(default_factory=dict)
+    """When pods of two revisions of a Deployment were held in a ClusterQueue last."""
+    _revived: dict[str, float] = field(default_factory=dict)
+    """When pods held GPUs again because their node was back, by uid."""
     _evicted: set[str] = field(default_factory=set)
     """Uids of owners whose Workload is evicted."""
     _wall: float = 0.0
@@ -227,6 +241,8 @@ class Checker:
         judged = is_new_release and bool(cohort) and event.type != "LISTED"
         held = self.held(cohort) if judged else 0
         self._pods[found.uid] = found
+        if found.replica_set:
+            self._note_surges(event.at)
         if judged:
             self._judge(event, found, cohort, held)
         if before is not None and before.ends_by is None and found.ends_by is not None:
@@ -234,11 +250,18 @@ class Checker:
 
     def _judge(self, event: Event, pod: _Pod, cohort: str, before: int) -> None:
         """Compare what a cohort holds after a release with its quota."""
-        held = self.held(cohort)
-        if held <= before:
+        if self.held(cohort) <= before:
             return
         self.raises += 1
-        quota = self._quota_in_force(cohort, self._decided(pod, event.at) - self.window)
+        since = self._decided(pod, event.at) - self.window
+        held = self._cost(
+            one for one in self._holders(cohort) if self._revived.get(one.uid, since) <= since
+        )
+        quota = self._quota_in_force(cohort, since)
+        self._note_surges(event.at)
+        is_above = held > quota
+        quota += self._surge_quota(cohort, event.at)
+        self.surges += is_above and held <= quota
         if held > quota:
             self.violations.append(
                 Violation(
@@ -268,6 +291,32 @@ class Checker:
             if at <= since:
                 break
         return most
+
+    def _note_surges(self, at: float) -> None:
+        """Note in which ClusterQueues pods of two revisions of a Deployment are held."""
+        revisions: dict[Ref, set[str]] = defaultdict(set)
+        for pod in self._pods.values():
+            if pod.replica_set and self._holds(pod):
+                deployment = pod.replica_set.rpartition("-")[0]
+                revisions[pod.ref[0], deployment].add(pod.replica_set)
+        for (namespace, _), found in revisions.items():
+            if len(found) > 1 and namespace in self.queues:
+                self._surged[self.queues[namespace]] = at
+
+    def _surge_quota(self, cohort: str, at: float) -> int:
+        """Return how much surge quota the pods of a cohort may use: only those of rollouts do.
+
+        Which of them surge is for the program to say, and it takes a while until none does.
+        """
+        held: dict[str, int] = defaultdict(int)
+        for pod in self._holders(cohort):
+            if pod.replica_set:
+                held[self.queues[pod.ref[0]]] += pod.gpus
+        return sum(
+            min(surge_quota(self._cluster_queues[name]), gpus)
+            for name, gpus in held.items()
+            if at - self._surged.get(name, -_SURGE_SECONDS) < _SURGE_SECONDS
+        )
 
     def held(self, cohort: str) -> int:
         """Return how many GPUs the pods of a cohort hold now; a shared claim counts once."""
@@ -315,6 +364,15 @@ class Checker:
     # ------------------------------------------------------------------------------- the record
 
     def _take_node(self, event: Event) -> None:
+        """Take a node, and note which pods hold GPUs again as it is back."""
+        before = {uid for uid, one in self._pods.items() if self._holds(one)}
+        self._record_node(event)
+        if event.type in {"RESET", "LISTED"}:
+            return
+        after = {uid for uid, one in self._pods.items() if self._holds(one)}
+        self._revived |= dict.fromkeys(after - before, event.at)
+
+    def _record_node(self, event: Event) -> None:
         if event.type == "RESET":
             self._nodes.clear()
             return
@@ -589,6 +647,9 @@ def _read_pod(document: Json) -> _Pod:
             int(marks.get(GROUP_TOTAL, "0")),
         ),
         is_fast=marks.get(GROUP_FAST) == "true",
+        replica_set=next(
+            (o["name"] for o in owners if o.get("controller") and o["kind"] == "ReplicaSet"), ""
+        ),
         job=next((o["uid"] for o in owners if o.get("controller") and o["kind"] in _JOBS), ""),
         node=spec.get("nodeName", ""),
         phase=status.get("phase", "Pending"),
@@ -631,6 +692,13 @@ def _nominal(owner: Json) -> int:
         for resource in flavor["resources"]
         if resource["name"] == GPU
     )
+
+
+def surge_quota(queue: Json) -> int:
+    """Return the GPUs of a ClusterQueue that only pods of rolling updates may use."""
+    text = (queue["metadata"].get("annotations") or {}).get(SURGE_QUOTA, "")
+    places = (entry.split("=") for entry in filter(None, text.split(",")))
+    return sum(int(amount) for place, amount in places if place.strip().endswith(f"/{GPU}"))
 
 
 def _ref(document: Json) -> Ref:

@@ -24,7 +24,7 @@ from tests.controlplane.cluster import Cluster
 from tests.controlplane.processes import free_port
 from tests.controlplane.rest import Json, Rest, RestError
 from tests.integration import owner_crds
-from tests.integration.installed import PROGRAM
+from tests.integration.installed import KUEUE, PROGRAM
 
 LOST_NODE_SECONDS: Final = 5.0
 SETTINGS: Final = Settings.model_validate(
@@ -76,14 +76,18 @@ class Team:
         name: of both.
         quota: nominal quota at the beginning.
         cohort: empty for none.
+        surge: quota besides that only pods of rolling updates use.
     """
 
     name: str
     quota: int
     cohort: str
+    surge: int = 0
 
 
-TEAMS: Final = (Team("red", 8, "main"), Team("blue", 6, "main"), Team("green", 4, ""))
+TEAMS: Final = (
+    Team("red", 8, "main", surge=2), Team("blue", 6, "main"), Team("green", 4, "", surge=2),
+)  # fmt: skip
 NODES: Final = ("node-0", "node-1", "node-2", "node-3")
 DRA_NODES: Final = ("dra-0", "dra-1")
 
@@ -251,6 +255,10 @@ class Site(System):
             self.add_cluster_queue(
                 team.name, quota=team.quota, flavors=("a100",), preemption=preemption, **more
             )
+            if team.surge:
+                surge = {names.SURGE_QUOTA: f"a100/{names.GPU_RESOURCE}={team.surge}"}
+                change = {"metadata": {"annotations": surge}}
+                self.api.patch(f"{KUEUE}/clusterqueues/{team.name}", change)
             self.add_local_queue(team.name, team.name)
             devices = {
                 "requests": [{"name": "gpu", "exactly": {"deviceClassName": names.GPU_CLASS}}]

@@ -147,6 +147,7 @@ class Report:
         log: file with every action.
         actions: number by kind, and by what became of it.
         raises: releases that were judged.
+        surges: those of them that surge quota allowed.
         violations: releases above quota.
         leaked: GPUs that are charged and not held.
         uncharged: GPUs that are held and not charged.
@@ -163,6 +164,7 @@ class Report:
     log: str
     actions: dict[str, dict[str, int]] = field(default_factory=dict)
     raises: int = 0
+    surges: int = 0
     violations: list[str] = field(default_factory=list)
     leaked: list[str] = field(default_factory=list)
     uncharged: list[str] = field(default_factory=list)
@@ -188,7 +190,7 @@ class Report:
         lines = [
             f"storm of seed {self.seed}, {self.seconds:.0f} s: {sum(total.values())} actions, "
             + ", ".join(f"{count} {name}" for name, count in sorted(total.items()))
-            + f"; {self.raises} releases judged",
+            + f"; {self.raises} releases judged, {self.surges} in surge quota",
             ", ".join(f"{len(getattr(self, name))} {name}" for name in self.FOUND),
         ]
         for name in self.FOUND:
@@ -397,6 +399,7 @@ class Storm:
         self._judge(everything=True)
         self.report.violations = [one.text() for one in self._checker.violations]
         self.report.raises = self._checker.raises
+        self.report.surges = self._checker.surges
         self.report.stopped = self._stopped()
         self.report.drifts = self._drifts()
         self.report.restarts = dict(self._restarts)
@@ -511,7 +514,8 @@ class Storm:
         """Delete all owners and pods; then nothing is charged, and no Workload waits or runs.
 
         A Workload that has finished may stay: the garbage collector takes the owner off that of a
-        Job which was deleted without its pods.
+        Job which was deleted without its pods. So may that of an evicted group, which waits for
+        pods that take the place of those that are gone.
         """
         for team in site.TEAMS:
             for plural in actions.OWNERS:
@@ -524,7 +528,8 @@ class Storm:
             return {
                 one["metadata"]["uid"]: f"Workload {'/'.join(_ref(one))} is left"
                 for one in found
-                if one["metadata"].get("ownerReferences") or not _is_finished(one)
+                if one["metadata"].get("ownerReferences")
+                or not (_is_finished(one) or _awaits_pods(one))
             }
 
         self._await_quiet({"leaked": lambda: self._checker.leaked() | left()}, "empty")
@@ -602,6 +607,17 @@ _DRIFT: Final = "what is charged is not what is held"
 
 def _ref(document: Json) -> tuple[str, str]:
     return document["metadata"].get("namespace", ""), document["metadata"]["name"]
+
+
+def _awaits_pods(workload: Json) -> bool:
+    """Return whether a Workload is that of an evicted group, and holds no quota."""
+    is_true = {
+        one["type"]
+        for one in workload.get("status", {}).get("conditions") or ()
+        if one["status"] == "True"
+    }
+    is_of_group = names.IS_GROUP_WORKLOAD in (workload["metadata"].get("annotations") or {})
+    return is_of_group and "Evicted" in is_true and "QuotaReserved" not in is_true
 
 
 def _is_finished(workload: Json) -> bool:

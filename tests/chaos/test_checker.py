@@ -30,12 +30,16 @@ class World:
         event = Event(kind=kind, type=type_, object=found, at=self.second, wall=NOON + self.second)
         self.checker.take(event)
 
-    def quota(self, name: str, amount: int, after: float = 1) -> None:
+    def quota(self, name: str, amount: int, after: float = 1, surge: int = 0) -> None:
         resource = {"name": "nvidia.com/gpu", "nominalQuota": str(amount)}
         flavors = [{"name": "a100", "resources": [resource]}]
         cohort = {} if name == "alone" else {"cohortName": "both"}
         spec = {"resourceGroups": [{"flavors": flavors}], **cohort}
-        self.take("clusterqueues", {"metadata": {"name": name}, "spec": spec}, after=after)
+        metadata: Json = {"name": name}
+        if surge:
+            text = f"a100/nvidia.com/gpu={surge}"
+            metadata["annotations"] = {"gpu-admission.dev/surge-quota": text}
+        self.take("clusterqueues", {"metadata": metadata, "spec": spec}, after=after)
 
     def charged(self, name: str, amount: int) -> None:
         """The status of a queue of quota 4 says what it is charged."""
@@ -473,3 +477,51 @@ def test_what_waits_though_there_is_room_is_found() -> None:
 
     said = "pod team/small waits for 1 GPUs, 1 are free in both"
     assert world.checker.stuck() == {"small": said}
+
+
+def of_revision(name: str) -> dict[str, Any]:
+    """Metadata of a pod of a Deployment."""
+    owner = {"kind": "ReplicaSet", "name": name, "uid": name, "controller": True}
+    return {"metadata": {"ownerReferences": [owner]}}
+
+
+def test_surge_quota_counts_while_two_revisions_of_a_deployment_run() -> None:
+    world = World()
+    world.quota("alone", 2, surge=1)
+    world.run("old-1", ns="alone", **of_revision("web-a"))
+    world.run("old-2", ns="alone", **of_revision("web-a"))
+    world.run("new-1", ns="alone", **of_revision("web-b"))
+    assert world.found() == []
+    assert world.checker.surges == 1
+    world.run("new-2", ns="alone", **of_revision("web-b"))
+    assert world.found() == [("alone/new-2", 4, 3)]
+
+
+def test_nobody_else_gets_surge_quota() -> None:
+    world = World()
+    world.quota("alone", 2, surge=1)
+    world.run("old", ns="alone", **of_revision("web-a"))
+    world.run("other", ns="alone", **of_revision("api-a"))
+    world.run("pod", ns="alone")
+    assert world.found() == [("alone/pod", 3, 2)]
+
+
+def out_of_service(world: World, *, is_out: bool) -> None:
+    taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
+    spec = {"taints": [taint] if is_out else []}
+    world.take("nodes", {"metadata": {"name": "node"}, "spec": spec})
+
+
+def test_what_was_decided_while_a_node_was_away_is_judged_without_its_pods() -> None:
+    world = World(alone=2)
+    world.run("ending", 2, ns="alone", metadata=DELETED)
+    out_of_service(world, is_out=True)
+    world.pod("early", 2, gated=True, ns="alone", type_="ADDED")
+    out_of_service(world, is_out=False)
+    world.pod("early", 2, ns="alone")
+    assert world.found() == []
+
+    world.pod("late", gated=True, ns="alone", type_="ADDED")
+    world.second += 10
+    world.pod("late", ns="alone")
+    assert world.found() == [("alone/late", 5, 2)]
