@@ -151,7 +151,8 @@ class Meter:
             known = self.state.workload(evict.workload)
             assert known is not None
             gone = model.Eviction(reason=evict.reason, since_us=now_us)
-            self.event(self.state.set_workload, replace(known, eviction=gone), now_us)
+            left = replace(known, eviction=gone, preempted_by=evict.preempted_by)
+            self.event(self.state.set_workload, left, now_us)
 
     def figures(self, skip: int = 0, **more: Any) -> dict[str, Any]:
         """What is printed; the first ``skip`` cycles are left out of the percentiles."""

@@ -142,7 +142,11 @@ class Run:
     def _evict(self, evict: Evict, now_us: int) -> None:
         self._evicted_why[evict.workload.name] = evict.message
         eviction = model.Eviction(reason=evict.reason, since_us=now_us)
-        self._change(evict.workload.name, now_us, lambda one: replace(one, eviction=eviction))
+        self._change(
+            evict.workload.name,
+            now_us,
+            lambda one: replace(one, eviction=eviction, preempted_by=evict.preempted_by),
+        )
 
     def _decisions(self, result: CycleResult) -> Document:
         return {
