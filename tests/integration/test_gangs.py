@@ -210,8 +210,9 @@ def test_pods_beyond_the_minimum_come_and_go_one_by_one_and_stop_with_the_others
     team.gang(2, kind=kind)
     team.add("a", "b", kind=kind)
     team.wait_started("a", "b")
-    team.add("c", "d", "e", kind=kind)
+    team.add("c", "d", kind=kind)
     team.wait_started("a", "b", "c", "d")
+    team.add("e", kind=kind)
     team.wait_told("e", "WaitingForQuota")
     for change in ({names.BEYOND_POD_GROUP: None}, {names.BEYOND_POD_GROUP: "other"}):
         with pytest.raises(RestError) as refused:
