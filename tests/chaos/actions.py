@@ -734,6 +734,7 @@ _GROUPS: Final = {
     "pods": "/api/v1",
     "jobs": "/apis/batch/v1",
     "deployments": "/apis/apps/v1",
+    "replicasets": "/apis/apps/v1",
     "statefulsets": "/apis/apps/v1",
     "pytorchjobs": "/apis/kubeflow.org/v1",
 }

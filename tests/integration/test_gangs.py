@@ -114,7 +114,13 @@ class Team(teams.Team):
             found = self.system.condition(self.name, pod)
             return found["message"] if found is not None and found["reason"] == reason else None
 
-        return waiting.until(look, what=f"pod {pod} says {reason}")
+        try:
+            return waiting.until(look, what=f"pod {pod} says {reason}")
+        except TimeoutError as late:
+            for thing in (*self.listed().values(), *self.api.get(self.workloads)["items"]):
+                late.add_note(f"{thing['metadata']} {thing.get('status')}")
+            late.add_note(self.system.log.read_text()[-4000:])
+            raise
 
 
 def version(kind: GangKind) -> str:
