@@ -43,6 +43,12 @@ class Saved:
             system.create_pod(self.team, f"later-{number}", gpus=2)
             system.wait_released(self.team, f"later-{number}")
             system.delete_pod(self.team, f"later-{number}")
+        waiting.until(self._is_seen_to_be_empty, what="the API server's cache sees the deletions")
+
+    def _is_seen_to_be_empty(self) -> bool:
+        """Return whether what the API server remembers has no pods of the team any more."""
+        path = f"/api/v1/namespaces/{self.team}/pods?resourceVersion=0"
+        return self.system.api.get(path)["items"] == []
 
     def check(self) -> None:
         """Whether new pods get what quota the saved state leaves, and nothing else."""
