@@ -14,7 +14,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast lint docs reference bench chaos interop crds manifests controlplane browser lock clean
+.PHONY: help demo test test-again test-fast lint docs reference bench chaos interop crds manifests controlplane browser lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ demo: $(READY) ## watch GPU pods being admitted: a cluster in memory, no Kuberne
 
 test: $(READY) controlplane browser ## run all tests, against a real control plane too (ARGS for pytest)
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+test-again: $(READY) ## run the few tests that failed in the last run once more, one after another
+	$(BIN)/python -m tests.repeat
 
 test-fast: $(READY) browser ## run the tests that need no control plane (ARGS for pytest)
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-controlplane $(ARGS)

@@ -175,7 +175,8 @@ class Report:
     drifts: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
-    FOUND = ("violations", "leaked", "uncharged", "stuck", "half", "stopped", "drifts", "faults")
+    UNSAFE = ("violations", "leaked", "uncharged", "stopped", "drifts")
+    FOUND = (*UNSAFE, "stuck", "half", "faults")
 
     @property
     def is_good(self) -> bool:
