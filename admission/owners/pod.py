@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from admission.base import clock, conditions, names, patches
+from admission.base import clock, conditions, names, patches, reasons
 from admission.base.conditions import Text
 from admission.base.names import WorkloadKey
 from admission.objects import condition_list, gangs, views
@@ -377,7 +377,8 @@ def tell(pod: views.Pod, text: Text, now: datetime, *, admitted: bool) -> patche
     Only the one condition of exactly this version of the pod is changed, so that conditions of
     others are never touched.
     """
-    condition = _condition(pod, conditions.POD_ADMITTED, text, now, is_true=admitted)
+    said = reasons.fitted(text)
+    condition = _condition(pod, conditions.POD_ADMITTED, said, now, is_true=admitted)
     if condition is None:
         return None
     metadata = pod.metadata

@@ -137,15 +137,21 @@ class Notices:
             into=views.Pod, events=(events.preemption_notice(said),) if is_of_pods else (),
         )  # fmt: skip
 
-    def explain(self, wait: Wait) -> str:
-        """Return why a pod waits, and until when what it preempts runs on."""
-        message = explain.waiting(wait)
+    def explain(self, wait: Wait, *, place: str = "", deployment: str = "") -> Text:
+        """Return why a Workload waits, and until when what it preempts runs on.
+
+        Args:
+            wait: what was decided.
+            place: in its queue, for people; empty where it is not known.
+            deployment: whose previous revision holds the quota; empty for none.
+        """
         known = filter(None, map(self._workloads.get, wait.preempting))
         ends = [(end, one) for one in known if (end := self.end(one)) is not None]
-        if not ends:
-            return message
-        end, last = max(ends, key=lambda found: found[0])
-        return conditions.preempts_until(message, _time(end, _since(last)))
+        until = ""
+        if ends:
+            end, last = max(ends, key=lambda found: found[0])
+            until = _time(end, _since(last))
+        return explain.waiting(wait, place=place, until=until, deployment=deployment)
 
     def unmark(self, workload: Workload) -> ApiRequest | None:
         """Return the write that takes that back, where nothing is to be stopped any more."""

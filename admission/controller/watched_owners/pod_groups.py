@@ -12,7 +12,7 @@ import msgspec
 from typing_extensions import override
 
 from admission.base import clock as clocks
-from admission.base import conditions, events, names
+from admission.base import conditions, events, names, reasons
 from admission.base.conditions import Text
 from admission.base.events import Event, Events
 from admission.base.names import LocalQueueKey, WorkloadKey
@@ -671,8 +671,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
             return None
         if subject is not None and self._lacks_pods(owner, subject.workload):
             return None  # the pods say that, see `_tell_next`
-        text = Text(wait.reason, self.notices.explain(wait))
-        return self._tell_first(key, owner.gated(), text)
+        return self._tell_first(key, owner.gated(), self.notices.explain(wait))
 
     def _lacks_pods(self, owner: PodGroupOwner, workload: Workload | None) -> bool:
         """Return whether the Workload of a group waits, and pods are not there."""
@@ -717,7 +716,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
             request = self._tell_first(key, owner.gated(), text)
             if request is not None:
                 return request
-        told = conditions.pod_admitted(admission.cluster_queue)
+        told = reasons.admitted(admission.cluster_queue)
         for pod in owner.to_stop():
             found = pod_owner.admitted_condition(pod)
             if found is not None and found.status != "True":

@@ -10,7 +10,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from admission.base import conditions, events, names
+from admission.base import conditions, events, names, reasons
 from admission.base.clock import Clock
 from admission.base.conditions import Text
 from admission.base.events import Events
@@ -337,12 +337,10 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         pod = None if subject.owner is None else self.index.get(self._own_key(subject.owner))
         if pod is None or not pod_owner.is_gated(pod):
             return None
-        message = self.notices.explain(wait)
         lacks_free = any(one.available < one.requested <= one.limit for one in wait.shortages)
         deployment = self._rollouts.held_by_previous(pod) if lacks_free else ""
-        if deployment:
-            message = f"{message} {conditions.held_by_previous_revision(deployment)}"
-        return self._tell(key, pod, Text(wait.reason, message), admitted=False)
+        text = self.notices.explain(wait, deployment=deployment)
+        return self._tell(key, pod, text, admitted=False)
 
     def _acknowledge(self, subject: Subject) -> ApiRequest | None:
         """Turn the condition True once the pod is released; only where there was one."""
@@ -356,7 +354,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         found = pod_owner.admitted_condition(pod)
         if found is None or found.status == "True":
             return None
-        text = conditions.pod_admitted(admitted.cluster_queue)
+        text = reasons.admitted(admitted.cluster_queue)
         return self._tell(key, pod, text, admitted=True)
 
     def _tell(

@@ -1,0 +1,898 @@
+"""The catalogue of reasons: why something waits or does not run, and what to do about it.
+
+Each `Reason` has a code, a heading in the guide "Why does it wait", and the next step. The
+functions return what is said of one case: the code, and one sentence of at most `MOST` characters
+in the words of users. That is the condition ``gpu-admission.dev/Admitted`` of pods and owners, an
+event, a warning, or the first line of ``kubectl gpu why``.
+
+The conditions of Workloads keep Kueue's own reasons and messages (`conditions`); `of_condition`
+says the same in the words of this catalogue.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from admission.base import conditions, names, quantity
+from admission.base.conditions import EvictionReason, Text, WaitReason
+from admission.base.errors import InvalidValueError
+
+MOST: Final = 200
+"""Most characters of a sentence."""
+
+_NAME: Final = 40
+"""Most characters of a name in a sentence."""
+_CUT: Final = "…"
+_LISTED: Final = 3
+"""Most members of a list in a sentence."""
+
+GUIDE: Final = "docs/guides/why-does-it-wait.md"
+
+
+class Code(StrEnum):
+    """What programs tell reasons apart by; where Kueue has a reason for it, that one."""
+
+    # quota
+    WAITING_FOR_QUOTA = WaitReason.WAITING_FOR_QUOTA.value
+    HELD_BY_PREVIOUS_REVISION = "HeldByPreviousRevision"
+    CAPACITY_MISSING = "CapacityMissing"
+    WAITING_FOR_PREEMPTED = WaitReason.WAITING_FOR_PREEMPTED.value
+    EXCEEDS_MAX_QUOTA = WaitReason.EXCEEDS_MAX_QUOTA.value
+    NO_MATCHING_FLAVOR = WaitReason.NO_MATCHING_FLAVOR.value
+    RESOURCE_NOT_COVERED = "ResourceNotCovered"
+    PENDING_EVALUATION = WaitReason.PENDING_EVALUATION.value
+    # queues
+    QUEUE_REQUIRED = "QueueRequired"
+    LOCAL_QUEUE_NOT_FOUND = "LocalQueueNotFound"
+    LOCAL_QUEUE_STOPPED = "LocalQueueStopped"
+    CLUSTER_QUEUE_NOT_FOUND = "ClusterQueueNotFound"
+    CLUSTER_QUEUE_INACTIVE = "ClusterQueueInactive"
+    NAMESPACE_NOT_SELECTED = "NamespaceNotSelected"
+    MISCONFIGURED = WaitReason.MISCONFIGURED.value
+    # somebody holds it
+    ADMISSION_PAUSED = WaitReason.ADMISSION_PAUSED.value
+    ADMISSION_GATED = WaitReason.ADMISSION_GATED.value
+    ON_HOLD = conditions.ON_HOLD
+    DEACTIVATED = WaitReason.DEACTIVATED.value
+    WAITING_FOR_PODS_READY = WaitReason.WAITING_FOR_PODS_READY.value
+    WAITING_FOR_CHECKS = "WaitingForAdmissionChecks"
+    # what it is made of
+    POD_GROUP_INCOMPLETE = conditions.GROUP_INCOMPLETE
+    POD_GROUP_INVALID = conditions.GROUP_INVALID
+    WAITS_FOR_OWNER = "WaitsForOwner"
+    REFERENCE_NOT_FOUND = "ReferenceNotFound"
+    NO_WORKLOAD = "NoWorkload"
+    # admitted and not running
+    START_REFUSED = "StartRefused"
+    PODS_NOT_RUNNING = "PodsNotRunning"
+    # it loses its quota
+    PREEMPTION_NOTICE = "PreemptionNotice"
+    STOP_HELD_BACK = "StopHeldBack"
+    EVICTED = "Evicted"
+    WAITING_FOR_RETRY = "WaitingForRetry"
+    # nothing to wait for
+    ADMITTED = "Admitted"
+    CHARGED_RUNNING = "ChargedWhileRunning"
+    FINISHED = "Finished"
+    NOT_MANAGED = "NotManaged"
+    # of ClusterQueues
+    QUEUE_READY = "QueueReady"
+    QUEUE_STOPPED = "QueueStopped"
+    QUEUE_REFERS_TO_MISSING = "QueueRefersToMissing"
+    QUEUE_CHECKS_INACTIVE = "QueueChecksInactive"
+    QUEUE_UNSUPPORTED = "QueueUnsupported"
+    QUEUE_IN_USE = "QueueInUse"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """An entry of the catalogue.
+
+    Attributes:
+        title: heading in the guide, without the code.
+        step: what to do next. ``{queue}`` is the ClusterQueue, ``{local}`` the LocalQueue,
+            ``{namespace}`` the namespace, ``{name}`` the name of what is asked about.
+    """
+
+    title: str
+    step: str
+
+
+CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
+    {
+        Code.WAITING_FOR_QUOTA: Reason(
+            "It waits for quota",
+            "wait, or ask for less; who holds it: kubectl gpu who {queue}",
+        ),
+        Code.HELD_BY_PREVIOUS_REVISION: Reason(
+            "The previous revision of its Deployment holds the quota",
+            "set maxSurge: 0 and maxUnavailable: 1 in the strategy of the Deployment",
+        ),
+        Code.CAPACITY_MISSING: Reason(
+            "GPUs that the quota promises are sick or missing",
+            "ask an administrator to repair or add nodes; which are sick: kubectl gpu top {queue}",
+        ),
+        Code.WAITING_FOR_PREEMPTED: Reason(
+            "It waits until others have left",
+            "wait: the others were told to stop; who still holds quota: kubectl gpu who {queue}",
+        ),
+        Code.EXCEEDS_MAX_QUOTA: Reason(
+            "It is too big for its queue",
+            "ask for less, or have the quota raised: it never starts as it is",
+        ),
+        Code.NO_MATCHING_FLAVOR: Reason(
+            "No flavor of its queue matches",
+            "change nodeSelector, affinity or tolerations of the pod; "
+            "the flavors: kubectl gpu why clusterqueue/{queue}",
+        ),
+        Code.RESOURCE_NOT_COVERED: Reason(
+            "Its queue has no quota for one of its resources",
+            "remove the request, or have the resource added to coveredResources of the queue",
+        ),
+        Code.PENDING_EVALUATION: Reason(
+            "It has not been tried yet",
+            "wait; who is before it: kubectl gpu queue {queue}",
+        ),
+        Code.QUEUE_REQUIRED: Reason(
+            "It has no queue, and needs one",
+            f"create a LocalQueue named {names.DEFAULT_LOCAL_QUEUE}, or recreate it with the label"
+            f" {names.QUEUE_LABEL}; those there are: kubectl get localqueues -n {{namespace}}",
+        ),
+        Code.LOCAL_QUEUE_NOT_FOUND: Reason(
+            "Its LocalQueue does not exist",
+            f"create it, or change the label {names.QUEUE_LABEL}; "
+            "those there are: kubectl get localqueues -n {namespace}",
+        ),
+        Code.LOCAL_QUEUE_STOPPED: Reason(
+            "Its LocalQueue is stopped",
+            "ask who runs the queue to set stopPolicy: None of LocalQueue {local}",
+        ),
+        Code.CLUSTER_QUEUE_NOT_FOUND: Reason(
+            "Its ClusterQueue does not exist",
+            "ask an administrator to create it, or use another LocalQueue: "
+            "kubectl get localqueues -n {namespace}",
+        ),
+        Code.CLUSTER_QUEUE_INACTIVE: Reason(
+            "Its ClusterQueue admits nothing",
+            "see why: kubectl gpu why clusterqueue/{queue}",
+        ),
+        Code.NAMESPACE_NOT_SELECTED: Reason(
+            "Its ClusterQueue does not serve its namespace",
+            "ask an administrator to label namespace {namespace} as namespaceSelector of "
+            "ClusterQueue {queue} says",
+        ),
+        Code.MISCONFIGURED: Reason(
+            "It breaks a rule",
+            "correct what the message names, and create it anew",
+        ),
+        Code.ADMISSION_PAUSED: Reason(
+            "Admission is paused",
+            "wait: an administrator resumes it (admission: Active in GpuConfiguration)",
+        ),
+        Code.ADMISSION_GATED: Reason(
+            "An admission gate holds it",
+            f"whoever set the annotation {names.ADMISSION_GATED_BY} has to remove it",
+        ),
+        Code.ON_HOLD: Reason(
+            "Somebody keeps it out of the queue",
+            "ask who set the reason OnHold on its Workload",
+        ),
+        Code.DEACTIVATED: Reason(
+            "It is deactivated",
+            "correct what stopped it, then: kubectl patch workload {workload} -n {namespace} "
+            '--type=merge -p \'{{"spec":{{"active":true}}}}\'',
+        ),
+        Code.WAITING_FOR_PODS_READY: Reason(
+            "The pods of others are not ready",
+            "wait until the pods of admitted workloads are ready, or delete those that never are",
+        ),
+        Code.WAITING_FOR_CHECKS: Reason(
+            "It waits for admission checks",
+            "see what the check says: kubectl describe workload {workload} -n {namespace}",
+        ),
+        Code.POD_GROUP_INCOMPLETE: Reason(
+            "Its group lacks pods",
+            "create the pods that are missing, or see why their owner does not",
+        ),
+        Code.POD_GROUP_INVALID: Reason(
+            "The pods of its group do not go together",
+            "correct what the message names; the pods have to be created anew",
+        ),
+        Code.WAITS_FOR_OWNER: Reason(
+            "It waits for its owner",
+            "see what the owner waits for: kubectl gpu why KIND/NAME -n {namespace}",
+        ),
+        Code.REFERENCE_NOT_FOUND: Reason(
+            "Something that it names does not exist",
+            "create what the message names, or create it anew with another name",
+        ),
+        Code.NO_WORKLOAD: Reason(
+            "The controller has not taken it up",
+            "ask an administrator whether the controller runs: its /readyz and its log",
+        ),
+        Code.START_REFUSED: Reason(
+            "It has quota, and the API server does not let it start",
+            "correct what the message names; it is tried again by itself",
+        ),
+        Code.PODS_NOT_RUNNING: Reason(
+            "It has quota, and its pods do not run",
+            "see what keeps the pods: kubectl get events -n {namespace}",
+        ),
+        Code.PREEMPTION_NOTICE: Reason(
+            "It is preempted, and runs on for a while",
+            "save your work: it is stopped at the time that the message names, and waits again",
+        ),
+        Code.STOP_HELD_BACK: Reason(
+            "It is to be stopped, and the stop is held back",
+            "an administrator lets the stops go with: gpu-admission stops allow",
+        ),
+        Code.EVICTED: Reason(
+            "It has lost its quota",
+            "wait: it goes back to the queue by itself",
+        ),
+        Code.WAITING_FOR_RETRY: Reason(
+            "It is tried again later",
+            "wait until the time that the message names",
+        ),
+        Code.ADMITTED: Reason("It is admitted", ""),
+        Code.CHARGED_RUNNING: Reason(
+            "It runs, and its quota was charged afterwards",
+            "nothing: it goes on running; new pods of its owner pass through the queue",
+        ),
+        Code.FINISHED: Reason("It has finished", ""),
+        Code.NOT_MANAGED: Reason(
+            "No quota is kept for it",
+            f"to put it in a queue, create it anew with the label {names.QUEUE_LABEL}",
+        ),
+        Code.QUEUE_READY: Reason(
+            "The ClusterQueue admits", "who waits in it: kubectl gpu queue {queue}"
+        ),
+        Code.QUEUE_STOPPED: Reason(
+            "The ClusterQueue is stopped",
+            "set stopPolicy: None to let it admit again",
+        ),
+        Code.QUEUE_REFERS_TO_MISSING: Reason(
+            "The ClusterQueue refers to something that does not exist",
+            "create what is missing, or take it out of the spec of the ClusterQueue",
+        ),
+        Code.QUEUE_CHECKS_INACTIVE: Reason(
+            "Nobody answers an admission check of the ClusterQueue",
+            "see the condition Active of the check: kubectl describe admissionchecks",
+        ),
+        Code.QUEUE_UNSUPPORTED: Reason(
+            "The spec of the ClusterQueue cannot be served",
+            "correct what the message names in the spec of the ClusterQueue",
+        ),
+        Code.QUEUE_IN_USE: Reason(
+            "The ClusterQueue is being deleted, and is in use",
+            "it goes when the last workload with its quota has ended: kubectl gpu who {queue}",
+        ),
+    }
+)
+"""Every reason, in the order of the guide."""
+
+
+class _Blank(dict[str, str]):
+    """Names for a step; one that is not known stands as it is typed in a manual: ``QUEUE``."""
+
+    def __missing__(self, key: str) -> str:
+        return key.upper()
+
+
+def next_step(code: str, known: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return what to do about a reason; empty for nothing.
+
+    Args:
+        code: of the catalogue; nothing is known about others.
+        known: ``queue``, ``local``, ``namespace``, ``name``, ``workload``, as far as known.
+    """
+    reason = CATALOGUE.get(Code(code)) if code in _CODES else None
+    given = {key: value for key, value in known.items() if value}
+    return reason.step.format_map(_Blank(given)) if reason else ""
+
+
+_CODES: Final = frozenset(Code)
+
+
+# ---------------------------------------------------------------------------------- sentences
+
+
+def sentence(head: str, *clauses: str) -> str:
+    """Return ``head; clause; clause.``, without the last clauses where it would be too long."""
+    text = _clipped(head.rstrip("."), MOST - 1)
+    for clause in filter(None, clauses):
+        if len(text) + len("; ") + len(clause) < MOST:
+            text = f"{text}; {clause}"
+    return text if text.endswith((_CUT, "!", "?")) else f"{text}."
+
+
+def fitted(text: Text) -> Text:
+    """Return a text whose message is a sentence of the length that the catalogue allows."""
+    message = text.message
+    return text if len(message) <= MOST else Text(text.reason, _clipped(message, MOST))
+
+
+def _clipped(text: str, most: int) -> str:
+    """Return a text within a number of characters; a longer one ends at a word."""
+    if len(text) <= most:
+        return text
+    kept = text[: most - 1]
+    at_word = kept.rpartition(" ")[0]
+    return f"{at_word if len(at_word) > most // 2 else kept}{_CUT}"
+
+
+def name(text: str) -> str:
+    """Return a name as sentences show it."""
+    return text if len(text) <= _NAME else f"{text[: _NAME - 1]}{_CUT}"
+
+
+def listed(found: Iterable[str], separator: str = ", ") -> str:
+    """Return the members of a list, ``and 3 more`` for those beyond the first three."""
+    every = list(found)
+    more = len(every) - _LISTED
+    shown = separator.join(every[:_LISTED])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
+# -------------------------------------------------------------------------------------- quota
+
+
+class Lack(NamedTuple):
+    """What a Workload lacks of one resource in one flavor; amounts for people.
+
+    Attributes:
+        resource: that it lacks.
+        flavor: in which.
+        asks: how much it asks for.
+        free: what the ClusterQueue could still take now.
+        reach: the most that it could ever take; empty where nothing limits it.
+        withheld: what it is promised beyond that and does not exist; empty for nothing.
+        holders: ClusterQueues with what they use, largest first.
+        never: whether it asks for more than it could ever take.
+        exists_not: whether it would fit if all existed that is promised.
+    """
+
+    resource: str
+    flavor: str
+    asks: str
+    free: str
+    reach: str
+    withheld: str = ""
+    holders: tuple[tuple[str, str], ...] = ()
+    never: bool = False
+    exists_not: bool = False
+
+    @property
+    def need(self) -> str:
+        """Return ``8 a100``, or ``64 cpu of spot``."""
+        if self.resource == names.GPU_RESOURCE:
+            return f"{self.asks} {name(self.flavor)}"
+        return f"{self.asks} {name(self.resource)} of {name(self.flavor)}"
+
+    @property
+    def amount(self) -> str:
+        """Return ``8 GPUs``, or ``64 cpu``."""
+        if self.resource == names.GPU_RESOURCE:
+            return f"{self.asks} {'GPU' if self.asks == '1' else 'GPUs'}"
+        return f"{self.asks} {name(self.resource)}"
+
+    @property
+    def room(self) -> str:
+        """Return ``3 free of 16``."""
+        return f"{self.free} free of {self.reach}" if self.reach else f"{self.free} free"
+
+
+def waits_for_quota(
+    lacks: Sequence[Lack], cluster_queue: str, *, place: str = "", deployment: str = ""
+) -> Text:
+    """Return that a Workload waits until quota is free.
+
+    ``Waits: needs 8 a100, 3 free of 16; about 10th in queue research; held by team-b (6).``
+
+    Args:
+        lacks: what it lacks, at least one.
+        cluster_queue: where it waits.
+        place: in its queue, such as ``about 10th``; empty where it is not known.
+        deployment: whose previous revision holds the quota; empty for none.
+    """
+    of_one = [one for one in lacks if one.resource == lacks[0].resource]
+    if len(of_one) == 1:
+        head = f"Waits: needs {of_one[0].need}, {of_one[0].room}"
+    else:
+        parts = listed(f"{name(one.flavor)} {one.room}" for one in of_one)
+        head = f"Waits: needs {of_one[0].amount}; {parts}"
+    missing = next((one for one in lacks if one.exists_not), None)
+    at = _at(place, cluster_queue)
+    if missing is not None:
+        return Text(
+            Code.CAPACITY_MISSING,
+            sentence(head, f"{missing.withheld} more are promised, but sick or missing", at),
+        )
+    if deployment:
+        who = f"the previous revision of Deployment {name(deployment)} holds quota"
+        return Text(Code.HELD_BY_PREVIOUS_REVISION, sentence(head, who, at))
+    holders = of_one[0].holders if len(of_one) == 1 else ()
+    held = listed(f"{name(queue)} ({used})" for queue, used in holders)
+    return Text(Code.WAITING_FOR_QUOTA, sentence(head, at, f"held by {held}" if held else ""))
+
+
+def _at(place: str, cluster_queue: str) -> str:
+    return f"{place} in queue {name(cluster_queue)}" if place else ""
+
+
+def too_big(lacks: Sequence[Lack], cluster_queue: str) -> Text:
+    """Return that a Workload asks for more than its queue can ever take.
+
+    ``Too big: asks 64 GPUs, research can reach 16 in one flavor (a100 16, h100 8).``
+
+    Args:
+        lacks: what no flavor can ever give, at least one, the largest reach first.
+        cluster_queue: where it waits.
+    """
+    of_one = [one for one in lacks if one.resource == lacks[0].resource]
+    queue = name(cluster_queue)
+    first = of_one[0]
+    if len(of_one) == 1:
+        head = f"Too big: asks {first.need}, {queue} can reach {first.reach}"
+    else:
+        parts = listed(f"{name(one.flavor)} {one.reach}" for one in of_one)
+        most = f"{queue} can reach {first.reach} in one flavor"
+        head = f"Too big: asks {first.amount}, {most} ({parts})"
+    withheld = f"{first.withheld} more are promised, but sick or missing" if first.withheld else ""
+    code = Code.CAPACITY_MISSING if first.exists_not else Code.EXCEEDS_MAX_QUOTA
+    return Text(code, sentence(head, withheld))
+
+
+def waits_for_preempted(count: int, *, until: str = "") -> Text:
+    """Return that a Workload waits for those that it preempts.
+
+    Args:
+        count: of them.
+        until: time at which the last of them is stopped; empty where they are stopped already.
+    """
+    who = f"{_counted(count, 'workload')} that it preempts"
+    has = "has" if count == 1 else "have"
+    end = f"the last is stopped at {until}" if until else ""
+    return Text(Code.WAITING_FOR_PREEMPTED, sentence(f"Waits until {who} {has} stopped", end))
+
+
+def overtaken(place: str = "", cluster_queue: str = "") -> Text:
+    """Return that another Workload got the quota of this one in the same moment."""
+    head = "Waits: another workload took the quota first; it is tried again at once"
+    return Text(Code.WAITING_FOR_QUOTA, sentence(head, _at(place, cluster_queue)))
+
+
+def not_judged(place: str = "", cluster_queue: str = "") -> Text:
+    """Return that a Workload has not been tried yet."""
+    at = _at(place, cluster_queue)
+    return Text(Code.PENDING_EVALUATION, sentence("Waits: it has not been tried yet", at))
+
+
+def resources_not_covered(missing: Iterable[str], cluster_queue: str = "") -> Text:
+    """Return that the queue of a Workload has no quota for resources."""
+    queue = f"queue {name(cluster_queue)}" if cluster_queue else "its queue"
+    what = listed(name(one) for one in missing)
+    return Text(
+        Code.RESOURCE_NOT_COVERED,
+        sentence(f"Never starts as it is: {queue} has no quota for {what}"),
+    )
+
+
+def no_matching_flavor(why: Iterable[str], cluster_queue: str = "") -> Text:
+    """Return that pods may not run on any flavor of the queue.
+
+    Args:
+        why: what is against each flavor.
+        cluster_queue: where it waits; empty where it is not known.
+    """
+    queue = f"queue {name(cluster_queue)}" if cluster_queue else "its queue"
+    return Text(
+        Code.NO_MATCHING_FLAVOR, sentence(f"Matches no flavor of {queue}: {listed(why, '; ')}")
+    )
+
+
+# -------------------------------------------------------------- of conditions as Kueue has them
+
+_NAMED: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Text]], ...]] = tuple(
+    (re.compile(pattern, re.DOTALL), say)
+    for pattern, say in (
+        (
+            r"LocalQueue (\S+) doesn't exist",
+            lambda m: Text(
+                Code.LOCAL_QUEUE_NOT_FOUND,
+                sentence(f"Waits: LocalQueue {name(m[1])} does not exist in its namespace"),
+            ),
+        ),
+        (
+            r"ClusterQueue (\S+) doesn't exist",
+            lambda m: Text(
+                Code.CLUSTER_QUEUE_NOT_FOUND,
+                sentence(f"Waits: its LocalQueue names ClusterQueue {name(m[1])}, which does not"
+                         " exist"),
+            ),
+        ),
+        (
+            r"(LocalQueue|ClusterQueue) (\S+) is terminating or missing",
+            lambda m: Text(
+                Code.LOCAL_QUEUE_NOT_FOUND
+                if m[1] == "LocalQueue"
+                else Code.CLUSTER_QUEUE_NOT_FOUND,
+                sentence(f"Waits: {m[1]} {name(m[2])} is being deleted, or does not exist"),
+            ),
+        ),
+        (
+            r"LocalQueue (\S+) is (?:inactive|stopped)",
+            lambda m: Text(
+                Code.LOCAL_QUEUE_STOPPED, sentence(f"Waits: LocalQueue {name(m[1])} is stopped")
+            ),
+        ),
+        (
+            r"ClusterQueue (\S+) is (inactive|stopped)",
+            lambda m: Text(
+                Code.CLUSTER_QUEUE_INACTIVE,
+                sentence(f"Waits: ClusterQueue {name(m[1])} admits nothing at present"),
+            ),
+        ),
+        (
+            re.escape(conditions.WRONG_NAMESPACE.message),
+            lambda _: Text(
+                Code.NAMESPACE_NOT_SELECTED,
+                sentence("Waits: its ClusterQueue does not serve its namespace"
+                         " (namespaceSelector)"),
+            ),
+        ),
+        (
+            r'workload namespace "([^"]*)" does not exist.*',
+            lambda m: Text(
+                Code.MISCONFIGURED, sentence(f"Waits: namespace {name(m[1])} does not exist")
+            ),
+        ),
+        (
+            re.escape(conditions.NOT_ALL_READY.message),
+            lambda _: Text(
+                Code.WAITING_FOR_PODS_READY,
+                sentence("Waits: nothing is admitted until the pods of all admitted workloads are"
+                         " ready"),
+            ),
+        ),
+        (
+            re.escape(conditions.PAUSED.message),
+            lambda _: Text(
+                Code.ADMISSION_PAUSED,
+                sentence("Waits: admission is paused by an administrator; it keeps its place"),
+            ),
+        ),
+        (
+            rf"{re.escape(conditions.DEACTIVATED.message)}(?: due to (.+))?",
+            lambda m: Text(
+                Code.DEACTIVATED,
+                sentence(
+                    f"Stopped: it is deactivated{f', {m[1]}' if m[1] else ' (spec.active)'}"
+                ),
+            ),
+        ),
+        (
+            r"Admission is gated by: (.+)",
+            lambda m: Text(
+                Code.ADMISSION_GATED,
+                sentence(f"Waits: held by the admission gate {name(m[1])}"),
+            ),
+        ),
+        (re.escape(conditions.NOT_JUDGED.message), lambda _: not_judged()),
+        (re.escape(conditions.GATES_CLEARED.message), lambda _: not_judged()),
+        (
+            re.escape(conditions.RESERVED_TWICE.message),
+            lambda _: Text(
+                Code.PENDING_EVALUATION,
+                sentence("Waits again: its quota was given twice while the leader changed"),
+            ),
+        ),
+        (
+            re.escape(conditions.FAILED_CHECKS.message),
+            lambda _: Text(
+                Code.WAITING_FOR_CHECKS,
+                sentence("Waits: an admission check has not let it pass"),
+            ),
+        ),
+        (re.escape(conditions.DEFERRED), lambda _: Text(
+            Code.WAITING_FOR_PREEMPTED,
+            sentence("Waits until workloads that others preempt have stopped; then it fits"),
+        )),
+        (re.escape(conditions.NO_LONGER_FITS), lambda _: overtaken()),
+        (re.escape(conditions.OVERLAPPING_TARGETS), lambda _: overtaken()),
+        (
+            r".*Pending the preemption of (\d+) workload\(s\)",
+            lambda m: waits_for_preempted(int(m[1])),
+        ),
+        (
+            r"Preempted to .* due to ([^;]+); preemptor path: (?:\S*/)?([^/;]+); .*",
+            lambda m: Text(
+                Code.EVICTED,
+                sentence(f"Lost its quota to a workload of queue {name(m[2])}", f"why: {m[1]}"),
+            ),
+        ),
+    )
+)  # fmt: skip
+"""Messages of conditions of Workloads, as `conditions` makes them, and the same for users."""
+
+_NOT_UNUSED: Final = re.compile(
+    r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed"
+)
+_OVER_MOST: Final = re.compile(
+    r"insufficient quota for (\S+) in flavor (\S+), previously considered podsets requests "
+    r"\((\S+)\) \+ current podset request \((\S+)\) > maximum capacity \((\S+)\)"
+)
+_FLAVOR_REFUSES: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...]] = (
+    (
+        re.compile(r"flavor (\S+) doesn't match node affinity"),
+        lambda m: f"{name(m[1])} is on other nodes than the pod selects",
+    ),
+    (
+        re.compile(r"untolerated taint \{(\S*) (\S*) (\S*) <nil>\} in flavor (\S+)"),
+        lambda m: (
+            f"{name(m[4])} has the taint {name(m[1])}{m[2] and '='}{name(m[2])}:{m[3]}, "
+            "which the pod does not tolerate"
+        ),
+    ),
+    (re.compile(r"flavor (\S+) not found"), lambda m: f"{name(m[1])} does not exist"),
+)
+_NOT_COVERED: Final = re.compile(r"resource (\S+) unavailable in ClusterQueue")
+
+
+def of_condition(reason: str, message: str, cluster_queue: str = "") -> Text:
+    """Return what a condition of a Workload says, in the words of the catalogue.
+
+    Args:
+        reason: of QuotaReserved=False, or of Evicted=True.
+        message: of the same condition.
+        cluster_queue: where it waits; empty where it is not known.
+    """
+    for pattern, say in _NAMED:
+        found = pattern.fullmatch(message)
+        if found is not None:
+            return say(found)
+    return _of_flavors(reason, message, cluster_queue) or _as_it_is(reason, message)
+
+
+def _of_flavors(reason: str, message: str, cluster_queue: str) -> Text | None:
+    """Return why no flavor fits, as far as the message tells it."""
+    uncovered = dict.fromkeys(_NOT_COVERED.findall(message))
+    if uncovered:
+        return resources_not_covered(uncovered, cluster_queue)
+    if reason not in _OF_QUOTA:
+        return None
+    needs = listed(
+        f"{more} more {name(flavor)}"
+        if resource == names.GPU_RESOURCE
+        else f"{more} more {name(resource)} of {name(flavor)}"
+        for resource, flavor, more in dict.fromkeys(_NOT_UNUSED.findall(message))
+    )
+    if needs:
+        return Text(Code.WAITING_FOR_QUOTA, sentence(f"Waits: needs {needs}"))
+    lacks = [
+        Lack(resource, flavor, _sum(resource, before, more), "", reach, never=True)
+        for resource, flavor, before, more, reach in _OVER_MOST.findall(message)
+    ]
+    if lacks:
+        lacks.sort(key=lambda one: -_value(one.resource, one.reach))
+        return too_big(lacks, cluster_queue or "its queue")
+    why = dict.fromkeys(_refusals(message))
+    return no_matching_flavor(why, cluster_queue) if why else None
+
+
+_OF_QUOTA: Final = frozenset(
+    {
+        WaitReason.WAITING_FOR_QUOTA,
+        WaitReason.EXCEEDS_MAX_QUOTA,
+        WaitReason.NO_MATCHING_FLAVOR,
+        WaitReason.WAITING_FOR_PREEMPTED,
+    }
+)
+
+
+def _sum(resource: str, before: str, more: str) -> str:
+    return quantity.from_canonical(resource, _value(resource, before) + _value(resource, more))
+
+
+def _value(resource: str, text: str) -> int:
+    try:
+        return quantity.to_canonical(resource, text)
+    except InvalidValueError:
+        return 0
+
+
+def _refusals(message: str) -> Iterator[str]:
+    """Yield why each flavor refuses, in the order of the message."""
+    found = [
+        (match.start(), say(match))
+        for pattern, say in _FLAVOR_REFUSES
+        for match in pattern.finditer(message)
+    ]
+    yield from (text for _, text in sorted(found))
+
+
+def _as_it_is(reason: str, message: str) -> Text:
+    """Return a message that needs no other words, or that somebody else wrote."""
+    code = reason if reason in _CODES else _NEAREST.get(reason, reason)
+    return Text(code, sentence(message or reason or "Waits"))
+
+
+_NEAREST: Final[Mapping[str, Code]] = MappingProxyType(
+    {
+        WaitReason.SUSPENDED: Code.CLUSTER_QUEUE_INACTIVE,
+        EvictionReason.PREEMPTED: Code.EVICTED,
+        EvictionReason.ADMISSION_CHECK: Code.EVICTED,
+        EvictionReason.PODS_READY_TIMEOUT: Code.EVICTED,
+        EvictionReason.NODE_FAILURES: Code.EVICTED,
+        EvictionReason.CLAIMS_CHANGED: Code.EVICTED,
+        EvictionReason.SURGE_ENDED: Code.EVICTED,
+        EvictionReason.POD_GROUP_STOPPED: Code.EVICTED,
+        **{conditions.queue_drained(kind).reason: Code.EVICTED for kind in
+           ("LocalQueue", "ClusterQueue")},
+        # what is said of pods and owners that have no Workload
+        conditions.PRIORITY_CLASS_NOT_FOUND: Code.REFERENCE_NOT_FOUND,
+        conditions.PREBUILT_NOT_FOUND: Code.REFERENCE_NOT_FOUND,
+        "ResourceClaimUnknown": Code.REFERENCE_NOT_FOUND,
+        "PodGroupNotFound": Code.REFERENCE_NOT_FOUND,
+        "JobSetNotFound": Code.REFERENCE_NOT_FOUND,
+        "WaitsForJob": Code.WAITS_FOR_OWNER,
+        "WaitsForSparkApplication": Code.WAITS_FOR_OWNER,
+        "SparkApplicationIsFull": Code.WAITS_FOR_OWNER,
+        "ScaledWhileAdmitted": Code.WAITS_FOR_OWNER,
+        "AsksForOtherDevices": Code.POD_GROUP_INVALID,
+        "PodGroupRunning": Code.POD_GROUP_INCOMPLETE,
+        "PodGroupFinished": Code.POD_GROUP_INVALID,
+        conditions.WORKLOAD_NAME_CONFLICT: Code.POD_GROUP_INVALID,
+        conditions.FAILED_TO_START: Code.START_REFUSED,
+    }
+)  # fmt: skip
+"""Reasons beside the catalogue, and what they are a case of."""
+
+
+# --------------------------------------------------------------------- admitted, evicted, ended
+
+
+def admitted(cluster_queue: str, flavors: Iterable[str] = ()) -> Text:
+    """Return that something has its quota."""
+    on = listed(name(one) for one in dict.fromkeys(flavors))
+    where = f"Admitted by ClusterQueue {name(cluster_queue)}"
+    return Text(Code.ADMITTED, sentence(f"{where}{on and f' on {on}'}"))
+
+
+def waits_for_checks(checks: Iterable[tuple[str, str]]) -> Text:
+    """Return that a Workload has quota, and waits for admission checks.
+
+    Args:
+        checks: names of those that are open, and what each says.
+    """
+    found = list(checks)
+    said = next((message for _, message in found if message), "")
+    shown = listed(name(one) for one, _ in found) or "some"
+    noun = "admission check" if len(found) == 1 else "admission checks"
+    return Text(Code.WAITING_FOR_CHECKS, sentence(f"Has quota, waits for {noun} {shown}", said))
+
+
+def pods_not_running(message: str) -> Text:
+    """Return that a Workload is admitted and its pods do not run.
+
+    Args:
+        message: of the condition PodsReady, with the counts.
+    """
+    counts = message.partition(": ")[2] or message
+    return Text(Code.PODS_NOT_RUNNING, sentence(f"Admitted, but {counts}"))
+
+
+def evicted(text: Text, *, until: str = "") -> Text:
+    """Return that a Workload has lost its quota, and why.
+
+    Args:
+        text: reason and message of the condition Evicted.
+        until: when it is tried again; empty where it is in the queue.
+    """
+    said = of_condition(text.reason, text.message)
+    if said.reason == Code.DEACTIVATED or not until:
+        return said
+    head = f"Waits: it is tried again at {until}"
+    return Text(Code.WAITING_FOR_RETRY, sentence(head, said.message.rstrip(".")))
+
+
+def preemption_notice(message: str) -> Text:
+    """Return what is said of something that is preempted and runs on; see `conditions`."""
+    return Text(Code.PREEMPTION_NOTICE, sentence(message))
+
+
+def finished(message: str) -> Text:
+    """Return that something has ended."""
+    return Text(Code.FINISHED, sentence("Finished", message.rstrip(".")))
+
+
+def not_managed() -> Text:
+    """Return that no quota is kept for something."""
+    return Text(Code.NOT_MANAGED, sentence("No quota is kept for it: it is in no queue"))
+
+
+def no_workload() -> Text:
+    """Return that the controller has made no Workload for something."""
+    return Text(Code.NO_WORKLOAD, sentence("Waits: the controller has not taken it up yet"))
+
+
+def charged_running(cluster_queue: str) -> Text:
+    """Return that something runs whose quota was charged afterwards."""
+    head = (
+        f"Runs, and is charged to ClusterQueue {name(cluster_queue)} though it did not wait there"
+    )
+    return Text(Code.CHARGED_RUNNING, sentence(head))
+
+
+# ------------------------------------------------------------------------------ ClusterQueues
+
+_OF_QUEUE: Final[Mapping[str, Code]] = MappingProxyType(
+    {
+        conditions.CAN_ADMIT.reason: Code.QUEUE_READY,
+        conditions.QUEUE_STOPPED.reason: Code.QUEUE_STOPPED,
+        conditions.QUEUE_TERMINATING.reason: Code.QUEUE_IN_USE,
+        conditions.flavors_not_found(()).reason: Code.QUEUE_REFERS_TO_MISSING,
+        conditions.checks_not_found(()).reason: Code.QUEUE_REFERS_TO_MISSING,
+        conditions.topologies_not_found(()).reason: Code.QUEUE_REFERS_TO_MISSING,
+        conditions.checks_inactive(()).reason: Code.QUEUE_CHECKS_INACTIVE,
+    }
+)
+
+
+def cluster_queue(text: Text) -> Text:
+    """Return what the condition Active of a ClusterQueue says, for people.
+
+    Args:
+        text: its reason and message.
+    """
+    code = _OF_QUEUE.get(text.reason, Code.QUEUE_UNSUPPORTED)
+    if code is Code.QUEUE_READY:
+        return Text(code, "Admits workloads.")
+    why = text.message.removeprefix("Can't admit new workloads: ").rstrip(".")
+    return Text(code, sentence(f"Admits nothing: it {_without_its_name(why)}"))
+
+
+def _without_its_name(why: str) -> str:
+    return why if why.startswith(("is ", "references ")) else f"cannot: {why}"
+
+
+def cluster_queue_in_use(workloads: int, holders: Iterable[str]) -> Text:
+    """Return that a ClusterQueue is being deleted, and what holds it.
+
+    Args:
+        workloads: how many hold its quota.
+        holders: names of the first of them.
+    """
+    hold = "holds" if workloads == 1 else "hold"
+    head = f"Cannot go yet: {_counted(workloads, 'workload')} {hold} its quota"
+    shown = listed(name(one) for one in holders)
+    return Text(Code.QUEUE_IN_USE, sentence(head, shown and f"they are {shown}"))
+
+
+# ------------------------------------------------------------------------------------- places
+
+
+def place(number: int) -> str:
+    """Return a place in a queue: exact up to 10, then in steps, as ``about 300th``."""
+    if number <= 10:  # noqa: PLR2004
+        return _ordinal(number)
+    step = 10 if number < 100 else 100 if number < 1000 else 1000  # noqa: PLR2004
+    return f"about {_ordinal(number // step * step)}"
+
+
+def exact_place(number: int) -> str:
+    """Return a place in a queue, exactly: ``41st``."""
+    return _ordinal(number)
+
+
+def _ordinal(number: int) -> str:
+    is_teen = 10 <= number % 100 <= 20  # noqa: PLR2004
+    ending = "th" if is_teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{ending}"
