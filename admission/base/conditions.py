@@ -72,7 +72,7 @@ def over(message: str) -> Text:
 
 
 class WaitReason(StrEnum):
-    """Reasons of the condition QuotaReserved=False; all but ADMISSION_PAUSED are Kueue's."""
+    """Reasons of the condition QuotaReserved=False; all but the last three are Kueue's."""
 
     WAITING_FOR_QUOTA = "WaitingForQuota"
     EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
@@ -85,6 +85,8 @@ class WaitReason(StrEnum):
     DEACTIVATED = "Deactivated"
     ADMISSION_GATED = "AdmissionGated"
     ADMISSION_PAUSED = "AdmissionPaused"
+    CAP_REACHED = "CapReached"
+    EXCEEDS_CAP = "ExceedsCap"
 
 
 ON_HOLD: Final = "OnHold"
@@ -116,6 +118,59 @@ PAUSED: Final = Text(
     "Admission is paused by the administrator: no workload gets quota. This one keeps its place in"
     " the queue and is considered when admission is resumed",
 )
+
+
+class CapPlace(NamedTuple):
+    """What a cap limits.
+
+    Attributes:
+        cluster_queue: in which it is counted.
+        local_queue: only what came by it; empty for all of the ClusterQueue.
+        user: only what is of that user; empty for everybody.
+        namespace: of the work, where it is not known whose it is; else empty.
+    """
+
+    cluster_queue: str
+    local_queue: str
+    user: str
+    namespace: str
+
+    @property
+    def queue(self) -> str:
+        """Return the queue whose annotation it is."""
+        return self.local_queue or self.cluster_queue
+
+    @property
+    def annotation(self) -> str:
+        """Return its annotation."""
+        return names.MAX_PER_USER if self.user else names.MAX_IN_USE
+
+
+def cap_reached(place: CapPlace, resource: str, *, asked: str, most: str, held: str) -> Text:
+    """Return why a Workload waits that is over a cap now; amounts for people."""
+    if not place.user:
+        verdict = f"queue {place.queue} holds {held} of at most {most} {resource}"
+        step = f"wait until work of the queue ends, or have {place.annotation} raised"
+    elif place.namespace:
+        who = f"work of unknown users in namespace {place.namespace}"
+        verdict = f"{who} holds {held} of at most {most} {resource} in queue {place.queue}"
+        step = "create it yourself, or wait until such work ends"
+    else:
+        verdict = (
+            f"you ({place.user}) hold {held} of at most {most} {resource} in queue {place.queue}"
+        )
+        step = "end other work of yours, or wait until it ends"
+    return Text(WaitReason.CAP_REACHED, f"Waits: {verdict}; asks {asked} more. Next: {step}")
+
+
+def exceeds_cap(place: CapPlace, resource: str, *, asked: str, most: str) -> Text:
+    """Return why a Workload never starts that asks for more than a cap; amounts for people."""
+    who = "each user may hold" if place.user else "all its work together may hold"
+    return Text(
+        WaitReason.EXCEEDS_CAP,
+        f"Too big: asks {asked} {resource}, in queue {place.queue} {who} at most {most}."
+        f" Ask for at most {most}, or have {place.annotation} raised",
+    )
 
 
 def evicted_before(message: str) -> Text:
@@ -886,6 +941,11 @@ COSTS_ARE_EXACT: Final = Text("CostsExact", "The products of all flavors are kno
 def costs_assumed(doubts: Iterable[str]) -> Text:
     """Return what a ClusterQueue says that counts GPUs of products that are not known."""
     return Text("CostsAssumed", "; ".join(doubts))
+
+
+def cap_unreadable(problem: str) -> Text:
+    """Return why a ClusterQueue admits nothing whose cap breaks a rule."""
+    return Text("CapUnreadable", f"Nothing is admitted until this cap is mended: {problem}")
 
 
 def fields_without_effect(fields: Iterable[str]) -> Text:

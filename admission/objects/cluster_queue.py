@@ -14,7 +14,7 @@ from admission.base.names import (
     FlavorResource,
     ResourceName,
 )
-from admission.objects import markers, resource_group, rule_checks, run_times, values, views
+from admission.objects import caps, markers, resource_group, rule_checks, run_times, values, views
 from admission.objects.fields import (
     REQUIRED,
     SUBDOMAIN,
@@ -265,7 +265,7 @@ def scheduling_value(view: ClusterQueue) -> model.ClusterQueue:
     """Return a ClusterQueue as a value of scheduling.
 
     Raises:
-        InvalidValueError: a quantity, policy, selector or run time cannot be read.
+        InvalidValueError: a quantity, policy, selector, run time or cap cannot be read.
     """
     spec = view.spec
     scope = spec.admission_scope
@@ -285,6 +285,7 @@ def scheduling_value(view: ClusterQueue) -> model.ClusterQueue:
         surge_quota=surge_quota(view),
         usage_based=scope is not None and scope.admission_mode == "UsageBasedAdmissionFairSharing",
         minimum_run_us=run_times.read(view.metadata).minimum or 0,
+        max_per_user=caps.read(view.metadata, names.MAX_PER_USER),
         terminating=view.metadata.deletion_timestamp is not None,
     )
 
@@ -579,4 +580,6 @@ def errors(old: ClusterQueue | None, new: ClusterQueue) -> list[FieldError]:
     """Errors of a ClusterQueue; ``old`` is None on creation."""
     found = rule_checks.errors(RULES, _Review(new=new, old=old))
     found += rule_checks.annotation_errors(_ANNOTATIONS, old, new)
+    covered = {r for group in new.spec.resource_groups or () for r in group.covered_resources}
+    found += caps.cluster_queue_errors(old, new, covered)
     return found + list(_surge_errors(old, new)) + run_times.queue_errors(old, new)

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.names import CohortName
-from admission.objects import resource_group, rule_checks
+from admission.objects import caps, resource_group, rule_checks
 from admission.objects.fields import SUBDOMAIN
 from admission.objects.queue_status import FairSharingStatus
 from admission.objects.resource_group import FairSharing, ResourceGroups
@@ -77,6 +77,7 @@ def _elsewhere(path: FieldPath, value: str) -> Iterator[FieldError]:
 _ANNOTATIONS: Final[Mapping[str, rule_checks.Check]] = {
     names.CAPACITY_GUARD: _elsewhere,
     names.SURGE_QUOTA: _not_lent,
+    **caps.OF_OTHERS,
 }
 """Annotations of a Cohort, each with its rule."""
 

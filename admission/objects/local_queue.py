@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any
 
+from admission.base import names
 from admission.base.fielderrors import FieldError
 from admission.base.names import ClusterQueueName, LocalQueueKey
-from admission.objects import markers, resource_group, run_times, values
+from admission.objects import caps, markers, resource_group, run_times, values
 from admission.objects.fields import REQUIRED, SUBDOMAIN, Quantity, Shape, StopPolicy, Timestamp
 from admission.objects.queue_status import FairSharingStatus, QueueStatus
 from admission.objects.resource_group import FairSharing
@@ -96,7 +97,7 @@ def scheduling_value(view: LocalQueue) -> model.LocalQueue:
     """Return a LocalQueue as a value of scheduling.
 
     Raises:
-        InvalidValueError: the weight, stop policy or a run time cannot be read.
+        InvalidValueError: the weight, stop policy, a run time or a cap cannot be read.
     """
     return model.LocalQueue(
         key=LocalQueueKey(view.metadata.namespace, view.metadata.name),
@@ -104,6 +105,8 @@ def scheduling_value(view: LocalQueue) -> model.LocalQueue:
         stop_policy=values.stop_policy(view.spec.stop_policy),
         fair_weight=resource_group.scheduling_weight(view.spec.fair_sharing),
         minimum_run_us=run_times.read(view.metadata).minimum,
+        max_per_user=caps.read(view.metadata, names.MAX_PER_USER),
+        max_in_use=caps.read(view.metadata, names.MAX_IN_USE),
         terminating=view.metadata.deletion_timestamp is not None,
     )
 
@@ -113,4 +116,4 @@ def scheduling_value(view: LocalQueue) -> model.LocalQueue:
 
 def errors(old: LocalQueue | None, new: LocalQueue) -> list[FieldError]:
     """Errors of a LocalQueue; ``old`` is None on creation. Kueue's rules stand in its schema."""
-    return run_times.queue_errors(old, new)
+    return run_times.queue_errors(old, new) + caps.local_queue_errors(old, new)

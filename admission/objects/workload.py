@@ -689,6 +689,7 @@ def scheduling_value(
         pod_controller=meta.annotation(names.POD_CONTROLLER),
         replaces=view.replaces(),
         minimum_run_us=run_times.readable(meta).minimum,
+        requester=meta.annotation(names.REQUESTER),
         preempted_by=view.past_preemptions(),
     )
 
@@ -717,6 +718,7 @@ def scheduling_value_of_held(view: Workload, *, stays: bool) -> model.Workload |
         reservation=_reservation(status),
         eviction=_eviction(status),
         stays=stays,
+        requester=meta.annotation(names.REQUESTER),
         owner="" if (by := meta.controller()) is None else by.uid,
         pod_controller=meta.annotation(names.POD_CONTROLLER),
         preempted_by=view.past_preemptions(),

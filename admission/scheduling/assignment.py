@@ -48,8 +48,10 @@ class Grade(NamedTuple):
 
 SEVERITY: Final[Mapping[str, int]] = {
     WaitReason.WAITING_FOR_QUOTA: 1,
-    WaitReason.EXCEEDS_MAX_QUOTA: 2,
-    WaitReason.NO_MATCHING_FLAVOR: 3,
+    WaitReason.CAP_REACHED: 2,
+    WaitReason.EXCEEDS_CAP: 3,
+    WaitReason.EXCEEDS_MAX_QUOTA: 4,
+    WaitReason.NO_MATCHING_FLAVOR: 5,
 }
 """Reasons by how hopeless they are."""
 

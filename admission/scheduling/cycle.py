@@ -120,7 +120,8 @@ class _Cycle:
 
     def _no_fit(self, nominee: Nominee) -> Verdict:
         reason = nominee.assignment.reason
-        return _wait(self.snapshot, nominee, reason, Requeue.NO_FIT)
+        requeue = Requeue.CAPPED if reason in _OF_CAPS else Requeue.NO_FIT
+        return _wait(self.snapshot, nominee, reason, requeue)
 
     def _no_candidates(self, nominee: Nominee) -> Verdict:
         self.snapshot.hold_back(nominee.queue, held_back(nominee))
@@ -244,7 +245,8 @@ def _evictions(snapshot: Snapshot, nominee: Nominee) -> tuple[Evict, ...]:
     )
 
 
-_FORGETFUL = (Requeue.PENDING_PREEMPTION,)
+_OF_CAPS = (WaitReason.CAP_REACHED, WaitReason.EXCEEDS_CAP)
+_FORGETFUL = (Requeue.PENDING_PREEMPTION, Requeue.CAPPED)
 
 
 def _wait(

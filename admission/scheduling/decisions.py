@@ -47,6 +47,7 @@ class Requeue(Enum):
     NO_FIT = "NoFit"
     PREEMPTION_NO_CANDIDATES = "PreemptionNoCandidates"
     NAMESPACE_MISMATCH = "NamespaceMismatch"
+    CAPPED = "Capped"
     GENERIC = "Generic"
 
 

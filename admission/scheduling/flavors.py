@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from admission.base import amount, conditions, quantity
-from admission.base.conditions import WaitReason
+from admission.base.conditions import Text, WaitReason
 from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
 from admission.base.selectors import Requirement
-from admission.scheduling import podsets, quota
+from admission.scheduling import caps, podsets, quota
 from admission.scheduling.assignment import (
     SEVERITY,
     Assignment,
@@ -21,6 +21,7 @@ from admission.scheduling.assignment import (
     PodSetResult,
     ScanMemory,
 )
+from admission.scheduling.caps import Caps
 from admission.scheduling.decisions import Shortage
 from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.model import (
@@ -84,6 +85,7 @@ class Assigner:
     Args:
         memory: where earlier scans stopped; None to start at the first flavor.
         pins: flavors to keep; None to choose freely.
+        limits: caps that the workload comes under.
     """
 
     def __init__(
@@ -92,12 +94,14 @@ class Assigner:
         preemptor: Preemptor,
         memory: ScanMemory | None = None,
         pins: Pins | None = None,
+        limits: Caps = caps.NONE,
     ) -> None:
         self._snapshot = snapshot
         self._preemptor = preemptor
         self._queue: QueueNode = preemptor.queue
         self._memory = memory
         self._pins = pins
+        self._caps = limits
         self._known: list[tuple[Need, tuple[Target, ...]]] = []
 
     def assign(self, demanded: Sequence[Demand]) -> Assignment:
@@ -245,7 +249,8 @@ class Assigner:
         value = before + request
         limit = quota.potential(queue, fr)
         available = max(0, quota.available(queue, fr))
-        if value <= available and value <= limit:
+        over = self._over_cap(resource, assumed, request)
+        if value <= available and value <= limit and over is None:
             return _Fit(Grade(Chance.FIT, quota.borrow_height(queue, fr, value)[0]))
         nominal = quota.nominal(queue, fr)
         name = group[0].pod_set.name
@@ -262,6 +267,8 @@ class Assigner:
         if value > limit:
             message = _over_maximum(fr, before, request, limit)
             return _Fit(_WORST, message, WaitReason.EXCEEDS_MAX_QUOTA, shortage)
+        if over is not None:
+            return _Fit(_WORST, over.message, WaitReason(over.reason))
         more = quantity.in_words(resource, amount.subtract(value, available))
         message = conditions.insufficient_unused_quota(resource, flavor, more)
         borrow, may_reclaim = quota.borrow_height(queue, fr, value)
@@ -269,6 +276,15 @@ class Assigner:
             grade = self._after_preemption(fr, value, borrow)
             return _Fit(grade, message, None, shortage)
         return _Fit(Grade(Chance.NO_FIT, borrow), message, WaitReason.WAITING_FOR_QUOTA, shortage)
+
+    def _over_cap(
+        self, resource: ResourceName, assumed: Mapping[FlavorResource, int], request: int
+    ) -> Text | None:
+        """Return why a request is more than the caps leave; None if it is not."""
+        if resource not in self._caps or request <= 0:
+            return None
+        before = sum(value for fr, value in assumed.items() if fr.resource == resource)
+        return caps.broken(self._caps, resource, before + request)
 
     def _preempts_while_borrowing(self) -> bool:
         policies = self._queue.spec.preemption

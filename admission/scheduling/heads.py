@@ -1,10 +1,12 @@
 """What a cycle takes in and gives back: heads of queues and verdicts about them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from admission.base.names import ClusterQueueName, WorkloadKey
+from admission.scheduling import caps
 from admission.scheduling.assignment import ScanMemory
+from admission.scheduling.caps import Caps
 from admission.scheduling.decisions import Admit, CycleResult, Evict, Recomputation, Requeue, Wait
 from admission.scheduling.model import Workload
 from admission.scheduling.podsets import Demand
@@ -24,6 +26,8 @@ class Head:
         spared: workloads that it has preempted too often already.
         preempted_for: the workload that it had to leave for and that still waits, if any.
         replaces: the workload whose quota is counted as its own already, if any.
+        caps: that it comes under, with what is held of each. No other head of a cycle counts for
+            them, as it is of another ClusterQueue.
     """
 
     workload: Workload
@@ -37,6 +41,7 @@ class Head:
     spared: frozenset[WorkloadKey] = frozenset()
     preempted_for: WorkloadKey | None = None
     replaces: WorkloadKey | None = None
+    caps: Caps = field(default_factory=lambda: caps.NONE)
 
     @property
     def key(self) -> WorkloadKey:

@@ -17,6 +17,7 @@ from admission.base.names import (
     ResourceName,
     WorkloadKey,
 )
+from admission.scheduling.caps import Holdings
 from admission.scheduling.model import (
     DEFAULT_WEIGHT,
     ClusterQueue,
@@ -101,6 +102,7 @@ class QueueNode(Node):
         active: may admit and be preempted from.
         workloads: those that hold quota here.
         surge_usage: surge quota in use; no part of ``usage``.
+        holdings: what users and LocalQueues hold of ``usage``.
         generation: grows whenever a flavor scan that stopped half way should start again.
         group_of: the resource group of each covered resource.
     """
@@ -110,6 +112,7 @@ class QueueNode(Node):
         "declared",
         "generation",
         "group_of",
+        "holdings",
         "name",
         "spec",
         "surge_usage",
@@ -123,6 +126,7 @@ class QueueNode(Node):
         self.active = True
         self.workloads: dict[WorkloadKey, ReservingWorkload] = {}
         self.surge_usage: dict[FlavorResource, int] = {}
+        self.holdings: Holdings = {}
         self.generation = 0
         self.spec = spec
         self.group_of: dict[str, ResourceGroup] = {}

@@ -1,5 +1,6 @@
 """Who holds quota where: the workloads of the quota trees, and sums per LocalQueue."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from admission.base.names import ClusterQueueName, FlavorResource, LocalQueueKey, WorkloadKey
@@ -85,11 +86,7 @@ class Ledger:
             if old == new:
                 return
             self._remove(old)
-            if (old.cluster_queue, old.usage, old.priority) != (
-                new.cluster_queue,
-                new.usage,
-                new.priority,
-            ):
+            if _freed(old) != _freed(new):
                 self._requeues.tree(old.cluster_queue, now_us)
         self._insert(new)
 
@@ -145,3 +142,8 @@ class Ledger:
         else:
             quota.release(node, old.key)
         self._changes.tree(node)
+
+
+def _freed(one: ReservingWorkload) -> Hashable:
+    """Return what others may get, or may do, once it is another."""
+    return one.cluster_queue, tuple(one.usage.items()), one.priority, one.local_queue, one.user

@@ -9,9 +9,10 @@ Source: kueue apis/kueue/v1beta2, reduced to what a decision depends on.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from admission.base.names import (
+    UNKNOWN_REQUESTER,
     ClusterQueueName,
     CohortName,
     FlavorName,
@@ -223,6 +224,7 @@ class ClusterQueue:
         surge_quota: what pods of rollouts may use besides all quota; neither lent nor borrowed.
         minimum_run_us: while a workload has been admitted for less, others are preempted before
             it.
+        max_per_user: the most that one user may hold, in all flavors; missing means any amount.
         terminating: is being deleted; admits nothing more.
     """
 
@@ -239,6 +241,7 @@ class ClusterQueue:
     usage_based: bool = False
     surge_quota: Mapping[FlavorResource, int] = field(default_factory=dict)
     minimum_run_us: int = 0
+    max_per_user: Mapping[ResourceName, int] = field(default_factory=dict)
     terminating: bool = False
 
 
@@ -249,6 +252,8 @@ class LocalQueue:
     Attributes:
         fair_weight: in units of 1e-9; for admission fair sharing.
         minimum_run_us: at most so much of what its ClusterQueue gives; None for all.
+        max_per_user: the most that one user may hold by it, in all flavors.
+        max_in_use: the most that all its workloads together may hold, likewise.
     """
 
     key: LocalQueueKey
@@ -256,10 +261,24 @@ class LocalQueue:
     stop_policy: StopPolicy = StopPolicy.NONE
     fair_weight: int = DEFAULT_WEIGHT
     minimum_run_us: int | None = None
+    max_per_user: Mapping[ResourceName, int] = field(default_factory=dict)
+    max_in_use: Mapping[ResourceName, int] = field(default_factory=dict)
     terminating: bool = False
 
 
 # ---------------------------------------------------------------------------------- workloads
+
+
+class User(NamedTuple):
+    """Who asks for workloads.
+
+    Attributes:
+        name: of the user or service account.
+        namespace: of the workloads, where nobody knows the user; else empty.
+    """
+
+    name: str
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -421,6 +440,7 @@ class Workload:
         pod_controller: UID of the object that controls its one pod; empty for none.
         replaces: the workload of the same owner in whose place it is admitted (workload slices).
         minimum_run_us: as of its LocalQueue.
+        requester: name of the user who asked for it; empty or `UNKNOWN_REQUESTER` for nobody.
         preempted_by: past preemptions, also those of the workloads in whose place it came.
     """
 
@@ -450,7 +470,15 @@ class Workload:
     pod_controller: str = ""
     replaces: WorkloadKey | None = None
     minimum_run_us: int | None = None
+    requester: str = ""
     preempted_by: PastPreemptions = NEVER_PREEMPTED
+
+    @property
+    def user(self) -> User:
+        """Return whose caps it comes under; workloads of a namespace that are nobody's share."""
+        if self.requester in {"", UNKNOWN_REQUESTER}:
+            return User(UNKNOWN_REQUESTER, self.key.namespace)
+        return User(self.requester)
 
     @property
     def lineage(self) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from admission.base import conditions
 from admission.base.conditions import Text
 from admission.base.names import FlavorName, PodSetName, ResourceName
-from admission.scheduling import podsets
+from admission.scheduling import caps, podsets
 from admission.scheduling.assignment import Assignment, ScanMemory
 from admission.scheduling.decisions import Mode, Requeue, Wait
 from admission.scheduling.flavors import Assigner, Pins
@@ -126,7 +126,7 @@ def _try(
 ) -> Nominee:
     """Flavors for the demands and, where they do not fit, victims."""
     preemptor = preemptor_of(head, queue)
-    assigner = Assigner(snapshot, preemptor, memory, pins)
+    assigner = Assigner(snapshot, preemptor, memory, pins, head.caps)
     assignment = assigner.assign(demanded)
     mode = assignment.mode
     victims: tuple[Target, ...] = ()
@@ -203,6 +203,9 @@ def _refuse(queue: QueueNode, head: Head) -> Verdict | None:
         return _refusal(head, conditions.WRONG_NAMESPACE, Requeue.NAMESPACE_MISMATCH)
     if head.misconfigured:
         return _refusal(head, conditions.misconfigured(head.misconfigured))
+    over = caps.broken_in_every_flavor(head.caps, head.demands, queue.group_of)
+    if over is not None:
+        return replace(_refusal(head, over, Requeue.CAPPED), memory=None)
     return None
 
 

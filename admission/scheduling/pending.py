@@ -18,6 +18,7 @@ from typing import Any, Final, Generic, TypeVar
 from admission.base.names import ClusterQueueName, LocalQueueKey, ResourceName, WorkloadKey
 from admission.base.selectors import Labels
 from admission.scheduling.assignment import ScanMemory
+from admission.scheduling.caps import Caps
 from admission.scheduling.changes import Changes
 from admission.scheduling.consumption import Rank
 from admission.scheduling.decisions import Requeue, Wait
@@ -31,6 +32,8 @@ OrderKey = tuple[int, int, str]
 
 _IMMEDIATE = (Requeue.FAILED_AFTER_NOMINATION, Requeue.PENDING_PREEMPTION)
 _OF_CLASS = (Requeue.NO_FIT, Requeue.PREEMPTION_NO_CANDIDATES)
+_APART = (Requeue.NAMESPACE_MISMATCH, Requeue.CAPPED)
+"""What others do not wait for, whatever the strategy: it is about this workload alone."""
 
 _SAME: Final[Rank] = (False, Fraction(0))
 _ORDER: Final = attrgetter("order")
@@ -90,6 +93,7 @@ class Pending:
         *,
         spared: frozenset[WorkloadKey],
         preempted_for: WorkloadKey | None,
+        limits: Caps,
     ) -> Head:
         """Return what a cycle decides about.
 
@@ -99,6 +103,7 @@ class Pending:
             labels: of its namespace; None where there is no such namespace.
             spared: workloads that it may not preempt again.
             preempted_for: the workload that it had to leave for and that still waits, if any.
+            limits: caps that it comes under.
         """
         return Head(
             workload=self.workload,
@@ -112,6 +117,7 @@ class Pending:
             spared=spared if self.replaces is None else spared | {self.replaces},
             preempted_for=preempted_for,
             replaces=self.replaces,
+            caps=limits,
         )
 
 
@@ -314,7 +320,8 @@ class PendingQueue:
         if ready is not None and ready <= now_us and self._stays(item, requeue):
             return ()
         self._park(item)
-        if not best_effort or requeue not in _OF_CLASS or not for_equals:
+        is_of_class = requeue == Requeue.CAPPED or (best_effort and requeue in _OF_CLASS)
+        if not is_of_class or not for_equals:
             return ()
         self._parked_classes[item.equivalence] = None
         return self._tell(self._classes[item.equivalence], item, result)
@@ -334,7 +341,7 @@ class PendingQueue:
 
     def _stays(self, item: Pending, requeue: Requeue) -> bool:
         """Return whether it may be tried again without an event."""
-        if requeue == Requeue.NAMESPACE_MISMATCH:
+        if requeue in _APART:
             return False
         if self.strategy == QueueingStrategy.STRICT_FIFO or requeue in _IMMEDIATE:
             return True

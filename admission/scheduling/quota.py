@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from admission.base import amount
 from admission.base.amount import UNLIMITED
 from admission.base.names import FlavorResource, WorkloadKey
+from admission.scheduling import caps
 from admission.scheduling.hierarchy import Forest, Node, QueueNode
 from admission.scheduling.reserving import ReservingWorkload
 
@@ -70,6 +71,7 @@ def remove_all(node: Node, usage: Mapping[FlavorResource, int]) -> None:
 def hold(queue: QueueNode, workload: ReservingWorkload) -> None:
     """Counts a workload in its queue."""
     queue.workloads[workload.key] = workload
+    caps.count(queue.holdings, workload, 1)
     if workload.surges:
         _add_surge(queue, workload.usage, 1)
     else:
@@ -79,6 +81,7 @@ def hold(queue: QueueNode, workload: ReservingWorkload) -> None:
 def release(queue: QueueNode, key: WorkloadKey) -> None:
     """Stops counting a workload."""
     workload = queue.workloads.pop(key)
+    caps.count(queue.holdings, workload, -1)
     if workload.surges:
         _add_surge(queue, workload.usage, -1)
     else:

@@ -2,11 +2,21 @@
 
 from collections.abc import Container
 from dataclasses import dataclass
+from typing import Final
 
 from admission.base import amount
-from admission.base.names import ClusterQueueName, FlavorResource, LocalQueueKey, Uid, WorkloadKey
+from admission.base.names import (
+    UNKNOWN_REQUESTER,
+    ClusterQueueName,
+    FlavorResource,
+    LocalQueueKey,
+    Uid,
+    WorkloadKey,
+)
 from admission.scheduling import podsets
-from admission.scheduling.model import PodSet, PodSetAssignment, Reservation, Workload
+from admission.scheduling.model import PodSet, PodSetAssignment, Reservation, User, Workload
+
+NOBODY: Final = User(UNKNOWN_REQUESTER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +35,7 @@ class ReservingWorkload:
         is_pod: a pod that is charged on its own, and counted as no Workload.
         surges: it uses surge quota.
         minimum_run_us: as of the workload.
+        user: whose caps it counts for.
     """
 
     key: WorkloadKey
@@ -43,6 +54,7 @@ class ReservingWorkload:
     surges: bool = False
     admitted_us: int = 0
     minimum_run_us: int | None = None
+    user: User = NOBODY
 
 
 def of(
@@ -85,6 +97,7 @@ def of(
         surges=reservation.surges,
         admitted_us=reservation.admitted_us,
         minimum_run_us=workload.minimum_run_us,
+        user=workload.user,
     )
 
 

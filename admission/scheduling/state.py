@@ -13,10 +13,12 @@ from admission.base.names import (
     FlavorName,
     FlavorResource,
     LocalQueueKey,
+    ResourceName,
     WorkloadKey,
 )
 from admission.scheduling import (
     blockers,
+    caps,
     cycle,
     overview,
     podsets,
@@ -143,6 +145,7 @@ class State:
             return
         self._leaves(node, now_us)
         known = node is not None
+        regrouped = node is not None and bool(node.spec.max_per_user) != bool(queue.max_per_user)
         node = self.forest.set_queue(queue)
         self._changes.edited(node)
         node.generation += 1
@@ -153,7 +156,7 @@ class State:
             self._ledger.attach(node)
         for local in self._locals_of(queue.name):
             self._changes.local(local.key)
-            if not known:
+            if not known or regrouped:
                 self._place_all(local.key, now_us)
         self._requeues.tree(queue.name, now_us)
 
@@ -213,6 +216,8 @@ class State:
         }:
             self._changes.queue(name)
         self._place_all(queue.key, now_us)
+        if old is not None and _caps_of(old) != _caps_of(queue):
+            self._requeues.queue(queue.cluster_queue, now_us)
 
     def drop_local_queue(self, key: LocalQueueKey) -> None:
         """Forgets a LocalQueue; its pending workloads are not queued any more."""
@@ -481,6 +486,8 @@ class State:
         workload = relieved or workload
         key = podsets.equivalence_key(workload)
         ranked = self._queues.queues[local.cluster_queue].ranking is not None
+        apart = tuple(caps.classes(workload, queue.spec, local))
+        key = (apart, key) if apart else key
         return Pending(
             workload=workload,
             queue_us=podsets.queue_timestamp(
@@ -566,7 +573,7 @@ class State:
         is_left = any(quota.surge_left(node, fr) > 0 for fr in held.usage)
         if surges and (held.surges or not is_left):
             return None
-        head = self._head(held.cluster_queue, item)
+        head = self._head(held.cluster_queue, item, without=held)
         admit = cycle.in_place_of(self._snapshot(now_us), head, held)
         if admit is None:
             return None
@@ -603,7 +610,12 @@ class State:
         self.forest.refresh()
         held = self._ledger.get(key)
         node = None if held is None else self.forest.queues.get(held.cluster_queue)
-        return held is not None and node is not None and quota.fits(node, held.usage)
+        if held is None or node is None or not quota.fits(node, held.usage):
+            return False
+        workload = self._workloads[key]
+        local = self._local_queues.get(workload.queue)
+        limits = caps.of(workload, node.spec, local, node.holdings)
+        return not caps.broken_by(limits, held.usage)
 
     def _in_full(self, verdict: Verdict) -> Verdict:
         """Return a verdict that states what the pods of its workload use in full."""
@@ -656,13 +668,23 @@ class State:
                     self._queues.stir(name)
                     self._requeues.queue(name, now_us)
 
-    def _head(self, name: ClusterQueueName, item: Pending) -> Head:
-        key = item.workload.key
-        selector = self.forest.queues[name].spec.namespace_selector
+    def _head(
+        self, name: ClusterQueueName, item: Pending, *, without: ReservingWorkload | None = None
+    ) -> Head:
+        key, node = item.workload.key, self.forest.queues[name]
+        selector = node.spec.namespace_selector
         labels = self._namespaces.get(key.namespace)
         known = self._preemption_history
         spared, preempted_for = known.spared(item.workload.lineage), known.preemptor_of(key)
-        return item.head(name, selector, labels, spared=spared, preempted_for=preempted_for)
+        local = self._local_queues.get(item.workload.queue)
+        return item.head(
+            name,
+            selector,
+            labels,
+            spared=spared,
+            preempted_for=preempted_for,
+            limits=caps.of(item.workload, node.spec, local, node.holdings, without=without),
+        )
 
     def _apply(self, verdict: Verdict, now_us: int) -> list[Wait]:
         """Assumes a winner; puts a loser back, and returns what holds for its equals, too."""
@@ -856,3 +878,7 @@ def _fits_surge(node: QueueNode, admit: Admit) -> bool:
             fr = FlavorResource(one.flavors[resource], resource)
             usage[fr] = usage.get(fr, 0) + value
     return all(value <= quota.surge_left(node, fr) for fr, value in usage.items() if value)
+
+
+def _caps_of(queue: LocalQueue) -> tuple[Mapping[ResourceName, int], ...]:
+    return queue.max_per_user, queue.max_in_use

@@ -111,8 +111,47 @@ RUN_TIMES = [
 ]  # fmt: skip
 """Cases of run times (`admission.objects.run_times`)."""
 
+
+def of_cap(kind: str, value: str, rule: str = "", *, key: str = names.MAX_PER_USER) -> Case:
+    return case(kind, {key: value}, rule)
+
+
+CAP_FORM = "must be RESOURCE=QUANTITY, several of them with commas between"
+CAPS = [
+    of_cap("ClusterQueue", "cpu=2"),
+    of_cap("LocalQueue", "nvidia.com/gpu=8, cpu=500m"),
+    of_cap("LocalQueue", "nvidia.com/gpu=0", key=names.MAX_IN_USE),
+    *(
+        of_cap(kind, value, f'Invalid value: "{shown}": {rule}')
+        for kind in ("ClusterQueue", "LocalQueue")
+        for value, shown, rule in (
+            ("", "", CAP_FORM),
+            ("8", "8", CAP_FORM),
+            ("cpu=", "cpu=", CAP_FORM),
+            ("cpu=1,", "", CAP_FORM),
+            ("cpu=-1", "cpu=-1", "must not be negative"),
+            ("cpu=1, cpu=2", "cpu=2", "cpu must be there once only"),
+            ("cpu=two", "cpu=two", "must be a Kubernetes quantity such as 1, 500m or 2Gi"),
+        )
+    ),
+    of_cap(
+        "ClusterQueue", "example.com/gpu=1",
+        'Invalid value: "example.com/gpu=1": spec.resourceGroups has no quota for example.com/gpu',
+    ),
+    of_cap(
+        "ClusterQueue", "cpu=1",
+        "Forbidden: is read on LocalQueues only; nominalQuota and borrowingLimit limit a"
+        " ClusterQueue",
+        key=names.MAX_IN_USE,
+    ),
+    of_cap("Cohort", "cpu=1", "Forbidden: is read on ClusterQueues and LocalQueues only"),
+    of_cap("Cohort", "cpu=1", "Forbidden: is read on LocalQueues only", key=names.MAX_IN_USE),
+]  # fmt: skip
+"""Cases of caps (`admission.objects.caps`)."""
+
 MARKS = [
     *RUN_TIMES,
+    *CAPS,
     of_queue("Enforce"),
     of_queue("Off"),
     of_queue("enforce", unsupported("enforce", '"Enforce", "Off"')),

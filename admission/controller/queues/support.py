@@ -1,4 +1,4 @@
-"""The condition of a ClusterQueue about fields of it and of its flavors that have no effect."""
+"""The condition of a ClusterQueue about what it says that has no effect or cannot be read."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -6,7 +6,7 @@ from typing import Final
 
 from admission.base import conditions
 from admission.controller.queues.configuration import Configuration
-from admission.objects import condition_list, views
+from admission.objects import caps, condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
 
 _MOST_FLAVORS: Final = 5
@@ -19,13 +19,18 @@ class Support:
         self._configuration = configuration
 
     def condition(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
-        """``SpecSupported=False`` with the fields; None where all of them have an effect."""
-        found = list(self._without_effect(queue))
-        if not found:
+        """``SpecSupported=False`` with the fields; None where all of them have an effect.
+
+        A cap that cannot be read comes first, as nothing is admitted until it is mended.
+        """
+        problem, found = caps.problem(queue.metadata), list(self._without_effect(queue))
+        if not problem and not found:
             return None
         return condition_list.make(
             conditions.SPEC_SUPPORTED,
-            conditions.fields_without_effect(found),
+            conditions.cap_unreadable(problem)
+            if problem
+            else conditions.fields_without_effect(found),
             status=False,
             now=now,
             generation=queue.metadata.generation,

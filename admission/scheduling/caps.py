@@ -1,0 +1,197 @@
+"""The most that one user, or one LocalQueue, may hold in a ClusterQueue.
+
+A cap is about a resource in all flavors together. It is no quota: nobody can lend it, borrow it
+or preempt for it. What a workload holds of surge quota does not count (ADR 0178).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from admission.base import conditions, quantity
+from admission.base.conditions import Text
+from admission.base.names import FlavorResource, LocalQueueKey, ResourceName
+from admission.scheduling import podsets
+from admission.scheduling.model import ClusterQueue, LocalQueue, ResourceGroup, User, Workload
+from admission.scheduling.podsets import PODS, Demand
+from admission.scheduling.reserving import ReservingWorkload
+
+
+class Scope(NamedTuple):
+    """Whose holdings in a ClusterQueue are counted together.
+
+    Attributes:
+        local_queue: only what came by it; None for all LocalQueues.
+        user: only what is of that user; None for all users.
+    """
+
+    local_queue: LocalQueueKey | None
+    user: User | None
+
+
+Holdings = dict[Scope, dict[ResourceName, int]]
+"""What is held in a ClusterQueue, without scopes and resources of which nothing is held."""
+
+
+def count(holdings: Holdings, workload: ReservingWorkload, sign: int) -> None:
+    """Adds what a workload holds (1) or takes it off (-1)."""
+    if workload.surges:
+        return
+    totals = _totals(workload.usage)
+    for scope in _scopes(workload):
+        held = holdings.setdefault(scope, {})
+        for resource, value in totals.items():
+            held[resource] = held.get(resource, 0) + sign * value
+            if not held[resource]:
+                del held[resource]
+        if not held:
+            del holdings[scope]
+
+
+def _scopes(workload: ReservingWorkload | Workload) -> tuple[Scope, Scope, Scope]:
+    local = workload.queue if isinstance(workload, Workload) else workload.local_queue
+    return Scope(None, workload.user), Scope(local, workload.user), Scope(local, None)
+
+
+def _totals(usage: Mapping[FlavorResource, int]) -> dict[ResourceName, int]:
+    totals: dict[ResourceName, int] = {}
+    for fr, value in usage.items():
+        if value:
+            totals[fr.resource] = totals.get(fr.resource, 0) + value
+    return totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cap:
+    """A cap with what is held of it.
+
+    Attributes:
+        most: that may be held.
+        held: of it.
+        cluster_queue: in which it holds.
+    """
+
+    scope: Scope
+    resource: ResourceName
+    most: int
+    held: int
+    cluster_queue: str
+
+    @property
+    def left(self) -> int:
+        """Return what may still be taken; negative after the cap was lowered."""
+        return self.most - self.held
+
+    def reason(self, asked: int) -> Text:
+        """Return why a workload waits that asks for so much."""
+        local, user = self.scope
+        where = conditions.CapPlace(
+            self.cluster_queue,
+            "" if local is None else local.name,
+            "" if user is None else user.name,
+            "" if user is None else user.namespace,
+        )
+        most, held, more = (
+            quantity.in_words(self.resource, value) for value in (self.most, self.held, asked)
+        )
+        if asked > self.most:
+            return conditions.exceeds_cap(where, self.resource, asked=more, most=most)
+        return conditions.cap_reached(where, self.resource, asked=more, most=most, held=held)
+
+
+Caps = Mapping[ResourceName, tuple[Cap, ...]]
+"""Every cap that a workload comes under, by resource."""
+
+NONE: Final[Caps] = {}
+
+
+def of(
+    workload: Workload,
+    queue: ClusterQueue,
+    local: LocalQueue | None,
+    holdings: Holdings,
+    *,
+    without: ReservingWorkload | None = None,
+) -> Caps:
+    """Return the caps that a workload comes under.
+
+    Args:
+        workload: that asks.
+        queue: the ClusterQueue in which it does.
+        local: its LocalQueue; None where it is not known.
+        holdings: what is held in the ClusterQueue.
+        without: a workload that is counted there, and gives its quota to this one.
+    """
+    of_local = () if local is None else (local.max_per_user, local.max_in_use)
+    by_scope = tuple(zip(_scopes(workload), (queue.max_per_user, *of_local), strict=False))
+    if not any(most for _, most in by_scope):
+        return NONE
+    found: dict[ResourceName, tuple[Cap, ...]] = {}
+    for scope, caps in by_scope:
+        leaving = without is not None and not without.surges and scope in _scopes(without)
+        gone = _totals(without.usage) if leaving and without is not None else {}
+        for resource, most in caps.items():
+            held = holdings.get(scope, {}).get(resource, 0) - gone.get(resource, 0)
+            cap = Cap(
+                scope=scope, resource=resource, most=most, held=held, cluster_queue=queue.name
+            )
+            found[resource] = (*found.get(resource, ()), cap)
+    return found
+
+
+def broken(caps: Caps, resource: ResourceName, asked: int) -> Text | None:
+    """Return why so much of a resource may not be held; None if it may.
+
+    A cap that is too low for ever comes before one that others use up; of two such the one that
+    leaves less.
+    """
+    over = [cap for cap in caps.get(resource, ()) if asked > max(0, cap.left)]
+    if not over or asked <= 0:
+        return None
+    too_low = [cap for cap in over if asked > cap.most]
+    if too_low:
+        return min(too_low, key=lambda cap: cap.most).reason(asked)
+    return min(over, key=lambda cap: cap.left).reason(asked)
+
+
+def broken_by(caps: Caps, usage: Mapping[FlavorResource, int]) -> bool:
+    """Return whether a usage is more than the caps leave."""
+    totals = _totals(usage) if caps else {}
+    return any(broken(caps, resource, value) for resource, value in totals.items())
+
+
+def broken_in_every_flavor(
+    caps: Caps, demands: tuple[Demand, ...], group_of: Mapping[str, ResourceGroup]
+) -> Text | None:
+    """Return why a workload may not have as little as it can make do with; None if it may.
+
+    Args:
+        caps: that it comes under.
+        demands: what it asks for; with fewer pods where it can start with fewer.
+        group_of: the resource group of each resource that the ClusterQueue covers.
+    """
+    if not caps:
+        return None
+    least = podsets.reduced(demands, podsets.partial_steps(demands))
+    if PODS in group_of:
+        least = tuple(one.with_pods() for one in least)
+    for resource in sorted(caps):
+        group = group_of.get(resource)
+        asked = 0 if group is None else sum(_least(one, resource, group) for one in least)
+        if (text := broken(caps, resource, asked)) is not None:
+            return text
+    return None
+
+
+def _least(demand: Demand, resource: ResourceName, group: ResourceGroup) -> int:
+    if resource not in demand.requests:
+        return 0
+    return min((demand.in_flavor(one.name, resource) for one in group.flavors), default=0)
+
+
+def classes(workload: Workload, queue: ClusterQueue, local: LocalQueue) -> Iterable[object]:
+    """Return what tells apart workloads that ask for the same, as different caps apply to them."""
+    if local.max_per_user or local.max_in_use:
+        yield local.key
+    if local.max_per_user or queue.max_per_user:
+        yield workload.user
