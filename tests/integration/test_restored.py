@@ -48,7 +48,7 @@ class Saved:
     def _is_seen_to_be_empty(self) -> bool:
         """Return whether what the API server remembers has no pods of the team any more."""
         path = f"/api/v1/namespaces/{self.team}/pods?resourceVersion=0"
-        return self.system.api.get(path)["items"] == []
+        return not self.system.api.get(path)["items"]
 
     def check(self) -> None:
         """Whether new pods get what quota the saved state leaves, and nothing else."""
