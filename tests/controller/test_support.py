@@ -57,3 +57,21 @@ def test_a_flavor_that_gets_a_topology_is_told_by_the_queues_that_use_it() -> No
     found = said(world)
     assert found is not None
     assert "spec.topologyName of ResourceFlavor a100, quota is given without" in found["message"]
+
+
+def test_a_cap_that_no_review_saw_and_nobody_can_read_is_told_and_nothing_is_admitted() -> None:
+    world = ready_world()
+    key = "gpu-admission.dev/max-per-user"
+    world.store.patch(QUEUES, "gpus", patches.merge({"metadata": {"annotations": {key: "eight"}}}))
+    world.pass_time(2)
+
+    found = said(world)
+    assert found is not None
+    assert (found["status"], found["reason"]) == ("False", "CapUnreadable")
+    assert key in found["message"]
+    active = next(c for c in world.status_of("gpus")["conditions"] if c["type"] == "Active")
+    assert active["status"] == "False"
+
+    world.store.patch(QUEUES, "gpus", patches.merge({"metadata": {"annotations": {key: None}}}))
+    world.pass_time(2)
+    assert said(world) is None

@@ -114,7 +114,7 @@ CONDITIONS: Final = {
     "RELEASING": ("ClusterQueue", "pods hold quota that others wait for"),
     "SURGE_QUOTA_IN_USE": ("ClusterQueue", "pods of rolling updates use its surge quota"),
     "COSTS_EXACT": ("ClusterQueue", "False: what some GPUs cost is only an upper bound"),
-    "SPEC_SUPPORTED": ("ClusterQueue", "False: part of its spec has no effect"),
+    "SPEC_SUPPORTED": ("ClusterQueue", "False: part of it has no effect, or cannot be read"),
     "POD_ADMITTED": ("Pod", "False: it waits, and why"),
     "TERMINATION_TARGET": ("Pod", "why it is about to be deleted"),
 }

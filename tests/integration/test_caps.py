@@ -1,0 +1,180 @@
+"""No user and no LocalQueue is given more than its cap.
+
+Judged by the GPUs of released pods, by the user who created them.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from admission.base import names
+from tests.builders.pods import make_pod
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import Rest, RestError
+from tests.integration import queued
+from tests.integration.installed import KUEUE, Installed, installed
+
+pytestmark = pytest.mark.controlplane
+
+USERS = ("ann", "bob")
+Clients = dict[str, Rest]
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    with Cluster.start() as cluster:
+        cluster.start_whole()
+        cluster.add_gpu_node("gpus", gpus=50, labels={"nvidia.com/gpu.product": "A100"})
+        with installed(cluster, tmp_path_factory.mktemp("caps")) as it:
+            yield it
+
+
+@pytest.fixture(scope="module")
+def users(system: Installed) -> Clients:
+    """Users who may do everything, so that nothing but their names tells them apart."""
+    cluster = system.cluster
+    return {user: cluster.client(cluster.kubeconfig(user, ["system:masters"])) for user in USERS}
+
+
+class Caps:
+    """A ClusterQueue of 16 GPUs in StrictFIFO with two namespaces."""
+
+    def __init__(self, system: Installed, users: Clients) -> None:
+        self.system, self.users = system, users
+        self.queue = system.add_team(16, queueingStrategy="StrictFIFO")
+        self.other = system.cluster.create_namespace("team")
+        system.add_local_queue(self.other, self.queue)
+        system.wait_for_queue(self.other)
+        self.seen: Counter[str] = Counter()
+
+    def cap(self, plural: str, **caps: str | None) -> None:
+        """Set or remove caps of the ClusterQueue, or of the LocalQueue of the first namespace."""
+        is_local = plural == "localqueues"
+        where = queued.path(plural, "default" if is_local else self.queue,
+                            self.queue if is_local else "")  # fmt: skip
+        keys = {"per_user": names.MAX_PER_USER, "in_use": names.MAX_IN_USE}
+        found = {keys[name]: value for name, value in caps.items()}
+        self.system.api.patch(where, {"metadata": {"annotations": found}})
+
+    def create(self, user: str, *pods: str, gpus: int = 2, namespace: str = "") -> None:
+        """Create pods as a user, one after the other."""
+        where = f"/api/v1/namespaces/{namespace or self.queue}/pods"
+        for name in pods:
+            self.users[user].post(where, make_pod(name, gpus=gpus))
+
+    def held(self) -> dict[str, int]:
+        """Return how many GPUs the released pods of each user have; notes the most ever seen."""
+        found: Counter[str] = Counter()
+        for namespace in (self.queue, self.other):
+            for pod in self.system.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"]:
+                if not pod["spec"].get("schedulingGates"):
+                    user = pod["metadata"]["annotations"][names.REQUESTER]
+                    (container,) = pod["spec"]["containers"]
+                    found[user] += int(container["resources"]["limits"][names.GPU_RESOURCE])
+        self.seen |= found
+        return dict(found)
+
+    def pods(self, user: str, *, waits: bool) -> list[tuple[str, str]]:
+        """Return the namespace and name of the pods of a user that wait, or that do not."""
+        return [
+            (namespace, pod["metadata"]["name"])
+            for namespace in (self.queue, self.other)
+            for pod in self.system.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
+            if pod["metadata"]["annotations"][names.REQUESTER] == user
+            and bool(pod["spec"].get("schedulingGates")) == waits
+        ]
+
+    def reason(self, user: str) -> str:
+        """Return why a pod of a user waits."""
+        (where, *_) = self.pods(user, waits=True)
+        message: str = self.system.wait_condition(*where)["message"]
+        return message
+
+    def wait_held(self, **wanted: int) -> None:
+        waiting.until(lambda: self.held() == wanted, what=f"released pods have {wanted}")
+
+
+@pytest.fixture
+def caps(system: Installed, users: Clients) -> Caps:
+    return Caps(system, users)
+
+
+def test_two_users_get_one_cap_each_over_all_namespaces(caps: Caps) -> None:
+    caps.cap("clusterqueues", per_user="nvidia.com/gpu=4")
+    caps.create("ann", "a1", "a2", "a3")
+    caps.create("ann", "a4", namespace=caps.other)
+    caps.create("bob", "b1", "b2", "b3")
+    caps.wait_held(ann=4, bob=4)
+    assert caps.reason("ann").startswith(
+        f"Waits: you (ann) hold 4 of at most 4 nvidia.com/gpu in queue {caps.queue}"
+    )
+
+    (namespace, name), *_ = caps.pods("ann", waits=False)
+    where = f"/api/v1/namespaces/{namespace}/pods/{name}"
+    caps.users["ann"].delete(where, {"gracePeriodSeconds": 0})
+    waiting.until(
+        lambda: caps.held() and len(caps.pods("ann", waits=True)) == 1, what="another one starts"
+    )
+    caps.wait_held(ann=4, bob=4)
+    assert caps.seen == {"ann": 4, "bob": 4}
+
+    caps.cap("clusterqueues", per_user=None)
+    caps.wait_held(ann=6, bob=6)
+
+
+def test_a_local_queue_is_held_to_its_cap_while_others_go_on(caps: Caps) -> None:
+    caps.cap("localqueues", in_use="nvidia.com/gpu=4")
+    caps.create("ann", "a1", "a2", "a3")
+    caps.create("bob", "b1", namespace=caps.other)
+    caps.wait_held(ann=4, bob=2)
+    assert "holds 4 of at most 4 nvidia.com/gpu" in caps.reason("ann")
+
+    caps.cap("localqueues", in_use="nvidia.com/gpu=6")
+
+    caps.wait_held(ann=6, bob=2)
+
+
+def test_more_than_a_cap_is_too_big(caps: Caps) -> None:
+    caps.cap("clusterqueues", per_user="nvidia.com/gpu=4")
+    caps.create("ann", "wide", gpus=5)
+    caps.create("bob", "b1")
+
+    assert caps.system.wait_condition(caps.queue, "wide")["message"].startswith("Too big: asks 5")
+    caps.wait_held(bob=2)
+
+
+def test_a_job_counts_for_who_created_it(caps: Caps) -> None:
+    caps.cap("localqueues", per_user="nvidia.com/gpu=4")
+    template = make_pod("", gpus=2)
+    spec = {key: value for key, value in template["spec"].items() if key != "schedulingGates"}
+    for name in ("j1", "j2"):
+        job = {
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
+            "spec": {"parallelism": 2, "completions": 2,
+                     "template": {"spec": {**spec, "restartPolicy": "Never"}}},
+        }  # fmt: skip
+        caps.users["ann"].post(f"/apis/batch/v1/namespaces/{caps.queue}/jobs", job)
+    caps.create("bob", "b1")
+    jobs = f"/apis/batch/v1/namespaces/{caps.queue}/jobs"
+
+    def running() -> dict[str, bool]:
+        found = caps.system.api.get(jobs)["items"]
+        return {one["metadata"]["name"]: not one["spec"].get("suspend") for one in found}
+
+    waiting.until(lambda: sorted(running().values()) == [False, True], what="one Job runs")
+    caps.system.wait_released(caps.queue, "b1")
+    (first,) = (name for name, runs in running().items() if runs)
+    caps.users["ann"].delete(f"{jobs}/{first}", {"propagationPolicy": "Background"})
+    waiting.until(lambda: list(running().values()) == [True], what="the other Job runs")
+
+
+@pytest.mark.parametrize("plural", ["clusterqueues", "localqueues"])
+def test_a_cap_that_cannot_be_read_is_refused(caps: Caps, plural: str) -> None:
+    with pytest.raises(RestError, match="must be RESOURCE=QUANTITY"):
+        caps.cap(plural, per_user="eight")
+    where = f"{KUEUE}/clusterqueues/{caps.queue}"
+    assert names.MAX_PER_USER not in (
+        caps.system.api.get(where)["metadata"].get("annotations") or {}
+    )
