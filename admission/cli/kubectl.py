@@ -58,6 +58,3 @@ Examples:
 @click.version_option(package_name="gpu-admission", prog_name="kubectl gpu")
 def main() -> None:
     """Ask about GPU quota."""
-    from admission.base import logs  # noqa: PLC0415 - --help and --version need no logs
-
-    logs.configure(human=True)

@@ -65,12 +65,15 @@ Examples:
 """,
 )
 @click.version_option(package_name="gpu-admission", prog_name="gpu-admission")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Quota and admission for GPU pods on Kubernetes.
 
     Holds GPU pods back until quota is theirs, then releases them with the node selector,
     tolerations and GPU resource names of the flavor they got. Speaks Kueue's API.
     """
+    if context.invoked_subcommand in kubectl.COMMANDS:
+        return  # they log nothing, and the import is slow
     from admission.base import logs  # noqa: PLC0415 - --help and --version need no logs
 
     logs.configure(human=True)

@@ -3,32 +3,29 @@
 import functools
 import os
 import socket
-import threading
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import kubernetes.config
 import urllib3
-import yaml
-from kubernetes.client.configuration import Configuration
-from kubernetes.client.rest import RESTClientObject
-from kubernetes.config.config_exception import ConfigException
 
-from admission.base.clock import Clock, SystemClock
-from admission.kube import errors
+from admission.base.clock import SystemClock
+from admission.kube import kubeconfig as kubeconfigs
+from admission.kube.kubeconfig import Plain
 
 _IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
-_HEADER_SECONDS: Final = 5.0
 _DEFAULT_NAMESPACE: Final = "default"
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-_UNUSABLE: Final = (ConfigException, OSError, ValueError, KeyError, TypeError, yaml.YAMLError)
 _TLS: Final = (
     "assert_fingerprint", "assert_hostname", "ca_cert_dir", "ca_certs", "cert_file", "cert_reqs",
     "key_file", "key_password", "ssl_maximum_version", "ssl_minimum_version", "ssl_version",
 )  # fmt: skip
 """What a pool of TLS connections gives each of them besides its own arguments."""
+_IDLE_OPTION: Final = "TCP_KEEPIDLE" if hasattr(socket, "TCP_KEEPIDLE") else "TCP_KEEPALIVE"
+_KEEP_ALIVE: Final = ((_IDLE_OPTION, 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 9))
+"""How the kernel finds out that a server is gone: seconds, seconds, attempts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -66,23 +63,13 @@ def load(
     Raises:
         ConfigurationError: there is none, or it cannot be used.
     """
-    configuration = Configuration()
-    try:
-        if kubeconfig is None and os.environ.get(_IN_CLUSTER):
-            kubernetes.config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
-        else:
-            kubernetes.config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=kubeconfig,
-                context=context,
-                client_configuration=configuration,
-                persist_config=False,
-            )
-    except _UNUSABLE as error:
-        source = kubeconfig or "the pod's service account or the default kubeconfig"
-        raise errors.ConfigurationError(
-            f"no access to an API server from {source}: {_in_one_line(error)}"
-        ) from error
-    return _endpoint(configuration, connections)
+    if kubeconfig is None and os.environ.get(_IN_CLUSTER):
+        return _packaged(None, None, connections, in_cluster=True)
+    plain = None if _proxied() else kubeconfigs.read(kubeconfig, context)
+    if plain is None:
+        return _packaged(kubeconfig, context, connections, in_cluster=False)
+    header = None if plain.token is None else f"Bearer {plain.token}".strip()
+    return _endpoint(_pool(plain, connections), plain.server, connections, lambda: header)
 
 
 def namespace(kubeconfig: str | None = None, *, context: str | None = None) -> str:
@@ -97,18 +84,12 @@ def namespace(kubeconfig: str | None = None, *, context: str | None = None) -> s
     """
     if kubeconfig is None and os.environ.get(_IN_CLUSTER):
         return _own_namespace()
-    try:
-        contexts, current = kubernetes.config.list_kube_config_contexts(  # type: ignore[no-untyped-call]
-            config_file=kubeconfig
-        )
-    except _UNUSABLE as error:
-        raise errors.ConfigurationError(f"no kubeconfig: {_in_one_line(error)}") from error
-    found = next((one for one in contexts if one["name"] == context), current)
-    return str((found.get("context") or {}).get("namespace") or _DEFAULT_NAMESPACE)
+    plain = kubeconfigs.read(kubeconfig, context)
+    if plain is not None:
+        return plain.namespace or _DEFAULT_NAMESPACE
+    from admission.kube import packaged  # noqa: PLC0415 - slow to import
 
-
-def _in_one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    return packaged.namespace(kubeconfig, context) or _DEFAULT_NAMESPACE
 
 
 def _own_namespace() -> str:
@@ -118,19 +99,59 @@ def _own_namespace() -> str:
         return _DEFAULT_NAMESPACE
 
 
-def _endpoint(configuration: Configuration, connections: int) -> Endpoint:
-    configuration.connection_pool_maxsize = connections
-    # A half-open connection is noticed by the kernel, also where nobody reads.
-    configuration.keep_alive = True
-    url = urllib3.util.parse_url(configuration.host)
-    manager = RESTClientObject(configuration).pool_manager
-    pool = manager.connection_from_url(configuration.host)
+def _packaged(
+    kubeconfig: str | None, context: str | None, connections: int, *, in_cluster: bool
+) -> Endpoint:
+    from admission.kube import packaged  # noqa: PLC0415 - slow to import
+
+    found = packaged.in_cluster() if in_cluster else packaged.from_kubeconfig(kubeconfig, context)
+    pool = packaged.pool(found, connections)
+    authorization = packaged.Authorization(found, SystemClock())
+    return _endpoint(pool, found.host, connections, authorization)
+
+
+def _proxied() -> bool:
+    """Return whether the environment names a proxy, which the package knows how to use."""
+    return any(name.lower().endswith("_proxy") and os.environ[name] for name in os.environ)
+
+
+def _pool(plain: Plain, connections: int) -> urllib3.HTTPConnectionPool:
+    given: dict[str, Any] = {"server_hostname": plain.server_name} if plain.server_name else {}
+    manager = urllib3.PoolManager(
+        maxsize=connections,
+        cert_reqs=ssl.CERT_REQUIRED if plain.verify else ssl.CERT_NONE,
+        ca_certs=plain.ca_file,
+        cert_file=plain.cert_file,
+        key_file=plain.key_file,
+        ca_cert_data=None,
+        socket_options=_socket_options(),
+        **given,
+    )
+    return manager.connection_from_url(plain.server)
+
+
+def _socket_options() -> list[tuple[int, int, int]]:
+    """A half-open connection is noticed by the kernel, also where nobody reads."""
+    options = list(urllib3.connection.HTTPConnection.default_socket_options)
+    options.append((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
+    for name, value in _KEEP_ALIVE:
+        if hasattr(socket, name):
+            options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
+    return options
+
+
+def _endpoint(
+    pool: urllib3.HTTPConnectionPool,
+    server: str,
+    connections: int,
+    authorization: Callable[[], str | None],
+) -> Endpoint:
     return Endpoint(
         pool=pool,
         connect=functools.partial(_connected, pool) if pool.proxy is None else None,
         connections=connections,
-        prefix=(url.path or "").rstrip("/"),
-        authorization=_Authorization(configuration, SystemClock()),
+        prefix=(urllib3.util.parse_url(server).path or "").rstrip("/"),
+        authorization=authorization,
     )
 
 
@@ -149,36 +170,3 @@ def _connected(pool: urllib3.HTTPConnectionPool, seconds: float) -> socket.socke
     assert isinstance(connection, urllib3.connection.HTTPConnection)
     connection.connect()
     return connection.sock
-
-
-class _Authorization:
-    """The ``Authorization`` header, asked of the package at most every few seconds.
-
-    Asking costs more than a request's encoding: the package sets the whole configuration anew.
-    """
-
-    def __init__(self, configuration: Configuration, clock: Clock) -> None:
-        self._configuration = configuration
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._header: str | None = None
-        self._good_until = clock.monotonic()
-
-    def __call__(self) -> str | None:
-        with self._lock:
-            if self._clock.monotonic() >= self._good_until:
-                self._header = self._current()
-                self._good_until = self._clock.monotonic() + _HEADER_SECONDS
-            return self._header
-
-    def _current(self) -> str | None:
-        try:
-            found = self._configuration.get_api_key_with_prefix(
-                "BearerToken", alias="authorization"
-            )
-        except (ConfigException, OSError, ValueError) as error:
-            # Nothing of the credentials may end up in the message.
-            kind = type(error).__name__
-            raise errors.TransportError(f"the credentials cannot be refreshed ({kind})") from None
-        # The package keeps the line end of a token file.
-        return found.strip() if found else None

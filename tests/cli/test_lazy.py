@@ -1,8 +1,10 @@
 """``--help`` and ``--version`` of both programs import no command, and nothing that is heavy."""
 
 import importlib
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -54,18 +56,62 @@ def test_the_list_of_commands_says_what_each_says_of_itself(name: str, lazy: Laz
     assert (command.name, command.get_short_help_str(limit=200)) == (name, lazy.summary)
 
 
-@pytest.mark.parametrize(
-    "module", sorted(lazy.place.partition(":")[0] for lazy in kubectl.COMMANDS.values())
-)
-def test_questions_import_nothing_that_only_other_commands_need(module: str) -> None:
-    code = f"import sys, {module}; print(*sys.modules, sep='\\n')"
+SLOW = {
+    "asyncio", "cryptography", "flask", "gunicorn", "jinja2", "jsonpatch", "kubernetes",
+    "oauthlib", "prometheus_client", "pydantic", "requests", "rich", "structlog", "websocket",
+    "werkzeug",
+}  # fmt: skip
+"""What no question needs: 0.2 s of imports and more."""
+ASK = """
+import sys
+from admission.kube.client import Client
+
+def ask(*_, **__):
+    print(*sys.modules, sep="\\n", file=sys.stderr)
+    sys.exit(7)
+
+Client._call = ask
+from {module} import main
+sys.argv = ["program", *{arguments!r}]
+main()
+"""
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: here
+contexts: [{name: here, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: u, user: {token: none}}]
+"""
+QUESTIONS = {
+    "why": ["why", "pod"],
+    "top": ["top"],
+    "queue": ["queue"],
+    "who": ["who", "node"],
+}
+
+
+@pytest.mark.parametrize("module", ["admission.cli.kubectl", "admission.cli.main"])
+@pytest.mark.parametrize("name", kubectl.COMMANDS)
+def test_a_question_imports_nothing_slow_before_its_first_request(
+    name: str, module: str, tmp_path: Path
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG)
+    arguments = [*QUESTIONS[name], "--kubeconfig", str(kubeconfig)]
+    environment = {
+        key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")
+    }
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    imported = set(done.stdout.split())
-    assert module in imported
-    others = {"flask", "gunicorn", "cryptography", "jsonpatch", "prometheus_client", "rich"}
-    assert imported & others == set()
+        [sys.executable, "-c", ASK.format(module=module, arguments=arguments)],
+        capture_output=True, text=True, check=False, timeout=60, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 7, done.stderr
+    imported = set(done.stderr.split())
+    assert "admission.kube.transport" in imported
+    assert imported & SLOW == set()
     assert not [
-        one for one in imported if one.startswith(("admission.config", "admission.install"))
+        one
+        for one in imported
+        if one.startswith(("admission.config", "admission.controller", "admission.install"))
     ]

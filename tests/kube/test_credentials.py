@@ -1,15 +1,17 @@
-"""Which namespace is meant where none is named."""
+"""Where the server is, who we are, and which namespace is meant where none is named."""
 
+import base64
 import dataclasses
 import datetime as dt
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pytest
+import yaml
 from kubernetes.config import incluster_config
 from typing_extensions import override
 
-from admission.kube import credentials, errors, resources
+from admission.kube import credentials, errors, kubeconfig, packaged, resources
 from admission.kube.client import Client
 from admission.kube.transport import Transport
 from tests.clocks import FakeClock
@@ -94,3 +96,144 @@ def test_a_token_that_expired_or_was_revoked_is_read_again_from_its_file(
 
     sent = [one.headers["Authorization"].lower() for one in server.requests]
     assert sent == ["bearer first", "bearer first", "bearer second"]
+
+
+def written(
+    folder: Path, *, user: Any = None, cluster: Any = None, cluster_name: str = "c", **context: str
+) -> str:
+    """Path of a kubeconfig with one context."""
+    for name in ("ca.crt", "tls.crt", "tls.key"):
+        (folder / name).write_text(name)
+    server = {"server": "https://10.0.0.1:6443", **(cluster or {})}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [
+            {"name": "here", "context": {"cluster": cluster_name, "user": "u", **context}}
+        ],
+        "clusters": [{"name": "c", "cluster": server}],
+        "users": [{"name": "u", "user": user or {}}],
+    }
+    file = folder / "kubeconfig"
+    file.write_text(yaml.safe_dump(document))
+    return str(file)
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+PLAIN = {
+    "token": {"user": {"token": "secret"}},
+    "nobody": {},
+    "client certificate": {"user": {"client-certificate": "tls.crt", "client-key": "tls.key"}},
+    "client certificate inside": {
+        "user": {"client-certificate-data": encoded("cert"), "client-key-data": encoded("key")}
+    },
+    "data before a file": {
+        "user": {"client-certificate-data": encoded("cert"), "client-certificate": "tls.crt"}
+    },
+    "authority": {"cluster": {"certificate-authority": "ca.crt"}},
+    "authority inside": {"cluster": {"certificate-authority-data": encoded("ca")}},
+    "no verification": {"cluster": {"insecure-skip-tls-verify": True}},
+    "another name": {"cluster": {"tls-server-name": "kubernetes.default"}},
+    "below a path": {"cluster": {"server": "https://rancher.test/k8s/clusters/c-1/"}},
+    "a name without a port": {"cluster": {"server": "https://api.test"}},
+    "without TLS": {
+        "user": {"token": "secret", "client-certificate": "tls.crt"},
+        "cluster": {"server": "http://127.0.0.1:8080"},
+    },
+    "a namespace": {"namespace": "team"},
+}
+
+
+@pytest.mark.parametrize("given", PLAIN.values(), ids=PLAIN)
+def test_a_plain_kubeconfig_gives_what_the_package_makes_of_it(
+    given: dict[str, Any], tmp_path: Path
+) -> None:
+    file = written(tmp_path, **given)
+    assert kubeconfig.read(file, None) is not None
+    ours = credentials.load(file, connections=3)
+    theirs = credentials._packaged(file, None, 3, in_cluster=False)
+    assert facts(ours) == facts(theirs)
+    assert credentials.namespace(file) == (packaged.namespace(file, None) or "default")
+
+
+def facts(endpoint: credentials.Endpoint) -> dict[str, Any]:
+    """What decides about a connection; files by their content, as their names are made up."""
+    pool = endpoint.pool
+    found = {
+        name: getattr(pool, name, None) for name in ("scheme", "host", "port", *credentials._TLS)
+    }
+    files = {"ca_certs", "cert_file", "key_file"}
+    texts = {name: Path(found[name]).read_text() for name in files if found[name]}
+    assert pool.pool is not None
+    return {
+        **found,
+        **dict.fromkeys(files),
+        **texts,
+        "options": pool.conn_kw,
+        "size": pool.pool.maxsize,
+        "prefix": endpoint.prefix,
+        "authorization": endpoint.authorization(),
+        "connect": endpoint.connect is not None,
+        "connections": endpoint.connections,
+    }
+
+
+NOT_PLAIN = {
+    "a plugin": {"user": {"exec": {"command": "aws", "apiVersion": "client/v1"}}},
+    "a provider": {"user": {"auth-provider": {"name": "oidc"}}},
+    "a token file": {"user": {"tokenFile": "token"}},
+    "a password": {"user": {"username": "u", "password": "p"}},
+    "somebody else": {"user": {"token": "secret", "as": "root"}},
+    "a proxy": {"cluster": {"proxy-url": "http://proxy.test"}},
+    "no such file": {"cluster": {"certificate-authority": "nowhere"}},
+    "an empty text": {"user": {"token": ""}},
+    "a number": {"user": {"token": 7}},
+    "no base64": {"user": {"client-key-data": "a"}},
+    "no such cluster": {"user": {"token": "secret"}, "cluster_name": "another"},
+}
+
+
+@pytest.mark.parametrize("given", NOT_PLAIN.values(), ids=NOT_PLAIN)
+def test_the_package_reads_what_is_not_plain(given: dict[str, Any], tmp_path: Path) -> None:
+    assert kubeconfig.read(written(tmp_path, **given), None) is None
+
+
+def test_the_package_reads_several_files(tmp_path: Path) -> None:
+    first = written(tmp_path, user={"token": "secret"})
+    second = tmp_path / "second"
+    second.write_text(Path(first).read_text())
+    assert kubeconfig.read(f"{first}:{tmp_path / 'nowhere'}", None) is not None
+    assert kubeconfig.read(f"{first}:{second}", None) is None
+
+
+def test_the_package_is_asked_where_a_proxy_may_stand_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path, user={"token": "secret"})
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.test:3128")
+    endpoint = credentials.load(file, connections=1)
+    assert endpoint.pool.proxy is not None
+    assert endpoint.connect is None
+
+
+def test_files_of_a_client_key_are_for_nobody_else(tmp_path: Path) -> None:
+    user = {"client-certificate-data": encoded("cert"), "client-key-data": encoded("key")}
+    plain = kubeconfig.read(written(tmp_path, user=user), None)
+    assert plain is not None
+    assert plain.key_file is not None
+    assert Path(plain.key_file).stat().st_mode & 0o077 == 0
+    assert "key" not in repr(plain).replace("kubeconfig", "")
+
+
+def test_the_default_is_what_kubectl_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path, user={"token": "secret"}, namespace="team")
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("KUBECONFIG", file)
+    assert credentials.namespace() == "team"
+    assert credentials.load(connections=1).authorization() == "Bearer secret"
