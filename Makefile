@@ -6,6 +6,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 ARGS ?=
 SEED ?= 1
 MINUTES ?= 10
+KREW_URL ?= https://downloads.example.com
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,7 +15,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-again test-fast lint docs reference bench chaos interop crds manifests controlplane browser lock clean
+.PHONY: help demo test test-again test-fast lint docs reference bench chaos interop crds manifests controlplane browser lock clean krew
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +61,9 @@ crds: $(READY) ## write the CustomResourceDefinitions of admission.objects to cr
 manifests: $(READY) ## write the objects of an installation to deploy/base
 	$(BIN)/gpu-admission manifests --out deploy/base
 
+krew: $(READY) ## pack kubectl gpu for krew in build/krew (KREW_URL: where the archives will be)
+	$(BIN)/python deploy/krew/pack.py --url $(KREW_URL)
+
 controlplane: ## compile the control plane for tests if needed; the last line is its folder
 	@$(PYTHON) -m tests.controlplane.build
 
@@ -70,6 +74,7 @@ lock: $(READY) ## pin the newest allowed packages in requirements.lock
 	$(COMPILE) --upgrade --group dev pyproject.toml -o requirements.lock
 	$(COMPILE) --upgrade --constraint requirements.lock pyproject.toml -o deploy/requirements.lock
 	$(COMPILE) --upgrade --constraint requirements.lock deploy/build.in -o deploy/build.lock
+	$(COMPILE) --upgrade --constraint requirements.lock deploy/krew/requirements.in -o deploy/krew/requirements.lock
 	$(COMPILE) --upgrade tests/controlplane/toolchain.in -o tests/controlplane/toolchain.lock
 
 clean: ## remove .venv and caches; the compiled control plane stays

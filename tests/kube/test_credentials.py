@@ -167,7 +167,7 @@ def facts(endpoint: credentials.Endpoint) -> dict[str, Any]:
         name: getattr(pool, name, None) for name in ("scheme", "host", "port", *credentials._TLS)
     }
     files = {"ca_certs", "cert_file", "key_file"}
-    texts = {name: Path(found[name]).read_text() for name in files if found[name]}
+    texts = {name: Path(str(found[name])).read_text() for name in files if found[name]}
     assert pool.pool is not None
     return {
         **found,

@@ -33,7 +33,13 @@ def test_the_lock_has_what_the_build_needs():
 
 
 @pytest.mark.parametrize(
-    "name", ["requirements.lock", "deploy/build.lock", "tests/controlplane/toolchain.lock"]
+    "name",
+    [
+        "requirements.lock",
+        "deploy/build.lock",
+        "deploy/krew/requirements.lock",
+        "tests/controlplane/toolchain.lock",
+    ],
 )
 def test_every_pin_has_a_hash_and_none_a_source(name):
     lock = (tree.ROOT / name).read_text()
