@@ -229,6 +229,12 @@ PENDING_WORKLOADS: Final = Gauge(
     "Workloads that wait. Active ones compete for quota; inadmissible ones wait for a change.",
     _QUEUE_STATUS,
 )
+OLDEST_PENDING_TIMESTAMP_SECONDS: Final = Gauge(
+    "gpu_admission_oldest_pending_timestamp_seconds",
+    "Since when the Workload waits that has waited longest, in seconds since 1970. Missing where"
+    " nobody waits.",
+    ("cluster_queue",),
+)
 PENDING_SCHEDULING_HASHES: Final = Gauge(
     "kueue_pending_scheduling_hashes", "Groups of equal Workloads that wait.", _QUEUE_STATUS
 )
@@ -396,8 +402,16 @@ WRITE_DURATION_SECONDS: Final = Histogram(
     ("purpose", "result"),
     buckets=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
+REQUESTS_THROTTLED: Final = Counter(
+    "gpu_admission_requests_throttled",
+    "Requests that the API server turned away with 429 because there were too many.",
+)
 WRITES_IN_FLIGHT: Final = Gauge(
     "gpu_admission_writes_in_flight", "Requests that were sent and are not answered yet."
+)
+LEADER: Final = Gauge(
+    "gpu_admission_leader",
+    "1 while this process decides and may write, else 0. Without leader election it always is 1.",
 )
 PAUSED: Final = Gauge(
     "gpu_admission_paused", "1 while an administrator has paused admission, else 0."

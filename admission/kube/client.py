@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from typing_extensions import override
 
-from admission.base import patches, structs
+from admission.base import metrics, patches, structs
 from admission.base.clock import Clock, SystemClock
 from admission.base.patches import Patch, PatchType
 from admission.kube import credentials, decoding, errors
@@ -256,6 +256,13 @@ class Client(Api):
             silence = min(silence, self._silence_seconds)
         return _Events(self._transport.stream(path, silence_seconds=silence), into)
 
+    @staticmethod
+    def _counted(answer: Answer) -> Answer:
+        """Return the answer; one that turns the request away is counted."""
+        if answer.status == _TOO_MANY:
+            metrics.REQUESTS_THROTTLED.inc()
+        return answer
+
     def _call(
         self,
         method: str,
@@ -267,13 +274,13 @@ class Client(Api):
         if self._is_dry and method not in {_READ, "DELETE"}:
             path += f"{'&' if '?' in path else '?'}dryRun=All"
         deadline = self._clock.monotonic() + self._timeout_seconds
-        answer = self._send(deadline, method, path, body, content_type)
+        answer = self._counted(self._send(deadline, method, path, body, content_type))
         for _ in range(_RETRIES):
             wait = _wait(answer, method)
             if wait is None or wait >= deadline - self._clock.monotonic():
                 break
             self._sleep(wait)
-            answer = self._send(deadline, method, path, body, content_type)
+            answer = self._counted(self._send(deadline, method, path, body, content_type))
         if answer.status >= _CREATED_BELOW:
             raise errors.from_body(
                 answer.status,

@@ -218,6 +218,7 @@ class Controller:
     def start(self) -> None:
         """Starts all threads; decides nothing before it leads, but knows everything by then."""
         metrics.PAUSED.set(self._paused)
+        metrics.LEADER.set_function(self._decides)
         if self._paused:
             self._log.warning(PAUSED, resume=_RESUME)
         self._events.start()
@@ -236,6 +237,10 @@ class Controller:
             self._view.watches.restart(core.Lead())
             self._view.auditor.start()
         self._rotation.start()
+
+    def _decides(self) -> bool:
+        """Return whether this process decides now, and may write what it decides."""
+        return self._leads and not self._stopping.is_set() and self._leadership.may_write()
 
     def ask(self, question: Callable[[Reader], Answer], within_seconds: float) -> Answer:
         """Has the core answer a question between two messages; from any other thread.

@@ -211,6 +211,7 @@ class PendingQueue:
         self._sticky: WorkloadKey | None = None
         self._parked_classes: dict[Hashable, None] = {}
         self._parked_items: dict[WorkloadKey, None] = {}
+        self._by_age: list[tuple[int, WorkloadKey]] = []
 
     def __len__(self) -> int:
         return len(self._items)
@@ -222,6 +223,17 @@ class PendingQueue:
         return grouped + sum(
             self._items[key].equivalence not in self._parked_classes for key in self._parked_items
         )
+
+    @property
+    def oldest_us(self) -> int | None:
+        """Return since when the one waits that has waited longest; None where nobody waits."""
+        while self._by_age:
+            since, key = self._by_age[0]
+            item = self._items.get(key)
+            if item is not None and item.queue_us == since:
+                return since
+            heapq.heappop(self._by_age)
+        return None
 
     def count_classes(self) -> tuple[int, int]:
         """Groups of equal workloads with somebody to be tried, and the others."""
@@ -439,6 +451,11 @@ class PendingQueue:
     def _insert(self, item: Pending) -> None:
         key = item.workload.key
         self._items[key] = item
+        if len(self._by_age) > 2 * len(self._items) + _SLACK:
+            self._by_age = [(one.queue_us, name) for name, one in self._items.items()]
+            heapq.heapify(self._by_age)
+        else:
+            heapq.heappush(self._by_age, (item.queue_us, key))
         self.by_local[item.workload.queue] += 1
         for demand in item.demands:
             self.requested.update(demand.requests)

@@ -30,6 +30,8 @@ class QueueStatus:
         parked: those of them that are not tried until something changes; ClusterQueues only.
         active_classes: groups of equal workloads among those that are tried; ClusterQueues only.
         parked_classes: groups of equal workloads among ``parked``; ClusterQueues only.
+        oldest_us: since when the one of ``pending`` waits that has waited longest; None where
+            nobody waits; ClusterQueues only.
         requested: what ``pending`` ask for, by resource; ClusterQueues only.
         reserving: workloads that hold quota.
         admitted: those of them that may run.
@@ -49,6 +51,7 @@ class QueueStatus:
     parked: int = 0
     active_classes: int = 0
     parked_classes: int = 0
+    oldest_us: int | None = None
     requested: Mapping[ResourceName, int] = field(default_factory=dict)
     reserving: int = 0
     admitted: int = 0
@@ -97,6 +100,7 @@ def of_cluster_queue(
         parked=line.parked_count,
         active_classes=active_classes,
         parked_classes=parked_classes,
+        oldest_us=line.oldest_us,
         requested=_requested(node, line),
         reserving=tally.reserving,
         admitted=tally.admitted,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from prometheus_client import REGISTRY
 
 from admission.base import patches
 from admission.kube import credentials, errors, resources
@@ -76,16 +77,23 @@ def busy(code: int, seconds: str | None = "2") -> Json:
     return Json(faulty.status(code, "TooManyRequests", "later"), code, headers)
 
 
+def throttled() -> float:
+    """How many requests of this process were turned away."""
+    return REGISTRY.get_sample_value("gpu_admission_requests_throttled_total") or 0
+
+
 def test_429_is_sent_again_after_the_wait_that_the_server_asks_for(
     server: FaultyServer, tmp_path: Path
 ):
     waits: list[float] = []
     server.answers += [busy(429), busy(429, "0"), Json(thing("a", 7))]
     client = server.client(tmp_path, sleep=waits.append)
+    before = throttled()
     changed = client.patch(MAPS, "a", patches.merge({}), "ns", into=views.Object)
     client.close()
     assert changed.metadata.resource_version == "7"
     assert waits == [2, 0]
+    assert throttled() - before == 2
 
 
 def test_429_is_given_up_where_the_wait_is_longer_than_the_call_may_take(

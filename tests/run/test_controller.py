@@ -1,9 +1,11 @@
 """The loop around the core: when it takes what has arrived, and how it ends."""
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 from typing_extensions import override
 
 from admission.base.clock import SystemClock
@@ -108,3 +110,40 @@ def test_a_leader_is_drained_when_no_request_without_an_answer_can_be_under_way(
     waiting.until(lambda: controller._view.core._flow.in_flight == 0, what="all is answered")
     controller.stop()
     assert leadership.is_drained is not is_lossy
+
+
+class Candidate(Alone):
+    """One of several: leads when told, and may stop to."""
+
+    at_once = False
+    leads = True
+
+    @override
+    def start(self, begin: Callable[[], None]) -> None:
+        self.begin = begin
+
+    @override
+    def may_write(self) -> bool:
+        return self.leads
+
+
+def leader_shown() -> float | None:
+    return REGISTRY.get_sample_value("gpu_admission_leader")
+
+
+def test_the_metrics_say_who_decides_and_may_write() -> None:
+    leadership = Candidate()
+    server = Store(crds=crds.documents())
+    controller = Controller(server, Settings(), SystemClock(), leadership)
+    controller.start()
+    try:
+        assert leader_shown() == 0
+        leadership.begin()
+        assert leader_shown() == 1
+        leadership.leads = False  # the Lease is not renewed in time
+        assert leader_shown() == 0
+        leadership.leads = True
+        assert leader_shown() == 1
+    finally:
+        controller.stop()
+    assert leader_shown() == 0

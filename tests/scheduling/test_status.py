@@ -294,3 +294,34 @@ def test_a_queue_that_is_inactive_for_another_reason_has_changed():
     state.has_work(NOW_US)
     assert SOLO in state.take_changed().cluster_queues
     assert state.cluster_queue_status(SOLO).reason == "AdmissionCheckInactive"
+
+
+def test_a_queue_tells_since_when_the_one_waits_that_has_waited_longest() -> None:
+    made = world(
+        cluster_queue("solo", 4),
+        waiting("large", "solo", 99, created=-60),
+        waiting("late", "solo", 99, created=-5, priority=9),
+        waiting("fits", "solo", 1, created=-90),
+    )
+
+    def ago() -> int | None:
+        oldest_us = made.state.cluster_queue_status(SOLO).oldest_us
+        return None if oldest_us is None else (NOW_US - oldest_us) // 1_000_000
+
+    assert ago() == 90
+    for _ in range(3):
+        made.cycle()
+    assert ago() == 60  # those that do not fit are parked, and wait still
+    made.finish("large")
+    assert ago() == 5
+    made.finish("late")
+    assert ago() is None
+
+
+def test_since_when_the_oldest_waits_is_right_after_many_changes() -> None:
+    made = world(cluster_queue("solo", 0), waiting("first", "solo", 1, created=-60))
+    for round_ in range(100):
+        made.state.set_workload(waiting("other", "solo", 1 + round_, created=-round_))
+    found = made.state.cluster_queue_status(SOLO)
+    assert found.oldest_us == NOW_US - 99_000_000
+    assert found.pending == 2

@@ -56,6 +56,9 @@ def _counts(view: ClusterQueue, status: QueueStatus, around: Surroundings) -> It
         trying, parked = 0, trying + parked
     yield Sample(metrics.PENDING_SCHEDULING_HASHES, (name, "active", role), trying)
     yield Sample(metrics.PENDING_SCHEDULING_HASHES, (name, "inadmissible", role), parked)
+    if status.oldest_us is not None:
+        since = status.oldest_us / 1_000_000
+        yield Sample(metrics.OLDEST_PENDING_TIMESTAMP_SECONDS, (name,), since)
     yield Sample(metrics.RESERVING_ACTIVE_WORKLOADS, (name, role), status.reserving)
     yield Sample(metrics.ADMITTED_ACTIVE_WORKLOADS, (name, role), status.admitted)
     yield Sample(metrics.FINISHED_WORKLOADS_GAUGE, (name, role), around.counted.finished)
