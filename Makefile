@@ -15,7 +15,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-again test-fast lint docs reference bench chaos interop crds manifests controlplane browser lock clean krew
+.PHONY: help demo test test-again test-fast lint docs reference bench chaos interop crds manifests controlplane browser lock clean krew alerts
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,11 +55,16 @@ chaos: $(READY) controlplane ## rage over a whole cluster and judge quota from o
 interop: $(READY) controlplane ## run the real operators of other frameworks (ARGS="--only JobSet" or --record)
 	$(BIN)/python -m tests.interop $(ARGS)
 
+alerts: $(READY) controlplane ## compile Prometheus if needed and test alerts and boards with it
+	$(BIN)/python -m tests.observability.programs
+	$(BIN)/pytest -n0 tests/observability $(ARGS)
+
 crds: $(READY) ## write the CustomResourceDefinitions of admission.objects to crds/
 	$(BIN)/python -m admission.objects.crds --out crds
 
-manifests: $(READY) ## write the objects of an installation to deploy/base
+manifests: $(READY) ## write deploy/base, and what is made in deploy/observability
 	$(BIN)/gpu-admission manifests --out deploy/base
+	$(BIN)/python -m tests.observability.files
 
 krew: $(READY) ## pack kubectl gpu for krew in build/krew (KREW_URL: where the archives will be)
 	$(BIN)/python deploy/krew/pack.py --url $(KREW_URL)

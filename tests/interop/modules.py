@@ -35,16 +35,19 @@ class Module:
         path: its name.
         version: with the leading ``v``.
         sum: hash of its content, as in a go.sum.
+        tags: build tags, joined by commas.
     """
 
     path: str
     version: str
     sum: str
+    tags: str = ""
 
     @property
     def key(self) -> str:
         """Name of the folder with what is compiled of it: changes with version and flags."""
-        digest = hashlib.sha256(json.dumps([self.sum, GO_ENVIRONMENT], sort_keys=True).encode())
+        recipe = [self.sum, GO_ENVIRONMENT, *([self.tags] if self.tags else [])]
+        digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode())
         return f"{self.path.replace('/', '-')}-{self.version}-{digest.hexdigest()[:12]}"
 
     @cached_property
@@ -79,8 +82,11 @@ class Module:
         Raises:
             ModuleError: it does not compile.
         """
-        path = self._folder() / (Path(package).name or Path(self.path).name)
-        return self._compiled(path, package)
+        return self._compiled(self.place(package), package)
+
+    def place(self, package: str) -> Path:
+        """Where a program of a package is, or will be once it is compiled."""
+        return self._folder() / (Path(package).name or Path(self.path).name)
 
     def _folder(self) -> Path:
         return build.cache_root().parent / "interop" / self.key
@@ -97,7 +103,11 @@ class Module:
         say(f"{title} {self.version}: compiling")
         try:
             done = subprocess.run(
-                [go(), "build", "-o", str(partial), "-ldflags", "-s -w", package],
+                [
+                    *(go(), "build", "-o", str(partial), "-ldflags", "-s -w"),
+                    *(("-tags", self.tags) if self.tags else ()),
+                    package,
+                ],
                 cwd=self.source,
                 env={**os.environ, **GO_ENVIRONMENT},
                 stdout=sys.stderr,

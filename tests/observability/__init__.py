@@ -1,0 +1,1 @@
+"""Tests of deploy/observability, and what makes its files."""
