@@ -24,6 +24,10 @@ COMMANDS: Final = {
         "admission.cli.gpu:gpu",
         "Know GPUs: their MIG profiles, and whether configurations can work.",
     ),
+    "init": Lazy(
+        "admission.cli.init:init",
+        "Propose flavors and queues that fit the nodes of the cluster.",
+    ),
     "install": Lazy(
         "admission.cli.install:install",
         "Put everything into a cluster: CRDs, roles, webhook and controller.",

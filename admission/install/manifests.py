@@ -273,10 +273,15 @@ def stream(settings: Settings, image: str) -> str:
 
 def to_yaml(documents: Iterable[Document]) -> str:
     """YAML documents under one line that says where they come from."""
+    return f"{_HEADER}{plain_yaml(*documents)}"
+
+
+def plain_yaml(*documents: Document) -> str:
+    """YAML documents."""
     text: str = yaml.dump_all(
         documents, Dumper=_Dumper, sort_keys=False, width=99, allow_unicode=True
     )
-    return f"{_HEADER}{text}"
+    return text
 
 
 class _Dumper(yaml.SafeDumper):

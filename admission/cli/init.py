@@ -1,0 +1,375 @@
+"""Command ``init``: flavors and queues for the nodes of a cluster."""
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from admission.base import quantity
+from admission.base.errors import AdmissionError, InvalidValueError
+from admission.cli import options, output
+from admission.config import reading
+from admission.config.derived import Settings
+from admission.install import manifests, proposal, quota_takeover
+from admission.install.proposal import ClusterNode, Proposed, Supply, Team
+from admission.kube import apply, errors, resources
+from admission.kube.api import Api, every
+from admission.objects import nodes, values, views
+from admission.objects.resource_quota import NamespaceQuota
+from admission.run import connection
+
+_TIMEOUT_SECONDS: Final = 30.0
+_ADVICE: Final = (
+    "it needs a user who may list nodes, and with --apply one who may create ResourceFlavors, "
+    "Cohorts, ClusterQueues and LocalQueues; these kinds are made by gpu-admission install"
+)
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+_KEPT: Final = "kept"
+_WIDTH: Final = 96
+
+
+class InitError(AdmissionError):
+    """There is nothing to propose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """A proposed object beside the one in the cluster.
+
+    Attributes:
+        proposed: the object.
+        exists: whether there is one.
+        differences: what the cluster has otherwise, by field.
+    """
+
+    proposed: Proposed
+    exists: bool
+    differences: tuple[str, ...] = ()
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpu-admission init
+  gpu-admission init --team research --team vision=vision-dev,vision-prod > queues.yaml
+  gpu-admission init --team research --team vision --apply
+  gpu-admission init --like resourcequota
+"""
+)
+@output.kubeconfig_option
+@options.config_option
+@click.option(
+    "--team",
+    "said",
+    multiple=True,
+    metavar="NAME[=NAMESPACE,...]",
+    help="A team with its namespaces; without them the namespace NAME. May be repeated: all GPUs, "
+    "cpu and memory are divided equally. Default: one ClusterQueue for everybody.",
+)
+@click.option(
+    "--like",
+    type=click.Choice(["resourcequota"]),
+    help="Give each namespace what its ResourceQuota on GPUs gives it now.",
+)
+@click.option(
+    "--apply/--dry-run",
+    "applies",
+    default=False,
+    help="Create what is proposed; or, the default, only show it.",
+)
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="With --apply: also change objects that are there and differ. Without it they are kept, "
+    "and the differences are shown.",
+)
+@output.output_option
+def init(
+    kubeconfig: str | None,
+    config_file: Path | None,
+    said: tuple[str, ...],
+    like: str | None,
+    applies: bool,
+    overwrite: bool,
+    form: str,
+) -> None:
+    """Propose flavors and queues that fit the nodes of the cluster.
+
+    Nodes that offer the same GPUs become a ResourceFlavor; each team gets a ClusterQueue, and
+    each of its namespaces a LocalQueue. cpu and memory are shared like the GPUs. Shows commented
+    YAML, and changes nothing without --apply.
+    """
+    if said and like:
+        raise click.UsageError("--team and --like both say who gets what; leave one out")
+    if overwrite and not applies:
+        raise click.UsageError("--overwrite changes what --apply does; add --apply")
+    with output.reported(options.CONFIG_ADVICE):
+        settings = reading.load_logged(config_file)
+    teams = _teams(said, settings)
+    with output.reported(_ADVICE):
+        api = connection.Target(kubeconfig).connect(
+            connections=1, timeout_seconds=_TIMEOUT_SECONDS
+        )
+        with closing(api):
+            objects, notes = _proposed(api, settings, teams, like)
+            compared = [_compare(api, one) for one in objects]
+            if not applies:
+                _show(compared, notes, form)
+                return
+            if not objects:
+                raise InitError("; ".join(notes) or "no node offers GPUs")
+            _apply(api, compared, notes, overwrite=overwrite, form=form)
+
+
+# ------------------------------------------------------------------------------------- reading
+
+
+def _teams(said: Sequence[str], settings: Settings) -> list[Team]:
+    """The teams of the command line.
+
+    Raises:
+        UsageError: a name is none, or stands twice.
+    """
+    teams: list[Team] = []
+    seen: set[str] = set()
+    for text in said:
+        name, mark, listed = text.partition("=")
+        spaces = [one.strip() for one in listed.split(",")] if mark else [name]
+        for one in (name, *spaces):
+            if not _NAME.fullmatch(one):
+                raise click.UsageError(
+                    f"--team {text}: {one!r} is no name; it may have small letters, digits and -"
+                )
+        for one in spaces:
+            if one in seen:
+                raise click.UsageError(f"--team {text}: namespace {one} belongs to two teams")
+            if one in settings.managed_namespaces.unmanaged:
+                raise click.UsageError(
+                    f"--team {text}: namespace {one} is excluded by the configuration"
+                )
+            seen.add(one)
+        if name in {one.name for one in teams}:
+            raise click.UsageError(f"--team {text}: there are two teams {name}")
+        teams.append(Team(name=name, namespaces=tuple(spaces)))
+    return teams
+
+
+def _proposed(
+    api: Api, settings: Settings, teams: Sequence[Team], like: str | None
+) -> tuple[Sequence[Proposed], list[str]]:
+    """The objects, and what people should know about them."""
+    found = _supply(api, settings)
+    notes = list(found.notes)
+    if not found.flavors:
+        notes.append(
+            "no node offers GPUs that can be told apart, so there is nothing to propose; do the "
+            "nodes have the device plugin and the labels of GPU feature discovery? "
+            "kubectl get nodes -L nvidia.com/gpu.product"
+        )
+        return (), notes
+    existing = {one["metadata"]["name"] for one in every(api, resources.NAMESPACES)}
+    if like:
+        quotas = every(api, resources.RESOURCE_QUOTAS, into=NamespaceQuota)
+        unmanaged = frozenset(settings.managed_namespaces.unmanaged)
+        taken = quota_takeover.take_over(found, quotas, unmanaged)
+        notes += taken.notes
+        if not taken.shares:
+            notes.append("no namespace has a ResourceQuota on GPUs; name teams by --team")
+            return (), notes
+        return proposal.objects(found, taken.shares, left_over=taken.left_over), notes
+    if not teams:
+        notes.append(
+            "no namespace gets a LocalQueue yet; name teams by --team NAME=NAMESPACE, or make "
+            f"one: a LocalQueue with the name default and spec.clusterQueue: {proposal.EVERYBODY}"
+        )
+    named = {one for team in teams for one in team.namespaces}
+    shares = proposal.equal_shares(found, teams)
+    return proposal.objects(found, shares, missing=named - existing), notes
+
+
+def _supply(api: Api, settings: Settings) -> Supply:
+    found = [_node(view) for view in every(api, resources.NODES, into=views.Node)]
+    return proposal.supply(
+        found,
+        settings.gpu.catalogue(),
+        settings.gpu.health.policy,
+        settings.gpu.toleration_key,
+    )
+
+
+def _node(view: views.Node) -> ClusterNode:
+    return ClusterNode(
+        facts=nodes.node_facts(view),
+        allocatable={
+            name: values.amount_or_zero(name, value)
+            for name, value in (view.status.allocatable or {}).items()
+        },
+        taints=view.spec.taints or (),
+    )
+
+
+# ----------------------------------------------------------------------------------- comparing
+
+
+def _compare(api: Api, one: Proposed) -> Compared:
+    resource, name, namespace = apply.locate(one.document)
+    try:
+        found = api.get(resource, name, namespace)
+    except errors.NotFoundError:
+        return Compared(proposed=one, exists=False)
+    wanted = {key: one.document[key] for key in ("spec",) if key in one.document}
+    annotations = one.document["metadata"].get("annotations")
+    if annotations:
+        wanted["metadata"] = {"annotations": annotations}
+    return Compared(proposed=one, exists=True, differences=tuple(differences(wanted, found)))
+
+
+def differences(wanted: Any, found: Any, path: str = "") -> Iterator[str]:
+    """Yield each field that is proposed and that the cluster has otherwise."""
+    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
+        for key, value in wanted.items():
+            yield from differences(value, found.get(key), f"{path}.{key}" if path else key)
+    elif isinstance(wanted, list) and isinstance(found, list):
+        yield from _list_differences(wanted, found, path)
+    elif not _is_same(wanted, found):
+        yield f"{path}: {_shown(found)} in the cluster, {_shown(wanted)} proposed"
+
+
+def _list_differences(wanted: list[Any], found: list[Any], path: str) -> Iterator[str]:
+    """Differences of lists: of objects with a name by that name, of groups by what they cover."""
+    by_key = {_key(item, place): item for place, item in enumerate(found)}
+    keys = [_key(item, place) for place, item in enumerate(wanted)]
+    for key, item in zip(keys, wanted, strict=True):
+        yield from differences(item, by_key.get(key), f"{path}[{key}]")
+    for key in by_key:
+        if key not in keys:
+            yield f"{path}[{key}]: in the cluster, not proposed"
+    shared = [key for key in by_key if key in keys]
+    if shared != [key for key in keys if key in by_key]:
+        yield f"{path}: in the order {', '.join(shared)} in the cluster"
+
+
+def _key(item: Any, place: int) -> str:
+    if not isinstance(item, Mapping):
+        return str(item)
+    covered = item.get("coveredResources")
+    return str(item.get("name") or item.get("key") or (covered and covered[0]) or place)
+
+
+def _is_same(wanted: Any, found: Any) -> bool:
+    if wanted == found or (not wanted and not found):
+        return True
+    try:
+        return quantity.parse_nano(str(wanted)) == quantity.parse_nano(str(found))
+    except InvalidValueError:
+        return False
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping) and "name" in value:
+        return str(value["name"])
+    return str(value)
+
+
+# ------------------------------------------------------------------------------------- showing
+
+
+def _show(compared: Sequence[Compared], notes: Sequence[str], form: str) -> None:
+    """The objects as YAML that kubectl takes, with what is to be known as comments."""
+    if form == "json":
+        output.print_json(_as_json(compared, notes))
+        return
+    click.echo("# Proposed by gpu-admission init from the nodes of this cluster.")
+    for note in notes:
+        click.echo(_comment(f"Note: {note}"))
+    for one in compared:
+        click.echo("---")
+        click.echo(_comment(one.proposed.why))
+        for difference in one.differences:
+            click.echo(_comment(f"There already, and differs: {difference}"))
+        if one.exists and not one.differences:
+            click.echo("# There already, and the same.")
+        click.echo(manifests.plain_yaml(one.proposed.document), nl=False)
+    if compared:
+        click.echo("nothing was changed; create it with: gpu-admission init --apply", err=True)
+
+
+def _comment(text: str) -> str:
+    lines = (
+        part
+        for line in text.splitlines()
+        for part in textwrap.wrap(line, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    )
+    return "\n".join(f"# {line}" for line in lines)
+
+
+def _apply(
+    api: Api, compared: Sequence[Compared], notes: Sequence[str], *, overwrite: bool, form: str
+) -> None:
+    """Create what is missing; what differs only where that was said."""
+    effects: list[tuple[Compared, str]] = []
+    for one in compared:
+        effect = _effect(api, one, overwrite=overwrite)
+        effects.append((one, effect))
+        if form == "text":
+            click.echo(f"{one.proposed.identity} {effect}")
+            for difference in one.differences:
+                click.echo(f"  {difference}")
+    kept = sum(effect == _KEPT for _, effect in effects)
+    if form == "json":
+        found = _as_json(compared, notes)
+        for document, (_, effect) in zip(found["objects"], effects, strict=True):
+            document["effect"] = effect
+        output.print_json(found)
+        return
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
+    if kept:
+        click.echo(
+            f"{kept} object(s) differ and were kept as they are; --overwrite changes them",
+            err=True,
+        )
+    click.echo("\n".join(_next(compared)))
+
+
+def _effect(api: Api, one: Compared, *, overwrite: bool) -> str:
+    if one.exists and not one.differences:
+        return apply.Effect.UNCHANGED.value
+    if one.exists and not overwrite:
+        return _KEPT
+    return apply.apply(api, one.proposed.document).value
+
+
+def _next(compared: Iterable[Compared]) -> list[str]:
+    """What to do once queues are there."""
+    queues = [one.proposed.document for one in compared]
+    spaces = [one["metadata"]["namespace"] for one in queues if one["kind"] == "LocalQueue"]
+    if not spaces:
+        return ["next: give a namespace a LocalQueue, see gpu-admission init --help for --team"]
+    return [
+        f"next: create a pod with a GPU in namespace {spaces[0]}, then",
+        f"  kubectl gpu why POD -n {spaces[0]}",
+        "  kubectl gpu top",
+    ]
+
+
+def _as_json(compared: Iterable[Compared], notes: Sequence[str]) -> dict[str, Any]:
+    return {
+        "objects": [
+            {
+                "object": one.proposed.document,
+                "why": one.proposed.why,
+                "exists": one.exists,
+                "differences": list(one.differences),
+            }
+            for one in compared
+        ],
+        "notes": list(notes),
+    }

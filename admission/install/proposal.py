@@ -1,0 +1,709 @@
+"""Flavors and queues for the nodes of a cluster: nodes and teams in, objects out.
+
+Nodes that offer the same GPUs under the same resource name are one flavor. Its ``nodeLabels`` are
+the fewest labels that tell its nodes from all others that offer this name. Everything else that
+pods ask for, such as cpu and memory, is quota of one flavor without labels. What every decision
+rests on is said in a comment of the object, and in notes. Nothing is read or written here.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from admission.base import names, quantity
+from admission.gpu import capacity, nodes, resources
+from admission.gpu.catalogue import Catalogue
+from admission.gpu.health import HealthPolicy
+from admission.gpu.nodes import Layout, NodeFacts
+from admission.objects import views
+
+Document = dict[str, Any]
+Amounts = Mapping[str, int]
+
+ANY_NODE: Final = "any-node"
+"""The flavor of cpu, memory and whatever else is no GPU."""
+
+COHORT: Final = "gpus"
+EVERYBODY: Final = "everybody"
+"""The one ClusterQueue where no teams are named."""
+
+_MOST_GROUPS: Final = 16
+_MOST_LISTED: Final = 64
+_MOST_LABELS: Final = 8
+_SHOWN_NODES: Final = 5
+
+_HARD: Final = ("NoSchedule", "NoExecute")
+_OF_STATE: Final = (
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+    "karpenter.sh/",
+)
+"""Taints that say how a node is, not who may use it."""
+
+_GKE_PRODUCT_LABEL: Final = "cloud.google.com/gke-accelerator"
+_TELLING: Final = (
+    names.MIG_STRATEGY_LABEL,
+    "nvidia.com/mig.config",
+    "nvidia.com/device-plugin.config",
+    names.GKE_SHARING_LABEL,
+    names.GKE_REPLICAS_LABEL,
+    "cloud.google.com/gke-gpu-partition-size",
+    names.GPU_MEMORY_LABEL,
+)
+"""Labels that tell nodes with the same product label apart, in the order of preference."""
+
+_SILENT: Final = re.compile(
+    r"^((beta\.|topology\.|failure-domain\.beta\.)?kubernetes\.io/|feature\.node\.kubernetes\.io/"
+    r"|node\.kubernetes\.io/|node-role\.kubernetes\.io/|nvidia\.com/|gpu-admission\.dev/)"
+    r"|hostname|gpu-health$"
+)
+"""Labels that are of one node, or that change: not for telling kinds of nodes apart."""
+
+_NO_QUOTA: Final = re.compile(r"^(pods$|attachable-volumes-)")
+"""Resources of nodes that pods do not request."""
+
+_UNITS: Final = {quantity.CPU: 1000}
+_BYTES: Final = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterNode:
+    """A node, as far as quota cares.
+
+    Attributes:
+        facts: what it says of its GPUs.
+        allocatable: canonical amounts of all its resources.
+        taints: of its spec.
+    """
+
+    facts: NodeFacts
+    allocatable: Amounts = field(default_factory=dict)
+    taints: tuple[views.Taint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Team:
+    """Who shares.
+
+    Attributes:
+        name: of the ClusterQueue.
+        namespaces: that get a LocalQueue.
+    """
+
+    name: str
+    namespaces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flavor:
+    """Nodes that offer the same GPUs under the same name.
+
+    Attributes:
+        name: of the ResourceFlavor.
+        resource: under which its nodes offer the GPUs.
+        amount: how many of it are healthy now.
+        labels: nodeLabels.
+        annotations: what the labels do not say.
+        tolerations: of the taints that keep other pods from GPU nodes.
+        taints: others; a pod has to tolerate them itself.
+        text: what it is, for people.
+        nodes: their names.
+    """
+
+    name: str
+    resource: str
+    amount: int
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    tolerations: tuple[Document, ...]
+    taints: tuple[Document, ...]
+    text: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supply:
+    """What there is to share.
+
+    Attributes:
+        flavors: of GPUs, in the order in which a queue tries them.
+        others: cpu, memory and the like of all nodes that pods of the queues may use.
+        notes: what was left out or is in doubt, and what to do.
+    """
+
+    flavors: tuple[Flavor, ...]
+    others: Amounts
+    notes: tuple[str, ...]
+
+    def amounts(self) -> dict[tuple[str, str], int]:
+        """Return everything by flavor and resource."""
+        found = {(one.name, one.resource): one.amount for one in self.flavors}
+        return found | {(ANY_NODE, name): amount for name, amount in self.others.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What a ClusterQueue has of its own.
+
+    Attributes:
+        team: whose it is; without namespaces it is everybody's.
+        amounts: by flavor and resource; missing = 0.
+        why: where the figures are from.
+    """
+
+    team: Team
+    amounts: Mapping[tuple[str, str], int]
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposed:
+    """An object, and why it is so.
+
+    Attributes:
+        document: the object.
+        why: for people, one or more lines.
+    """
+
+    document: Document
+    why: str
+
+    @property
+    def identity(self) -> str:
+        """Kind, name and namespace, as kubectl takes them."""
+        metadata = self.document["metadata"]
+        where = f" -n {metadata['namespace']}" if "namespace" in metadata else ""
+        return f"{self.document['kind']}/{metadata['name']}{where}"
+
+
+# ------------------------------------------------------------------------------------- nodes
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class _Traits:
+    """What nodes of one flavor have in common.
+
+    Attributes:
+        label: their product label.
+        profile: under the strategy ``single``, and of MIG names.
+        sharing: ``time-slicing``, ``mps`` or empty.
+        replicas: shares of each device.
+        taints: key, value and effect of those that pods tolerate themselves.
+    """
+
+    label: str
+    profile: str
+    sharing: str
+    replicas: int
+    taints: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(slots=True)
+class _Pool:
+    """Nodes with the same traits that offer one resource name."""
+
+    resource: str
+    traits: _Traits
+    shape: Layout
+    members: list[ClusterNode] = field(default_factory=list)
+    amount: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(one.facts.name for one in self.members)
+
+    @property
+    def order(self) -> tuple[bool, bool, int, str, _Traits]:
+        """Whole GPUs first, then MIG instances, then shares; each from the largest memory on."""
+        product, profile = self.shape.product, self.traits.profile
+        found = product.find(profile) if product is not None and profile else None
+        memory = found.memory_gb if found else product.memory_gb if product else 0
+        return bool(self.traits.sharing), bool(profile), -memory, self.resource, self.traits
+
+
+def supply(
+    found: Iterable[ClusterNode],
+    catalogue: Catalogue,
+    policy: HealthPolicy,
+    toleration_key: str = names.GPU_TAINT_KEY,
+) -> Supply:
+    """Return what nodes offer.
+
+    Args:
+        found: all nodes.
+        catalogue: of GPU products.
+        policy: what counts as sick.
+        toleration_key: taint key that GPU pods tolerate.
+    """
+    all_nodes = sorted(found, key=lambda one: one.facts.name)
+    keys = frozenset({toleration_key or names.GPU_TAINT_KEY, names.GPU_TAINT_KEY})
+    notes: list[str] = []
+    pools: dict[tuple[str, _Traits], _Pool] = {}
+    for node in all_nodes:
+        _take(node, pools, notes, catalogue, policy, keys)
+    ordered = sorted(pools.values(), key=lambda one: one.order)
+    selected: list[tuple[_Pool, dict[str, str]]] = []
+    for pool in ordered:
+        labels = _selector(pool, [one for one in ordered if one is not pool], notes)
+        if labels is not None:
+            selected.append((pool, labels))
+    selected = _bounded(selected, notes)
+    flavor_names = _flavor_names([pool for pool, _ in selected])
+    flavors = tuple(
+        _flavor(name, pool, labels, keys)
+        for name, (pool, labels) in zip(flavor_names, selected, strict=True)
+    )
+    others = _others(all_nodes, [pool for pool, _ in selected], keys)
+    return Supply(flavors=flavors, others=others, notes=tuple(notes))
+
+
+def _take(
+    node: ClusterNode,
+    pools: dict[tuple[str, _Traits], _Pool],
+    notes: list[str],
+    catalogue: Catalogue,
+    policy: HealthPolicy,
+    keys: frozenset[str],
+) -> None:
+    """Put the GPUs of a node into their pools, and say what of it does not count."""
+    facts = node.facts
+    shape = nodes.layout(facts, catalogue)
+    part = capacity.of_node(facts, catalogue, policy)
+    if not part.units and not part.sick:
+        if shape.invalid:
+            notes.append(f"node {facts.name} is left out: {shape.invalid}")
+        return
+    if shape.invalid:
+        notes.append(f"node {facts.name} is left out until its GPUs are set up: {shape.invalid}")
+        return
+    if part.reasons:
+        lost = ", ".join(f"{amount} {name}" for name, amount in sorted(part.sick.items()))
+        does = f"{lost} not counted: " if lost else ""
+        notes.append(f"node {facts.name}: {does}{'; '.join(part.reasons)}")
+    for resource in sorted({*part.units, *part.sick}):
+        traits = _traits(node, resource, shape, keys)
+        pool = pools.setdefault((resource, traits), _Pool(resource, traits, shape))
+        pool.members.append(node)
+        pool.amount += part.units.get(resource, 0)
+
+
+def _traits(node: ClusterNode, resource: str, shape: Layout, keys: frozenset[str]) -> _Traits:
+    labels = node.facts.labels
+    label = next((labels[key] for key in _product_keys(resource) if labels.get(key)), "")
+    is_gpu = resources.plain_name(resource) == names.GPU_RESOURCE
+    replicas = shape.divisor(resource)
+    return _Traits(
+        label=label,
+        profile=shape.profile if is_gpu else nodes.profile_of(resource),
+        sharing=shape.sharing if replicas > 1 else "",
+        replicas=replicas,
+        taints=tuple(
+            sorted(
+                (one.key, one.value, one.effect)
+                for one in _lasting(node)
+                if not _is_of_gpus(one, keys)
+            )
+        ),
+    )
+
+
+def _product_keys(resource: str) -> tuple[str, ...]:
+    own = f"{resources.plain_name(resource)}.product"
+    return tuple(dict.fromkeys((own, names.GPU_PRODUCT_LABEL, _GKE_PRODUCT_LABEL)))
+
+
+def _lasting(node: ClusterNode) -> list[views.Taint]:
+    """Taints that keep pods away, and that say who may use the node."""
+    return [
+        one for one in node.taints if one.effect in _HARD and not one.key.startswith(_OF_STATE)
+    ]
+
+
+def _is_of_gpus(taint: views.Taint, keys: frozenset[str]) -> bool:
+    """Return whether a taint only keeps pods without GPUs away."""
+    return taint.key in keys or taint.value == "gpu"
+
+
+def _selector(pool: _Pool, others: Iterable[_Pool], notes: list[str]) -> dict[str, str] | None:
+    """The labels of a pool that no other node with this resource name has together.
+
+    None where there are none: then nobody could say which nodes a pod would get.
+    """
+    rivals = [
+        (one, frozenset(other.traits.taints))
+        for other in others
+        if other.resource == pool.resource
+        for one in other.members
+    ]
+    common = _common(pool)
+    identity = [key for key in _product_keys(pool.resource) if key in common]
+    plain = resources.plain_name(pool.resource)
+    telling = [f"{plain}.replicas", f"{plain}.sharing-strategy", *_TELLING]
+    rest = sorted(key for key in common if not _SILENT.search(key))
+    candidates = [key for key in (*identity, *telling, *rest) if key in common]
+    chosen = {key: common[key] for key in candidates[:1]}
+    left = [(one, taints) for one, taints in rivals if _has(one, chosen)]
+    for key in candidates[1:]:
+        still = [(one, taints) for one, taints in left if _has(one, {key: common[key]})]
+        if len(still) < len(left) and len(chosen) < _MOST_LABELS:
+            chosen[key], left = common[key], still
+    # Taints that pods of this flavor do not tolerate keep them away, too.
+    reached = [one for one, taints in left if taints <= frozenset(pool.traits.taints)]
+    if chosen and not reached:
+        return chosen
+    there = _listed(one.facts.name for one in reached) or "other nodes"
+    notes.append(
+        f"{_listed(pool.names)} left out with {pool.amount} {pool.resource}: no label tells them "
+        f"from {there}; label them, for example: kubectl label node {pool.names[0]} pool=NAME"
+    )
+    return None
+
+
+def _common(pool: _Pool) -> dict[str, str]:
+    first, *rest = (one.facts.labels for one in pool.members)
+    return {
+        key: first[key]
+        for key in sorted(first)
+        if first[key] and all(other.get(key) == first[key] for other in rest)
+    }
+
+
+def _has(node: ClusterNode, labels: Mapping[str, str]) -> bool:
+    return all(node.facts.labels.get(key) == value for key, value in labels.items())
+
+
+def _listed(found: Iterable[str]) -> str:
+    """Some names in full, the others as their number."""
+    shown = list(found)
+    more = len(shown) - _SHOWN_NODES
+    text = ", ".join(shown[:_SHOWN_NODES])
+    return f"{text} and {more} more" if more > 0 else text
+
+
+def _bounded(
+    selected: Sequence[tuple[_Pool, dict[str, str]]], notes: list[str]
+) -> list[tuple[_Pool, dict[str, str]]]:
+    """Without what a ClusterQueue cannot hold: 16 groups, of which one is cpu and memory."""
+    kept: list[tuple[_Pool, dict[str, str]]] = []
+    counts: dict[str, int] = {}
+    for pool, labels in selected:
+        fits = pool.resource in counts or len(counts) < _MOST_GROUPS - 1
+        if fits and counts.get(pool.resource, 0) < _MOST_LISTED:
+            counts[pool.resource] = counts.get(pool.resource, 0) + 1
+            kept.append((pool, labels))
+        else:
+            notes.append(
+                f"{_listed(pool.names)} left out with {pool.amount} {pool.resource}: a "
+                f"ClusterQueue holds {_MOST_GROUPS} resource groups of {_MOST_LISTED} flavors"
+            )
+    return kept
+
+
+def _flavor(name: str, pool: _Pool, labels: Mapping[str, str], keys: frozenset[str]) -> Flavor:
+    traits = pool.traits
+    seen = {
+        (t.key, t.effect) for one in pool.members for t in _lasting(one) if _is_of_gpus(t, keys)
+    }
+    return Flavor(
+        name=name,
+        resource=pool.resource,
+        amount=pool.amount,
+        labels=dict(labels),
+        annotations=_annotations(pool, labels),
+        tolerations=tuple(
+            {"key": key, "operator": "Exists", "effect": effect} for key, effect in sorted(seen)
+        ),
+        taints=tuple(
+            {"key": key, "value": value, "effect": effect} if value else
+            {"key": key, "effect": effect}
+            for key, value, effect in traits.taints
+        ),
+        text=_text(pool),
+        nodes=pool.names,
+    )  # fmt: skip
+
+
+def _annotations(pool: _Pool, labels: Mapping[str, str]) -> dict[str, str]:
+    """What nodeLabels do not say.
+
+    A profile is said where ``nvidia.com/gpu`` is one, only: a flavor that says it answers pods
+    that ask for a GPU without more, and these are to get a whole one where there is any.
+    """
+    traits, product = pool.traits, pool.shape.product
+    found: dict[str, str] = {}
+    if names.GPU_PRODUCT_LABEL not in labels and product is not None and not product.estimated:
+        found[names.FLAVOR_PRODUCT] = product.name
+    if traits.profile and resources.plain_name(pool.resource) == names.GPU_RESOURCE:
+        found[names.MIG_PROFILE] = traits.profile
+    if traits.sharing:
+        found[names.FLAVOR_SHARING] = traits.sharing
+        found[names.FLAVOR_REPLICAS] = str(traits.replicas)
+    return found
+
+
+def _text(pool: _Pool) -> str:
+    traits, product = pool.traits, pool.shape.product
+    what = product.name if product is not None else traits.label or "GPUs of an unknown product"
+    if traits.profile:
+        what = f"MIG instances {traits.profile} of {what}"
+    if traits.sharing:
+        what = f"{what}, each shared by {traits.replicas} ({traits.sharing})"
+    return what
+
+
+# -------------------------------------------------------------------------------- flavor names
+
+
+def _flavor_names(pools: Sequence[_Pool]) -> list[str]:
+    """Return a name for each pool: as short as it can be while no two are the same."""
+    found = _told_apart([_short(one) for one in pools], [_long(one) for one in pools])
+    found = _told_apart(found, [f"{_long(one)}-{_slug(_last(one.resource))}" for one in pools])
+    counts: dict[str, int] = {}
+    numbered = []
+    for name in found:
+        counts[name] = counts.get(name, 0) + 1
+        numbered.append(name if counts[name] == 1 else f"{name}-{counts[name]}")
+    return numbered
+
+
+def _told_apart(short: Sequence[str], longer: Sequence[str]) -> list[str]:
+    return [
+        name if short.count(name) == 1 and name != ANY_NODE else other
+        for name, other in zip(short, longer, strict=True)
+    ]
+
+
+def _short(pool: _Pool) -> str:
+    product = pool.shape.product
+    return _named(product.name if product is not None else pool.traits.label, pool)
+
+
+def _long(pool: _Pool) -> str:
+    return _named(pool.traits.label.partition("-MIG-")[0], pool)
+
+
+def _named(model: str, pool: _Pool) -> str:
+    traits = pool.traits
+    parts = [model.removesuffix("-SHARED") or "gpu", traits.profile]
+    if traits.sharing:
+        parts.append(f"{traits.sharing}-{traits.replicas}")
+    parts += [value or _last(key) for key, value, _ in traits.taints]
+    return _slug("-".join(part for part in parts if part))
+
+
+def _last(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
+def _slug(text: str) -> str:
+    """A text as a name of an object."""
+    lowered = re.sub(r"[^a-z0-9.-]+", "-", text.lower().replace("+", "."))
+    return re.sub(r"[.-]{2,}", "-", lowered).strip("-.")[:100].strip("-.")
+
+
+# ------------------------------------------------------------------------------- other resources
+
+
+def _others(
+    found: Iterable[ClusterNode], pools: Iterable[_Pool], keys: frozenset[str]
+) -> dict[str, int]:
+    """What is no GPU, of the nodes that can be used: cpu and memory first, always both."""
+    used = {name for pool in pools for name in pool.names}
+    total = {quantity.CPU: 0, "memory": 0}
+    for node in found:
+        facts = node.facts
+        is_kept = any(not _is_of_gpus(one, keys) for one in _lasting(node))
+        if not facts.ready or facts.unschedulable or (is_kept and facts.name not in used):
+            continue
+        for name, amount in sorted(node.allocatable.items()):
+            if amount > 0 and not resources.is_device(name) and not _NO_QUOTA.search(name):
+                total[name] = total.get(name, 0) + amount
+    return dict(list(total.items())[:_MOST_LISTED])
+
+
+# ---------------------------------------------------------------------------------------- shares
+
+
+def divided(total: int, parts: int, unit: int = 1) -> list[int]:
+    """Return a total in parts, as equal as whole units allow; the first ones get the rest.
+
+    What is less than a unit goes to the first.
+    """
+    units, rest = divmod(total, unit)
+    if units < parts:
+        units, rest, unit = total, 0, 1
+    base, more = divmod(units, parts)
+    found = [(base + (place < more)) * unit for place in range(parts)]
+    found[0] += rest
+    return found
+
+
+def unit_of(resource: str) -> int:
+    """Return the unit in which a resource is divided: whole cores, MiB, or single devices."""
+    return _BYTES if quantity.is_bytes(resource) else _UNITS.get(resource, 1)
+
+
+def equal_shares(found: Supply, teams: Sequence[Team]) -> list[Share]:
+    """Everything, divided equally between teams; without teams it is everybody's."""
+    if not teams:
+        everybody = Team(name=EVERYBODY, namespaces=())
+        why = "All that the nodes have. Without --team there is one queue for everybody."
+        return [Share(team=everybody, amounts=found.amounts(), why=why)]
+    amounts: list[dict[tuple[str, str], int]] = [{} for _ in teams]
+    for key, total in found.amounts().items():
+        for mine, part in zip(amounts, divided(total, len(teams), unit_of(key[1])), strict=True):
+            mine[key] = part
+    why = (
+        f"One of {len(teams)} equal shares of all that the nodes have; what cannot be divided "
+        "goes to the first teams."
+        if len(teams) > 1
+        else "All that the nodes have."
+    )
+    return [
+        Share(team=team, amounts=mine, why=why) for team, mine in zip(teams, amounts, strict=True)
+    ]
+
+
+# --------------------------------------------------------------------------------------- objects
+
+
+def objects(
+    found: Supply,
+    shares: Sequence[Share],
+    *,
+    left_over: Mapping[tuple[str, str], int] | None = None,
+    missing: Iterable[str] = (),
+) -> tuple[Proposed, ...]:
+    """Return the objects, in the order in which they are applied; none without GPUs.
+
+    Args:
+        found: what there is.
+        shares: a ClusterQueue each.
+        left_over: quota that is nobody's own, which the Cohort lends to all.
+        missing: namespaces that have to be made.
+    """
+    if not found.flavors:
+        return ()
+    return (
+        *_namespaces(shares, set(missing)),
+        *(_resource_flavor(one) for one in found.flavors),
+        _any_node(),
+        _cohort(found, left_over or {}),
+        *(_cluster_queue(found, one) for one in shares),
+        *_local_queues(shares),
+    )
+
+
+def _namespaces(shares: Iterable[Share], missing: set[str]) -> Iterator[Proposed]:
+    for share in shares:
+        for namespace in share.team.namespaces:
+            if namespace in missing:
+                document = {
+                    "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}
+                }  # fmt: skip
+                yield Proposed(
+                    document=document, why=f"Of {share.team.name}; it is not there yet."
+                )
+
+
+def _resource_flavor(flavor: Flavor) -> Proposed:
+    metadata: Document = {"name": flavor.name}
+    if flavor.annotations:
+        metadata["annotations"] = dict(flavor.annotations)
+    spec: Document = {"nodeLabels": dict(flavor.labels)}
+    if flavor.taints:
+        spec["nodeTaints"] = [dict(one) for one in flavor.taints]
+    if flavor.tolerations:
+        spec["tolerations"] = [dict(one) for one in flavor.tolerations]
+    why = f"{flavor.text}: {flavor.amount} {flavor.resource} on {_listed(flavor.nodes)}."
+    if flavor.taints:
+        kept = ", ".join(f"{one['key']}={one.get('value', '')}" for one in flavor.taints)
+        why += f"\nOnly pods that tolerate {kept} get it."
+    return Proposed(document=_kueue("ResourceFlavor", metadata, spec), why=why)
+
+
+def _any_node() -> Proposed:
+    why = (
+        "cpu, memory and what else is no GPU, on whatever node a pod runs. It has no labels, so "
+        "it does not decide where a pod runs."
+    )
+    return Proposed(document=_kueue("ResourceFlavor", {"name": ANY_NODE}, {}), why=why)
+
+
+def _cohort(found: Supply, left_over: Mapping[tuple[str, str], int]) -> Proposed:
+    why = "ClusterQueues of one cohort lend each other the quota that they do not use."
+    spec: Document = {}
+    if any(left_over.values()):
+        spec["resourceGroups"] = _groups(found, lambda key: left_over.get(key, 0))
+        why += (
+            "\nIts own quota is what the nodes have beyond that of the queues; all may borrow it."
+        )
+    return Proposed(document=_kueue("Cohort", {"name": COHORT}, spec), why=why)
+
+
+def _cluster_queue(found: Supply, share: Share) -> Proposed:
+    team = share.team
+    selector: Document = {}
+    if team.namespaces:
+        here = {
+            "key": "kubernetes.io/metadata.name",
+            "operator": "In",
+            "values": list(team.namespaces),
+        }
+        selector = {"matchExpressions": [here]}
+    spec = {
+        "cohortName": COHORT,
+        "namespaceSelector": selector,
+        "preemption": {"reclaimWithinCohort": "Any"},
+        "resourceGroups": _groups(found, lambda key: share.amounts.get(key, 0)),
+    }
+    why = (
+        f"{share.why}\nOthers borrow what is not used, and it is taken back when it is needed "
+        "(reclaimWithinCohort).\nFlavors are tried in this order; a nodeSelector of the pod for a "
+        "product leaves only that."
+    )
+    return Proposed(document=_kueue("ClusterQueue", {"name": team.name}, spec), why=why)
+
+
+def _groups(found: Supply, amount: Callable[[tuple[str, str]], int]) -> list[Document]:
+    """One group for each GPU resource, with its flavors, then one for everything else."""
+    by_resource: dict[str, list[str]] = {}
+    for flavor in found.flavors:
+        by_resource.setdefault(flavor.resource, []).append(flavor.name)
+    groups = [
+        {
+            "coveredResources": [resource],
+            "flavors": [
+                {"name": name, "resources": [_quota(resource, amount((name, resource)))]}
+                for name in flavors
+            ],
+        }
+        for resource, flavors in by_resource.items()
+    ]
+    others = [_quota(name, amount((ANY_NODE, name))) for name in found.others]
+    any_node = {"name": ANY_NODE, "resources": others}
+    return [*groups, {"coveredResources": list(found.others), "flavors": [any_node]}]
+
+
+def _quota(resource: str, amount: int) -> Document:
+    text = quantity.from_canonical(resource, amount)
+    return {"name": resource, "nominalQuota": int(text) if text.isdecimal() else text}
+
+
+def _local_queues(shares: Iterable[Share]) -> Iterator[Proposed]:
+    for share in shares:
+        for namespace in share.team.namespaces:
+            metadata = {"name": names.DEFAULT_LOCAL_QUEUE, "namespace": namespace}
+            spec = {"clusterQueue": share.team.name}
+            why = f"GPU pods of {namespace} that name no queue go through it."
+            yield Proposed(document=_kueue("LocalQueue", metadata, spec), why=why)
+
+
+def _kueue(kind: str, metadata: Document, spec: Document) -> Document:
+    found: Document = {
+        "apiVersion": f"{names.KUEUE_GROUP}/v1beta2", "kind": kind, "metadata": metadata
+    }  # fmt: skip
+    return {**found, "spec": spec}
