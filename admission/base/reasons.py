@@ -374,19 +374,28 @@ class Lack(NamedTuple):
         """Return ``8 a100``, or ``64 cpu of spot``."""
         if self.resource == names.GPU_RESOURCE:
             return f"{self.asks} {name(self.flavor)}"
-        return f"{self.asks} {name(self.resource)} of {name(self.flavor)}"
+        return f"{self.asks} {_what(self.resource)} of {name(self.flavor)}"
 
     @property
     def amount(self) -> str:
         """Return ``8 GPUs``, or ``64 cpu``."""
         if self.resource == names.GPU_RESOURCE:
             return f"{self.asks} {'GPU' if self.asks == '1' else 'GPUs'}"
-        return f"{self.asks} {name(self.resource)}"
+        return f"{self.asks} {_what(self.resource)}"
 
     @property
     def room(self) -> str:
         """Return ``3 free of 16``."""
         return f"{self.free} free of {self.reach}" if self.reach else f"{self.free} free"
+
+
+_WHAT: Final[Mapping[str, str]] = MappingProxyType(
+    {names.GPU_MEMORY: "GPU memory", names.GPU_SLICES: "GPU slices"}
+)
+
+
+def _what(resource: str) -> str:
+    return _WHAT.get(resource) or name(resource)
 
 
 def waits_for_quota(
@@ -413,10 +422,12 @@ def waits_for_quota(
     if missing is not None:
         return Text(
             Code.CAPACITY_MISSING,
-            sentence(head, f"{missing.withheld} more are promised, but sick or missing", at),
+            sentence(head, f"{missing.withheld} more promised, but sick or missing", at),
         )
     if deployment:
-        who = f"the previous revision of Deployment {name(deployment)} holds quota"
+        who = (
+            f"the previous revision of Deployment {name(deployment)} holds quota: set maxSurge: 0"
+        )
         return Text(Code.HELD_BY_PREVIOUS_REVISION, sentence(head, who, at))
     holders = of_one[0].holders if len(of_one) == 1 else ()
     held = listed(f"{name(queue)} ({used})" for queue, used in holders)
@@ -445,7 +456,7 @@ def too_big(lacks: Sequence[Lack], cluster_queue: str) -> Text:
         parts = listed(f"{name(one.flavor)} {one.reach}" for one in of_one)
         most = f"{queue} can reach {first.reach} in one flavor"
         head = f"Too big: asks {first.amount}, {most} ({parts})"
-    withheld = f"{first.withheld} more are promised, but sick or missing" if first.withheld else ""
+    withheld = f"{first.withheld} more promised, but sick or missing" if first.withheld else ""
     code = Code.CAPACITY_MISSING if first.exists_not else Code.EXCEEDS_MAX_QUOTA
     return Text(code, sentence(head, withheld))
 
@@ -671,7 +682,7 @@ def _of_flavors(reason: str, message: str, cluster_queue: str) -> Text | None:
     needs = listed(
         f"{more} more {name(flavor)}"
         if resource == names.GPU_RESOURCE
-        else f"{more} more {name(resource)} of {name(flavor)}"
+        else f"{more} more {_what(resource)} of {name(flavor)}"
         for resource, flavor, more in dict.fromkeys(_NOT_UNUSED.findall(message))
     )
     if needs:
@@ -721,7 +732,11 @@ def _refusals(message: str) -> Iterator[str]:
 def _as_it_is(reason: str, message: str) -> Text:
     """Return a message that needs no other words, or that somebody else wrote."""
     code = reason if reason in _CODES else _NEAREST.get(reason, reason)
-    return Text(code, sentence(message or reason or "Waits"))
+    return Text(code, sentence(_IN_WORKLOAD.sub("", message) or reason or "Waits"))
+
+
+_IN_WORKLOAD: Final = re.compile(r"^spec\.podSets\[\d+\]\.template\.")
+"""Where in a Workload a field stands that people know from the pod."""
 
 
 _NEAREST: Final[Mapping[str, Code]] = MappingProxyType(
@@ -821,6 +836,30 @@ def not_managed() -> Text:
 def no_workload() -> Text:
     """Return that the controller has made no Workload for something."""
     return Text(Code.NO_WORKLOAD, sentence("Waits: the controller has not taken it up yet"))
+
+
+def no_pods() -> Text:
+    """Return that an owner has no pods whose admission could be told."""
+    return Text(Code.NO_WORKLOAD, "It has no pods yet that could be admitted.")
+
+
+def of_pods(text: Text, waiting: int, total: int) -> Text:
+    """Return what the pods of an owner wait for that are admitted by themselves.
+
+    Args:
+        text: what the first of those says that wait.
+        waiting: how many wait.
+        total: how many there are.
+    """
+    wait = "waits" if waiting == 1 else "wait"
+    return Text(
+        text.reason, sentence(f"{waiting} of {_counted(total, 'pod')} {wait}: {text.message}")
+    )
+
+
+def stop_held_back(message: str) -> Text:
+    """Return that something is to be stopped, and the stop is held back; see `conditions`."""
+    return Text(Code.STOP_HELD_BACK, sentence(message))
 
 
 def charged_running(cluster_queue: str) -> Text:

@@ -1,61 +1,137 @@
-"""``kubectl gpu why``: where a pod stands."""
+"""``kubectl gpu why``: where something stands, and what to do about it."""
 
-from contextlib import closing
-from dataclasses import asdict
+from collections.abc import Iterator
 from typing import Final
 
 import click
 
-from admission.cli import output
+from admission.base import clock, quantity, reasons
+from admission.cli import asking, output, tables
 from admission.cli.kubectl import EXITS
-from admission.run import connection
-from admission.visibility import why as insight_why
-from admission.visibility.why import Answer
+from admission.cli.tables import Column
+from admission.visibility import quota_use
+from admission.visibility import why as visibility_why
+from admission.visibility.why import Answer, Numbers, State
 
-_TIMEOUT_SECONDS: Final = 30.0
+_WIDE: Final = "wide"
+_PARTS_SHOWN: Final = 20
+_QUOTA: Final = (
+    Column("FLAVOR"),
+    Column("RESOURCE", goes=3),
+    Column("ASKS", right=True),
+    Column("FREE", right=True),
+    Column("REACH", right=True, goes=1),
+    Column("OWN", right=True, goes=2),
+    Column("HELD BY", goes=4),
+)
+_PARTS: Final = (Column("NAME"), Column("STATE"), Column("WHY", goes=1))
 
 
 @click.command(
     epilog=f"""\b
 Examples:
-  kubectl gpu why train-0 -n research
-  kubectl gpu why train-0 -n research -o json
+  kubectl gpu why train-0 -n research           # a pod, or whatever else has the name
+  kubectl gpu why job/train
+  kubectl gpu why deployment/chat -n serving
+  kubectl gpu why workload/job-train-1f2e3 -o wide
+  kubectl gpu why clusterqueue/research         # why it admits nothing, or what holds it
+  kubectl gpu why train-0 -o json
 
 {EXITS}"""
 )
-@click.argument("pod")
-@click.option("-n", "--namespace", help="Of the pod. Default: that of the context.")
+@click.argument("what", metavar="[KIND/]NAME")
+@click.option("-n", "--namespace", help="Where it is. Default: that of the context.")
 @output.kubeconfig_option
-@click.option("--context", help="Context of the kubeconfig. Default: its current one.")
-@output.output_option
+@asking.context_option
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["text", _WIDE, "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the answer; wide has Kueue's own message, too.",
+)
 def why(
-    pod: str, namespace: str | None, kubeconfig: str | None, context: str | None, form: str
+    what: str, namespace: str | None, kubeconfig: str | None, context: str | None, form: str
 ) -> None:
-    """Say where a pod stands: admitted and on what, or waiting and why."""
-    target = connection.Target(kubeconfig, context)
-    with output.reported():
-        namespace = namespace or target.namespace()
-    with output.reported(f"see the pods there are: kubectl get pods -n {namespace}"):
-        api = target.connect(connections=1, timeout_seconds=_TIMEOUT_SECONDS)
-        with closing(api):
-            answer = insight_why.explain(api, namespace, pod)
+    """Say where something stands: admitted and on what, or waiting, why, and what to do.
+
+    KIND is pod, an owner such as job or deployment, workload or clusterqueue, as kubectl takes it:
+    singular, plural, short, or with its API group. A name alone is that of a pod or, if there is
+    none, of whatever else has the name.
+    """
+    with asking.asked(kubeconfig, context, namespace) as target:
+        answer = visibility_why.explain(target.api, target.namespace, what)
     if form == "json":
-        output.print_json(asdict(answer))
+        output.print_json(visibility_why.document(answer))
         return
-    for line in _lines(answer):
-        click.echo(line)
+    asking.say(_lines(answer, tables.width(), is_wide=form == _WIDE))
 
 
-def _lines(answer: Answer) -> list[str]:
-    place = " -> ".join(name for name in (answer.queue, answer.cluster_queue) if name)
+def _lines(answer: Answer, most: int, *, is_wide: bool) -> Iterator[str]:
+    yield from tables.sentence(answer.message, most)
+    rows = _rows(answer) | (_wide(answer) if is_wide else {})
+    size = max(map(len, rows))
+    for head, text in rows.items():
+        yield from tables.sentence(f"  {head:<{size}}  {text}", most, " " * (size + 4))
+    if answer.numbers:
+        yield ""
+        yield from tables.table(_QUOTA, [_quota_row(one) for one in answer.numbers], most)
+    if answer.parts:
+        yield ""
+        shown = answer.parts[:_PARTS_SHOWN]
+        yield from tables.table(
+            _PARTS, [(one.name, one.state, one.message) for one in shown], most
+        )
+        if len(shown) < len(answer.parts):
+            yield f"and {len(answer.parts) - len(shown):,} more; all of them: -o json"
+    if answer.numbers or answer.parts:
+        yield ""
+    for note in answer.notes:
+        yield from tables.sentence(f"note: {note}", most, "  ")
+    yield from asking.not_shown(answer.missing, most)
+    if answer.advice:
+        yield from tables.sentence(f"next: {answer.advice}", most, "  ")
+
+
+def _rows(answer: Answer) -> dict[str, str]:
+    """Return what is known, by heading."""
+    subject = "/".join(filter(None, (answer.namespace, answer.name)))
+    age = tables.age(answer.since, clock.SystemClock().now())
     flavors = ", ".join(f"{resource} on {flavor}" for resource, flavor in answer.flavors.items())
-    told = ": ".join(text for text in (answer.reason, answer.message) if text)
     rows = {
-        "state": f"{answer.state} since {answer.since}" if answer.since else answer.state,
-        "queue": place,
+        answer.kind.lower(): subject,
+        "state": f"{answer.state} for {age}" if age else str(answer.state),
+        "queue": _queue(answer),
         "flavors": flavors,
-        "why": told,
         "workload": answer.workload,
-        "do": answer.advice,
     }
-    return [f"pod {answer.pod}", *(f"  {key:<9}{text}" for key, text in rows.items() if text)]
+    return {head: text for head, text in rows.items() if text}
+
+
+def _queue(answer: Answer) -> str:
+    if answer.state in {State.ACTIVE, State.INACTIVE, State.ENDING}:
+        return f"{tables.counted(answer.waiting, 'Workload')} wait" if answer.waiting else ""
+    names = " -> ".join(name for name in (answer.queue, answer.cluster_queue) if name)
+    if answer.place is None:
+        return names
+    of = f" of {answer.waiting:,}" if answer.waiting else ""
+    return f"{names}, {reasons.exact_place(answer.place)}{of}"
+
+
+def _wide(answer: Answer) -> dict[str, str]:
+    told = ": ".join(filter(None, answer.said))
+    rows = {"reason": answer.reason, "kueue": told}
+    return {head: text for head, text in rows.items() if text}
+
+
+def _quota_row(one: Numbers) -> tuple[str, ...]:
+    amounts = (one.asks, one.free, one.reach, one.nominal)
+    held = (f"{queue} ({quantity.in_words(one.resource, used)})" for queue, used in one.holders)
+    return (
+        one.flavor,
+        one.resource,
+        *(quota_use.amount_text(one.resource, value) or "any" for value in amounts),
+        reasons.listed(held) or "-",
+    )

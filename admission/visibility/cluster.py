@@ -63,9 +63,11 @@ class Wanted:
         pods: label selector of the pods; None for no pods.
         pod_fields: field selector of the pods.
         nodes: whether nodes are.
+        workloads: whether LocalQueues, ResourceFlavors and Workloads are.
     """
 
     namespace: str
+    workloads: bool = True
     pods: str | None = None
     pod_fields: str = ""
     nodes: bool = False
@@ -83,18 +85,23 @@ def read(api: Api, wanted: Wanted) -> Objects:
     """
     missing: list[str] = []
     lists = _Lists(api, wanted.namespace, missing)
+    of_workloads = lists.of if wanted.workloads else _nothing
     return Objects(
         cluster_queues=lists.of(resources.CLUSTER_QUEUES, ClusterQueue),
         cohorts=lists.of(resources.COHORTS, Cohort),
-        local_queues=lists.of(resources.LOCAL_QUEUES, LocalQueue),
-        flavors=lists.of(resources.RESOURCE_FLAVORS, ResourceFlavor),
-        workloads=lists.of(resources.WORKLOADS, Workload),
+        local_queues=of_workloads(resources.LOCAL_QUEUES, LocalQueue),
+        flavors=of_workloads(resources.RESOURCE_FLAVORS, ResourceFlavor),
+        workloads=of_workloads(resources.WORKLOADS, Workload),
         pods=()
         if wanted.pods is None
         else lists.of(resources.PODS, views.Pod, wanted.pods, wanted.pod_fields),
         nodes=lists.of(resources.NODES, views.Node) if wanted.nodes else (),
         missing=tuple(missing),
     )
+
+
+def _nothing(resource: Resource, kind: type[_T]) -> tuple[_T, ...]:  # noqa: ARG001 - as `_Lists.of`
+    return ()
 
 
 class _Lists:

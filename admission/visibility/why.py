@@ -1,21 +1,46 @@
-"""Why a pod waits, or where it was admitted: what its conditions and its Workload say."""
+"""Why a pod, its owner, a Workload or a ClusterQueue stands where it stands.
 
-from collections.abc import Mapping
+`explain` returns plain data, `document` the same as JSON; docs/commands.md documents it. What is
+said comes from the catalogue (`admission.base.reasons`): of what waits it is what the controller
+wrote on it; of what has no such condition it is what the Workload says and the queues have.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from admission.base import conditions, names, structs
+from admission.base import conditions, names, reasons, structs
+from admission.base.conditions import Text, WaitReason
+from admission.base.errors import InvalidValueError
+from admission.base.names import FlavorResource, PodSetName, ResourceName, WorkloadKey
+from admission.base.reasons import Code
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
-from admission.objects import views
+from admission.objects import values, views
+from admission.objects import workload as workloads
+from admission.objects.workload import Workload
+from admission.owners import integrations
 from admission.owners import pod as pod_owner
+from admission.scheduling import explain as numbers
+from admission.scheduling import quota
+from admission.scheduling.decisions import Shortage
+from admission.scheduling.hierarchy import CohortNode, QueueNode
+from admission.visibility import cluster, quota_use, subjects, waiting
+from admission.visibility.cluster import Wanted
+from admission.visibility.subjects import Subject
 
 _AS_OBJECT: Final = structs.converter(views.Object)
+_AS_WORKLOAD: Final = structs.converter(Workload)
+_FEW: Final = 500
+"""So many Workloads of a queue are read to find a place, where the controller does not say it."""
+
+
+_NOTHING_SAID: Final = Text("", "")
 
 
 class State(StrEnum):
-    """Where a pod is, as far as quota goes."""
+    """Where something is, as far as quota goes."""
 
     NOT_MANAGED = "not managed"
     NO_WORKLOAD = "without Workload"
@@ -24,159 +49,375 @@ class State(StrEnum):
     ADMITTED = "admitted"
     EVICTED = "evicted"
     FINISHED = "finished"
+    ACTIVE = "active"
+    INACTIVE = "inactive"
+    ENDING = "being deleted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """One resource in one flavor; canonical units.
+
+    Attributes:
+        asks: what is asked for.
+        free: what the ClusterQueue could take now, borrowed or not.
+        reach: the most that it could ever take.
+        nominal: its own quota.
+        holders: ClusterQueues that use it, with how much, largest first.
+    """
+
+    flavor: str
+    resource: str
+    asks: int
+    free: int
+    reach: int
+    nominal: int
+    holders: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A pod of an owner whose pods are admitted one by one, or a Workload that holds a queue.
+
+    Attributes:
+        name: as ``pod/train-0``, or with its namespace.
+        state: where it is.
+        reason: code of the catalogue; empty for none.
+        message: what it says; empty for nothing.
+    """
+
+    name: str
+    state: str
+    reason: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is known about one pod.
+    """What is known about one object.
 
     Attributes:
-        pod: namespace and name.
+        kind: of the object, such as ``Pod``.
+        namespace: of the object; empty for none.
+        name: of the object.
         state: where it is.
+        reason: code of the catalogue.
+        message: the verdict, one sentence.
+        advice: what to do next; empty for nothing.
+        since: RFC 3339 time of the last change of state; empty if unknown.
         queue: its LocalQueue; empty where it has none.
         cluster_queue: where it was admitted, or where it waits; empty if unknown.
         workload: name of its Workload; empty where there is none.
         flavors: assigned flavor by resource.
-        reason: CamelCase reason of the state.
-        message: the same for people.
-        since: RFC 3339 time of the last change of state; empty if unknown.
-        advice: what the asker can do; empty for nothing.
+        place: in the ClusterQueue, from 1; None where it is not known or it does not wait.
+        waiting: how many wait in the ClusterQueue; None where that is not known.
+        numbers: what it asks for, and what there is.
+        parts: pods of the owner that are admitted one by one; Workloads that hold a ClusterQueue.
+        notes: what else matters, a sentence each.
+        said: reason and message of the condition of the Workload or queue, as Kueue words it.
+        missing: what could not be read, a sentence each.
     """
 
-    pod: str
+    kind: str
+    namespace: str
+    name: str
     state: State
+    reason: str = ""
+    message: str = ""
+    advice: str = ""
+    since: str = ""
     queue: str = ""
     cluster_queue: str = ""
     workload: str = ""
     flavors: Mapping[str, str]
-    reason: str = ""
-    message: str = ""
-    since: str = ""
-    advice: str = ""
+    place: int | None = None
+    waiting: int | None = None
+    numbers: tuple[Numbers, ...] = ()
+    parts: tuple[Part, ...] = ()
+    notes: tuple[str, ...] = ()
+    said: Text = _NOTHING_SAID
+    missing: tuple[str, ...] = ()
 
 
-def explain(api: Api, namespace: str, name: str) -> Answer:
-    """Reads a pod, its Workload and its queue, and says where it stands.
+def explain(api: Api, namespace: str, what: str) -> Answer:
+    """Return where ``[KIND/]NAME`` stands; see `subjects.find`.
 
     Raises:
-        NotFoundError: there is no such pod.
+        SubjectError: nothing, or more than one object, is meant.
         KubeError: the API server refused or did not answer.
     """
-    pod = api.get(resources.PODS, name, namespace)
-    labels = pod["metadata"].get("labels", {})
+    subject = subjects.find(api, namespace, what)
+    if subject.resource == resources.CLUSTER_QUEUES:
+        return _of_cluster_queue(api, namespace, subject)
+    if subject.resource == resources.WORKLOADS:
+        return _of_workload(api, subject, subject.document, {})
+    if subject.resource == resources.PODS:
+        return _of_pod(api, subject)
+    return _of_owner(api, subject)
+
+
+# -------------------------------------------------------------------------------------- pods
+
+
+def _of_pod(api: Api, subject: Subject, *, in_full: bool = True) -> Answer:
+    pod = subject.document
     named = pod["metadata"].get("annotations", {}).get(names.WORKLOAD_ANNOTATION)
-    if not named and labels.get(names.MANAGED_LABEL) != names.MANAGED_VALUE:
-        return Answer(
-            pod=f"{namespace}/{name}",
-            state=State.NOT_MANAGED,
-            flavors={},
-            message="no quota is kept for this pod",
-            advice=_unmanaged_advice(labels),
-        )
-    workload = _workload_of(api, pod, named)
-    if workload is None:
-        return _without_workload(pod, labels.get(names.QUEUE_LABEL, ""))
-    queue = workload.get("spec", {}).get("queueName", "")
-    answer = _from_workload(pod, workload, _cluster_queue(api, namespace, queue))
-    if answer.state is not State.WAITING:
-        return answer
-    return replace(answer, advice=_releasing(api, answer.cluster_queue))
-
-
-def _unmanaged_advice(labels: Mapping[str, str]) -> str:
-    if labels.get(names.QUEUE_LABEL):
-        return "it was created while its namespace was excluded or the webhook was not installed"
-    return f"set the label {names.QUEUE_LABEL} at creation, or add a LocalQueue named default"
-
-
-def _workload_of(api: Api, pod: Document, named: str | None) -> Document | None:
-    """The Workload that a released pod names, or that its group has; else the pod's own."""
-    named = named or _group(pod)
-    if named:
-        try:
-            return api.get(resources.WORKLOADS, named, pod["metadata"]["namespace"])
-        except errors.NotFoundError:
-            return None
-    selector = f"{names.JOB_UID_LABEL}={pod['metadata']['uid']}"
-    namespace = pod["metadata"]["namespace"]
-    found = api.list(resources.WORKLOADS, namespace, label_selector=selector).items
-    return found[0] if found else None
-
-
-def _group(pod: Document) -> str:
-    """Return the name of the pod's group; empty for a single pod."""
-    return pod_owner.group_name(_AS_OBJECT(pod))
-
-
-def _cluster_queue(api: Api, namespace: str, queue: str) -> str:
-    """ClusterQueue of a LocalQueue; empty where either is missing."""
-    try:
-        found = api.get(resources.LOCAL_QUEUES, queue, namespace) if queue else {}
-    except errors.NotFoundError:
-        return ""
-    name: str = found.get("spec", {}).get("clusterQueue", "")
-    return name
-
-
-def _releasing(api: Api, name: str) -> str:
-    """Return which pods hold quota of a ClusterQueue that is about to be free.
-
-    It is empty if none is known.
-    """
-    try:
-        found = api.get(resources.CLUSTER_QUEUES, name) if name else {}
-    except (errors.NotFoundError, errors.ForbiddenError):
-        return ""  # a user need not be allowed to read ClusterQueues
-    condition = _condition(found, conditions.RELEASING)
-    message: str = condition.get("message", "")
-    return message if condition.get("status") == "True" else ""
-
-
-def _without_workload(pod: Document, queue: str) -> Answer:
+    labels = pod["metadata"].get("labels", {})
     own = _condition(pod, conditions.POD_ADMITTED)
-    return Answer(
-        pod=_name(pod),
-        state=State.NO_WORKLOAD,
-        queue=queue,
-        flavors={},
-        reason=own.get("reason", ""),
-        message=own.get("message", "the controller has not made a Workload for it"),
-        since=own.get("lastTransitionTime", ""),
-        advice="" if own else "see that the controller runs: its /readyz and its log",
+    if not named and labels.get(names.MANAGED_LABEL) != names.MANAGED_VALUE:
+        is_queued = bool(labels.get(names.QUEUE_LABEL))
+        late = "it was created while its namespace was excluded or the webhook was not installed"
+        answer = _answer(subject, State.NOT_MANAGED, reasons.not_managed())
+        return replace(answer, notes=(late,) if is_queued else ())
+    workload = _workload_of_pod(api, subject, named)
+    if workload is None:
+        return _without_workload(subject, own)
+    return _of_workload(api, subject, workload, own, in_full=in_full)
+
+
+def _workload_of_pod(api: Api, subject: Subject, named: str | None) -> Document | None:
+    """The Workload that a released pod names, or that its group has; else the pod's own."""
+    named = named or pod_owner.group_name(_AS_OBJECT(subject.document))
+    return _named(api, subject, named) if named else _made_for(api, subject)
+
+
+def _named(api: Api, subject: Subject, name: str) -> Document | None:
+    try:
+        return api.get(resources.WORKLOADS, name, subject.namespace)
+    except errors.NotFoundError:
+        return None
+
+
+def _made_for(api: Api, subject: Subject) -> Document | None:
+    """Return the Workload that was made for an object; of several, the newest that goes on."""
+    uid = subject.document["metadata"]["uid"]
+    selector = f"{names.JOB_UID_LABEL}={uid}"
+    found = api.list(resources.WORKLOADS, subject.namespace, label_selector=selector).items
+    in_order = sorted(
+        found,
+        key=lambda one: (
+            _condition(one, conditions.FINISHED).get("status") != "True",
+            one["metadata"].get("creationTimestamp", ""),
+            one["metadata"]["name"],
+        ),
+    )
+    return in_order[-1] if in_order else None
+
+
+def _without_workload(subject: Subject, own: Mapping[str, Any]) -> Answer:
+    text = reasons.no_workload()
+    if own.get("status") == "False":
+        text = reasons.of_condition(own.get("reason", ""), own.get("message", ""))
+    answer = _answer(subject, State.NO_WORKLOAD, text, local=_queue_label(subject.document))
+    return replace(answer, since=own.get("lastTransitionTime", ""))
+
+
+# ------------------------------------------------------------------------------------- owners
+
+_SERVING_LABELS: Final = {
+    "LeaderWorkerSet": "leaderworkerset.sigs.k8s.io/name",
+    "Job": "volcano.sh/job-name",
+}
+"""Labels that tell the pods of owners without a selector in their spec."""
+
+
+def _of_owner(api: Api, subject: Subject) -> Answer:
+    view = _AS_OBJECT(subject.document)
+    own = _condition(subject.document, conditions.POD_ADMITTED)
+    selector = _pods_of(subject)
+    if selector is not None:
+        return _of_pods(api, subject, selector)
+    prebuilt = view.metadata.annotation(names.PREBUILT_WORKLOAD) or view.metadata.label(
+        names.PREBUILT_WORKLOAD
+    )
+    workload = _named(api, subject, prebuilt) if prebuilt else _made_for(api, subject)
+    if workload is not None:
+        return _of_workload(api, subject, workload, own)
+    ended = _ended(subject.document)
+    if ended is not None:
+        return _answer(subject, State.FINISHED, ended)
+    if not _queue_label(subject.document) and not own:
+        return _answer(subject, State.NOT_MANAGED, reasons.not_managed())
+    return _without_workload(subject, own)
+
+
+def _pods_of(subject: Subject) -> str | None:
+    """Return what selects the pods of an owner whose pods are admitted, or None for another."""
+    serving = {(one.kind.api_version, one.kind.name) for one in integrations.DEFAULT.serving}
+    resource = subject.resource
+    is_serving = (resource.api_version, resource.kind) in serving
+    if not is_serving and resource != resources.REPLICA_SETS:
+        return None
+    labels = subject.document.get("spec", {}).get("selector", {}).get("matchLabels")
+    if labels:
+        return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    label = _SERVING_LABELS.get(resource.kind, "app.kubernetes.io/instance")
+    return f"{label}={subject.name}"
+
+
+def _of_pods(api: Api, subject: Subject, selector: str) -> Answer:
+    """Return where an owner stands whose pods are admitted, each by itself or in groups."""
+    pods = api.list(resources.PODS, subject.namespace, label_selector=selector).items
+    found = [
+        _of_pod(api, Subject(resource=resources.PODS, document=pod), in_full=False)
+        for pod in sorted(pods, key=lambda one: one["metadata"]["name"])[:_FEW]
+    ]
+    parts = tuple(
+        Part(name=f"pod/{one.name}", state=one.state, reason=one.reason, message=one.message)
+        for one in found
+    )
+    worst = next((one for one in found if one.state not in _FINE), None)
+    if worst is None and not found:
+        return _answer(subject, State.NO_WORKLOAD, reasons.no_pods(), local=_queue_label(
+            subject.document))  # fmt: skip
+    if worst is None:
+        first = found[0]
+        answer = _answer(subject, first.state, Text(first.reason, first.message),
+                         local=first.queue, cluster_queue=first.cluster_queue)  # fmt: skip
+        return replace(answer, parts=parts)
+    pod = next(one for one in pods if one["metadata"]["name"] == worst.name)
+    told = _of_pod(api, Subject(resource=resources.PODS, document=pod))
+    count = sum(one.state not in _FINE for one in found)
+    text = reasons.of_pods(Text(told.reason, told.message), count, len(found))
+    return replace(
+        told,
+        kind=subject.resource.kind,
+        name=subject.name,
+        message=text.message,
+        parts=parts,
     )
 
 
-def _from_workload(pod: Document, workload: Document, cluster_queue: str) -> Answer:
+_FINE: Final = frozenset({State.ADMITTED, State.FINISHED, State.NOT_MANAGED})
+
+
+def _ended(document: Document) -> Text | None:
+    """Return how an owner has ended that says so by a condition; else None."""
+    for kind in ("Complete", "Completed", "Succeeded", "Failed"):
+        found = _condition(document, kind)
+        if found.get("status") == "True":
+            return reasons.finished(found.get("message") or kind)
+    return None
+
+
+# ----------------------------------------------------------------------------------- Workloads
+
+
+def _of_workload(
+    api: Api,
+    subject: Subject,
+    workload: Document,
+    own: Mapping[str, Any],
+    *,
+    in_full: bool = True,
+) -> Answer:
+    """Return where a Workload stands.
+
+    Args:
+        api: is asked for the queues, with the rights of the caller.
+        subject: what is asked about.
+        workload: its Workload.
+        own: our condition on the pod or owner; empty for none.
+        in_full: whether numbers and place are wanted.
+    """
     state, condition = _state(workload)
     admission = workload.get("status", {}).get("admission") or {}
-    own = _condition(pod, conditions.POD_ADMITTED)
-    detail = own if state is State.WAITING and own.get("status") == "False" else condition
-    notice = _condition(workload, conditions.PREEMPTION_NOTICE)
-    if state is State.EVICTED and notice and not pod["metadata"].get("deletionTimestamp"):
-        detail = notice
-    return Answer(
-        pod=_name(pod),
-        state=state,
-        queue=workload.get("spec", {}).get("queueName", ""),
-        cluster_queue=admission.get("clusterQueue", cluster_queue),
+    local = workload.get("spec", {}).get("queueName", "")
+    queue = admission.get("clusterQueue") or _cluster_queue(api, subject.namespace, local)
+    flavors = {
+        resource: flavor
+        for assignment in admission.get("podSetAssignments", [])
+        for resource, flavor in sorted(assignment.get("flavors", {}).items())
+    }
+    is_leaving = bool(subject.document["metadata"].get("deletionTimestamp"))
+    text = _text(workload, state, condition, own, queue, flavors, is_leaving=is_leaving)
+    answer = _answer(
+        subject, state, text, local=local, cluster_queue=queue,
         workload=workload["metadata"]["name"],
-        flavors={
-            resource: flavor
-            for assignment in admission.get("podSetAssignments", [])
-            for resource, flavor in sorted(assignment.get("flavors", {}).items())
-        },
-        reason=detail.get("reason", ""),
-        message=_why_it_does_not_run(workload, state) or detail.get("message", ""),
+    )  # fmt: skip
+    answer = replace(
+        answer,
         since=condition.get("lastTransitionTime", ""),
+        flavors=flavors,
+        said=Text(condition.get("reason", ""), condition.get("message", "")),
     )
+    is_waiting = not admission and state in {State.WAITING, State.EVICTED}
+    if not in_full or not is_waiting or not queue:
+        return answer
+    return _with_numbers(api, answer, workload, is_told=own.get("status") == "False")
 
 
-def _why_it_does_not_run(workload: Document, state: State) -> str:
-    """Return which pods of an admitted Workload are missing; empty where nothing is said."""
+def _text(
+    workload: Document,
+    state: State,
+    condition: Mapping[str, Any],
+    own: Mapping[str, Any],
+    queue: str,
+    flavors: Mapping[str, str],
+    *,
+    is_leaving: bool,
+) -> Text:
+    """Return the verdict, as far as the Workload and our condition on its owner tell it."""
+    said = Text(condition.get("reason", ""), condition.get("message", ""))
+    match state:
+        case State.FINISHED:
+            return reasons.finished(said.message)
+        case State.EVICTED:
+            return _of_evicted(workload, said, own, queue, is_leaving=is_leaving)
+        case State.ADMITTED:
+            return _of_admitted(workload, own, queue, flavors)
+        case State.RESERVED:
+            return reasons.waits_for_checks(_open_checks(workload))
+        case _:
+            return _of_waiting(said, own, queue)
+
+
+def _of_waiting(said: Text, own: Mapping[str, Any], queue: str) -> Text:
+    if own.get("status") == "False":
+        return reasons.of_condition(own.get("reason", ""), own.get("message", ""), queue)
+    if not said.reason:
+        return reasons.not_judged()
+    return reasons.of_condition(said.reason, said.message, queue)
+
+
+def _of_evicted(
+    workload: Document, said: Text, own: Mapping[str, Any], queue: str, *, is_leaving: bool
+) -> Text:
+    notice = _true(workload, conditions.PREEMPTION_NOTICE)
+    if notice and not is_leaving:
+        return reasons.preemption_notice(notice.get("message", ""))
+    held = _true(workload, conditions.STOP_HELD_BACK)
+    if held:
+        return reasons.stop_held_back(held.get("message", ""))
+    reserved = _condition(workload, conditions.QUOTA_RESERVED)
+    judged = reserved.get("reason", WaitReason.PENDING_EVALUATION) != WaitReason.PENDING_EVALUATION
+    if judged and reserved.get("status") == "False":
+        again = Text(reserved.get("reason", ""), reserved.get("message", ""))
+        return _of_waiting(again, own, queue)
+    until = workload.get("status", {}).get("requeueState", {}).get("requeueAt") or ""
+    return reasons.evicted(said, until=until)
+
+
+def _of_admitted(
+    workload: Document, own: Mapping[str, Any], queue: str, flavors: Mapping[str, str]
+) -> Text:
+    refused = _true(workload, conditions.START_REFUSED)
+    if refused:
+        return reasons.fitted(Text(Code.START_REFUSED, refused.get("message", "")))
+    if own.get("status") == "False" and own.get("reason") == Code.START_REFUSED:
+        return reasons.fitted(Text(Code.START_REFUSED, own.get("message", "")))
     ready = _condition(workload, conditions.PODS_READY)
-    message: str = ready.get("message", "")
-    is_told = ready.get("status") == "False" and conditions.says_counts(message)
-    return message if state is State.ADMITTED and is_told else ""
+    message = ready.get("message", "")
+    if ready.get("status") == "False" and conditions.says_counts(message):
+        return reasons.pods_not_running(message)
+    if names.MADE_FOR_RUNNING in workload["metadata"].get("annotations", {}):
+        return reasons.charged_running(queue)
+    return reasons.admitted(queue, flavors.values())
+
+
+def _open_checks(workload: Document) -> list[tuple[str, str]]:
+    found = workload.get("status", {}).get("admissionChecks", [])
+    return [(one["name"], one.get("message", "")) for one in found if one.get("state") != "Ready"]
 
 
 def _state(workload: Document) -> tuple[State, Mapping[str, Any]]:
@@ -186,16 +427,310 @@ def _state(workload: Document) -> tuple[State, Mapping[str, Any]]:
         (conditions.ADMITTED, State.ADMITTED),
         (conditions.QUOTA_RESERVED, State.RESERVED),
     ):
-        condition = _condition(workload, kind)
-        if condition.get("status") == "True":
+        condition = _true(workload, kind)
+        if condition:
             return state, condition
     return State.WAITING, _condition(workload, conditions.QUOTA_RESERVED)
 
 
+# -------------------------------------------------------------------------------------- numbers
+
+_OF_QUOTA: Final = frozenset(
+    {
+        Code.WAITING_FOR_QUOTA,
+        Code.HELD_BY_PREVIOUS_REVISION,
+        Code.CAPACITY_MISSING,
+        Code.EXCEEDS_MAX_QUOTA,
+        Code.WAITING_FOR_PREEMPTED,
+        Code.PENDING_EVALUATION,
+    }
+)
+"""Reasons beside which the numbers and the place matter."""
+
+
+def _with_numbers(api: Api, answer: Answer, workload: Document, *, is_told: bool) -> Answer:
+    """Return the answer with what there is and the place, as far as the caller may read it."""
+    read = cluster.relate(cluster.read(api, Wanted(namespace=answer.namespace, workloads=False)))
+    node = read.forest.queues.get(names.ClusterQueueName(answer.cluster_queue))
+    view = read.queues.get(answer.cluster_queue)
+    if node is None or view is None:
+        return replace(answer, missing=read.missing)
+    answer = replace(answer, notes=_releasing(view.status.conditions))
+    if answer.reason == Code.CLUSTER_QUEUE_INACTIVE:
+        return replace(answer, notes=_why_inactive(view.status.conditions))
+    if answer.reason not in _OF_QUOTA:
+        return answer
+    shortages = _shortages(node, workload)
+    found = tuple(_numbers(one) for one in shortages)
+    place, count = _place(api, answer, view.status.pending_workloads or 0)
+    answer = replace(answer, numbers=found, place=place, waiting=count)
+    lacking = [one for one in shortages if one.missing]
+    if is_told or answer.reason not in _FROM_NUMBERS or not lacking:
+        return answer
+    at = reasons.exact_place(place) if place else ""
+    text = numbers.of_shortages(lacking, answer.cluster_queue, place=at)
+    return _saying(answer, text)
+
+
+_FROM_NUMBERS: Final = frozenset({Code.WAITING_FOR_QUOTA, Code.EXCEEDS_MAX_QUOTA})
+
+
+def _shortages(node: QueueNode, workload: Document) -> list[Shortage]:
+    """Return what the pod sets of a Workload ask for in each flavor, and what there is."""
+    found = []
+    for pod_set, asked in _asked(workload).items():
+        for group in node.spec.resource_groups:
+            for flavor in group.flavors:
+                for resource in sorted(asked.keys() & set(group.covered_resources)):
+                    fr = FlavorResource(flavor.name, ResourceName(resource))
+                    found.append(_shortage(node, pod_set, fr, asked[resource]))
+    return found
+
+
+def _asked(workload: Document) -> dict[str, dict[str, int]]:
+    """Return what each pod set asks for: as the controller says it, else as its template does."""
+    view = _AS_WORKLOAD(workload)
+    said = view.status.resource_requests
+    if said:
+        return {
+            one.get("name", ""): {
+                resource: values.amount_or_zero(resource, text)
+                for resource, text in (one.get("resources") or {}).items()
+            }
+            for one in said
+        }
+    try:
+        value = workloads.scheduling_value(view)
+    except InvalidValueError:
+        return {}
+    return {
+        one.name: {r: each * one.effective_count for r, each in one.requests.items()}
+        for one in value.pod_sets
+    }
+
+
+def _shortage(node: QueueNode, pod_set: str, fr: FlavorResource, asked: int) -> Shortage:
+    return Shortage(
+        pod_set=PodSetName(pod_set),
+        resource=fr.resource,
+        flavor=fr.flavor,
+        requested=asked,
+        available=max(0, quota.available(node, fr)),
+        limit=quota.potential(node, fr),
+        nominal=quota.nominal(node, fr),
+        withheld=quota.withheld(node, fr),
+        holders=_holders(node, fr),
+    )
+
+
+def _holders(
+    node: QueueNode, fr: FlavorResource
+) -> tuple[tuple[names.ClusterQueueName, int], ...]:
+    root = node.root()
+    leaves = root.leaves() if isinstance(root, CohortNode) else (node,)
+    using = ((leaf.name, leaf.usage.get(fr, 0)) for leaf in leaves)
+    return tuple(sorted((one for one in using if one[1] > 0), key=lambda one: (-one[1], one[0])))
+
+
+def _numbers(one: Shortage) -> Numbers:
+    return Numbers(
+        flavor=one.flavor,
+        resource=one.resource,
+        asks=one.requested,
+        free=one.available,
+        reach=one.limit,
+        nominal=one.nominal,
+        holders=one.holders,
+    )
+
+
+def _place(api: Api, answer: Answer, pending: int) -> tuple[int | None, int | None]:
+    """Return the place in the ClusterQueue, and how many wait there."""
+    key = WorkloadKey(answer.namespace, answer.workload)
+    order = waiting.told(api, answer.cluster_queue)
+    if order is not None:
+        return (order.index(key) + 1 if key in order else None), len(order)
+    if pending > _FEW:
+        return None, pending
+    read = cluster.relate(cluster.read(api, Wanted(namespace=answer.namespace)))
+    found = waiting.of(read, answer.cluster_queue)
+    places = {(one.namespace, one.workload): one.place for one in found.waiting}
+    is_whole = len(found.waiting) >= pending
+    return (places.get((key.namespace, key.name)) if is_whole else None), pending
+
+
+def _why_inactive(found: Iterable[Any] | None) -> tuple[str, ...]:
+    return tuple(
+        reasons.cluster_queue(Text(one.reason, one.message)).message
+        for one in found or ()
+        if one.type == conditions.ACTIVE and one.status == "False"
+    )
+
+
+def _releasing(found: Iterable[Any] | None) -> tuple[str, ...]:
+    return tuple(
+        one.message
+        for one in found or ()
+        if one.type == conditions.RELEASING and one.status == "True"
+    )
+
+
+# --------------------------------------------------------------------------------- ClusterQueues
+
+_ALSO: Final = (
+    (conditions.CAPACITY_SUFFICIENT, "False"),
+    (conditions.RELEASING, "True"),
+    (conditions.COSTS_EXACT, "False"),
+    (conditions.SPEC_SUPPORTED, "False"),
+)
+"""Conditions of a ClusterQueue that are told besides, and the status that is bad news."""
+
+
+def _of_cluster_queue(api: Api, namespace: str, subject: Subject) -> Answer:
+    queue = subject.document
+    active = _condition(queue, conditions.ACTIVE)
+    text = reasons.cluster_queue(Text(active.get("reason", ""), active.get("message", "")))
+    state = State.ACTIVE if active.get("status") == "True" else State.INACTIVE
+    if not active:
+        text, state = reasons.no_workload(), State.NO_WORKLOAD
+    answer = _answer(subject, state, text, cluster_queue=subject.name)
+    notes = tuple(
+        found.get("message", "")
+        for kind, status in _ALSO
+        if (found := _condition(queue, kind)).get("status") == status
+    )
+    answer = replace(
+        answer,
+        since=active.get("lastTransitionTime", ""),
+        said=Text(active.get("reason", ""), active.get("message", "")),
+        notes=notes,
+        waiting=queue.get("status", {}).get("pendingWorkloads"),
+    )
+    if not queue["metadata"].get("deletionTimestamp"):
+        return answer
+    return _of_ending(api, namespace, answer, queue)
+
+
+def _of_ending(api: Api, namespace: str, answer: Answer, queue: Document) -> Answer:
+    """Return what holds a ClusterQueue that is being deleted."""
+    read = cluster.relate(cluster.read(api, Wanted(namespace=namespace)))
+    holding = sorted(key for key, one in read.holding.items() if one.cluster_queue == answer.name)
+    count = max(queue.get("status", {}).get("reservingWorkloads") or 0, len(holding))
+    held = [f"{key.namespace}/{key.name}" for key in holding]
+    text = reasons.cluster_queue_in_use(count, held)
+    parts = tuple(
+        Part(name=name, state=State.ENDING if read.is_releasing(key) else State.ADMITTED)
+        for name, key in zip(held, holding, strict=True)
+    )
+    since = queue["metadata"]["deletionTimestamp"]
+    answer = replace(answer, state=State.ENDING, parts=parts, since=since, missing=read.missing)
+    return _saying(answer, text)
+
+
+# -------------------------------------------------------------------------------------- helpers
+
+
+def _answer(
+    subject: Subject,
+    state: State,
+    text: Text,
+    *,
+    local: str = "",
+    cluster_queue: str = "",
+    workload: str = "",
+) -> Answer:
+    answer = Answer(
+        kind=subject.resource.kind,
+        namespace=subject.namespace,
+        name=subject.name,
+        state=state,
+        queue=local,
+        cluster_queue=cluster_queue,
+        workload=workload,
+        flavors={},
+    )
+    return _saying(answer, text)
+
+
+def _saying(answer: Answer, text: Text) -> Answer:
+    known = {
+        "queue": answer.cluster_queue,
+        "local": answer.queue,
+        "namespace": answer.namespace,
+        "name": answer.name,
+        "workload": answer.workload,
+    }
+    step = reasons.next_step(text.reason, known)
+    return replace(answer, reason=text.reason, message=text.message, advice=step)
+
+
+def _cluster_queue(api: Api, namespace: str, queue: str) -> str:
+    """ClusterQueue of a LocalQueue; empty where either is missing, or may not be read."""
+    try:
+        found = api.get(resources.LOCAL_QUEUES, queue, namespace) if queue else {}
+    except (errors.NotFoundError, errors.ForbiddenError):
+        return ""
+    name: str = found.get("spec", {}).get("clusterQueue", "")
+    return name
+
+
+def _queue_label(document: Document) -> str:
+    found: str = document["metadata"].get("labels", {}).get(names.QUEUE_LABEL, "")
+    return found
+
+
 def _condition(document: Document, kind: str) -> Mapping[str, Any]:
-    found = document.get("status", {}).get("conditions", [])
+    found = document.get("status", {}).get("conditions") or []
     return next((condition for condition in found if condition["type"] == kind), {})
 
 
-def _name(pod: Document) -> str:
-    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+def _true(document: Document, kind: str) -> Mapping[str, Any]:
+    found = _condition(document, kind)
+    return found if found.get("status") == "True" else {}
+
+
+# ----------------------------------------------------------------------------------------- JSON
+
+
+def document(answer: Answer) -> dict[str, Any]:
+    """Return the answer as JSON."""
+    return {
+        "apiVersion": quota_use.API_VERSION,
+        "kind": "Reason",
+        "subject": {"kind": answer.kind, "namespace": answer.namespace, "name": answer.name},
+        "state": answer.state,
+        "reason": answer.reason,
+        "message": answer.message,
+        "next": answer.advice,
+        "since": answer.since,
+        "localQueue": answer.queue,
+        "clusterQueue": answer.cluster_queue,
+        "workload": answer.workload,
+        "flavors": dict(answer.flavors),
+        "place": answer.place,
+        "waiting": answer.waiting,
+        "quota": [_numbers_document(one) for one in answer.numbers],
+        "parts": [
+            {"name": one.name, "state": one.state, "reason": one.reason, "message": one.message}
+            for one in answer.parts
+        ],
+        "notes": list(answer.notes),
+        "condition": {"reason": answer.said.reason, "message": answer.said.message},
+        "missing": list(answer.missing),
+    }
+
+
+def _numbers_document(one: Numbers) -> dict[str, Any]:
+    show = quota_use.amount_text
+    return {
+        "flavor": one.flavor,
+        "resource": one.resource,
+        "asks": show(one.resource, one.asks),
+        "free": show(one.resource, one.free),
+        "reach": show(one.resource, one.reach),
+        "nominal": show(one.resource, one.nominal),
+        "heldBy": [
+            {"clusterQueue": queue, "amount": show(one.resource, used)}
+            for queue, used in one.holders
+        ],
+    }

@@ -51,13 +51,13 @@ def never(lack: Lack, asks: str) -> Lack:
             Code.HELD_BY_PREVIOUS_REVISION,
             (
                 "Waits: needs 8 a100, 3 free of 16; the previous revision of Deployment chat holds "
-                "quota."
+                "quota: set maxSurge: 0."
             ),
         ),
         (
             reasons.waits_for_quota([A100._replace(withheld="8", exists_not=True)], "research"),
             Code.CAPACITY_MISSING,
-            "Waits: needs 8 a100, 3 free of 16; 8 more are promised, but sick or missing.",
+            "Waits: needs 8 a100, 3 free of 16; 8 more promised, but sick or missing.",
         ),
         (
             reasons.too_big([never(A100, "64")], "research"),
@@ -156,7 +156,8 @@ NO_FLAVOR = conditions.no_flavors
             [("main", [conditions.insufficient_quota(GPU, "a100", "4", "60", "16")])])),
          Code.EXCEEDS_MAX_QUOTA, "Too big: asks 64 a100, its queue can reach 16."),
         (Text(WaitReason.NO_MATCHING_FLAVOR, NO_FLAVOR([("main", [
-            conditions.other_nodes("a100"), conditions.untolerated_taint("h100", "gpu", "", "NoSchedule"),
+            conditions.other_nodes("a100"),
+            conditions.untolerated_taint("h100", "gpu", "", "NoSchedule"),
         ])])),
          Code.NO_MATCHING_FLAVOR,
          ("Matches no flavor of its queue: a100 is on other nodes than the pod selects; h100 has "

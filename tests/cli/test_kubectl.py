@@ -1,6 +1,7 @@
 """``kubectl gpu why``: where a pod stands, for people and for programs, and what it exits with."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ clusters: [{{name: store, cluster: {{server: "{url}"}}}}]
 users: [{{name: me, user: {{token: none}}}}]
 """
 TIME = "2026-01-02T03:04:05Z"
+AGE, AGED = "AGE", re.compile(r"(?<=for )\d+d$", re.MULTILINE)
 RESERVED = "Quota reserved in ClusterQueue cq"
 
 
@@ -101,6 +103,7 @@ ADMISSION = {
 }
 ADMITTED = condition("Admitted", "True", "Admitted", "The workload is admitted")
 HOLDS = condition("QuotaReserved", "True", "QuotaReserved", RESERVED)
+SUBJECT = {"kind": "Pod", "namespace": "team", "name": "p"}
 OURS = {names.MANAGED_LABEL: "true", names.QUEUE_LABEL: "lq"}
 
 
@@ -112,12 +115,13 @@ def test_a_waiting_pod_is_told_what_its_own_condition_says(world: World) -> None
     result = world.ask("p")
 
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.splitlines() == [
-        "pod team/p",
-        f"  state    waiting since {TIME}",
-        "  queue    lq -> cq",
-        "  why      WaitingForQuota: 1 more GPU needed",
-        "  workload w",
+    assert AGED.sub(AGE, result.stdout).splitlines() == [
+        "1 more GPU needed.",
+        "  pod       team/p",
+        f"  state     waiting for {AGE}",
+        "  queue     lq -> cq",
+        "  workload  w",
+        "next: wait, or ask for less; who holds it: kubectl gpu who cq",
     ]
 
 
@@ -125,18 +129,27 @@ def test_an_admitted_pod_is_told_its_flavors(world: World) -> None:
     uid = world.add_pod("p", labels=OURS)
     world.add_workload("w", uid, HOLDS, ADMITTED, admission=ADMISSION)
     assert world.told("p") == {
-        "pod": "team/p",
+        "apiVersion": "gpu-admission.dev/v1",
+        "kind": "Reason",
+        "subject": {"kind": "Pod", "namespace": "team", "name": "p"},
         "state": "admitted",
-        "queue": "lq",
-        "cluster_queue": "cq",
+        "reason": "Admitted",
+        "message": "Admitted by ClusterQueue cq on a100.",
+        "next": "",
+        "since": TIME,
+        "localQueue": "lq",
+        "clusterQueue": "cq",
         "workload": "w",
         "flavors": {"nvidia.com/gpu": "a100"},
-        "reason": "Admitted",
-        "message": "The workload is admitted",
-        "since": TIME,
-        "advice": "",
+        "place": None,
+        "waiting": None,
+        "quota": [],
+        "parts": [],
+        "notes": [],
+        "condition": {"reason": "Admitted", "message": "The workload is admitted"},
+        "missing": [],
     }
-    assert "  flavors  nvidia.com/gpu on a100" in world.ask("p").stdout.splitlines()
+    assert "  flavors   nvidia.com/gpu on a100" in world.ask("p").stdout.splitlines()
 
 
 def test_a_pod_of_an_admitted_job_is_told_of_the_jobs_workload(world: World) -> None:
@@ -145,7 +158,7 @@ def test_a_pod_of_an_admitted_job_is_told_of_the_jobs_workload(world: World) -> 
     world.add_workload("of-the-job", "uid-of-the-job", HOLDS, ADMITTED, admission=ADMISSION)
     answer = world.told("p")
     assert (answer["state"], answer["workload"]) == ("admitted", "of-the-job")
-    assert (answer["queue"], answer["cluster_queue"]) == ("lq", "cq")
+    assert (answer["localQueue"], answer["clusterQueue"]) == ("lq", "cq")
 
 
 @pytest.mark.parametrize(
@@ -171,39 +184,43 @@ def test_a_preempted_pod_that_still_runs_is_told_when_it_is_stopped(world: World
     uid = world.add_pod("p", labels=OURS)
     notice = condition("gpu-admission.dev/PreemptionNotice", "True", "Preempted", "at 14:05")
     world.add_workload("w", uid, condition("Evicted", "True", "Preempted", "by x"), notice)
-    assert (world.told("p")["state"], world.told("p")["message"]) == ("evicted", "at 14:05")
+    assert (world.told("p")["state"], world.told("p")["message"]) == ("evicted", "at 14:05.")
 
 
 @pytest.mark.parametrize(
-    ("labels", "advice"),
+    ("labels", "notes"),
     [
-        ({}, "set the label kueue.x-k8s.io/queue-name at creation"),
-        ({names.QUEUE_LABEL: "lq"}, "it was created while its namespace was excluded"),
+        ({}, []),
+        (
+            {names.QUEUE_LABEL: "lq"},
+            ["it was created while its namespace was excluded or the webhook was not installed"],
+        ),
     ],
     ids=["without a queue", "with a queue"],
 )
 def test_a_pod_outside_every_queue_is_told_how_to_get_into_one(
-    world: World, labels: dict[str, str], advice: str
+    world: World, labels: dict[str, str], notes: list[str]
 ) -> None:
     world.add_pod("p", labels=labels)
     answer = world.told("p")
-    assert answer["state"] == "not managed"
-    assert answer["advice"].startswith(advice)
+    assert (answer["state"], answer["reason"]) == ("not managed", "NotManaged")
+    assert answer["next"].startswith("to put it in a queue, create it anew with the label")
+    assert answer["notes"] == notes
 
 
 def test_a_pod_that_the_controller_has_not_seen_is_told_to_look_at_it(world: World) -> None:
     world.add_pod("p", labels=OURS)
     answer = world.told("p")
-    assert (answer["state"], answer["queue"]) == ("without Workload", "lq")
-    assert answer["advice"] == "see that the controller runs: its /readyz and its log"
+    assert (answer["state"], answer["localQueue"]) == ("without Workload", "lq")
+    assert answer["next"].startswith("ask an administrator whether the controller runs")
 
 
 def test_the_namespace_is_that_of_the_context_unless_one_is_named(world: World) -> None:
     world.add_pod("p", labels=OURS)
-    assert world.told("p")["pod"] == world.told("p", "-n", "team")["pod"] == "team/p"
+    assert world.told("p")["subject"] == world.told("p", "-n", "team")["subject"] == SUBJECT
     other = world.ask("p", "--context", "there")
     assert (other.exit_code, other.stdout) == (1, "")
-    assert "hint: see the pods there are: kubectl get pods -n default" in other.stderr
+    assert "hint: see those there are: kubectl get pods,jobs,workloads -n default" in other.stderr
 
 
 @pytest.mark.parametrize(

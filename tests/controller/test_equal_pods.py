@@ -39,7 +39,7 @@ def test_each_of_several_equal_pods_says_the_numbers() -> None:
 
     ((reason, message),) = found["pods"]
     assert reason == "WaitingForQuota"
-    assert "asks 2, 1 free now, at most 4; held by gpus (3)" in message
+    assert "needs 2 a100, 1 free of 4; held by gpus (3)" in message
     ((of_workload, short),) = found["workloads"]
     assert of_workload == "WaitingForQuota"
     assert short.endswith("1 more needed")

@@ -37,7 +37,7 @@ def test_nothing_is_admitted_and_whoever_waits_says_why() -> None:
     said = world.condition("train")
     assert said is not None
     assert (said.status, said.reason) == ("False", "AdmissionPaused")
-    assert said.message.startswith("Admission is paused by the administrator")
+    assert said.message.startswith("Waits: admission is paused by an administrator")
     reserved = world.workloads()["train"].status.condition("QuotaReserved")
     assert reserved is not None
     assert (reserved.status, reserved.reason) == ("False", "AdmissionPaused")
@@ -58,7 +58,7 @@ def test_what_else_keeps_a_workload_back_is_said_first() -> None:
     world.pass_time(3)
     said = world.condition("train")
     assert said is not None
-    assert said.reason == "Misconfigured"
+    assert said.reason == "LocalQueueNotFound"
 
 
 def test_a_paused_core_has_nothing_to_do_for_whoever_waits() -> None:

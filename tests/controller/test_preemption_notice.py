@@ -142,7 +142,7 @@ def test_whoever_preempts_says_until_when_it_waits() -> None:
     found = world.condition("urgent")
     assert found is not None
     assert found.reason == "WaitingForPreemptedWorkloads"
-    assert found.message.endswith(" What it preempts is stopped at 00:00:25 UTC.")
+    assert found.message.endswith("; the last is stopped at 00:00:25 UTC.")
     writes = sum(one.operation is Operation.EXPLAIN_POD for one in world.sent)
     world.pass_time(15)
     assert sum(one.operation is Operation.EXPLAIN_POD for one in world.sent) == writes

@@ -16,10 +16,7 @@ from tests.controller.world import World, ready_world
 
 DEPLOYMENTS = resource_of(serving.DEPLOYMENT.kind)
 
-SURGES = (
-    "Quota is held by the previous revision of Deployment web, which goes only when this pod is "
-    "available: set maxSurge: 0 and maxUnavailable: 1 in its strategy."
-)
+SURGES = "; the previous revision of Deployment web holds quota: set maxSurge: 0."
 
 
 def add(world: World, name: str, revision: str, deployment: str = "web", **pod: Any) -> None:

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from pydantic.fields import FieldInfo
 
 from admission.base import conditions, durations, metrics, names
+from admission.base.reasons import CATALOGUE
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.config.kueue_configuration import Configuration
 from admission.config.model import ConfigModel, Unused
@@ -104,6 +105,9 @@ def _conditions() -> str:
         "Types, reasons and texts, made from `admission/base/conditions.py`. In texts a word like"
         " `NAME` stands for what differs. Types that begin with `gpu-admission.dev/` are ours.",
         "## Types\n" + _table(("type", "on", "meaning when True"), types_),
+        f"## Why a pod or an owner waits\nReasons of `{conditions.POD_ADMITTED}=False`, and codes "
+        "of `kubectl gpu why`: see [why does it wait](../guides/why-does-it-wait.md).\n"
+        + _table(("reason", "when"), ((f"`{code}`", it.title) for code, it in CATALOGUE.items())),
         f"## Why a Workload waits\nReasons of `QuotaReserved=False`: {waits}.\n",
         *(
             f"## {title}\n" + _table(("reason", "text"), sorted(rows))

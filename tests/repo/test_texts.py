@@ -1,4 +1,4 @@
-"""What conditions and events say stands in one module each."""
+"""What conditions, events and reasons say stands in one module each."""
 
 import ast
 import functools
@@ -10,7 +10,7 @@ from admission.kube import resources
 from tests.repo import tree
 
 BASE = tree.ROOT / "admission" / "base"
-HOMES = (BASE / "conditions.py", BASE / "events.py")
+HOMES = (BASE / "conditions.py", BASE / "events.py", BASE / "reasons.py")
 OTHERS = {
     "admission/sandbox/embedded": "writes what a real API server writes",
     "admission/objects": "schemas list the values that clients may send",

@@ -1,0 +1,179 @@
+"""What is asked about: ``[KIND/]NAME`` as people type it, and the object that it names."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from admission.base.errors import AdmissionError
+from admission.kube import errors, resources
+from admission.kube.api import Api, Document
+from admission.kube.resources import Resource
+from admission.owners import integrations
+from admission.owners.framework import Kind
+
+_SHORT: Final = {
+    "po": "pods",
+    "deploy": "deployments",
+    "sts": "statefulsets",
+    "rs": "replicasets",
+    "lws": "leaderworkersets",
+    "cq": "clusterqueues",
+    "wl": "workloads",
+    "vcjob": "jobs.batch.volcano.sh",
+    "rj": "rayjobs",
+}
+"""Short names that kubectl takes, too."""
+
+
+class SubjectError(AdmissionError):
+    """What was typed names no kind, no object, or several."""
+
+    def __init__(self, message: str, advice: str) -> None:
+        super().__init__(message)
+        self.advice = advice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """An object that is asked about.
+
+    Attributes:
+        resource: of which kind it is.
+        document: the object.
+    """
+
+    resource: Resource
+    document: Document
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+        found: str = self.document["metadata"]["name"]
+        return found
+
+    @property
+    def namespace(self) -> str:
+        """Return its namespace; empty for none."""
+        found: str = self.document["metadata"].get("namespace", "")
+        return found
+
+
+@cache
+def kinds() -> tuple[Resource, ...]:
+    """Return every kind that may be asked about: pods, owners that are served, Kueue's."""
+    known = integrations.DEFAULT
+    owners = (*(one.kind for one in known.integrations), *(one.kind for one in known.serving))
+    found = [
+        resources.PODS,
+        *map(_resource, owners),
+        resources.REPLICA_SETS,
+        resources.WORKLOADS,
+        resources.CLUSTER_QUEUES,
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _resource(kind: Kind) -> Resource:
+    group, _, version = kind.api_version.rpartition("/")
+    return Resource(group, version, kind.plural, kind.name)
+
+
+def find(api: Api, namespace: str, what: str) -> Subject:
+    """Return the object that ``[KIND/]NAME`` names.
+
+    A name alone is that of a pod or, if there is no such pod, of the only other object of the
+    namespace with that name.
+
+    Raises:
+        NotFoundError: there is no such object.
+        SubjectError: the kind is not known, or several objects have the name.
+        KubeError: the API server refused or did not answer.
+    """
+    kind, _, name = what.rpartition("/")
+    if not name:
+        raise SubjectError(
+            f"{what!r} has no name", "say KIND/NAME, such as job/train, or the name alone"
+        )
+    if kind:
+        among = of_kind(kind) or _of_other_kind(api, namespace, kind, name)
+        return _only(name, list(_named(api, namespace, among, name)), among, namespace)
+    try:
+        return _get(api, resources.PODS, namespace, name)
+    except errors.NotFoundError:
+        others = tuple(one for one in kinds() if one.namespaced and one != resources.PODS)
+    return _only(name, list(_named(api, namespace, others, name)), others, namespace)
+
+
+def of_kind(typed: str) -> tuple[Resource, ...]:
+    """Return the known kinds that a word means, as kubectl takes it: ``job``, ``jobs.batch``."""
+    word = _SHORT.get(typed.lower(), typed.lower())
+    return tuple(one for one in kinds() if word in _words(one))
+
+
+def _of_other_kind(api: Api, namespace: str, typed: str, name: str) -> tuple[Resource, ...]:
+    """Return the kind of a Workload's owner that an installation has added.
+
+    Raises:
+        SubjectError: no Workload of the namespace has such an owner.
+    """
+    word = typed.lower().partition(".")[0]
+    for one in api.list(resources.WORKLOADS, namespace).items:
+        for owner in one["metadata"].get("ownerReferences", []):
+            kind = owner["kind"].lower()
+            if owner["name"] == name and word in (kind, f"{kind}s", f"{kind}es"):
+                group, _, version = owner["apiVersion"].rpartition("/")
+                return (Resource(group, version, f"{kind}s", owner["kind"]),)
+    known = ", ".join(sorted({one.kind.lower() for one in kinds()}))
+    raise SubjectError(
+        f"kind {typed!r} is not known, and no Workload of namespace {namespace} has such an owner "
+        f"named {name!r}",
+        f"kinds that are known: {known}",
+    )
+
+
+def _words(one: Resource) -> Iterator[str]:
+    for word in (one.kind.lower(), one.plural):
+        yield word
+        yield f"{word}.{one.group}"
+        yield f"{word}.{one.version}.{one.group}"
+
+
+def _named(api: Api, namespace: str, among: tuple[Resource, ...], name: str) -> Iterator[Subject]:
+    """Yield the objects of that name; a kind that is not served, or may not be read, has none."""
+    for one in among:
+        try:
+            yield _get(api, one, namespace, name)
+        except errors.NotFoundError:
+            continue
+        except errors.ForbiddenError:
+            if len(among) == 1:
+                raise
+
+
+def _get(api: Api, resource: Resource, namespace: str, name: str) -> Subject:
+    found = api.get(resource, name, namespace if resource.namespaced else "")
+    return Subject(resource=resource, document=found)
+
+
+def _only(name: str, found: list[Subject], among: tuple[Resource, ...], namespace: str) -> Subject:
+    if len(found) == 1:
+        return found[0]
+    if found:
+        listed = ", ".join(f"{_typed(one.resource)}/{one.name}" for one in found)
+        raise SubjectError(f"{name!r} may be any of {listed}", "say which one")
+    of = among[0] if len(among) == 1 else resources.PODS
+    where = f" in namespace {namespace}" if of.namespaced else ""
+    more = "" if len(among) == 1 else ", nor anything else of that name that can wait"
+    plural = of.qualified if len(among) == 1 else "pods,jobs,workloads"
+    option = f" -n {namespace}" if of.namespaced else ""
+    raise SubjectError(
+        f'{of.qualified} "{name}" not found{where}{more}',
+        f"see those there are: kubectl get {plural}{option}",
+    )
+
+
+def _typed(one: Resource) -> str:
+    is_unique = sum(other.kind == one.kind for other in kinds()) == 1
+    word = one.kind.lower()
+    return word if is_unique else f"{word}.{one.group}"
