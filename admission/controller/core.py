@@ -47,6 +47,7 @@ from admission.controller.watched_owners.owners import Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
 from admission.controller.watched_owners.pod_groups import PodGroups
 from admission.controller.watched_owners.pods import Pods
+from admission.controller.watched_owners.ray_owners import RayOwners
 from admission.controller.watched_owners.rollouts import Rollouts
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.watched_owners.spark_applications import SparkApplications
@@ -70,7 +71,7 @@ from admission.kube.resources import Resource
 from admission.objects import condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import Workload
-from admission.owners import batch_job, integrations, spark_application, train_job
+from admission.owners import batch_job, integrations, ray, spark_application, train_job
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Kind
 from admission.scheduling.decisions import Wait
@@ -234,11 +235,15 @@ class Core:
         )  # fmt: skip
         self._jobs = Jobs(*common, self._queue)
         special: dict[Kind, HeldOwners[Any, Any]] = {batch_job.KIND: self._jobs}
-        own = {train_job.KIND: TrainJobs, spark_application.KIND: SparkApplications}
+        own: dict[type[Any], type[HeldOwners[Any, Any]]] = {
+            train_job.Document: TrainJobs,
+            spark_application.Document: SparkApplications,
+            ray.Document: RayOwners,
+        }
         special |= {
-            one.kind: own[one.kind](one, *common, self._queue)
+            one.kind: own[one.document](one, *common, self._queue)
             for one in self._kinds.integrations
-            if one.kind in own
+            if one.document in own
         }
         held = {
             one.kind: special.get(one.kind) or HeldOwners(one, *common, self._queue)

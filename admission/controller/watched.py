@@ -16,7 +16,7 @@ from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.topology import Topology
 from admission.objects.workload import Workload
-from admission.owners import batch_job, pod, row_owner, serving_group, train_job
+from admission.owners import batch_job, pod, ray, row_owner, serving_group, train_job
 from admission.owners.integrations import Kinds
 from admission.owners.serving import ServingKind
 
@@ -77,6 +77,7 @@ def selectors(kinds: Kinds) -> dict[Resource, str]:
         resources.CHILD_JOBS: child_jobs.SELECTOR,
         resources.RELEASED_PODS: running_pods.SELECTOR,
         resources.JOB_SETS_OF_TRAIN_JOBS: train_job.SELECTOR,
+        **ray.SELECTORS,
         **{owners.resource_of(one.kind): one.kind.selector for one in kinds.integrations},
         **{owners.resource_of(one.kind): one.kind.selector for one in _serving(kinds)},
     }

@@ -4,6 +4,7 @@ The templates are the source of ``install`` and of ``deploy/``.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from admission.base import names
@@ -45,8 +46,9 @@ def documents(
         owner_roles += of_people
     owner_rules += [
         {"apiGroups": [one.group], "resources": [one.plural], "verbs": ["list", "watch"]}
-        for held in kinds.held
-        for one in held.reads
+        for one in dict.fromkeys(
+            replace(read, part="") for held in kinds.held for read in held.reads
+        )
     ]
     owner_rules += [
         {"apiGroups": [one.kind.group], "resources": [one.kind.plural], "verbs": ["list", "watch"]}

@@ -48,6 +48,7 @@ class Resource:
 
 
 _KUEUE: Final = (names.KUEUE_GROUP, "v1beta2")
+_RAY: Final = ("ray.io", "v1")
 _RBAC: Final = ("rbac.authorization.k8s.io", "v1")
 _DEVICES: Final = ("resource.k8s.io", "v1")
 _EARLIER: Final = {
@@ -81,6 +82,8 @@ CHILD_JOBS: Final = Resource("batch", "v1", "jobs", "Job", part="children")
 JOB_SETS_OF_TRAIN_JOBS: Final = Resource(
     "jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", part="trainjobs"
 )
+CLUSTERS_OF_RAY_JOBS: Final = Resource(*_RAY, "rayclusters", "RayCluster", part="rayjobs")
+CLUSTERS_OF_RAY_SERVICES: Final = Resource(*_RAY, "rayclusters", "RayCluster", part="rayservices")
 POD_DISRUPTION_BUDGETS: Final = Resource(
     "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"
 )

@@ -96,9 +96,11 @@ class PodSets:
         only: what the owner has to say for it to have these pod sets.
         default: the container of the template that the framework's controller uses where none
             stands; None where one has to stand.
-        beside: the container that this controller adds to those of the template, and what the
+        beside: containers that this controller adds to those of the template, each with what the
             owner says then.
         given: where it stands what an admission gives, if not in the template.
+        is_fixed: the number of its pods stays though its owner may grow: they do not wait for the
+            controller.
     """
 
     at: str
@@ -111,8 +113,9 @@ class PodSets:
     put: tuple[tuple[str, str], ...] = ()
     only: Check | None = None
     default: Container | None = None
-    beside: tuple[Check, Container] | None = None
+    beside: tuple[tuple[Check, Container], ...] = ()
     given: "Given | None" = None
+    is_fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +216,8 @@ class Row:
         may_grow: the number of its pods may change while it runs, if its author says so at its
             creation: its controller makes pods, and deletes them, as the numbers say then. The
             switches in ``refused`` may be on.
+        clusters: paths of the names of the RayClusters that its controller makes of it. While one
+            that may grow runs, these say how many pods it has.
     """
 
     framework: str
@@ -235,6 +240,7 @@ class Row:
     elsewhere: str = ""
     components: Components | None = None
     may_grow: bool = False
+    clusters: tuple[str, ...] = ()
 
     @property
     def api_version(self) -> str:
@@ -418,17 +424,30 @@ _SUBMITTER: Final = Container(
 """Source: kuberay ray-operator/controllers/ray/common/job.go (GetDefaultSubmitterContainer)."""
 
 
+_AUTOSCALER: Final = Container(
+    name="autoscaler",
+    requests=(("cpu", "500m"), ("memory", "512Mi")),
+    limits=(("cpu", "500m"), ("memory", "512Mi")),
+)
+"""Source: kuberay ray-operator/controllers/ray/common/pod.go (BuildAutoscalerContainer)."""
+_SCALES: Final = "enableInTreeAutoscaling"
+
+
 def _ray_pod_sets(
-    cluster: str, beside: tuple[Check, Container] | None = None
+    cluster: str, beside: tuple[tuple[Check, Container], ...] = ()
 ) -> tuple[PodSets, ...]:
     """Return the pod sets of the spec of a RayCluster that stands at a path.
 
     Args:
         cluster: the path.
-        beside: what is added to the head pod, and when.
+        beside: what is added to the head pod besides the autoscaler, and when.
     """
+    autoscaler = replace(_AUTOSCALER, resources=f"{cluster}.autoscalerOptions.resources")
+    scales = Check(path=f"{cluster}.{_SCALES}", values=(True,))
     return (
-        PodSets(at=f"{cluster}.headGroupSpec", name="head", beside=beside),
+        PodSets(
+            at=f"{cluster}.headGroupSpec", name="head", beside=((scales, autoscaler), *beside)
+        ),
         PodSets(
             at=f"{cluster}.workerGroupSpecs[*]",
             name_at="groupName",
@@ -437,24 +456,13 @@ def _ray_pod_sets(
     )
 
 
-_AUTOSCALES: Final = Check(path="spec.enableInTreeAutoscaling", values=(True,))
-_AUTOSCALER: Final = Container(
-    name="autoscaler",
-    requests=(("cpu", "500m"), ("memory", "512Mi")),
-    limits=(("cpu", "500m"), ("memory", "512Mi")),
-    resources="spec.autoscalerOptions.resources",
-)
-"""Source: kuberay ray-operator/controllers/ray/common/pod.go (BuildAutoscalerContainer)."""
-
-
 def _autoscales(cluster: str) -> tuple[str, str]:
     """Return the switch that lets a RayCluster scale by itself, and why it is refused."""
     rule = (
-        "must be false in a queue: workers that were not admitted would start. A RayCluster that"
-        f' is created with the annotation {names.ELASTIC_JOB}: "true" may scale by itself, and'
-        " RayJobs run in it by spec.clusterSelector"
+        "must be false in a queue: workers that were not admitted would start. To let it scale by"
+        f' itself, create it with the annotation {names.ELASTIC_JOB}: "true"'
     )
-    return f"{cluster}.enableInTreeAutoscaling", rule
+    return f"{cluster}.{_SCALES}", rule
 
 
 _BUILT_IN: Final = (
@@ -497,6 +505,23 @@ def with_components(served: Iterable[Row]) -> tuple[Row, ...]:
     )
 
 
+RAY_CLUSTER: Final = (
+    Row(  # pkg/controller/jobs/raycluster; kuberay ray-operator/apis/ray/v1 (raycluster_types.go)
+        framework="ray.io/raycluster",
+        group=_RAY,
+        version="v1",
+        kind="RayCluster",
+        plural="rayclusters",
+        pod_sets=_ray_pod_sets("spec"),
+        makers=_KUBERAY,
+        active=(Check(path="status.state", values=("ready",)),),
+        ready=Check(path="status.state", values=("ready",)),
+        suspended="RayClusterSuspended",
+        refused=(_autoscales("spec"),),
+        may_grow=True,
+    )
+)
+
 _ROWS: Final[tuple[Row, ...]] = (
     Row(  # pkg/controller/jobs/jobset
         framework="jobset.x-k8s.io/jobset",
@@ -531,20 +556,7 @@ _ROWS: Final[tuple[Row, ...]] = (
     _kubeflow("PaddleJob", "paddleReplicaSpecs", ("Master", "Worker")),
     _kubeflow("JAXJob", "jaxReplicaSpecs", ("Worker",)),
     _kubeflow("MPIJob", "mpiReplicaSpecs", ("Launcher", "Worker"), "v2beta1", _MPI_MAKERS),
-    Row(  # pkg/controller/jobs/raycluster; kuberay ray-operator/apis/ray/v1 (raycluster_types.go)
-        framework="ray.io/raycluster",
-        group=_RAY,
-        version="v1",
-        kind="RayCluster",
-        plural="rayclusters",
-        pod_sets=_ray_pod_sets("spec", beside=(_AUTOSCALES, _AUTOSCALER)),
-        makers=_KUBERAY,
-        active=(Check(path="status.state", values=("ready",)),),
-        ready=Check(path="status.state", values=("ready",)),
-        suspended="RayClusterSuspended",
-        refused=(_autoscales("spec"),),
-        may_grow=True,
-    ),
+    RAY_CLUSTER,
     Row(  # pkg/controller/jobs/rayjob; kuberay ray-operator/apis/ray/v1 (rayjob_types.go)
         framework="ray.io/rayjob",
         group=_RAY,
@@ -554,10 +566,7 @@ _ROWS: Final[tuple[Row, ...]] = (
         pod_sets=(
             *_ray_pod_sets(
                 "spec.rayClusterSpec",
-                beside=(
-                    Check(path="spec.submissionMode", values=("SidecarMode",)),
-                    _SUBMITTER,
-                ),
+                beside=((Check(path="spec.submissionMode", values=("SidecarMode",)), _SUBMITTER),),
             ),
             PodSets(
                 at="spec",
@@ -568,6 +577,7 @@ _ROWS: Final[tuple[Row, ...]] = (
                     _SUBMITTER,
                     image="rayClusterSpec.headGroupSpec.template.spec.containers[*].image",
                 ),
+                is_fixed=True,
             ),
         ),
         makers=_KUBERAY,
@@ -602,6 +612,8 @@ _ROWS: Final[tuple[Row, ...]] = (
             ),
         ),
         elsewhere="spec.clusterSelector",
+        may_grow=True,
+        clusters=("status.rayClusterName",),
     ),
     Row(  # pkg/controller/jobs/rayservice; kuberay ray-operator/apis/ray/v1 (rayservice_types.go)
         framework="ray.io/rayservice",
@@ -615,6 +627,11 @@ _ROWS: Final[tuple[Row, ...]] = (
         ready=Check(condition="Ready"),
         suspended="Suspended",
         refused=(_autoscales("spec.rayClusterConfig"),),
+        may_grow=True,
+        clusters=(
+            "status.activeServiceStatus.rayClusterName",
+            "status.pendingServiceStatus.rayClusterName",
+        ),
     ),
     Row(  # pkg/controller/jobs/appwrapper; appwrapper api/v1beta2 and pkg/utils/utils.go
         framework="workload.codeflare.dev/appwrapper",

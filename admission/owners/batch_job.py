@@ -184,6 +184,10 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
         return {POD_SET: count(self.view)}
 
     @override
+    def revision(self) -> str:
+        return str(self.view.metadata.generation)
+
+    @override
     def is_stopped(self) -> bool:
         return is_suspended(self.view) and is_stopped(self.view)
 

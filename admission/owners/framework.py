@@ -297,6 +297,13 @@ class Grows(Protocol):
         """Return how many pods it is to have, by the name of the pod set."""
         ...
 
+    def revision(self) -> str:
+        """Return what tells this size of it apart from those that it had before.
+
+        The name of the Workload that asks for it depends on that.
+        """
+        ...
+
 
 class Gathers(Protocol):
     """An owner that consists of pods: they come one by one, and each is started and stopped.

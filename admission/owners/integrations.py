@@ -13,6 +13,7 @@ from admission.owners import (
     batch_job_review,
     pod,
     pod_group,
+    ray,
     row_owner,
     row_review,
     serving,
@@ -120,13 +121,16 @@ def _kinds(
     return Kinds(
         integrations=(
             batch_job.INTEGRATION,
-            *(row_owner.integration(one) for one in rows),
+            *(
+                ray.integration(one) if one.clusters else row_owner.integration(one)
+                for one in rows
+            ),
             *(_MODULES[one.kind].integration(one) for one in modules),
             pod.INTEGRATION,
         ),
         held=(
             batch_job_review.HELD,
-            *(row_review.held(one) for one in rows),
+            *(ray.held(one) if one.clusters else row_review.held(one) for one in rows),
             *(_MODULES[one.kind].held(one) for one in modules),
         ),
         serving=serving_kinds,

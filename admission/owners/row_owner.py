@@ -85,8 +85,9 @@ class Asked(View, frozen=True, kw_only=True):
         raw: the pod template as it is stored, or the one that is used where none stands.
         stands: whether it stands in the object.
         default: the template that is used where none stands; None where one has to stand.
-        beside: a container that its pods have besides.
+        beside: containers that its pods have besides.
         given: where it stands what an admission gives, if not in the template.
+        is_fixed: whether the number of its pods stays though its owner may grow.
         template: what decisions depend on of it.
     """
 
@@ -99,14 +100,15 @@ class Asked(View, frozen=True, kw_only=True):
     raw: dict[str, Any]
     stands: bool = True
     default: dict[str, Any] | None = None
-    beside: dict[str, Any] | None = None
+    beside: tuple[dict[str, Any], ...] = ()
     given: rows.Given | None = None
+    is_fixed: bool = False
     template: PodTemplate
 
     @property
     def pods(self) -> dict[str, Any]:
         """The template with all that its pods have."""
-        return with_container(self.raw, self.beside)
+        return with_containers(self.raw, self.beside)
 
 
 class Held(views.Object, frozen=True, kw_only=True):
@@ -186,7 +188,7 @@ def _of_components(
             name = f"{owner}-{number}"
             number += 1
             yield (
-                replace(listed, name=name, name_at="", beside=None, given=given),
+                replace(listed, name=name, name_at="", beside=(), given=given),
                 rows.Member(member.path.within(component.path), member.value),
             )
 
@@ -322,19 +324,23 @@ def _container(one: rows.Container, place: Any, content: Mapping[str, Any]) -> d
 
 def beside(
     content: Mapping[str, Any], listed: PodSets, member: rows.Member
-) -> dict[str, Any] | None:
-    """Return the container that the pods of a pod set have besides; None for none."""
-    if listed.beside is None or rows.said(content, listed.beside[0]) is None:
-        return None
-    return _container(listed.beside[1], member.value, content)
+) -> tuple[dict[str, Any], ...]:
+    """Return the containers that the pods of a pod set have besides."""
+    return tuple(
+        _container(container, member.value, content)
+        for check, container in listed.beside
+        if rows.said(content, check) is not None
+    )
 
 
-def with_container(template: dict[str, Any], container: dict[str, Any] | None) -> dict[str, Any]:
-    """Return a pod template with one more container, if there is one."""
-    if container is None:
+def with_containers(
+    template: dict[str, Any], containers: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a pod template with more containers, if there are any."""
+    if not containers:
         return template
     spec = template.get("spec") or {}
-    return {**template, "spec": {**spec, "containers": [*spec.get("containers", ()), container]}}
+    return {**template, "spec": {**spec, "containers": [*spec.get("containers", ()), *containers]}}
 
 
 def read(row: Row, found: Document | Held) -> Held:
@@ -381,7 +387,8 @@ def asked_at(content: Mapping[str, Any], listed: PodSets, member: rows.Member) -
         default=default_of(listed, member),
         beside=more,
         given=listed.given,
-        template=_AS_TEMPLATE(with_given(with_container(at.value, more), listed.given)),
+        is_fixed=listed.is_fixed,
+        template=_AS_TEMPLATE(with_given(with_containers(at.value, more), listed.given)),
     )
 
 
@@ -513,6 +520,10 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
     @override
     def asked(self) -> Mapping[str, int]:
         return self._sizes()
+
+    @override
+    def revision(self) -> str:
+        return str(self.view.metadata.generation)
 
     @override
     def reclaimable(self, of: Workload) -> Mapping[str, int]:
@@ -651,9 +662,14 @@ def _first_size(row: Row, owner: Held, asked: Asked) -> int:
 
 
 def is_elastic(row: Row, owner: Held) -> bool:
-    """Return whether each pod of an owner waits for the controller, so that it may grow."""
+    """Return whether each pod of an owner waits for the controller, so that it may grow.
+
+    Those of which the number stays do not.
+    """
     gates = [
-        {gate.name for gate in one.template.spec.scheduling_gates or ()} for one in owner.asked
+        {gate.name for gate in one.template.spec.scheduling_gates or ()}
+        for one in owner.asked
+        if not one.is_fixed
     ]
     return row.may_grow and all(names.ELASTIC_JOB_GATE in listed for listed in gates)
 

@@ -3,7 +3,7 @@
 Source: kueue pkg/controller/jobframework (validation.go) and the webhooks of pkg/controller/jobs.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final, cast
 
 import msgspec
@@ -63,7 +63,7 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
                         at = at.child(step)
                     found.append({"op": "add", "path": at.pointer(), "value": value})
         if self.row.may_grow and review.is_elastic(self.metadata):
-            for one in self.templates():
+            for one in self._growing():
                 found += review.elastic_gate(one.pod, one.path.pointer())
         return tuple(found)
 
@@ -96,6 +96,13 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
             for listed, member in row_owner.members(self.row, content)
         )
 
+    def _growing(self) -> Iterator[Template]:
+        """Yield the pod templates of which the number of pods may change."""
+        content = self.content
+        for listed, member in row_owner.members(self.row, content):
+            if not listed.is_fixed:
+                yield _template(content, listed, member)
+
     def errors(self, old: "Reviewed | None") -> list[FieldError]:
         """Return what is wrong with its pod sets, and with switches, of one in a queue."""
         if not self.metadata.label(names.QUEUE_LABEL):
@@ -123,15 +130,13 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
             if one.name in seen:
                 errors.append(fielderrors.duplicate(one.path, one.name))
             seen.add(one.name)
-        errors += self._elastic(old, found)
+        errors += self._elastic(old)
         for kind, member in row_owner.components_of(row, content):
             if kind is not None:
                 errors += _refused(kind, member.value, member.path)
         return errors
 
-    def _elastic(
-        self, old: "Reviewed | None", templates: Iterable[Template]
-    ) -> Iterator[FieldError]:
+    def _elastic(self, old: "Reviewed | None") -> Iterator[FieldError]:
         """Yield what is wrong with its size, if it may change, and with switches otherwise."""
         if not review.is_elastic(self.metadata) or not self.row.may_grow:
             yield from _refused(self.row, self.content, FieldPath())
@@ -143,7 +148,7 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
             )
             yield fielderrors.forbidden(review.ELASTIC_PATH, rule)
         if self.row.may_grow and review.is_elastic(self.metadata):
-            for one in templates:
+            for one in self._growing():
                 if not one.pod.has_gate(names.ELASTIC_JOB_GATE):
                     path = one.path.child("spec").child("schedulingGates")
                     yield fielderrors.required(path, _GATE_STAYS)
@@ -179,7 +184,7 @@ def _template(content: Mapping[str, Any], listed: PodSets, member: rows.Member) 
         count=count,
         fewest=count,
         has_metadata=at.value.get("metadata") is not None,
-        raw=row_owner.with_given(row_owner.with_container(at.value, beside), listed.given),
+        raw=row_owner.with_given(row_owner.with_containers(at.value, beside), listed.given),
         beside=_beside(listed.given),
     )
 

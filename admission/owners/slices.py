@@ -15,7 +15,7 @@ from typing import Any
 from admission.base import conditions, names
 from admission.base.names import WorkloadKey
 from admission.objects.workload import Workload
-from admission.owners.framework import Kind, Owner
+from admission.owners.framework import Grows, Kind, Owner
 from admission.owners.workload import name_for
 
 
@@ -117,19 +117,17 @@ def current(found: Sequence[Workload]) -> Workload | None:
     return next(iter((*reversed(admitted), *alive, *reversed(found))), None)
 
 
-def document(
-    kind: Kind, owner: Owner, before: Mapping[str, Any], wants: Mapping[str, int]
-) -> dict[str, Any]:
-    """Return the document of the next slice.
+def document(kind: Kind, owner: Owner, grows: Grows, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document of the next slice, which asks for all pods.
 
     Args:
         kind: of the owner.
         owner: the owner.
+        grows: the same.
         before: the Workload that it is to replace, whole.
-        wants: how many pods it asks for, by the name of the pod set.
     """
-    own, metadata = before["metadata"], owner.view.metadata
-    name = name_for(kind.name, kind.group, metadata.name, metadata.uid, metadata.generation)
+    own, metadata, wants = before["metadata"], owner.view.metadata, grows.asked()
+    name = name_for(kind.name, kind.group, metadata.name, metadata.uid, grows.revision())
     annotations = {**(own.get("annotations") or {})}
     annotations.pop(names.MADE_FOR_RUNNING, None)
     pod_sets = [{**one, "count": wants[one["name"]]} for one in before["spec"]["podSets"]]

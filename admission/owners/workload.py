@@ -39,13 +39,13 @@ class PriorityClasses:
     pod: Mapping[str, views.PriorityClass]
 
 
-def name_for(kind: str, group: str, name: str, uid: str, generation: int | None = None) -> str:
+def name_for(kind: str, group: str, name: str, uid: str, revision: str = "") -> str:
     """Return ``<kind>-<name>-<hash>``, at most 253 characters.
 
-    The hash makes the name of an owner that was made anew another one; so does its generation
-    where that is given.
+    The hash makes the name of an owner that was made anew another one; so does its revision where
+    that is given.
     """
-    parts = (kind, group, name, uid, *(() if generation is None else (str(generation),)))
+    parts = (kind, group, name, uid, *((revision,) if revision else ()))
     digest = hashlib.sha1(  # noqa: S324 - Kueue's naming rule, no security depends on it
         "\n".join(parts).encode()
     ).hexdigest()[:_HASH_LENGTH]

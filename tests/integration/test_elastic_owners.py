@@ -251,7 +251,7 @@ def test_a_raycluster_that_scales_by_itself_is_counted_with_its_autoscaler(
     assert "was admitted with other pods" in said
 
 
-@pytest.mark.parametrize("kind", ["TFJob", "JobSet", "RayJob"])
+@pytest.mark.parametrize("kind", ["TFJob", "JobSet", "AppWrapper"])
 def test_other_kinds_do_not_change_their_size(system: System, kind: str) -> None:
     owners = Owners(system, kind, 100)
     with pytest.raises(RestError) as refused:
@@ -273,7 +273,7 @@ def elastic_policy(quota: int, system: System, least: int) -> Elastic:
 def set_quota(owners: Owners, gpus: int) -> None:
     path = f"/apis/kueue.x-k8s.io/v1beta2/clusterqueues/{owners.team}"
     groups = owners.api.get(path)["spec"]["resourceGroups"]
-    (resource,) = groups[0]["flavors"][0]["resources"]
+    resource, *_ = groups[0]["flavors"][0]["resources"]
     resource["nominalQuota"] = str(gpus)
     owners.api.patch(path, {"spec": {"resourceGroups": groups}})
 

@@ -12,12 +12,14 @@ import pytest
 
 from admission.base import names
 from tests.controlplane import waiting
-from tests.controlplane.rest import RestError
+from tests.controlplane.rest import JSON_PATCH, RestError
 from tests.integration.applied import Json
+from tests.integration.test_elastic_owners import set_quota
 from tests.integration.test_owners import Owners, System, serving
 
 pytestmark = pytest.mark.controlplane
 
+AT = {"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
 JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
 
 
@@ -178,13 +180,16 @@ def test_a_rayjob_in_a_queue_has_a_cluster_of_its_own_and_deletes_it(
     assert rule in str(refused.value)
 
 
-def test_a_rayjob_in_a_queue_does_not_scale_by_itself(system: System) -> None:
-    owners = Owners(system, "RayJob", 3)
+@pytest.mark.parametrize("kind", sorted(AT))
+def test_without_the_annotation_none_scales_by_itself(system: System, kind: str) -> None:
+    owners = Owners(system, kind, 3)
     manifest = owners.manifest()
-    manifest["spec"]["rayClusterSpec"]["enableInTreeAutoscaling"] = True
+    manifest["spec"][AT[kind]]["enableInTreeAutoscaling"] = True
     with pytest.raises(RestError) as refused:
         owners.editor.post(owners.path, manifest)
+    assert f"spec.{AT[kind]}.enableInTreeAutoscaling" in str(refused.value)
     assert "workers that were not admitted would start" in str(refused.value)
+    assert f"create it with the annotation {names.ELASTIC_JOB}" in str(refused.value)
 
 
 def test_a_rayjob_that_uses_the_cluster_of_another_is_left_alone(system: System) -> None:
@@ -229,8 +234,270 @@ def test_the_cluster_of_a_rayservice_is_not_held_again(system: System) -> None:
     with pytest.raises(RestError) as refused:
         system.editor.patch(f"{path}/train-x", {"spec": {"workerGroupSpecs": more}})
     assert "was admitted with other pods" in str(refused.value)
-    manifest = owners.manifest("scaling")
-    manifest["spec"]["rayClusterConfig"]["enableInTreeAutoscaling"] = True
+
+
+class Scaling(KubeRay):
+    """An elastic RayJob or RayService, and what KubeRay makes of it."""
+
+    def __init__(self, system: System, kind: str, quota: int) -> None:
+        owners = Owners(system, kind, quota)
+        owners.cover_cpu()
+        super().__init__(owners)
+        self.at = AT[kind]
+        self.clusters = f"{self.namespace}/rayclusters"
+        self.pods = f"/api/v1/namespaces/{owners.team}/pods"
+        self.besides = {"RayJob": 1, "RayService": 0}[kind]
+        """Pods besides those of the RayCluster."""
+
+    def begin(self, cluster: str = "train-a") -> Json:
+        """Create it, wait until it is started, and make its RayCluster."""
+        manifest = self.owners.manifest()
+        manifest["metadata"] |= {
+            "labels": {names.QUEUE_LABEL: "default"},
+            "annotations": {names.ELASTIC_JOB: "true"},
+        }
+        manifest["spec"][self.at]["enableInTreeAutoscaling"] = True
+        manifest["spec"][self.at]["workerGroupSpecs"][0]["maxReplicas"] = 9
+        made = self.owners.editor.post(self.owners.path, manifest)
+        self.owners.wait_started()
+        self.say(cluster)
+        self.make(cluster)
+        return made
+
+    def make(self, name: str) -> Json:
+        """Make a RayCluster, and its pods."""
+        owner = self.owners.get()
+        metadata: Json = {
+            "name": name,
+            "labels": {
+                **owner["metadata"]["labels"],
+                "ray.io/originated-from-crd": self.owners.row.kind,
+                "ray.io/originated-from-cr-name": "train",
+            },
+            "annotations": owner["metadata"]["annotations"],
+            "ownerReferences": [self.owners.reference()],
+        }
+        spec = owner["spec"][self.at]
+        found = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata}
+        made = self.api.post(self.clusters, {**found, "spec": spec})
+        self.work()
+        return made
+
+    def say(self, active: str, pending: str = "") -> None:
+        """Say that it runs, and which RayClusters there are."""
+        named: dict[str, Json] = {
+            "RayJob": {"rayClusterName": active},
+            "RayService": {
+                "activeServiceStatus": {"rayClusterName": active},
+                "pendingServiceStatus": {"rayClusterName": pending},
+            },
+        }
+        self.owners.say({**self.owners.sample.running, **named[self.owners.row.kind]})
+
+    def scale(self, workers: int, cluster: str = "train-a") -> None:
+        """Ask for so many workers, as Ray's autoscaler does: it may edit RayClusters."""
+        change = [{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": workers}]
+        self.owners.editor.patch(f"{self.clusters}/{cluster}", change, JSON_PATCH)
+        self.work()
+
+    def work(self) -> None:
+        """Make and delete pods as the RayClusters say, and that of the submitter once."""
+        for cluster in self.owners.api.get(self.clusters)["items"]:
+            (group,) = cluster["spec"]["workerGroupSpecs"]
+            head = cluster["spec"]["headGroupSpec"]["template"]
+            self._have(cluster, "head", head, 1)
+            self._have(cluster, "worker", group["template"], group["replicas"])
+        if self.besides and not self._named("submitter"):
+            self._submit()
+
+    def _named(self, prefix: str) -> list[Json]:
+        found = self.owners.api.get(self.pods)["items"]
+        return [one for one in found if one["metadata"]["name"].startswith(prefix)]
+
+    def _have(self, cluster: Json, role: str, template: Json, count: int) -> None:
+        prefix = f"{cluster['metadata']['name']}-{role}-"
+        there = sorted(self._named(prefix), key=lambda one: (is_gated(one), number(one)))
+        for one in there[count:]:
+            self.api.delete(f"{self.pods}/{one['metadata']['name']}")
+        first = max(map(number, there), default=-1) + 1
+        for at in range(first, first + count - len(there)):
+            self.make_pod(cluster, copy.deepcopy(template), f"{prefix}{at}")
+
+    def _submit(self) -> None:
+        template = self.owners.get()["spec"]["submitterPodTemplate"]
+        jobs = f"/apis/batch/v1/namespaces/{self.owners.team}/jobs"
+        metadata = {"name": "train", "ownerReferences": [self.owners.reference()]}
+        job = self.api.post(jobs, {"metadata": metadata, "spec": {"template": template}})
+        reference = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "name": "train",
+            "uid": job["metadata"]["uid"],
+            "controller": True,
+        }
+        template = job["spec"]["template"]
+        metadata = {**template["metadata"], "name": "submitter", "ownerReferences": [reference]}
+        pod = {"metadata": metadata, "spec": template["spec"]}
+        self.owners.system.makers[JOB_CONTROLLER].post(self.pods, pod)
+
+    def gpus(self) -> int:
+        """GPUs of the pods that were let start."""
+        return sum(
+            int(container["resources"]["limits"].get(names.GPU_RESOURCE, 0))
+            for pod in self.owners.api.get(self.pods)["items"]
+            if not pod["spec"].get("schedulingGates")
+            for container in pod["spec"]["containers"]
+            if "limits" in container["resources"]
+        )
+
+    def wait_gpus(self, count: int) -> None:
+        waiting.until(lambda: self.gpus() == count, what=f"{count} GPUs, found {self.gpus()}")
+
+    def workloads(self) -> list[Json]:
+        """Its Workloads that have not ended."""
+        return [
+            one
+            for one in self.owners.api.get(self.owners.workloads.path)["items"]
+            if one["metadata"]["ownerReferences"][0]["kind"] == self.owners.row.kind
+            and not any(
+                each["type"] == "Finished" and each["status"] == "True"
+                for each in one.get("status", {}).get("conditions", ())
+            )
+        ]
+
+    def wait_waiting(self, pods: int) -> None:
+        """Wait until a second Workload asks for so many pods."""
+
+        def sizes() -> list[int]:
+            return sorted(
+                sum(each["count"] for each in one["spec"]["podSets"]) for one in self.workloads()
+            )
+
+        waiting.until(lambda: sizes()[1:] == [pods], what=f"{pods} asked for, found {sizes()}")
+
+
+def is_gated(pod: Json) -> bool:
+    return bool(pod["spec"].get("schedulingGates"))
+
+
+def number(pod: Json) -> int:
+    return int(pod["metadata"]["name"].rpartition("-")[2])
+
+
+@pytest.mark.parametrize("kind", sorted(AT))
+def test_an_elastic_one_grows_within_quota_waits_beyond_it_and_gives_quota_back(
+    system: System, kind: str
+) -> None:
+    ray = Scaling(system, kind, 6)
+    least = 3 + ray.besides
+    made = ray.begin()
+    assert made["spec"]["suspend"] is True
+    ray.wait_gpus(least)
+    ray.owners.wait_used(least)
+    ray.scale(6 - 1 - ray.besides)
+    ray.wait_gpus(6)
+    ray.owners.wait_used(6)
+
+    ray.scale(8)
+    ray.wait_waiting(9 + ray.besides)
+    assert ray.gpus() == 6
+    ray.owners.create("other")
+    assert ray.owners.is_suspended("other")
+
+    ray.scale(0)
+    ray.wait_gpus(1 + ray.besides)
+    ray.owners.wait_started("other")
+    ray.owners.wait_used(1 + ray.besides + least)
+
+
+@pytest.mark.parametrize("kind", sorted(AT))
+def test_an_eviction_suspends_an_elastic_one_and_it_asks_for_its_own_number_again(
+    system: System, kind: str
+) -> None:
+    ray = Scaling(system, kind, 6)
+    before = ray.begin()
+    ray.scale(3)
+    ray.wait_gpus(4 + ray.besides)
+    ray.owners.wait_used(4 + ray.besides)
+    (present,) = ray.workloads()
+    ray.owners.workloads.patch(present["metadata"]["name"], {"active": False})
+    waiting.until(ray.owners.is_suspended, what="suspended")
+    for one in ray.owners.api.get(ray.pods)["items"]:
+        ray.api.delete(f"{ray.pods}/{one['metadata']['name']}")
+    ray.api.delete(f"{ray.clusters}/train-a")
+    if ray.besides:
+        jobs = f"/apis/batch/v1/namespaces/{ray.owners.team}/jobs"
+        ray.owners.api.delete(f"{jobs}/train?propagationPolicy=Background")
+    ray.owners.say(ray.owners.sample.stopped)
+    ray.owners.wait_used(0)
+    waiting.until(
+        lambda: ray.owners.get()["spec"] == before["spec"], what="restored to what it was"
+    )
+    ray.owners.workloads.patch(present["metadata"]["name"], {"active": True})
+    ray.owners.wait_started()
+    ray.say("train-b")
+    ray.make("train-b")
+    ray.wait_gpus(3 + ray.besides)
+    ray.owners.wait_used(3 + ray.besides)
+    ray.scale(3, "train-b")
+    ray.wait_gpus(4 + ray.besides)
+
+
+@pytest.mark.parametrize("kind", sorted(AT))
+def test_an_editor_starts_no_pod_of_an_elastic_one_that_is_not_charged(
+    system: System, kind: str
+) -> None:
+    ray = Scaling(system, kind, 4)
+    ray.begin()
+    ray.wait_gpus(3 + ray.besides)
+    ray.scale(5)
+    ray.wait_waiting(6 + ray.besides)
+    least = ray.gpus()
+    for at in ("headGroupSpec", "workerGroupSpecs/0"):
+        change = [{"op": "remove", "path": f"/spec/{at}/template/spec/schedulingGates"}]
+        with pytest.raises(RestError) as refused:
+            system.editor.patch(f"{ray.clusters}/train-a", change, JSON_PATCH)
+        assert "was admitted with other pods" in str(refused.value)
+        own = [{**one, "path": f"/spec/{ray.at}{one['path'][5:]}"} for one in change]
+        with pytest.raises(RestError) as refused:
+            system.editor.patch(f"{ray.owners.path}/train", own, JSON_PATCH)
+        assert refused.value.status == 403
+    waits = next(one for one in ray.owners.api.get(ray.pods)["items"] if is_gated(one))
     with pytest.raises(RestError) as refused:
-        system.editor.post(owners.path, manifest)
-    assert "workers that were not admitted would start" in str(refused.value)
+        system.editor.patch(
+            f"{ray.pods}/{waits['metadata']['name']}", {"spec": {"schedulingGates": None}}
+        )
+    assert "Only the controller may take off the gate" in str(refused.value)
+    forged = ray.owners.api.get(f"{ray.clusters}/train-a")
+    forged["metadata"] = {
+        **{one: forged["metadata"][one] for one in ("labels", "ownerReferences")},
+        "name": "forged",
+    }
+    forged["spec"]["enableInTreeAutoscaling"] = False
+    system.editor.post(ray.clusters, forged)
+    assert ray.gpus() == least
+    ray.wait_waiting(6 + ray.besides)
+
+
+def test_the_second_raycluster_of_an_upgrade_waits_for_quota_beside_the_first(
+    system: System,
+) -> None:
+    ray = Scaling(system, "RayService", 6)
+    ray.begin()
+    ray.wait_gpus(3)
+    ray.scale(3)
+    ray.wait_gpus(4)
+    ray.say("train-a", pending="train-b")
+    ray.make("train-b")
+    ray.wait_waiting(7)
+    assert ray.gpus() == 4
+    set_quota(ray.owners, 7)
+    ray.wait_gpus(7)
+    ray.owners.wait_used(7)
+    ray.say("train-b")
+    ray.api.delete(f"{ray.clusters}/train-a")
+    for one in ray.owners.api.get(ray.pods)["items"]:
+        if one["metadata"]["name"].startswith("train-a"):
+            ray.api.delete(f"{ray.pods}/{one['metadata']['name']}")
+    ray.owners.wait_used(3)
+    assert ray.gpus() == 3

@@ -508,20 +508,23 @@ def test_a_group_of_pods_waits_for_the_cpus_of_all(system: System) -> None:
 
 @pytest.mark.parametrize(("kind", "at"), [("RayJob", "rayClusterSpec"),
                                           ("RayService", "rayClusterConfig")])  # fmt: skip
-def test_a_rayjob_or_rayservice_that_scales_by_itself_is_told_what_to_do_instead(
+def test_a_rayjob_or_rayservice_scales_by_itself_only_with_the_annotation(
     system: System, kind: str, at: str
 ) -> None:
     example = BY_KIND[kind]
     site = Examples(system, example, example.cpu)
     manifest = example.manifest()
-    manifest["metadata"]["annotations"] = {names.ELASTIC_JOB: "true"}
     manifest["spec"][at]["enableInTreeAutoscaling"] = True
     with pytest.raises(RestError) as refused:
         site.editor.post(site.objects, manifest)
     text = str(refused.value)
     assert f"spec.{at}.enableInTreeAutoscaling: Invalid value: true" in text
-    assert "workers that were not admitted would start" in text
-    assert "may scale by itself, and RayJobs run in it by spec.clusterSelector" in text
+    assert f"create it with the annotation {names.ELASTIC_JOB}" in text
+    manifest["metadata"]["annotations"] = {names.ELASTIC_JOB: "true"}
+    made = site.editor.post(site.objects, manifest)
+    assert made["spec"]["suspend"] is True
+    head = made["spec"][at]["headGroupSpec"]["template"]["spec"]
+    assert {"name": names.ELASTIC_JOB_GATE} in head["schedulingGates"]
 
 
 def test_a_raycluster_of_eighteen_worker_groups_is_refused(system: System) -> None:

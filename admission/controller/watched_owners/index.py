@@ -163,7 +163,7 @@ class OwnerIndex(Generic[View, Document]):
     def reread(self, key: WorkloadKey, view: View) -> None:
         """Take another reading of an owner that is known: what it depends on has changed."""
         self._views.reread(key, view)
-        self._look_at((key,))
+        self._look_at(self.keys_of(key))
 
     def on_delete(self, gone: views.Object, *, for_good: bool = False) -> None:
         """Take the news that an owner is gone, or its label is.

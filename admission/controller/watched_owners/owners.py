@@ -33,7 +33,7 @@ from admission.kube.resources import Resource
 from admission.objects import past_preemptions, views
 from admission.objects.workload import Workload
 from admission.owners import injection, lifecycle, prebuilt, slices
-from admission.owners.framework import Document, Integration, Kind, Owner, View
+from admission.owners.framework import Document, Grows, Integration, Kind, Owner, View
 from admission.owners.lifecycle import Next, Step
 from admission.owners.workload import (
     MissingPriorityClassError,
@@ -269,7 +269,7 @@ class Owners(Generic[View, Document]):
             case slices.Slicing.SHRINK:
                 return requests.resize(workload, grows.asked())
             case slices.Slicing.GROW if not self._has_next(first, key):
-                return self._grow(key, owner, workload)
+                return self._grow(key, owner, grows, workload)
             case _:
                 pass
         reclaims = owner.reclaims()
@@ -287,12 +287,14 @@ class Owners(Generic[View, Document]):
             for one in self._workloads.slices(first)
         )
 
-    def _grow(self, key: WorkloadKey, owner: Owner, workload: Workload) -> ApiRequest:
+    def _grow(
+        self, key: WorkloadKey, owner: Owner, grows: Grows, workload: Workload
+    ) -> ApiRequest:
         """Make the slice that asks for all pods; the present one is read whole before."""
         found = self.index.named_document(self._kind.key_of(owner.view))
         if found is None or not requests.is_read(found, workload):
             return api_requests.read_workload(key, workload)
-        made = slices.document(self._kind, owner, found, slices.asked(owner))
+        made = slices.document(self._kind, owner, grows, found)
         past = workload.past_preemptions()
         if past != NEVER_PREEMPTED:
             text = past_preemptions.annotation(workload.metadata.uid, past)

@@ -1,0 +1,136 @@
+"""RayJobs and RayServices: while one that may grow runs, RayClusters say how many pods it has.
+
+KubeRay makes RayClusters of one, and Ray's autoscaler changes the number of workers there: never
+in the owner. A RayService has a second RayCluster while it is upgraded, whose pods are more pods
+of the same pod sets. See ADR 0170.
+Source: kueue pkg/controller/jobs/raycluster/common.go (UpdatePodSets), rayjob and rayservice;
+kuberay ray-operator/controllers/ray (rayjob_controller.go, rayservice_controller.go).
+Differs: Kueue counts only the RayCluster that serves, and only with the autoscaler on.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import msgspec
+from typing_extensions import override
+
+from admission.base import names
+from admission.kube import resources
+from admission.kube.resources import Resource
+from admission.objects import owner_rows as rows
+from admission.objects import views
+from admission.objects.owner_rows import Row
+from admission.owners import row_owner, row_review
+from admission.owners.framework import Integration
+from admission.owners.review import HeldKind
+from admission.owners.row_owner import Held, RowOwner
+
+_MADE_OF: Final = "ray.io/originated-from-crd"
+"""On what KubeRay makes: the kind of that of which it was made."""
+
+CLUSTERS: Final[Mapping[str, Resource]] = {
+    "RayJob": resources.CLUSTERS_OF_RAY_JOBS,
+    "RayService": resources.CLUSTERS_OF_RAY_SERVICES,
+}
+"""Where the RayClusters are that were made of owners of a kind."""
+
+SELECTORS: Final[Mapping[Resource, str]] = {
+    resource: f"{_MADE_OF}={kind}" for kind, resource in CLUSTERS.items()
+}
+
+
+class Cluster(views.Object, frozen=True, kw_only=True):
+    """A RayCluster that was made of an owner.
+
+    Attributes:
+        sizes: how many pods it has, by the name of the pod set.
+    """
+
+    sizes: dict[str, int]
+
+
+class Document(row_owner.Document, frozen=True, kw_only=True):
+    """An owner whole, as it was watched, with the RayClusters that it controls."""
+
+    clusters: tuple[Cluster, ...] = msgspec.field(name=names.MADE_FOR, default=())
+
+
+def cluster(found: row_owner.Document) -> Cluster:
+    """Return what is read of a RayCluster.
+
+    Raises:
+        msgspec.ValidationError: it does not have what a RayCluster has.
+    """
+    sizes = {
+        row_owner.name_of(listed, member): row_owner.product(row_owner.counts_of(listed, member))
+        for listed, member in row_owner.members(rows.RAY_CLUSTER, found.content)
+    }
+    return Cluster(metadata=found.metadata, sizes=sizes)
+
+
+def _in_use(row: Row, found: row_owner.Document) -> Iterator[Cluster]:
+    """Yield the RayClusters that count: anybody can make one that names an owner.
+
+    That of which KubeRay does not tell in the status is none, or is about to be deleted.
+    """
+    assert isinstance(found, Document)
+    named = [rows.value_at(found.content, path) for path in row.clusters]
+    for one in sorted(found.clusters, key=lambda cluster: cluster.metadata.name):
+        if one.metadata.name in named:
+            yield one
+
+
+def read(row: Row, found: Document | Held) -> Held:
+    """Return what decisions depend on of an owner.
+
+    Raises:
+        msgspec.ValidationError: it does not have what the row says.
+    """
+    held = row_owner.read(row, found)
+    if isinstance(found, Held) or not row_owner.is_elastic(row, held):
+        return held
+    if RowOwner(row, held).is_held():
+        return held  # its next RayCluster begins with the numbers of the owner
+    sizes: dict[str, int] = {}
+    for one in _in_use(row, found):
+        for name, count in one.sizes.items():
+            sizes[name] = sizes.get(name, 0) + count
+    asked = (
+        msgspec.structs.replace(one, count=sizes.get(one.name, one.count)) for one in held.asked
+    )
+    return msgspec.structs.replace(held, asked=tuple(asked))
+
+
+@dataclass(frozen=True, slots=True)
+class RayOwner(RowOwner):
+    """A RayJob or RayService with a queue."""
+
+    @override
+    def revision(self) -> str:
+        """Return that of the owner, which stays when a RayCluster grows, and of those.
+
+        Differs: Kueue takes the generation of the RayCluster alone, which begins anew with it.
+        """
+        metadata = [one.metadata for one in _in_use(self.row, self.view.document)]
+        clusters = (f"{one.uid}_{one.generation}" for one in metadata)
+        return "_".join((str(self.view.metadata.generation), *clusters))
+
+
+def integration(row: Row) -> Integration[Held, Document]:
+    """Return the kind of a row, as the controller serves it."""
+    return Integration(
+        kind=row_owner.kind_of(row),
+        document=Document,
+        answer=Document,
+        view=partial(read, row),
+        owner=partial(RayOwner, row),
+        build=partial(row_owner.build, row),
+        adopt=partial(row_owner.adopt, row),
+    )
+
+
+def held(row: Row) -> HeldKind:
+    """Return the kind of a row, as reviews serve it."""
+    return replace(row_review.held(row), reads=(CLUSTERS[row.kind],))
