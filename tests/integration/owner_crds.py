@@ -48,7 +48,7 @@ def _make(
     cluster: Cluster, group: str, version: str, kind: str, plural: str, scope: str = "Namespaced"
 ) -> None:
     real = _real(group, version, plural)
-    cluster.api.post(_CRDS, real or _made(group, version, kind, plural, scope))
+    cluster.api.post(_CRDS, real or definition(group, version, kind, plural, scope))
 
 
 def _wait_served(cluster: Cluster, group: str, version: str, kind: str, plural: str) -> None:
@@ -80,7 +80,10 @@ def _reals(folder: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def _made(group: str, version: str, kind: str, plural: str, scope: str) -> dict[str, Any]:
+def definition(
+    group: str, version: str, kind: str, plural: str, scope: str = "Namespaced"
+) -> dict[str, Any]:
+    """A CustomResourceDefinition that takes anything."""
     spec = _with_amounts(_AMOUNTS[plural]) if plural in _AMOUNTS else _ANYTHING
     schema = {"type": "object", "properties": {"spec": spec, "status": _ANYTHING}}
     # A real CRD of these groups is approved or has none of the reserved suffixes.
