@@ -218,6 +218,9 @@ class Row:
             switches in ``refused`` may be on.
         clusters: paths of the names of the RayClusters that its controller makes of it. While one
             that may grow runs, these say how many pods it has.
+        remade: path of what its controller makes a second time if anything of it changes, before
+            it deletes the first; empty for nothing.
+        kept: paths, from there, of what may change without that.
     """
 
     framework: str
@@ -241,6 +244,8 @@ class Row:
     components: Components | None = None
     may_grow: bool = False
     clusters: tuple[str, ...] = ()
+    remade: str = ""
+    kept: tuple[str, ...] = ()
 
     @property
     def api_version(self) -> str:
@@ -297,6 +302,28 @@ def value_at(document: Any, path: str) -> Any:
         msgspec.ValidationError: something on the way is no object, or no list.
     """
     return next((found.value for found in find(document, path)), None) if path else None
+
+
+def without(document: Any, paths: Iterable[str]) -> Any:
+    """Return what stands somewhere without what stands at some paths in it."""
+    found = document
+    for path in paths:
+        found = _without(found, path)
+    return found
+
+
+def _without(document: Any, path: str) -> Any:
+    step, _, rest = path.partition(".")
+    name = step.removesuffix(EACH)
+    if not isinstance(document, dict) or name not in document:
+        return document
+    value = document[name]
+    if not rest:
+        return {key: one for key, one in document.items() if key != name}
+    if name == step:
+        return {**document, name: _without(value, rest)}
+    items = value if isinstance(value, list) else ()
+    return {**document, name: [_without(one, rest) for one in items]}
 
 
 def number_at(document: Any, path: str, default: int, at: FieldPath | None = None) -> int:
@@ -632,6 +659,19 @@ _ROWS: Final[tuple[Row, ...]] = (
             "status.activeServiceStatus.rayClusterName",
             "status.pendingServiceStatus.rayClusterName",
         ),
+        remade="spec.rayClusterConfig",
+        kept=(
+            "upgradeStrategy",
+            *(
+                f"workerGroupSpecs[*].{one}"
+                for one in ("replicas", "minReplicas", "maxReplicas", "scaleStrategy")
+            ),
+            *(
+                f"{group}.template.spec.{one}"
+                for group in ("headGroupSpec", "workerGroupSpecs[*]")
+                for one in ("tolerations", "schedulingGates")
+            ),
+        ),  # kuberay controllers/ray/utils (GenerateHashWithoutReplicasAndWorkersToDelete)
     ),
     Row(  # pkg/controller/jobs/appwrapper; appwrapper api/v1beta2 and pkg/utils/utils.go
         framework="workload.codeflare.dev/appwrapper",

@@ -82,6 +82,9 @@ class Job(views.Object, frozen=True, kw_only=True):
         )
         return (template,)
 
+    def remakes(self, old: "Job") -> None:
+        """Return None: its pods are made of the one template."""
+
     def errors(self, old: "Job | None") -> list[FieldError]:
         """Return what is wrong with elasticity, partial admission, and completions that follow."""
         return [

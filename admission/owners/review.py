@@ -100,6 +100,13 @@ class Reviewed(Protocol):
         """
         ...
 
+    def remakes(self, old: Self) -> FieldPath | None:
+        """Return where it differs so that its controller has all its pods a second time.
+
+        None where it does not: its pods stay, or go before others come.
+        """
+        ...
+
     def errors(self, old: Self | None) -> list[FieldError]:
         """Return the broken rules of its kind, besides those of every owner.
 

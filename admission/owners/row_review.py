@@ -103,6 +103,12 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
             if not listed.is_fixed:
                 yield _template(content, listed, member)
 
+    def remakes(self, old: "Reviewed") -> FieldPath | None:
+        """Return where it differs so that its controller has all its pods a second time."""
+        path, kept = self.row.remade, self.row.kept
+        was, now = (rows.without(rows.value_at(one.content, path), kept) for one in (old, self))
+        return None if was == now else FieldPath.of(*path.split("."))
+
     def errors(self, old: "Reviewed | None") -> list[FieldError]:
         """Return what is wrong with its pod sets, and with switches, of one in a queue."""
         if not self.metadata.label(names.QUEUE_LABEL):

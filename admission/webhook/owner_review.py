@@ -487,7 +487,9 @@ def protect(old: Reviewed, new: Reviewed, context: Context, rules: Rules) -> Out
         after = new.templates()
     except msgspec.ValidationError as broken:
         return unreadable(broken)
-    errors = fielderrors.in_order(_more_than_admitted(old, new, before, after))
+    errors = fielderrors.in_order(
+        _more_than_admitted(old, new, before, after)
+    ) or fielderrors.in_order(_second_time(old, new, before, after))
     return Outcome(standing=Standing.FREE, errors=errors)
 
 
@@ -513,6 +515,26 @@ def _more_than_admitted(
                 " starts again when it is admitted with these"
             )
             yield fielderrors.forbidden(one.path, rule)
+
+
+def _second_time(
+    old: Reviewed, new: Reviewed, before: dict[str, Template], after: Sequence[Template]
+) -> Iterator[FieldError]:
+    """Yield what would have the pods of an admitted owner run a second time, beside the first.
+
+    Those that each wait for the controller take nothing that was not admitted.
+    """
+    runs = not old.is_held() and not new.is_held()
+    is_admitted = any(_mark(one) for one in before.values())
+    waits = all(one.pod.has_gate(names.ELASTIC_JOB_GATE) for one in after)
+    path = new.remakes(old) if runs and is_admitted and not waits else None
+    if path is not None:
+        rule = (
+            "all its pods would run a second time, beside those that were admitted. Suspend the"
+            f" {new.kind.name} in the same update, or create it with the annotation"
+            f' {names.ELASTIC_JOB}: "true": then they wait for quota'
+        )
+        yield fielderrors.forbidden(path, rule)
 
 
 def _asks_more(was: Template, now: Template) -> bool:

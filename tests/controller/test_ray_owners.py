@@ -168,8 +168,7 @@ class Ray:
             self.world.store.create(resources.PODS, {**pod, "spec": template["spec"]}, "ml")
 
     def pods(self) -> list[Document]:
-        found: list[Document] = self.world.store.list(resources.PODS, into=dict).items
-        return found
+        return list(self.world.store.list(resources.PODS, into=dict).items)
 
     def released(self) -> int:
         """Pods that were let start; each has a GPU."""

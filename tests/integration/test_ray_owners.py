@@ -234,6 +234,9 @@ def test_the_cluster_of_a_rayservice_is_not_held_again(system: System) -> None:
     with pytest.raises(RestError) as refused:
         system.editor.patch(f"{path}/train-x", {"spec": {"workerGroupSpecs": more}})
     assert "was admitted with other pods" in str(refused.value)
+    said = owners.refuses({"spec": {"rayClusterConfig": {"rayVersion": "2.50.0"}}})
+    assert "all its pods would run a second time" in said
+    owners.patch({"spec": {"serveConfigV2": "applications: [a]"}})
 
 
 class Scaling(KubeRay):

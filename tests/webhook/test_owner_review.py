@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from admission.base import names
+from admission.objects import owner_rows
 from admission.owners import integrations
 from admission.webhook import owner_review
 from admission.webhook.pod_review import Outcome
@@ -16,6 +17,7 @@ from admission.webhook.queueing import Standing
 from admission.webhook.review_context import Context
 from tests.builders.pods import make_pod
 from tests.builders.queues import cluster_queue_view, flavor_view
+from tests.owners import samples
 from tests.webhook import builders
 from tests.webhook.builders import NOW_US, RULES, Cluster, make_cluster
 
@@ -259,3 +261,46 @@ def test_what_is_wrong_with_the_pods_of_a_trainjob_is_told_where_it_says_what_th
     outcome = owner_review.mutate(new, CONTEXT, RULES, make_cluster("default"))
     (error,) = outcome.errors
     assert error.text().startswith("spec.trainer.resourcesPerNode: Required value: Limit must")
+
+
+def ray_service(change: tuple[str, Any] | None = None, *, elastic: bool = False) -> Any:
+    """A RayService that runs admitted, with something else at a place in its RayCluster."""
+    (held,) = (one for one in integrations.DEFAULT.held if one.kind.name == "RayService")
+    (row,) = (one for one in owner_rows.ROWS if one.kind == "RayService")
+    found = copy.deepcopy(samples.of(row).manifest)
+    cluster = found["spec"]["rayClusterConfig"]
+    for one in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        one["template"]["metadata"] = {"annotations": {names.WORKLOAD_ANNOTATION: "train"}}
+        if elastic:
+            one["template"]["spec"]["schedulingGates"] = [{"name": names.ELASTIC_JOB_GATE}]
+    if change is not None:
+        path, value = change
+        operation = {"op": "add", "path": f"/spec{path}", "value": value}
+        found = jsonpatch.apply_patch(found, [operation])
+    return msgspec.convert(found, held.document)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "again"),
+    [
+        ("/rayClusterConfig/rayVersion", "2.50.0", True),
+        ("/rayClusterConfig/headGroupSpec/rayStartParams", {"num-cpus": "0"}, True),
+        ("/rayClusterConfig/workerGroupSpecs/0/rayStartParams", {"num-cpus": "1"}, True),
+        ("/rayClusterConfig/workerGroupSpecs/0/replicas", 1, False),
+        ("/rayClusterConfig/workerGroupSpecs/0/minReplicas", 0, False),
+        ("/rayClusterConfig/workerGroupSpecs/0/maxReplicas", 9, False),
+        ("/rayClusterConfig/workerGroupSpecs/0/scaleStrategy", {"workersToDelete": ["a"]}, False),
+        ("/rayClusterConfig/upgradeStrategy", {"type": "None"}, False),
+        ("/serveConfigV2", "applications: [a]", False),
+    ],
+)
+def test_a_rayservice_that_runs_is_not_changed_so_that_its_pods_run_twice(
+    path: str, value: Any, *, again: bool
+) -> None:
+    now = owner_review.protect(ray_service(), ray_service((path, value)), CONTEXT, RULES)
+    paths = [one.path.text for one in now.errors]
+    assert paths == (["spec.rayClusterConfig"] if again else [])
+    old, new = ray_service(elastic=True), ray_service((path, value), elastic=True)
+    assert owner_review.protect(old, new, CONTEXT, RULES).errors == ()
+    suspended = msgspec.structs.replace(new, spec={**new.spec, "suspend": True})
+    assert owner_review.protect(old, suspended, CONTEXT, RULES).errors == ()
