@@ -457,8 +457,7 @@ def too_big(lacks: Sequence[Lack], cluster_queue: str) -> Text:
         most = f"{queue} can reach {first.reach} in one flavor"
         head = f"Too big: asks {first.amount}, {most} ({parts})"
     withheld = f"{first.withheld} more promised, but sick or missing" if first.withheld else ""
-    code = Code.CAPACITY_MISSING if first.exists_not else Code.EXCEEDS_MAX_QUOTA
-    return Text(code, sentence(head, withheld))
+    return Text(Code.EXCEEDS_MAX_QUOTA, sentence(head, withheld))
 
 
 def waits_for_preempted(count: int, *, until: str = "") -> Text:
@@ -912,7 +911,7 @@ def cluster_queue_in_use(workloads: int, holders: Iterable[str]) -> Text:
     hold = "holds" if workloads == 1 else "hold"
     head = f"Cannot go yet: {_counted(workloads, 'workload')} {hold} its quota"
     shown = listed(name(one) for one in holders)
-    return Text(Code.QUEUE_IN_USE, sentence(head, shown and f"they are {shown}"))
+    return Text(Code.QUEUE_IN_USE, sentence(f"{head}: {shown}" if shown else head))
 
 
 # ------------------------------------------------------------------------------------- places

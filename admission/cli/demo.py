@@ -1,16 +1,16 @@
 """Command ``demo``: a whole system without a cluster, to look at."""
 
-import textwrap
 from collections.abc import Iterator
 from typing import Final
 
 import click
+import rich.console
 import rich.live
 import rich.table
 import rich.text
 
 from admission.base.clock import SystemClock
-from admission.cli import output
+from admission.cli import output, tables
 from admission.run import signals
 from admission.sandbox.demo import stage
 from admission.sandbox.demo.sight import Sight, State
@@ -24,7 +24,9 @@ _STYLES: Final = {
     State.DONE: "dim",
 }
 _EVENTS_SHOWN: Final = 3
-_WHY_SHOWN: Final = 160
+_LINE: Final = 100
+"""Width of a line where nothing limits it, as in a pipe."""
+_INDENT: Final = " " * 7
 
 
 @click.command(
@@ -61,7 +63,7 @@ def _show_live(moments: Iterator[Moment]) -> Moment:
     with rich.live.Live(console=output.console(), auto_refresh=False) as live:
         last = None
         for last in moments:
-            live.update(_table(last), refresh=True)
+            live.update(_view(last), refresh=True)
     assert last is not None
     return last
 
@@ -73,17 +75,27 @@ def _show_lines(moments: Iterator[Moment]) -> Moment:
     last = None
     for last in moments:
         for text in last.events[happened:]:
-            click.echo(f"{last.seconds:5.1f}s {text}")
+            _say(last, text)
         happened = len(last.events)
         for text in last.warnings[warned:]:
-            click.echo(f"{last.seconds:5.1f}s warning to the user of {text}")
+            _say(last, f"warning to the user of {text}")
         warned = len(last.warnings)
         for sight in last.sights:
             if seen.get(sight.pod) != sight:
                 seen[sight.pod] = sight
-                click.echo(f"{last.seconds:5.1f}s {_line(sight)}")
+                _say(last, _line(sight))
     assert last is not None
     return last
+
+
+def _say(moment: Moment, text: str) -> None:
+    """Print a sentence in lines that are no wider than the terminal."""
+    for line in tables.sentence(f"{moment.seconds:5.1f}s {text}", _width(), _INDENT):
+        click.echo(line)
+
+
+def _width() -> int:
+    return tables.width() or _LINE
 
 
 def _line(sight: Sight) -> str:
@@ -94,6 +106,21 @@ def _line(sight: Sight) -> str:
         State.DONE: "",
     }
     return f"{sight.pod} {sight.state} ({sight.asks}){told[sight.state]}"
+
+
+def _view(moment: Moment) -> rich.console.Group:
+    """Return the queues and the pods, each as a table."""
+    return rich.console.Group(_queues(moment), _table(moment))
+
+
+def _queues(moment: Moment) -> rich.table.Table:
+    table = rich.table.Table(expand=True)
+    table.add_column("queue", no_wrap=True)
+    table.add_column("used of its own quota", ratio=1, no_wrap=True)
+    table.add_column("waiting", justify="right", no_wrap=True)
+    for one in moment.queues:
+        table.add_row(one.name, one.used, str(one.waiting))
+    return table
 
 
 def _table(moment: Moment) -> rich.table.Table:
@@ -112,33 +139,29 @@ def _table(moment: Moment) -> rich.table.Table:
             sight.asks,
             rich.text.Text(sight.state, style=_STYLES[sight.state]),
             sight.flavor,
-            _shortened(sight.why) if sight.why else given,
+            sight.why or given,
         )
     return table
-
-
-def _shortened(why: str) -> str:
-    """The reason and the numbers; the message of the decision stands on the pod."""
-    reason, _, text = why.partition(": ")
-    numbers = text.partition(". ClusterQueue ")[2] or text
-    return textwrap.shorten(f"{reason}: {numbers}", _WHY_SHOWN, placeholder=" ...")
 
 
 def _summarise(moment: Moment) -> None:
     done = [sight for sight in moment.sights if sight.state is State.DONE]
     waiting = [sight for sight in moment.sights if sight.state is State.WAITING]
     rewritten = [sight for sight in moment.sights if "(asked: " in sight.asks]
-    output.console().print(
-        f"\n{len(done)} of {len(moment.sights)} pods were admitted, ran and gave their GPUs back "
+    summary = (
+        f"{len(done)} of {len(moment.sights)} pods were admitted, ran and gave their GPUs back "
         f"within {moment.seconds:.0f} s; {len(rewritten)} were rewritten to MIG slices; "
         f"{moment.refused} more was refused at creation."
     )
+    for line in ("", *tables.sentence(summary, _width())):
+        output.console().print(line)
     output.console().print("One budget of GPU memory and slices, whatever the GPU:")
     for sight in moment.sights:
         if sight.worth:
             output.console().print(f"  {sight.pod}: {sight.asks} on {sight.worth}")
     for sight in waiting:
-        output.console().print(f"{sight.pod} waits: {sight.why}")
+        for line in tables.sentence(f"{sight.pod}: {sight.why}", _width(), "  "):
+            output.console().print(line)
 
 
 def _tell_link(sandbox: Sandbox) -> None:

@@ -23,7 +23,7 @@ COMMANDS: Final = {
     ),
     "why": Lazy(
         "admission.cli.why:why",
-        "Say where a pod stands: admitted and on what, or waiting and why.",
+        "Say where something stands: admitted and on what, or waiting, why, and what to do.",
     ),
 }
 

@@ -92,7 +92,7 @@ def of_shortages(
         of_pod_set.setdefault(one.pod_set, []).append(one)
     waits: list[Shortage] = []
     for shortages_ in of_pod_set.values():
-        never = {one.flavor for one in shortages_ if one.requested > one.limit}
+        never = {one.flavor for one in shortages_ if _is_never(one)}
         rest = [one for one in shortages_ if one.flavor not in never]
         if not rest:
             return reasons.too_big([one for one in lacks(shortages_) if one.never], queue)
@@ -125,8 +125,8 @@ def lacks(found: Iterable[Shortage]) -> list[Lack]:
 
 def _in_words(shortage: Shortage) -> Lack:
     resource, withheld = shortage.resource, shortage.withheld
-    never = shortage.requested > shortage.limit
-    room = shortage.limit if never else shortage.available
+    never = _is_never(shortage)
+    room = max(0, min(shortage.available, shortage.limit))
     return Lack(
         resource=resource,
         flavor=shortage.flavor,
@@ -142,6 +142,11 @@ def _in_words(shortage: Shortage) -> Lack:
         never=never,
         exists_not=room < shortage.requested <= amount.add(room, withheld),
     )
+
+
+def _is_never(one: Shortage) -> bool:
+    """Return whether more is asked for than there could ever be, even if all existed."""
+    return one.requested > amount.add(one.limit, one.withheld)
 
 
 def _show(resource: str, value: int) -> str:

@@ -9,8 +9,9 @@ from admission.base.errors import AdmissionError
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.kube.resources import Resource
-from admission.owners import integrations
-from admission.owners.framework import Kind
+from admission.objects import owner_rows
+from admission.owners import serving
+from admission.owners.serving import ServingKind
 
 _SHORT: Final = {
     "po": "pods",
@@ -62,11 +63,12 @@ class Subject:
 @cache
 def kinds() -> tuple[Resource, ...]:
     """Return every kind that may be asked about: pods, owners that are served, Kueue's."""
-    known = integrations.DEFAULT
-    owners = (*(one.kind for one in known.integrations), *(one.kind for one in known.serving))
+    rows = (*owner_rows.ROWS, *owner_rows.MODULES)
     found = [
         resources.PODS,
-        *map(_resource, owners),
+        resources.JOBS,
+        *(Resource(one.group, one.version, one.plural, one.kind) for one in rows),
+        *map(_serving, serving.KINDS),
         resources.REPLICA_SETS,
         resources.WORKLOADS,
         resources.CLUSTER_QUEUES,
@@ -74,9 +76,14 @@ def kinds() -> tuple[Resource, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _resource(kind: Kind) -> Resource:
-    group, _, version = kind.api_version.rpartition("/")
-    return Resource(group, version, kind.plural, kind.name)
+def _serving(one: ServingKind) -> Resource:
+    group, _, version = one.kind.api_version.rpartition("/")
+    return Resource(group, version, one.kind.plural, one.kind.name)
+
+
+def serves(resource: Resource) -> bool:
+    """Return whether the pods of such owners are admitted, rather than they as a whole."""
+    return resource == resources.REPLICA_SETS or resource in map(_serving, serving.KINDS)
 
 
 def find(api: Api, namespace: str, what: str) -> Subject:
@@ -96,7 +103,9 @@ def find(api: Api, namespace: str, what: str) -> Subject:
             f"{what!r} has no name", "say KIND/NAME, such as job/train, or the name alone"
         )
     if kind:
-        among = of_kind(kind) or _of_other_kind(api, namespace, kind, name)
+        among = of_kind(kind)
+        if not among:
+            return _of_other_kind(api, namespace, kind, name)
         return _only(name, list(_named(api, namespace, among, name)), among, namespace)
     try:
         return _get(api, resources.PODS, namespace, name)
@@ -111,8 +120,8 @@ def of_kind(typed: str) -> tuple[Resource, ...]:
     return tuple(one for one in kinds() if word in _words(one))
 
 
-def _of_other_kind(api: Api, namespace: str, typed: str, name: str) -> tuple[Resource, ...]:
-    """Return the kind of a Workload's owner that an installation has added.
+def _of_other_kind(api: Api, namespace: str, typed: str, name: str) -> Subject:
+    """Return the Workload of an owner of a kind that an installation has added.
 
     Raises:
         SubjectError: no Workload of the namespace has such an owner.
@@ -122,8 +131,7 @@ def _of_other_kind(api: Api, namespace: str, typed: str, name: str) -> tuple[Res
         for owner in one["metadata"].get("ownerReferences", []):
             kind = owner["kind"].lower()
             if owner["name"] == name and word in (kind, f"{kind}s", f"{kind}es"):
-                group, _, version = owner["apiVersion"].rpartition("/")
-                return (Resource(group, version, f"{kind}s", owner["kind"]),)
+                return Subject(resource=resources.WORKLOADS, document=one)
     known = ", ".join(sorted({one.kind.lower() for one in kinds()}))
     raise SubjectError(
         f"kind {typed!r} is not known, and no Workload of namespace {namespace} has such an owner "

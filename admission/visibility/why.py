@@ -20,7 +20,6 @@ from admission.kube.api import Api, Document
 from admission.objects import values, views
 from admission.objects import workload as workloads
 from admission.objects.workload import Workload
-from admission.owners import integrations
 from admission.owners import pod as pod_owner
 from admission.scheduling import explain as numbers
 from admission.scheduling import quota
@@ -243,10 +242,8 @@ def _of_owner(api: Api, subject: Subject) -> Answer:
 
 def _pods_of(subject: Subject) -> str | None:
     """Return what selects the pods of an owner whose pods are admitted, or None for another."""
-    serving = {(one.kind.api_version, one.kind.name) for one in integrations.DEFAULT.serving}
     resource = subject.resource
-    is_serving = (resource.api_version, resource.kind) in serving
-    if not is_serving and resource != resources.REPLICA_SETS:
+    if not subjects.serves(resource):
         return None
     labels = subject.document.get("spec", {}).get("selector", {}).get("matchLabels")
     if labels:

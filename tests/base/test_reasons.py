@@ -50,8 +50,8 @@ def never(lack: Lack, asks: str) -> Lack:
             reasons.waits_for_quota([A100], "research", deployment="chat"),
             Code.HELD_BY_PREVIOUS_REVISION,
             (
-                "Waits: needs 8 a100, 3 free of 16; the previous revision of Deployment chat holds "
-                "quota: set maxSurge: 0."
+                "Waits: needs 8 a100, 3 free of 16; the previous revision of Deployment chat "
+                "holds quota: set maxSurge: 0."
             ),
         ),
         (

@@ -17,8 +17,9 @@ from admission.objects import crds
 from admission.sandbox.rest import StoreServer
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
+from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
-from tests.builders.queues import make_local_queue
+from tests.builders.queues import make_cluster_queue, make_local_queue
 from tests.builders.workloads import make_workload
 
 KUBECONFIG = """
@@ -276,3 +277,146 @@ def test_the_version_is_told() -> None:
     result = CliRunner().invoke(main, ["--version"])
     assert result.exit_code == 0
     assert result.stdout.startswith("kubectl gpu, version ")
+
+
+# ----------------------------------------------------------------------- owners, queues, numbers
+
+
+def add_queue(world: World, **status: Any) -> None:
+    """The ClusterQueue of the LocalQueue, with 16 of the flavor ``a100``."""
+    world.store.create(resources.CLUSTER_QUEUES, make_cluster_queue("cq", quota=16))
+    made = world.store.get(resources.CLUSTER_QUEUES, "cq")
+    world.store.replace(resources.CLUSTER_QUEUES, {**made, "status": status}, subresource="status")
+
+
+def used(amount: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": "a100",
+            "resources": [{"name": "nvidia.com/gpu", "total": amount, "borrowed": "0"}],
+        }
+    ]
+
+
+def add_job(world: World, **labels: str) -> str:
+    made = world.store.create(resources.JOBS, make_job("train", labels=labels), "team")
+    uid: str = made["metadata"]["uid"]
+    return uid
+
+
+WAITS = condition(
+    "QuotaReserved",
+    "False",
+    "WaitingForQuota",
+    "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in "
+    "flavor a100, 5 more needed",
+)
+REQUESTS = [{"name": "main", "resources": {"nvidia.com/gpu": "8"}}]
+
+
+def test_a_job_without_a_condition_is_told_the_numbers_of_its_queue(world: World) -> None:
+    add_queue(world, flavorsReservation=used("13"), pendingWorkloads=1)
+    uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
+    world.add_workload("job-train", uid, WAITS, resourceRequests=REQUESTS)
+    answer = world.told("job/train")
+    assert answer["message"] == (
+        "Waits: needs 8 a100, 3 free of 16; 1st in queue cq; held by cq (13)."
+    )
+    assert answer["quota"] == [
+        {
+            "flavor": "a100", "resource": "nvidia.com/gpu", "asks": "8", "free": "3",
+            "reach": "16", "nominal": "16",
+            "heldBy": [{"clusterQueue": "cq", "amount": "13"}],
+        }
+    ]  # fmt: skip
+    assert (answer["place"], answer["waiting"]) == (1, 1)
+    assert answer["condition"]["message"] == WAITS["message"]
+
+
+def test_what_kueue_says_is_shown_where_it_is_asked_for(world: World) -> None:
+    uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
+    world.add_workload("job-train", uid, WAITS)
+    assert "couldn't assign flavors" not in world.ask("train").stdout
+    wide = world.ask("train", "-o", "wide").stdout
+    assert f"  kueue     WaitingForQuota: {WAITS['message']}" in wide
+    assert "  reason    WaitingForQuota" in wide
+
+
+def test_no_line_is_wider_than_the_terminal(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    add_queue(world, flavorsReservation=used("13"), pendingWorkloads=1)
+    uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
+    world.add_workload("job-train", uid, WAITS, resourceRequests=REQUESTS)
+    lines = world.ask("train", "-o", "wide").stdout.splitlines()
+    assert len(lines) > 10
+    assert max(map(len, lines)) <= 60
+
+
+def test_a_deployment_lists_its_pods_and_says_why_the_first_waits(world: World) -> None:
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "chat", "namespace": "team"},
+        "spec": {"selector": {"matchLabels": {"app": "chat"}}},
+    }
+    world.store.create(resources.DEPLOYMENTS, deployment)
+    labels = {**OURS, "app": "chat"}
+    first = world.add_pod("chat-0", labels=labels)
+    world.add_workload("w-0", first, HOLDS, ADMITTED, admission=ADMISSION)
+    own = condition(conditions.POD_ADMITTED, "False", "WaitingForQuota", "Waits: needs 1 a100.")
+    second = world.add_pod("chat-1", own, labels=labels)
+    world.add_workload("w-1", second, WAITS)
+    answer = world.told("deploy/chat")
+    assert answer["subject"] == {"kind": "Deployment", "namespace": "team", "name": "chat"}
+    assert answer["message"] == "1 of 2 pods waits: Waits: needs 1 a100."
+    assert [(one["name"], one["state"]) for one in answer["parts"]] == [
+        ("pod/chat-0", "admitted"),
+        ("pod/chat-1", "waiting"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "state", "reason"),
+    [
+        ({}, "not managed", "NotManaged"),
+        ({names.QUEUE_LABEL: "lq"}, "without Workload", "NoWorkload"),
+    ],
+    ids=["without a queue", "in a queue"],
+)
+def test_a_job_without_a_workload_is_told_whether_it_is_in_a_queue(
+    world: World, labels: dict[str, str], state: str, reason: str
+) -> None:
+    add_job(world, **labels)
+    answer = world.told("train")
+    assert (answer["state"], answer["reason"]) == (state, reason)
+
+
+def test_an_evicted_workload_is_told_when_it_is_tried_again(world: World) -> None:
+    uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
+    late = condition("Evicted", "True", "PodsReadyTimeout", "Exceeded the PodsReady timeout x")
+    world.add_workload("w", uid, late, requeueState={"count": 1, "requeueAt": TIME})
+    answer = world.told("train")
+    assert (answer["reason"], answer["message"]) == (
+        "WaitingForRetry",
+        f"Waits: it is tried again at {TIME}; Exceeded the PodsReady timeout x.",
+    )
+
+
+def test_a_pod_that_was_charged_while_it_ran_is_told_so(world: World) -> None:
+    uid = world.add_pod("p", labels=OURS)
+    world.add_workload("w", uid, HOLDS, ADMITTED, admission=ADMISSION)
+    made = world.store.get(resources.WORKLOADS, "w", "team")
+    made["metadata"].setdefault("annotations", {})[names.MADE_FOR_RUNNING] = "x"
+    world.store.replace(resources.WORKLOADS, made)
+    assert world.told("p")["reason"] == "ChargedWhileRunning"
+
+
+def test_a_queue_that_promises_more_than_there_is_says_so(world: World) -> None:
+    short = condition(
+        conditions.CAPACITY_SUFFICIENT, "False", "QuotaExceedsCapacity", "promises 16, 8 exist"
+    )
+    active = condition("Active", "True", "Ready", "Can admit new workloads")
+    add_queue(world, conditions=[active, short])
+    answer = world.told("clusterqueue/cq")
+    assert (answer["state"], answer["message"]) == ("active", "Admits workloads.")
+    assert answer["notes"] == ["promises 16, 8 exist"]

@@ -45,6 +45,45 @@ class Sight:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class QueueSight:
+    """A ClusterQueue as people see it.
+
+    Attributes:
+        name: of the ClusterQueue.
+        used: what is used of its own quota, by flavor: ``a100 8/8, h100 4/4``.
+        waiting: how many Workloads wait.
+    """
+
+    name: str
+    used: str
+    waiting: int
+
+
+def look_at_queues(api: Api) -> list[QueueSight]:
+    """All ClusterQueues, by name."""
+    found = api.list(resources.CLUSTER_QUEUES).items
+    return [_queue(one) for one in sorted(found, key=lambda one: str(one["metadata"]["name"]))]
+
+
+def _queue(queue: Document) -> QueueSight:
+    status = queue.get("status", {})
+    used = {
+        (flavor["name"], one["name"]): one.get("total", "0")
+        for flavor in status.get("flavorsReservation", [])
+        for one in flavor.get("resources", [])
+    }
+    parts = [
+        f"{flavor['name']} {used.get((flavor['name'], one['name']), '0')}/{one['nominalQuota']}"
+        for group in queue["spec"].get("resourceGroups", [])
+        for flavor in group["flavors"]
+        for one in flavor["resources"]
+    ]
+    return QueueSight(
+        queue["metadata"]["name"], ", ".join(parts), status.get("pendingWorkloads", 0)
+    )
+
+
 def look(api: Api) -> list[Sight]:
     """All pods, in order of creation."""
     workloads = {
@@ -110,5 +149,6 @@ def _given(spec: Mapping[str, Any]) -> str:
 def _why(pod: Document) -> str:
     for condition in pod.get("status", {}).get("conditions", []):
         if condition["type"] == conditions.POD_ADMITTED:
-            return f"{condition['reason']}: {condition['message']}"
+            message: str = condition["message"]
+            return message
     return ""

@@ -12,7 +12,7 @@ from admission.kube.api import Document
 from admission.sandbox.demo import scenario, sight
 from admission.sandbox.demo.kubelet import Kubelet
 from admission.sandbox.demo.scenario import DemoEvent, DemoPod
-from admission.sandbox.demo.sight import Sight, State
+from admission.sandbox.demo.sight import QueueSight, Sight, State
 from admission.sandbox.store import Store
 from admission.sandbox.system import Sandbox
 
@@ -30,6 +30,7 @@ class Moment:
         warnings: what the webhook said to whoever created a pod, newest last.
         events: what else happened, newest last: pods that come or are refused, nodes.
         refused: how many pods were refused.
+        queues: all ClusterQueues.
     """
 
     seconds: float
@@ -37,6 +38,7 @@ class Moment:
     warnings: tuple[str, ...]
     events: tuple[str, ...] = ()
     refused: int = 0
+    queues: tuple[QueueSight, ...] = ()
 
 
 def play(sandbox: Sandbox, clock: Clock) -> Iterator[Moment]:
@@ -69,7 +71,8 @@ def play(sandbox: Sandbox, clock: Clock) -> Iterator[Moment]:
             events.append(_happen(store, ahead.pop(0)))
         kubelet.tick(clock.monotonic())
         sights = tuple(sight.look(store))
-        yield Moment(seconds, sights, tuple(warnings), tuple(events), refused)
+        queues = tuple(sight.look_at_queues(store))
+        yield Moment(seconds, sights, tuple(warnings), tuple(events), refused, queues)
         if (not coming and _is_over(sights)) or seconds > _LIMIT_SECONDS:
             return
         time.sleep(_TICK_SECONDS)

@@ -1,0 +1,325 @@
+"""The catalogue of reasons on the real system: a situation, its sentence, and the next step."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner
+
+from admission.base import names, reasons
+from admission.base.reasons import Code
+from admission.cli.kubectl import main
+from admission.objects import structural
+from tests.builders.jobs import make_job
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.integration import queued
+from tests.integration.installed import Installed, installed
+from tests.repo import tree
+
+pytestmark = pytest.mark.controlplane
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    with (
+        Cluster.start() as cluster,
+        installed(cluster, tmp_path_factory.mktemp("reasons")) as it,
+    ):
+        yield it
+
+
+class Asked(NamedTuple):
+    """What is asked: the namespace and ``[KIND/]NAME``."""
+
+    namespace: str
+    what: str
+
+
+# ---------------------------------------------------------------------------------- situations
+
+
+def waits(system: Installed) -> Asked:
+    ns = system.add_team(2)
+    system.create_pod(ns, "first", gpus=2)
+    system.wait_released(ns, "first")
+    system.create_pod(ns, "second", gpus=1)
+    return Asked(ns, "pod/second")
+
+
+def job_waits(system: Installed) -> Asked:
+    ns = system.add_team(2)
+    system.create_pod(ns, "first", gpus=2)
+    system.wait_released(ns, "first")
+    post_job(system, ns, make_job("train", 2, gpus=1))
+    return Asked(ns, "job.batch/train")
+
+
+def preempts(system: Installed) -> Asked:
+    """The victim stays: nobody stops what a Workload stands for that nobody owns."""
+    ns = system.add_team(1, preemption={"withinClusterQueue": "LowerPriority"})
+    system.add_classes(**{f"high-{ns}": 100})
+    queued.add_workload(system, ns, "low")
+    queued.await_admitted(system, ns, "low")
+    system.create_pod(ns, "high", gpus=1, labels={names.PRIORITY_CLASS_LABEL: f"high-{ns}"})
+    return Asked(ns, "high")
+
+
+def too_big(system: Installed) -> Asked:
+    ns = system.add_team(16)
+    system.create_pod(ns, "big", gpus=64)
+    return Asked(ns, "big")
+
+
+def no_flavor(system: Installed) -> Asked:
+    ns = system.add_team(2)
+    system.create_pod(ns, "picky", nodeSelector={"nvidia.com/gpu.product": "NVIDIA-H100"})
+    return Asked(ns, "picky")
+
+
+def not_covered(system: Installed) -> Asked:
+    ns = system.add_team(2)
+    system.create_pod(ns, "hungry", requests={"cpu": "1", names.GPU_RESOURCE: "1"})
+    return Asked(ns, "hungry")
+
+
+def no_local_queue(system: Installed) -> Asked:
+    ns = system.cluster.create_namespace("team")
+    system.wait_webhook()
+    system.create_pod(ns, "lost", labels={names.QUEUE_LABEL: "nowhere"})
+    return Asked(ns, "lost")
+
+
+def no_cluster_queue(system: Installed) -> Asked:
+    ns = system.cluster.create_namespace("team")
+    system.add_local_queue(ns, "nobody")
+    system.wait_webhook()
+    system.create_pod(ns, "lost")
+    return Asked(ns, "lost")
+
+
+def local_queue_stopped(system: Installed) -> Asked:
+    ns = system.add_team(2)
+    queued.edit(system, "localqueues", "default", {"stopPolicy": "Hold"}, ns)
+    system.create_pod(ns, "held")
+    return Asked(ns, "held")
+
+
+def cluster_queue_stopped(system: Installed) -> Asked:
+    ns = system.add_team(2)
+    queued.edit(system, "clusterqueues", ns, {"stopPolicy": "Hold"})
+    system.create_pod(ns, "held")
+    return Asked(ns, "held")
+
+
+def stopped(system: Installed) -> Asked:
+    ns = system.add_team(2)
+    queued.edit(system, "clusterqueues", ns, {"stopPolicy": "Hold"})
+    return Asked(ns, f"clusterqueue/{ns}")
+
+
+def without_flavor(system: Installed) -> Asked:
+    ns = system.cluster.create_namespace("team")
+    system.add_cluster_queue(ns, quota=1, flavors=("gone",))
+    return Asked(ns, f"cq/{ns}")
+
+
+def ready(system: Installed) -> Asked:
+    ns = system.add_team(2)
+    return Asked(ns, f"clusterqueue/{ns}")
+
+
+def in_use(system: Installed) -> Asked:
+    ns = system.add_team(2)
+    system.create_pod(ns, "runs", gpus=2)
+    system.wait_released(ns, "runs")
+    system.api.delete(queued.path("clusterqueues", ns))
+    return Asked(ns, f"clusterqueues.kueue.x-k8s.io/{ns}")
+
+
+def not_selected(system: Installed) -> Asked:
+    ns = system.add_team(2, namespaceSelector={"matchLabels": {"team": "other"}})
+    system.create_pod(ns, "foreign")
+    return Asked(ns, "foreign")
+
+
+def deactivated(system: Installed) -> Asked:
+    ns = system.add_team(2)
+    queued.add_workload(system, ns, "off", active=False)
+    return Asked(ns, "workload/off")
+
+
+def gated(system: Installed) -> Asked:
+    ns = system.add_team(2)
+    post_job(
+        system,
+        ns,
+        make_job("train", 1, gpus=1, annotations={names.ADMISSION_GATED_BY: "example.com/gate"}),
+    )
+    return Asked(ns, "train")
+
+
+def incomplete(system: Installed) -> Asked:
+    ns = system.add_team(8)
+    labels = {names.POD_GROUP_NAME: "gang"}
+    total = {names.POD_GROUP_TOTAL_COUNT: "3"}
+    for name in ("w-0", "w-1"):
+        system.create_pod(ns, name, labels=labels, annotations=total)
+    return Asked(ns, "w-0")
+
+
+def checked(system: Installed) -> Asked:
+    name = system.cluster.create_namespace("check")
+    queued.add_check(system, name)
+    ns = system.add_team(2, **queued.asking_for(name))
+    system.create_pod(ns, "asks")
+    return Asked(ns, "asks")
+
+
+def admitted(system: Installed) -> Asked:
+    ns = system.add_team(2)
+    system.create_pod(ns, "runs")
+    return Asked(ns, "runs")
+
+
+def finished(system: Installed) -> Asked:
+    ns = system.add_team(2)
+    made = queued.add_workload(system, ns, "done")
+    queued.await_admitted(system, ns, made["metadata"]["name"])
+    queued.finish(system, ns, "done")
+    return Asked(ns, "wl/done")
+
+
+def not_managed(system: Installed) -> Asked:
+    ns = system.cluster.create_namespace("team")
+    system.create_pod(ns, "plain", gpus=None)
+    return Asked(ns, "plain")
+
+
+def post_job(system: Installed, namespace: str, job: Any) -> None:
+    system.api.post(f"/apis/batch/v1/namespaces/{namespace}/jobs", job)
+
+
+class Case(NamedTuple):
+    """A situation and what is said of it; ``{ns}`` is the namespace and the ClusterQueue."""
+
+    arrange: Callable[[Installed], Asked]
+    code: Code
+    sentence: str
+    step: str
+
+
+CASES = (
+    Case(waits, Code.WAITING_FOR_QUOTA,
+         "Waits: needs 1 {ns}, 0 free of 2; .*held by {ns} (2).", "kubectl gpu who {ns}"),
+    Case(job_waits, Code.WAITING_FOR_QUOTA,
+         "Waits: needs 2 {ns}, 0 free of 2; .*held by {ns} (2).", "kubectl gpu who {ns}"),
+    Case(preempts, Code.WAITING_FOR_PREEMPTED,
+         "Waits until 1 workload that it preempts has stopped.", "kubectl gpu who {ns}"),
+    Case(too_big, Code.EXCEEDS_MAX_QUOTA, "Too big: asks 64 {ns}, {ns} can reach 16.",
+         "ask for less, or have the quota raised"),
+    Case(no_flavor, Code.NO_MATCHING_FLAVOR,
+         "Matches no flavor of queue {ns}: {ns} is on other nodes than the pod selects.",
+         "change nodeSelector"),
+    Case(not_covered, Code.RESOURCE_NOT_COVERED,
+         "Never starts as it is: queue {ns} has no quota for cpu.", "coveredResources"),
+    Case(no_local_queue, Code.LOCAL_QUEUE_NOT_FOUND,
+         "Waits: LocalQueue nowhere does not exist in its namespace.",
+         "kubectl get localqueues -n {ns}"),
+    Case(no_cluster_queue, Code.CLUSTER_QUEUE_NOT_FOUND,
+         "Waits: its LocalQueue names ClusterQueue nobody, which does not exist.",
+         "ask an administrator to create it"),
+    Case(local_queue_stopped, Code.LOCAL_QUEUE_STOPPED,
+         "Waits: LocalQueue default is stopped.", "stopPolicy: None of LocalQueue default"),
+    Case(cluster_queue_stopped, Code.CLUSTER_QUEUE_INACTIVE,
+         "Waits: ClusterQueue {ns} admits nothing at present.",
+         "kubectl gpu why clusterqueue/{ns}"),
+    Case(stopped, Code.QUEUE_STOPPED, "Admits nothing: it is stopped.", "set stopPolicy: None"),
+    Case(without_flavor, Code.QUEUE_REFERS_TO_MISSING,
+         "Admits nothing: it references missing ResourceFlavor(s): gone.",
+         "create what is missing"),
+    Case(ready, Code.QUEUE_READY, "Admits workloads.", "kubectl gpu queue {ns}"),
+    Case(in_use, Code.QUEUE_IN_USE,
+         "Cannot go yet: 1 workload holds its quota: {ns}/pod-runs-.*.",
+         "kubectl gpu who {ns}"),
+    Case(not_selected, Code.NAMESPACE_NOT_SELECTED,
+         "Waits: its ClusterQueue does not serve its namespace (namespaceSelector).",
+         "label namespace {ns}"),
+    Case(deactivated, Code.DEACTIVATED, "Stopped: it is deactivated (spec.active).",
+         'kubectl patch workload off -n {ns} --type=merge -p \'{"spec":{"active":true}}\''),
+    Case(gated, Code.ADMISSION_GATED, "Waits: held by the admission gate example.com/gate.",
+         names.ADMISSION_GATED_BY),
+    Case(incomplete, Code.POD_GROUP_INCOMPLETE,
+         "2 of 3 pods of group gang are there; they are admitted together.",
+         "create the pods that are missing"),
+    Case(checked, Code.WAITING_FOR_CHECKS, "Has quota, waits for admission check check-.*.",
+         "kubectl describe workload pod-asks-"),
+    Case(admitted, Code.ADMITTED, "Admitted by ClusterQueue {ns} on {ns}.", ""),
+    Case(finished, Code.FINISHED, "Finished.*", ""),
+    Case(not_managed, Code.NOT_MANAGED, "No quota is kept for it: it is in no queue.",
+         names.QUEUE_LABEL),
+)  # fmt: skip
+
+
+def ask(system: Installed, asked: Asked, form: str) -> str:
+    arguments = ["why", asked.what, "-n", asked.namespace, "--kubeconfig", system.kubeconfig]
+    done = CliRunner().invoke(main, [*arguments, "-o", form])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def matches(sentence: str, namespace: str, found: str) -> bool:
+    pattern = re.escape(sentence).replace(r"\.\*", ".*").replace(r"\{ns\}", re.escape(namespace))
+    return re.fullmatch(pattern, found) is not None
+
+
+def schema() -> dict[str, Any]:
+    """The schema of the answer, as docs/commands.md has it."""
+    page = (tree.ROOT / "docs" / "commands.md").read_text()
+    found = re.search(r"```json\n(\{.*?\"Reason\".*?\n\})\n```", page, re.DOTALL)
+    assert found is not None
+    document: dict[str, Any] = json.loads(found[1])
+    return document
+
+
+def filled(schema: dict[str, Any], value: Any) -> Any:
+    """The answer with something in place of null, where the schema allows null.
+
+    Fails for a member that the schema does not have.
+    """
+    if value is None and schema.get("nullable"):
+        return {"string": "", "integer": 1}[schema["type"]]
+    if isinstance(value, list):
+        return [filled(schema["items"], one) for one in value]
+    if not isinstance(value, dict) or "properties" not in schema:
+        return value
+    return {key: filled(schema["properties"][key], one) for key, one in value.items()}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.arrange.__name__)
+def test_a_situation_is_told_by_its_sentence_and_the_next_step(
+    system: Installed, case: Case
+) -> None:
+    asked = case.arrange(system)
+    last: dict[str, Any] = {}
+
+    def is_told() -> bool:
+        nonlocal last
+        last = json.loads(ask(system, asked, "json"))
+        is_said = matches(case.sentence, asked.namespace, last["message"])
+        return last["reason"] == case.code and is_said
+
+    try:
+        waiting.until(is_told)
+    except TimeoutError:
+        pytest.fail(json.dumps(last, indent=2), pytrace=False)
+    step = case.step.replace("{ns}", asked.namespace)
+    assert step in last["next"]
+    assert len(last["message"]) <= reasons.MOST
+    assert [*structural.violations(schema(), filled(schema(), last))] == []
+    text = ask(system, asked, "wide").splitlines()
+    assert text[0] == last["message"]
+    assert f"  reason {case.code}" in [re.sub(r"(?<=reason) +", " ", line) for line in text]
+    assert (not step) or text[-1].startswith("next: ")

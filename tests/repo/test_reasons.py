@@ -1,0 +1,22 @@
+"""The guide "Why does it wait" has a heading for each reason of the catalogue, and no other."""
+
+import re
+
+from admission.base import reasons
+from admission.base.reasons import CATALOGUE
+from tests.repo import tree
+
+PAGE = tree.ROOT / reasons.GUIDE
+
+
+def test_every_reason_has_a_heading_in_the_order_of_the_catalogue() -> None:
+    found = re.findall(r"^## (.+)$", PAGE.read_text(), re.MULTILINE)
+    assert found == [f"{reason.title} (`{code}`)" for code, reason in CATALOGUE.items()]
+
+
+def test_every_heading_shows_a_sentence_and_says_what_to_do() -> None:
+    sections = PAGE.read_text().split("\n## ")[1:]
+    for section in sections:
+        title, example, *told = [part for part in section.split("\n\n") if part.strip()]
+        assert example.startswith("> ") or "\n> " in title, title
+        assert len(told) >= 1, title
