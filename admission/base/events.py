@@ -61,6 +61,11 @@ def warning(reason: str, message: str) -> Event:
     return Event(WARNING, reason, message)
 
 
+def waits(reason: str, message: str) -> Event:
+    """Return the event that says why something waits; those with one reason are one series."""
+    return Event(WARNING, reason, message, cause=reason)
+
+
 # ------------------------------------------------------------------------------- on pods, Jobs
 
 ADMISSION_CHECKS: Final = "UpdatedAdmissionCheck"

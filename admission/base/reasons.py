@@ -918,11 +918,17 @@ def cluster_queue_in_use(workloads: int, holders: Iterable[str]) -> Text:
 
 
 def place(number: int) -> str:
-    """Return a place in a queue: exact up to 10, then in steps, as ``about 300th``."""
-    if number <= 10:  # noqa: PLR2004
+    """Return a place in a queue: exact up to 10, then to one digit, as ``about 300th``.
+
+    One that waits far behind says another place rarely.
+    """
+    if number <= _EXACT_PLACES:
         return _ordinal(number)
-    step = 10 if number < 100 else 100 if number < 1000 else 1000  # noqa: PLR2004
-    return f"about {_ordinal(number // step * step)}"
+    step: int = 10 ** (len(str(number)) - 1)
+    return f"about {_ordinal((number + step // 2) // step * step)}"
+
+
+_EXACT_PLACES: Final = 10
 
 
 def exact_place(number: int) -> str:

@@ -38,6 +38,7 @@ from admission.controller.reconciler import Cache, Reconciler
 from admission.controller.scheduler import Scheduler
 from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Change, Informer
+from admission.controller.waiting_events import WaitingEvents
 from admission.controller.watched_owners.brake import Brake
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.index import Subject
@@ -177,9 +178,13 @@ class Core:
         self._queue, self._following, self._refusals = WorkQueue(clock), Following(), Refusals()
         self._brake = Brake(clock, settings.gpu.max_stops_per_minute, system_namespace)
         self._make_owners()
-        self._pending_conditions = PendingConditions(
-            state, self._workloads, self._pods, self._explainer, self._flow, clock
+        waiting_events = WaitingEvents(
+            self._explainer, self._subject, self._pods, self._rollouts, events, clock
         )
+        self._pending_conditions = PendingConditions(
+            state, self._workloads, self._pods, self._explainer, self._flow, clock,
+            waiting_events, self._subject,
+        )  # fmt: skip
         self._effects = Effects(self._subject, self._workloads, accounting, events, clock)
         self._reconciler = Reconciler(
             Cache(

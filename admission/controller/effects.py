@@ -56,7 +56,7 @@ class Effects:
             case Operation.RESERVE_QUOTA:
                 self._repeat(key, outcome.object, repeats.of_reservation(outcome.object))
             case Operation.EXPLAIN_WORKLOAD:
-                self._repeat(key, outcome.object, repeats.of_wait(outcome.object))
+                self._repeat(key, outcome.object, repeats.of_gates(outcome.object))
             case Operation.START_OWNER if outcome.request.resource is resources.PODS:
                 self._released(key, outcome.object)
             case _:

@@ -1,12 +1,14 @@
-"""When a waiting Workload's reason is written: after a second, on a new reason, else rarely.
+"""When a waiting Workload's reason is due: after a second, on a new reason, else rarely.
 
-What only people change is no matter of numbers, and is written at once. One text per Workload;
-nothing is written while nothing changes.
+What only people change is no matter of numbers, and is due at once. Numbers, and a place in the
+queue, are due at most once in a while. An event is due when a Workload has waited for some time,
+and when its reason is another one. Nothing is due while nothing changes.
 """
 
 import heapq
+import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from admission.base.conditions import WaitReason
 from admission.base.names import WorkloadKey
@@ -25,53 +27,116 @@ OF_BLOCKERS: Final = frozenset(
 """Reasons that are over as soon as nothing blocks, even before a cycle has judged."""
 
 
+EVENT_SECONDS: Final = 30.0
+"""From when a Workload begins to wait to its first event, and between two of its events."""
+
+
+class Due(NamedTuple):
+    """A text that is due.
+
+    Attributes:
+        workload: which waits.
+        is_news: no reason was written of it, or another one; else numbers or a place changed.
+    """
+
+    workload: WorkloadKey
+    is_news: bool
+
+
 @dataclass(slots=True)
 class _Entry:
+    """What is known of one that waits.
+
+    Attributes:
+        wait: the latest reason.
+        since: when it began to wait.
+        due: when its text is due; infinite for no time, or once it was taken.
+        is_taken: its text was taken, and nothing is written of it yet.
+        written: the reason that was written last; None for none.
+        written_place: the place that was written with it, for people; empty for none.
+        written_at: when.
+        event_due: when its event is due; infinite as `due`.
+        told: the reason that an event told last; None for none.
+        told_code: its code in the catalogue of reasons.
+        told_at: when.
+    """
+
     wait: Wait
+    since: float
     due: float
-    written_reason: str = ""
-    written_at: float = 0.0
+    event_due: float
+    is_taken: bool = False
     written: Wait | None = None
+    written_place: str = ""
+    written_at: float = 0.0
+    told: Wait | None = None
+    told_code: str = ""
+    told_at: float = -math.inf
 
 
 class Explainer:
-    """Latest reason of each waiting Workload, and which of them are due to be written.
+    """Latest reason of each waiting Workload, and which of them are due to be written or told.
 
     Times are seconds of the monotonic clock.
     """
 
     def __init__(self, *, after_seconds: float, refresh_seconds: float) -> None:
+        """Begin with nobody who waits.
+
+        Args:
+            after_seconds: from when a Workload begins to wait to its first text.
+            refresh_seconds: between two texts with the same reason.
+        """
         self._after = after_seconds
         self._refresh = refresh_seconds
         self._entries: dict[WorkloadKey, _Entry] = {}
         self._heap: list[tuple[float, WorkloadKey]] = []
+        self._events: list[tuple[float, WorkloadKey]] = []
+
+    @property
+    def refresh_seconds(self) -> float:
+        """Return the seconds between two texts with the same reason."""
+        return self._refresh
 
     def tell(self, wait: Wait, now: float) -> None:
-        """Takes the latest reason of a Workload."""
+        """Take the latest reason of a Workload."""
         key = wait.workload
         entry = self._entries.get(key)
         if entry is None:
-            self._schedule(key, _Entry(wait=wait, due=now + self._after))
+            event_due = now + EVENT_SECONDS
+            entry = _Entry(wait=wait, since=now, due=now + self._after, event_due=event_due)
+            self._entries[key] = entry
+            heapq.heappush(self._heap, (entry.due, key))
+            heapq.heappush(self._events, (event_due, key))
             return
-        entry.wait = wait
-        if entry.written is None or wait == entry.written:
+        before, entry.wait = entry.wait.reason, wait
+        self._schedule_event(key, entry, now)
+        written = entry.written
+        if written is None or wait == written or (entry.is_taken and wait.reason == before):
             return
-        at_once = wait.reason != entry.written_reason or wait.reason in OF_BLOCKERS
-        due = now if at_once else max(now, entry.written_at + self._refresh)
-        if entry.due <= now or due < entry.due:
-            entry.due = due
-            heapq.heappush(self._heap, (due, key))
+        if wait.reason != written.reason or wait.reason in OF_BLOCKERS:
+            self._schedule(key, entry, now)
+        elif not entry.is_taken:
+            self._refresh_later(key, entry, now)
+
+    def drift(self, key: WorkloadKey, place: str, now: float) -> None:
+        """Take the place of a Workload in its queue, for people; empty for none."""
+        entry = self._entries.get(key)
+        if entry is None or entry.is_taken or entry.written is None:
+            return
+        if place != entry.written_place:
+            self._refresh_later(key, entry, now)
 
     def forget(self, key: WorkloadKey) -> None:
-        """The Workload waits no more."""
+        """Take that the Workload waits no more."""
         self._entries.pop(key, None)
 
     def waits(self) -> tuple[WorkloadKey, ...]:
-        """Workloads that wait, in the order in which they began to."""
+        """Return the Workloads that wait, in the order in which they began to."""
         return tuple(self._entries)
 
     def latest(self, key: WorkloadKey) -> Wait | None:
-        """The latest reason; None when the Workload does not wait."""
+        """Return the latest reason; None when the Workload does not wait."""
         entry = self._entries.get(key)
         return entry.wait if entry else None
 
@@ -79,21 +144,94 @@ class Explainer:
         """Return when the next text may be due."""
         return self._heap[0][0] if self._heap else None
 
-    def take_due(self, now: float) -> Wait | None:
-        """The next text that is due, counted as written; None when there is none."""
+    def take_due(self, now: float) -> Due | None:
+        """Return the next text that is due, and forget that it is; None when there is none."""
         while self._heap and self._heap[0][0] <= now:
             due, key = heapq.heappop(self._heap)
             entry = self._entries.get(key)
-            if entry is None or entry.due != due or entry.wait == entry.written:
+            if entry is None or entry.due != due:
                 continue
-            entry.written, entry.written_reason, entry.written_at = (
-                entry.wait,
-                entry.wait.reason,
-                now,
-            )
-            return entry.wait
+            entry.due, entry.is_taken = math.inf, True
+            written = entry.written
+            return Due(key, written is None or entry.wait.reason != written.reason)
         return None
 
-    def _schedule(self, key: WorkloadKey, entry: _Entry) -> None:
-        self._entries[key] = entry
-        heapq.heappush(self._heap, (entry.due, key))
+    def write(self, key: WorkloadKey, place: str, now: float) -> Wait | None:
+        """Take that the latest reason is written from now on; return it, None for none.
+
+        Args:
+            key: of the Workload.
+            place: that is written with it; empty for none.
+            now: the present.
+        """
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        entry.is_taken = False
+        entry.written, entry.written_place, entry.written_at = entry.wait, place, now
+        return entry.wait
+
+    # ------------------------------------------------------------------------------- events
+
+    def next_event(self) -> float | None:
+        """Return when the next event may be due."""
+        return self._events[0][0] if self._events else None
+
+    def take_event(self, now: float) -> WorkloadKey | None:
+        """Return whose event is due next, and forget that it is; None when there is none."""
+        while self._events and self._events[0][0] <= now:
+            due, key = heapq.heappop(self._events)
+            entry = self._entries.get(key)
+            if entry is None or entry.event_due != due:
+                continue
+            entry.event_due = math.inf
+            return key
+        return None
+
+    def since_unwritten(self, key: WorkloadKey) -> float | None:
+        """Return when a Workload began to wait of which nothing was written; None for others."""
+        entry = self._entries.get(key)
+        return entry.since if entry and entry.written is None else None
+
+    def set_told(self, key: WorkloadKey, wait: Wait, code: str, now: float) -> bool:
+        """Take that an event tells a reason; it may have been that of an earlier leader.
+
+        Args:
+            key: of the Workload.
+            wait: the reason.
+            code: of it in the catalogue of reasons.
+            now: the present.
+
+        Returns:
+            Whether it is another one than an event told last.
+        """
+        entry = self._entries.get(key)
+        if entry is None:
+            return False
+        is_news = entry.told_code != code
+        entry.told, entry.told_code, entry.event_due = wait, code, math.inf
+        entry.told_at = now if is_news else entry.told_at
+        self._schedule_event(key, entry, now)
+        return is_news
+
+    def _schedule_event(self, key: WorkloadKey, entry: _Entry, now: float) -> None:
+        """Have another reason told; that nobody has judged yet is no news after another one."""
+        wait, told = entry.wait, entry.told
+        if told is None or entry.event_due != math.inf:
+            return
+        is_other = wait.reason != told.reason or (
+            wait.reason in OF_BLOCKERS and wait.message != told.message
+        )
+        if is_other and wait.reason != WaitReason.PENDING_EVALUATION:
+            entry.event_due = max(now, entry.told_at + EVENT_SECONDS)
+            heapq.heappush(self._events, (entry.event_due, key))
+
+    # --------------------------------------------------------------------------------- due
+
+    def _refresh_later(self, key: WorkloadKey, entry: _Entry, now: float) -> None:
+        self._schedule(key, entry, max(now, entry.written_at + self._refresh))
+
+    def _schedule(self, key: WorkloadKey, entry: _Entry, due: float) -> None:
+        if due < entry.due:
+            entry.due = due
+            heapq.heappush(self._heap, (due, key))

@@ -1,23 +1,67 @@
 """Writes down why Workloads wait, whenever there is nothing better to write."""
 
+import heapq
+import math
+from collections import deque
 from dataclasses import replace
+from datetime import timedelta
+from enum import IntEnum
+from typing import Final, NamedTuple
 
-from admission.base import conditions
+from admission.base import clock as clocks
+from admission.base import conditions, reasons
 from admission.base.clock import Clock
+from admission.base.conditions import WaitReason
 from admission.base.names import ClusterQueueName, WorkloadKey
-from admission.controller.explaining import OF_BLOCKERS, Explainer
+from admission.controller.explaining import EVENT_SECONDS, OF_BLOCKERS, Explainer
+from admission.controller.waiting_events import FindSubject, WaitingEvents
 from admission.controller.watched_owners.pods import Pods
 from admission.controller.workloads import statuses
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, Operation
 from admission.controller.writing.flow_control import FlowControl
+from admission.objects.workload import Workload
 from admission.scheduling.decisions import Wait
 from admission.scheduling.state import State
 
+_TOLD_AFTER: Final = timedelta(seconds=EVENT_SECONDS)
+_IN_LINE: Final = frozenset(
+    {
+        WaitReason.WAITING_FOR_QUOTA,
+        WaitReason.WAITING_FOR_PREEMPTED,
+        WaitReason.PENDING_EVALUATION,
+    }
+)
+"""Reasons that a place in the queue belongs to: what waits so has its turn."""
+_PLACES_A_TURN: Final = 500
+"""Places that are compared in one turn."""
+
+
+class _Rank(IntEnum):
+    """What is written first."""
+
+    NEWS = 0
+    """Reasons, where people look: on the pod, else on the Workload."""
+    WORKLOADS = 1
+    """Reasons on the Workloads of pods, which say so already."""
+    REFRESHED = 2
+    """Numbers and places of what said its reason already."""
+
+
+class _Saying(NamedTuple):
+    """What is being written of a Workload: the same until it is, whatever changes meanwhile."""
+
+    wait: Wait
+    place: str
+
 
 class PendingConditions:
-    """Reasons that are known without a cycle, and reasons that are due to be written."""
+    """Reasons that are known without a cycle, and reasons that are due to be written.
+
+    What people look at comes first: a pod's own condition before that of its Workload, and news
+    before numbers (ADR 0175).
+    """
 
     def __init__(
         self,
@@ -27,6 +71,8 @@ class PendingConditions:
         explainer: Explainer,
         flow: FlowControl,
         clock: Clock,
+        waiting_events: WaitingEvents,
+        subject: FindSubject,
     ) -> None:
         """Prepares it with nothing to write.
 
@@ -37,6 +83,8 @@ class PendingConditions:
             explainer: says which reason is due.
             flow: sends conditions when there is room for them.
             clock: the present.
+            waiting_events: tells why something waits once it has for a while.
+            subject: finds the owner of a Workload.
         """
         self._state = state
         self._workloads = workloads
@@ -44,8 +92,15 @@ class PendingConditions:
         self._explainer = explainer
         self._flow = flow
         self._clock = clock
-        self._due: dict[WorkloadKey, None] = {}
+        self._waiting_events = waiting_events
+        self._subject = subject
+        self._due: dict[_Rank, dict[WorkloadKey, None]] = {rank: {} for rank in _Rank}
+        self._saying: dict[WorkloadKey, _Saying] = {}
         self._is_held_back = False
+        self._compared: dict[ClusterQueueName, float] = {}
+        """When places of a queue were compared last."""
+        self._to_compare: list[tuple[float, ClusterQueueName]] = []
+        self._comparing: deque[WorkloadKey] = deque()
 
     def note(self, key: WorkloadKey) -> None:
         """Notes why a Workload waits, as far as that is known without a cycle."""
@@ -66,43 +121,158 @@ class PendingConditions:
         There is a pause between texts unless nothing but texts and statuses is written.
         """
         now = self._clock.monotonic()
+        self._compare_places(now)
         while (due := self._explainer.take_due(now)) is not None:
-            self._due[due.workload] = None
-        said = []
+            self._forget(due.workload)
+            self._due[_Rank.NEWS if due.is_news else _Rank.REFRESHED][due.workload] = None
         self._is_held_back = False
-        for key in self._due:
+        all(self._send(rank, now) for rank in _Rank)
+        self._waiting_events.collect(now)
+        while not self._due[_Rank.NEWS] and (key := self._waiting_events.take()) is not None:
+            self._tell(key, now)
+
+    def next_due(self) -> float | None:
+        """Monotonic time when the next text may be due."""
+        moments = [self._explainer.next_due()]
+        if not self._due[_Rank.NEWS]:
+            moments.append(self._waiting_events.next_due())
+        if self._is_held_back:
+            moments.append(self._flow.condition_at)
+        if self._comparing:
+            moments.append(self._clock.monotonic())
+        elif self._to_compare:
+            moments.append(self._to_compare[0][0])
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    # ------------------------------------------------------------------------------ writing
+
+    def _send(self, rank: _Rank, now: float) -> bool:
+        """Send what is due of one rank; return whether there is room for the next."""
+        said, has_room = [], True
+        for key in self._due[rank]:
             if not self._flow.may_report():
+                has_room = False
                 break
             if not self._flow.may_report_condition():
-                self._is_held_back = True
+                self._is_held_back, has_room = True, False
                 break
             if self._flow.is_busy(key):
                 continue
-            wait = self._latest(key)
-            request = wait and self._explain(key, wait)
+            request = self._next_request(rank, key, now)
             if request:
                 self._flow.report_condition(request)
             else:
                 said.append(key)
         for key in said:
-            del self._due[key]
+            del self._due[rank][key]
+            if rank == _Rank.NEWS and key in self._saying and self._says_itself(key):
+                self._due[_Rank.WORKLOADS][key] = None
+            else:
+                self._saying.pop(key, None)
+        return has_room
 
-    def next_due(self) -> float | None:
-        """Monotonic time when the next text may be due."""
-        due = self._explainer.next_due()
-        if not self._is_held_back:
-            return due
-        return self._flow.condition_at if due is None else min(due, self._flow.condition_at)
-
-    def _explain(self, key: WorkloadKey, wait: Wait) -> ApiRequest | None:
-        """Return the next write that tells why a Workload waits: on itself, then on its pod."""
+    def _next_request(self, rank: _Rank, key: WorkloadKey, now: float) -> ApiRequest | None:
+        """Return the next write of a rank that tells why a Workload waits; None for none."""
         workload = self._workloads.get(key)
         if workload is None or not workload.is_pending():
+            self._saying.pop(key, None)
             return None
-        status = statuses.explain(workload, wait, self._clock.now())
-        if status is not None:
-            return api_requests.set_workload_status(workload, Operation.EXPLAIN_WORKLOAD, status)
-        return self._pods.explain(key, wait)
+        saying = self._saying.get(key) or self._say(workload, now)
+        if saying is None:
+            return None
+        request = None
+        if rank != _Rank.WORKLOADS:
+            request = self._pods.explain(key, *saying)
+        is_next = rank in {_Rank.WORKLOADS, _Rank.REFRESHED} or not self._says_itself(key)
+        if request is not None or not is_next:
+            return request
+        status = statuses.explain(workload, saying.wait, self._clock.now())
+        if status is None:
+            return None
+        return api_requests.set_workload_status(workload, Operation.EXPLAIN_WORKLOAD, status)
+
+    def _say(self, workload: Workload, now: float) -> _Saying | None:
+        """Decide what is written of a Workload now."""
+        key = workload.key()
+        wait = self._latest(key)
+        if wait is None:
+            return None
+        self._recall(workload, wait, now)
+        wait, place = self._placed(wait)
+        self._explainer.write(key, place, now)
+        saying = self._saying[key] = _Saying(wait, place)
+        return saying
+
+    def _forget(self, key: WorkloadKey) -> None:
+        self._saying.pop(key, None)
+        for keys in self._due.values():
+            keys.pop(key, None)
+
+    def _says_itself(self, key: WorkloadKey) -> bool:
+        """Return whether the owner of a Workload has a condition that says why it waits."""
+        found = self._subject(key)
+        owner = None if found is None else found[1].owner
+        return owner is not None and owner.kind.has_condition
+
+    # ------------------------------------------------------------------------------- events
+
+    def _tell(self, key: WorkloadKey, now: float) -> None:
+        """Tell why a Workload waits, if it still does."""
+        workload, wait = self._workloads.get(key), self._latest(key)
+        if workload is None or wait is None or not workload.is_pending():
+            return
+        wait, place = self._placed(wait)
+        if self._explainer.set_told(key, wait, self._code(wait), now):
+            self._waiting_events.tell(workload, wait, place)
+
+    def _recall(self, workload: Workload, wait: Wait, now: float) -> None:
+        """Take that an earlier leader told what a Workload says for so long."""
+        said = workload.status.condition(conditions.QUOTA_RESERVED)
+        since = self._explainer.since_unwritten(workload.key())
+        if said is None or said.reason != wait.reason or since is None:
+            return
+        began = self._clock.now() - timedelta(seconds=now - since)
+        told_at = clocks.from_wire(said.last_transition_time) + _TOLD_AFTER
+        if told_at <= began:
+            self._explainer.set_told(workload.key(), wait, self._code(wait), now)
+
+    def _code(self, wait: Wait) -> str:
+        """Return the code of a reason in the catalogue."""
+        return self._pods.notices.explain(wait).reason
+
+    # ------------------------------------------------------------------------------- places
+
+    def _placed(self, wait: Wait) -> tuple[Wait, str]:
+        """Return a reason with the queue in which a Workload waits, and its place there."""
+        found = self._state.place(wait.workload) if wait.reason in _IN_LINE else None
+        if found is None:
+            return wait, ""
+        name, number = found
+        if not wait.cluster_queue:
+            wait = replace(wait, cluster_queue=name)
+        return wait, reasons.place(number)
+
+    def _compare_places(self, now: float) -> None:
+        """Look for places that are written and are not those of now, of queues that moved.
+
+        A queue is looked through once in a while, however often it moves, and over some turns.
+        """
+        interval = self._explainer.refresh_seconds
+        for name in self._state.take_moved():
+            before = self._compared.get(name, -math.inf)
+            if before <= now:
+                self._compared[name] = at = max(now, before + interval)
+                heapq.heappush(self._to_compare, (at, name))
+        while self._to_compare and self._to_compare[0][0] <= now:
+            _, name = heapq.heappop(self._to_compare)
+            self._comparing.extend(self._state.waiting_in(name))
+        for _ in range(min(_PLACES_A_TURN, len(self._comparing))):
+            key = self._comparing.popleft()
+            wait = self._explainer.latest(key)
+            if wait is not None:
+                self._explainer.drift(key, self._placed(wait)[1], now)
+
+    # ------------------------------------------------------------------------------ reasons
 
     def _latest(self, key: WorkloadKey) -> Wait | None:
         """The latest reason; of one that is parked with an equal one, what was said of that."""

@@ -740,6 +740,19 @@ class State:
         """Set for a workload that is parked because an equal one did not fit: its result."""
         return self._queues.bypassed(key)
 
+    def place(self, key: WorkloadKey) -> tuple[ClusterQueueName, int] | None:
+        """Return the queue in which a workload waits, and its place there, from 1; else None."""
+        return self._queues.place(key)
+
+    def waiting_in(self, name: ClusterQueueName) -> tuple[WorkloadKey, ...]:
+        """Return who waits in a ClusterQueue, in no order."""
+        queue = self._queues.queues.get(name)
+        return () if queue is None else tuple(item.workload.key for item in queue.items())
+
+    def take_moved(self) -> tuple[ClusterQueueName, ...]:
+        """Return the ClusterQueues that somebody has entered or left since the last call."""
+        return self._queues.take_moved()
+
     def cluster_queue_status(self, name: ClusterQueueName) -> ClusterQueueStatus:
         """Status of a ClusterQueue.
 

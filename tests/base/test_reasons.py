@@ -283,7 +283,7 @@ def test_a_step_says_what_to_fill_in_where_a_name_is_not_known() -> None:
 
 @pytest.mark.parametrize(
     ("number", "place"),
-    [(1, "1st"), (2, "2nd"), (10, "10th"), (11, "about 10th"), (47, "about 40th"),
+    [(1, "1st"), (2, "2nd"), (10, "10th"), (11, "about 10th"), (47, "about 50th"),
      (312, "about 300th"), (4321, "about 4,000th")],
 )  # fmt: skip
 def test_a_place_is_exact_up_to_ten(number: int, place: str) -> None:

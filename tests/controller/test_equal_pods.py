@@ -37,9 +37,11 @@ def said(world: World) -> dict[str, set[tuple[str, str]]]:
 def test_each_of_several_equal_pods_says_the_numbers() -> None:
     found = said(waiting_world())
 
-    ((reason, message),) = found["pods"]
-    assert reason == "WaitingForQuota"
-    assert "needs 2 a100, 1 free of 4; held by gpus (3)" in message
+    assert {reason for reason, _ in found["pods"]} == {"WaitingForQuota"}
+    assert {message for _, message in found["pods"]} == {
+        f"Waits: needs 2 a100, 1 free of 4; {place} in queue gpus; held by gpus (3)."
+        for place in ("1st", "2nd", "3rd")
+    }
     ((of_workload, short),) = found["workloads"]
     assert of_workload == "WaitingForQuota"
     assert short.endswith("1 more needed")

@@ -243,11 +243,35 @@ def test_evictions_that_no_cycle_decided_leave_decisions_their_turn() -> None:
 @pytest.mark.parametrize(("most", "reports"), [(1, 1), (2, 1), (8, 3), (256, 3)])
 def test_what_only_reports_has_three_of_eight_and_one_at_least(most: int, reports: int) -> None:
     flow = make_flow(most=most)
+    flow.submit(request(0, Operation.START_OWNER))
+    assert reports_sent(flow) == reports
+
+
+@pytest.mark.parametrize(("most", "reports"), [(1, 1), (2, 1), (8, 6), (256, 6)])
+def test_it_has_six_of_eight_while_nothing_else_is_sent(most: int, reports: int) -> None:
+    assert reports_sent(make_flow(most=most)) == reports
+
+
+def reports_sent(flow: FlowControl) -> int:
     taken = 0
     while flow.may_report():
-        flow.submit(request(taken, Operation.QUEUE_STATUS))
+        flow.submit(request(taken + 1, Operation.QUEUE_STATUS))
         taken += 1
-    assert taken == reports
+    return taken
+
+
+def test_conditions_are_at_most_168_a_second_while_nothing_else_is_sent() -> None:
+    clock = FakeClock()
+    flow = make_flow(clock, most=8)
+    sent = 0
+    for _ in range(10_000):
+        clock.advance(0.001)
+        while flow.may_report_condition():
+            one = request(sent, Operation.EXPLAIN_POD)
+            flow.report_condition(one)
+            answer(flow, one, 0.01)
+            sent += 1
+    assert 1680 <= sent <= 1680 + 17
 
 
 def slow_world(quota: int) -> World:

@@ -663,7 +663,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
 
     # --------------------------------------------------------------------------- what pods say
 
-    def explain(self, key: WorkloadKey, wait: Wait) -> ApiRequest | None:
+    def explain(self, key: WorkloadKey, wait: Wait, place: str = "") -> ApiRequest | None:
         """Return the next write that says on a pod of a group why it waits, or None for none."""
         subject = self.members.subject(key)
         owner = None if subject is None else subject.owner
@@ -671,7 +671,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
             return None
         if subject is not None and self._lacks_pods(owner, subject.workload):
             return None  # the pods say that, see `_tell_next`
-        return self._tell_first(key, owner.gated(), self.notices.explain(wait))
+        return self._tell_first(key, owner.gated(), self.notices.explain(wait, place=place))
 
     def _lacks_pods(self, owner: PodGroupOwner, workload: Workload | None) -> bool:
         """Return whether the Workload of a group waits, and pods are not there."""

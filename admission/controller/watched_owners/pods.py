@@ -329,18 +329,27 @@ class Pods(Owners[views.Pod, views.PodDocument]):
 
     # ---------------------------------------------------------------------------- conditions
 
-    def explain(self, key: WorkloadKey, wait: Wait) -> ApiRequest | None:
-        """Return the write that says on the pod of a Workload why it waits, or None for none."""
+    def explain(self, key: WorkloadKey, wait: Wait, place: str = "") -> ApiRequest | None:
+        """Return the write that says on the pod of a Workload why it waits, or None for none.
+
+        Args:
+            key: of the Workload.
+            wait: why it waits.
+            place: in its queue, for people; empty where it is not known.
+        """
         subject = self.index.subject(key)
         if subject is None:
-            return self.groups.explain(key, wait)
+            return self.groups.explain(key, wait, place)
         pod = None if subject.owner is None else self.index.get(self._own_key(subject.owner))
         if pod is None or not pod_owner.is_gated(pod):
             return None
+        return self._tell(key, pod, self.waiting_text(pod, wait, place), admitted=False)
+
+    def waiting_text(self, pod: views.Pod, wait: Wait, place: str) -> Text:
+        """Return why a pod waits, as `explain` writes it."""
         lacks_free = any(one.available < one.requested <= one.limit for one in wait.shortages)
         deployment = self._rollouts.held_by_previous(pod) if lacks_free else ""
-        text = self.notices.explain(wait, deployment=deployment)
-        return self._tell(key, pod, text, admitted=False)
+        return self.notices.explain(wait, place=place, deployment=deployment)
 
     def _acknowledge(self, subject: Subject) -> ApiRequest | None:
         """Turn the condition True once the pod is released; only where there was one."""

@@ -259,6 +259,10 @@ class Rollouts:
 
     # ----------------------------------------------------------------------------- telling
 
+    def deployment_of(self, pod: views.Pod) -> Document | None:
+        """Return the Deployment of a pod; None where it has none that is in a queue."""
+        return self._deployments.get((pod.metadata.namespace, deployment.of_pod(pod)))
+
     def held_by_previous(self, pod: views.Pod) -> str:
         """Return the name of a pod's Deployment if pods of another revision run; else nothing."""
         name = deployment.of_pod(pod)

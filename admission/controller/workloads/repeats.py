@@ -1,7 +1,7 @@
 """Events that say again what the conditions of a Workload say.
 
-Source: kueue pkg/scheduler/scheduler.go and pkg/controller/core/workload_controller.go. Differs:
-what a Workload waits for is told when it is written down, not after each attempt.
+Source: kueue pkg/scheduler/scheduler.go and pkg/controller/core/workload_controller.go. What a
+Workload waits for besides gates is told by `waiting_events`.
 """
 
 from collections.abc import Iterator
@@ -26,12 +26,9 @@ def of_reservation(workload: Workload) -> Iterator[Event]:
         yield events.admitted(queue, 0)
 
 
-def of_wait(workload: Workload) -> Iterator[Event]:
-    """The reason was just written for which a Workload has no quota."""
+def of_gates(workload: Workload) -> Iterator[Event]:
+    """The reason was just written for which a Workload has no quota; gates may be that."""
     found = workload.status.condition(conditions.QUOTA_RESERVED)
-    if found is None or found.status == "True" or found.reason == WaitReason.PENDING_EVALUATION:
-        return
-    if found.reason == WaitReason.ADMISSION_GATED:
+    is_waiting = found is not None and found.status != "True"
+    if found is not None and is_waiting and found.reason == WaitReason.ADMISSION_GATED:
         yield events.gated(gates_of(workload))
-    else:
-        yield events.warning(found.reason, found.message)

@@ -69,7 +69,13 @@ _HANDED_OVER_PERCENT: Final = 125
 _REPORT_PERCENT: Final = 40
 """Share of the limit that may be used for what only people read; one request at least."""
 _CALM_SECONDS: Final = 1.0
-"""After the last request that does more than report, until reports need no pause."""
+"""After the last request that does more than report, until nothing but reports is to be sent."""
+_CALM_PERCENT: Final = 75
+"""Share of the limit that reports may use then; the rest is for a decision that comes."""
+_CONDITIONS_A_SECOND: Final = 168
+"""Conditions that say why a Workload waits, in a second in which nothing else is sent."""
+_CONDITION_LAG_SECONDS: Final = 0.1
+"""So much of the time in which none was sent is made up for."""
 _CONDITION_PAUSE_SECONDS: Final = 0.2
 """Between two conditions that say why a Workload waits, while other requests are sent."""
 
@@ -228,7 +234,7 @@ class FlowControl:
         self._numbers = count()
         self._sending = self._reserving = self._reporting = 0
         self._acted_at = self._evicted_at = -math.inf
-        self._condition_at = 0.0
+        self._condition_at = self._next_condition_at = 0.0
         self.room_at = clock.monotonic()
         self._rest = 0.0
         self._cycle_at = self._paused_until = self._held_until = 0.0
@@ -384,29 +390,35 @@ class FlowControl:
 
     def may_report(self) -> bool:
         """Return whether a request may be sent that only people read."""
-        return self._reporting < max(1, self._limit.requests * _REPORT_PERCENT // 100)
+        percent = _CALM_PERCENT if self._is_calm() else _REPORT_PERCENT
+        return self._reporting < max(1, self._limit.requests * percent // 100)
+
+    def _is_calm(self) -> bool:
+        """Return whether for a while nothing was sent but reports."""
+        only_reports = self.in_flight == self._reporting
+        return only_reports and self._clock.monotonic() - self._acted_at >= _CALM_SECONDS
 
     def may_report_condition(self) -> bool:
         """Return whether a condition may be sent that says why a Workload waits.
 
-        There is a pause between two of them, longer while answers are slow, unless for a while
-        nothing was sent but reports.
+        There are at most 168 a second of them while nothing else is sent. Else there is a longer
+        pause between two, which grows while answers are slow.
         """
-        now = self._clock.monotonic()
-        only_reports = self.in_flight == self._reporting
-        is_calm = only_reports and now - self._acted_at >= _CALM_SECONDS
-        return now >= self._condition_at or is_calm
+        return self._clock.monotonic() >= self.condition_at
 
     def report_condition(self, request: ApiRequest) -> None:
         """Send a condition that says why a Workload waits."""
+        now = self._clock.monotonic()
         pause = _CONDITION_PAUSE_SECONDS * max(1.0, self._limit.slowness / _SLOW_FACTOR)
-        self._condition_at = self._clock.monotonic() + pause
+        self._condition_at = now + pause
+        began = max(self._next_condition_at, now - _CONDITION_LAG_SECONDS)
+        self._next_condition_at = began + 1 / _CONDITIONS_A_SECOND
         self.submit(request)
 
     @property
     def condition_at(self) -> float:
         """Monotonic time from which the next condition may be sent."""
-        return self._condition_at
+        return self._next_condition_at if self._is_calm() else self._condition_at
 
     # ------------------------------------------------------------------------- turns and cycles
 
@@ -541,24 +553,45 @@ def _waits_until(mark: _Mark) -> float:
     return mark.at + _PATIENCE_SECONDS
 
 
-class RepeatedEvents(Events):
-    """Pass on fifty events at once and five a second; leave out and count further ones.
+class EventPace:
+    """Fifty events at once, and five a second."""
 
-    They say again what a condition says (ADR 0069).
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._spent_until_ms = 0
+
+    @property
+    def room_at(self) -> float:
+        """Monotonic time from which there is room for another event."""
+        return (self._spent_until_ms - (_EVENTS_AT_ONCE - 1) * _EVENT_MS) / 1000
+
+    def has_room(self) -> bool:
+        """Return whether another event may be written."""
+        return self._now_ms() >= self._spent_until_ms - (_EVENTS_AT_ONCE - 1) * _EVENT_MS
+
+    def spend(self) -> None:
+        """Take that one is written."""
+        self._spent_until_ms = max(self._spent_until_ms, self._now_ms()) + _EVENT_MS
+
+    def _now_ms(self) -> int:
+        return int(self._clock.monotonic() * 1000)
+
+
+class RepeatedEvents(Events):
+    """Pass on events while there is room for them; leave out and count further ones.
+
+    They say again what a condition says (ADR 0176).
     """
 
     def __init__(self, events: Events, clock: Clock) -> None:
         self._events = events
-        self._clock = clock
-        self._spent_until_ms = 0
+        self._pace = EventPace(clock)
 
     @override
     def event(self, regarding: Mapping[str, Any], event: Event) -> None:
         """Record one event, or leave it out."""
-        now_ms = int(self._clock.monotonic() * 1000)
-        spent_until_ms = max(self._spent_until_ms, now_ms) + _EVENT_MS
-        if spent_until_ms - now_ms > _EVENTS_AT_ONCE * _EVENT_MS:
+        if not self._pace.has_room():
             metrics.EVENTS_LEFT_OUT.inc()
             return
-        self._spent_until_ms = spent_until_ms
+        self._pace.spend()
         self._events.event(regarding, event)

@@ -1,0 +1,136 @@
+"""Events that say why something waits, on the pod, the Job and every owner (ADR 0176)."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from admission.base import events
+from admission.base.clock import Clock
+from admission.base.conditions import Text
+from admission.base.events import Events
+from admission.base.names import WorkloadKey
+from admission.controller.explaining import Explainer
+from admission.controller.watched_owners.index import Subject
+from admission.controller.watched_owners.owners import Owners
+from admission.controller.watched_owners.pods import Pods
+from admission.controller.watched_owners.rollouts import Rollouts
+from admission.controller.writing import api_requests
+from admission.controller.writing.flow_control import EventPace
+from admission.kube import resources
+from admission.objects import views
+from admission.objects.workload import Workload
+from admission.owners import deployment
+from admission.owners.framework import Owner
+from admission.owners.pod_group import PodGroupOwner
+from admission.scheduling.decisions import Wait
+
+FindSubject = Callable[[WorkloadKey], tuple[Owners[Any, Any], Subject] | None]
+"""Returns whose business a Workload is and what there is; None for nobody's."""
+
+
+class WaitingEvents:
+    """Whose events are due, in the order in which they are told: few at a time."""
+
+    def __init__(
+        self,
+        explainer: Explainer,
+        subject: FindSubject,
+        pods: Pods,
+        rollouts: Rollouts,
+        events: Events,
+        clock: Clock,
+    ) -> None:
+        """Begin with nothing to tell.
+
+        Args:
+            explainer: says whose event is due.
+            subject: finds the owner of a Workload.
+            pods: know what a pod says.
+            rollouts: know the Deployments of pods.
+            events: takes events.
+            clock: the present.
+        """
+        self._explainer = explainer
+        self._subject = subject
+        self._pods = pods
+        self._rollouts = rollouts
+        self._events = events
+        self._pace = EventPace(clock)
+        self._due: dict[WorkloadKey, None] = {}
+
+    def collect(self, now: float) -> None:
+        """Take whose events are due."""
+        while (key := self._explainer.take_event(now)) is not None:
+            self._due[key] = None
+
+    def take(self) -> WorkloadKey | None:
+        """Return who is to be told next, and forget it; None while there is no room for more."""
+        if not self._due or not self._pace.has_room():
+            return None
+        key = next(iter(self._due))
+        del self._due[key]
+        return key
+
+    def next_due(self) -> float | None:
+        """Return the monotonic time from which there may be something to tell."""
+        if self._due:
+            return self._pace.room_at
+        return self._explainer.next_event()
+
+    def tell(self, workload: Workload, wait: Wait, place: str) -> None:
+        """Tell why a Workload waits on all that people look at.
+
+        Args:
+            workload: it.
+            wait: why it waits.
+            place: where it stands in its queue; empty for nothing.
+        """
+        for regarding, text in self._told(workload, wait, place):
+            self._pace.spend()
+            self._events.event(regarding, events.waits(*text))
+
+    def _told(
+        self, workload: Workload, wait: Wait, place: str
+    ) -> Iterator[tuple[dict[str, str], Text]]:
+        found = self._subject(workload.key())
+        owner = None if found is None else found[1].owner
+        if found is None or owner is None or not owner.kind.has_condition:
+            said = Text(wait.reason, wait.message)
+            yield api_requests.workload_reference(workload), said
+        if found is None or owner is None:
+            return
+        text = self._pods.notices.explain(wait, place=place)
+        parents: dict[str, dict[str, str]] = {}
+        for one in _told_of(owner):
+            own = self._pods.waiting_text(one, wait, place) if isinstance(one, views.Pod) else text
+            text = own if isinstance(one, views.Pod) else text
+            yield api_requests.reference(found[0].resource, one.metadata), own
+            parent = self._parent(one)
+            if parent is not None:
+                parents[parent["uid"]] = parent
+        for parent in parents.values():
+            yield parent, text
+
+    def _parent(self, one: views.Object) -> dict[str, str] | None:
+        """Return the reference to what controls an owner; of a ReplicaSet, to its Deployment."""
+        by = one.metadata.controller()
+        if by is None:
+            return None
+        if isinstance(one, views.Pod) and (by.api_version, by.kind) == deployment.REPLICA_SET:
+            above = self._rollouts.deployment_of(one)
+            if above is not None:
+                return api_requests.reference(resources.DEPLOYMENTS, above.metadata)
+        return {
+            "apiVersion": by.api_version,
+            "kind": by.kind,
+            "namespace": one.metadata.namespace,
+            "name": by.name,
+            "uid": by.uid,
+        }
+
+
+def _told_of(owner: Owner) -> Iterator[views.Object]:
+    """Yield what says that it waits: the pods of a group, or the owner itself."""
+    if isinstance(owner, PodGroupOwner):
+        yield from owner.gated()
+    else:
+        yield owner.view
