@@ -5,7 +5,8 @@
 (e) 15,000 Workloads made by hand over 30 queues, no webhook registered; (f) 500 pod groups of 20
 pods at once over the queues of (b), of one run; ``engine`` the scheduling
 cycles alone; ``recovery`` how long nobody is admitted after a failure; ``stall`` what one client
-can take from the others. Each figure is the median of the runs; of ``recovery`` and ``stall`` all
+can take from the others; ``waiting`` how soon 10,000 pods in 1,000 queues say why they wait, and
+what ten browsers cost. Each figure is the median of the runs; of ``recovery`` and ``stall`` all
 runs are given, too.
 """
 
@@ -20,13 +21,14 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench import recovery, report, stall
+from tests.bench.crowd import Waiting
 from tests.bench.figures import Figures
 from tests.bench.handmade import Handmade
 from tests.bench.parts import Bench
 from tests.bench.stage import Stage
 from tests.controlplane.cluster import Cluster
 
-PARTS: Final = ("a", "b", "c", "d", "e", "f", "engine", "recovery", "stall")
+PARTS: Final = ("a", "b", "c", "d", "e", "f", "engine", "recovery", "stall", "waiting")
 _ON_ONE_STAGE: Final = frozenset({"a", "b", "c", "bc", "d", "f"})
 _RUNS: Final = 3
 
@@ -53,6 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found["recovery"] = recovery.measure(options.runs or _RUNS, _say)
     if "stall" in wanted:
         found["stall"] = stall.measure(options.runs or _RUNS, _say)
+    if "waiting" in wanted:
+        with _stage(options.profile) as stage:
+            found["waiting"] = Waiting(stage, options.scale, _say).run()
     print(json.dumps(found, indent=2) if options.json else report.text(found))
     return 0
 

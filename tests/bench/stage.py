@@ -96,9 +96,9 @@ class Stage:
         return "\n".join(lines)
 
     @contextmanager
-    def controller_alone(self) -> Iterator[None]:
-        """The controller runs and nothing is reviewed inside the block."""
-        self._start_controller()
+    def controller_alone(self, *arguments: str) -> Iterator[None]:
+        """The controller runs, with more arguments, and nothing is reviewed inside the block."""
+        self._start_controller(*arguments)
         url = self.installed.metrics_url
         try:
             waiting.until(lambda: self.installed.probe(url, "/readyz") == 200, what="controller")
@@ -108,9 +108,9 @@ class Stage:
         finally:
             self._stop_all()
 
-    def _start_controller(self) -> None:
+    def _start_controller(self, *arguments: str) -> None:
         address = f"127.0.0.1:{self.installed.metrics_port}"
-        self._start("controller", "--metrics-bind", address)
+        self._start("controller", "--metrics-bind", address, *arguments)
 
     @contextmanager
     def webhook_alone(self) -> Iterator[None]:
