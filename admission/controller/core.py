@@ -171,6 +171,7 @@ class Core:
         )  # fmt: skip
         self._leading = self._taking_over = self.is_reverted = False
         self._has_changed, self._due_at, self._messages = True, -math.inf, 0
+        self._conditions_first = False
         self._unserved: set[Resource] = set()
         """Kinds that were listed, and are not served any more, or were not a while ago."""
         self._foreign = ForeignReservations()
@@ -391,13 +392,24 @@ class Core:
             self._advance(key)
         self._flow.end_turn(self._scheduling.open_decisions)
         self._statuses.collect()
-        if self._flow.may_report():
-            self._statuses.send(self._flow.room_at)
-        self._pending_conditions.send()
+        self._report()
         metrics.WRITES_IN_FLIGHT.set(self._flow.in_flight)
         due = self._next_due_in()
         self._due_at = math.inf if due is None else self._clock.monotonic() + due
         return due
+
+    def _report(self) -> None:
+        """Send what only people read: statuses and conditions by turns, so that neither waits.
+
+        There is room for few at once, and either may be as many as there is room for.
+        """
+        if self._conditions_first:
+            self._pending_conditions.send()
+        if self._flow.may_report():
+            self._statuses.send(self._flow.room_at)
+        if not self._conditions_first:
+            self._pending_conditions.send()
+        self._conditions_first = not self._conditions_first
 
     def _due_in(self) -> float | None:
         """Return the seconds until a turn has something to do without a change, or None."""

@@ -1,11 +1,23 @@
 """Whose write goes out next when there are more than the writers can send."""
 
+import itertools
+
+import pytest
+
 from admission.base.names import WorkloadKey
 from admission.config.gpu_configuration import Controller
 from admission.controller.writing import api_requests
-from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
+from admission.controller.writing.api_requests import (
+    ApiRequest,
+    Operation,
+    Outcome,
+    QueueKey,
+    Result,
+    Verb,
+)
 from admission.controller.writing.flow_control import FlowControl
 from admission.kube.api import Document
+from admission.kube.resources import CLUSTER_QUEUES
 from tests.builders.workloads import make_workload
 from tests.clocks import FakeClock
 from tests.controller.world import World, ready_world
@@ -268,3 +280,33 @@ def test_a_queue_status_is_written_at_once_while_fewer_decisions_are_open() -> N
     turn(world)
     assert reserved(world) == _WRITERS - 1
     assert statuses_waiting(world) > 0
+
+
+def test_reasons_have_their_turn_while_statuses_take_all_the_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = ready_world(quota=0)
+    world.add_pod("train")
+    world.settle()
+    world.clock.advance(5)
+    flow, numbers = world.core._flow, itertools.count()
+
+    def send(_room_at: float) -> None:
+        while flow.may_report():
+            key = QueueKey("ClusterQueue", "", f"queue-{next(numbers)}")
+            flow.submit(
+                ApiRequest(
+                    key=key,
+                    operation=Operation.QUEUE_STATUS,
+                    verb=Verb.REPLACE,
+                    resource=CLUSTER_QUEUES,
+                    name=key.name,
+                )
+            )
+
+    monkeypatch.setattr(world.core._statuses, "send", send)
+    for _ in range(4):
+        turn(world, 1)
+        world.core._flow.complete(Outcome(request=world._queue.popleft(), result=Result.DONE))
+        world.core._has_changed = True
+    assert Operation.EXPLAIN_POD in {write.operation for write in world.queued}
