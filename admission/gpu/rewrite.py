@@ -338,7 +338,10 @@ def _unheld(
     if reasons and (wished or not missing_quota):
         return Refusal(reasons=tuple(sorted(reasons, key=lambda reason: reason.field)))
     wanted = ", ".join(sorted({ask.device.resource for ask in asks}))
-    warning = f"no flavor of queue {queue.name} offers {wanted}: the pod waits until one does"
+    warning = (
+        f"Never starts: no flavor of ClusterQueue {queue.name} offers {wanted}. Ask for what it"
+        " offers, or have it added"
+    )
     amounts: dict[str, dict[str, int]] = {}
     for ask in asks:
         amounts.setdefault(ask.container, {})[ask.device.resource] = ask.count

@@ -27,6 +27,14 @@ def read(metadata: views.ObjectMeta, key: str) -> dict[ResourceName, int]:
     return {ResourceName(name): value for name, value in map(_entry, _entries(text))}
 
 
+def readable(metadata: views.ObjectMeta, key: str) -> dict[ResourceName, int]:
+    """Return the caps of an annotation of a queue; nothing where it cannot be read."""
+    try:
+        return read(metadata, key)
+    except InvalidValueError:
+        return {}
+
+
 def problem(metadata: views.ObjectMeta) -> str:
     """Return what is wrong with the caps of a queue; empty if nothing is."""
     try:

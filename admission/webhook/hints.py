@@ -1,31 +1,136 @@
-"""Warnings that kubectl prints: what will keep the pod waiting, and what to do about it.
+"""Warnings that kubectl prints when something is created: what will keep it waiting, what to do.
 
-They come from a cache that may be a moment old, so none of them decides anything.
+They are the same for pods and every kind of owner. They come from a cache that may be a moment
+old, so none of them decides anything. Each says the verdict first, then the next step, in at most
+`LONGEST` characters.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from admission.base import names, quantity
+from admission.base import conditions, names, quantity
+from admission.base.conditions import CapPlace
 from admission.base.errors import InvalidValueError
+from admission.base.fielderrors import FieldError
 from admission.gpu import resources
+from admission.objects import caps, views
 from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_group import ResourceGroup
 from admission.objects.reviewed_pod import Pod
 from admission.webhook import requests
 from admission.webhook.queueing import Placement, Standing
 from admission.webhook.review_context import Context, Knowledge, QueueFacts, Rules
 
+LONGEST: Final = 200
 _ACTIVE: Final = "Active"
 _NAMES_SHOWN: Final = 5
+_STEPS: Final = ((1, 10), (10, 99), (100, 0))
+"""To what numbers are rounded, and up to which; 0 for all."""
+_LABEL: Final = f"the label {names.QUEUE_LABEL}"
 
 
-def unheld(pod: Pod, placement: Placement) -> tuple[str, ...]:
-    """Warnings about a pod that is let through without a queue."""
-    if placement.standing is not Standing.UNMANAGED or not pod.spec.node_name:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Equal pods of what is being created.
+
+    Attributes:
+        pod: as it will be stored.
+        written: as the user wrote it.
+        name: of the pod set; empty where there is only one.
+        count: how many of them must be admitted together.
+    """
+
+    pod: Pod
+    written: Pod
+    name: str = ""
+    count: int = 1
+
+    @property
+    def who(self) -> str:
+        """Return who asks, as the subject of a sentence that follows a colon."""
+        return f"pod set {self.name} asks" if self.name else "asks"
+
+
+def queued(
+    parts: Sequence[Part], placement: Placement, context: Context, knowledge: Knowledge
+) -> tuple[str, ...]:
+    """Return warnings about what waits in a queue; few while the cache is not filled.
+
+    Args:
+        parts: its pods.
+        placement: its queue.
+        context: its namespace.
+        knowledge: what was last seen of the cluster.
+    """
+    rewritten = [text for part in parts for text in _rewritten(part)]
+    queue, about = about_queue(placement, context, knowledge)
+    if queue is None:
+        return (*rewritten, *about)
+    never = [text for part in parts for text in _about_part(part, queue, knowledge)]
+    local_queue = knowledge.local_queue(context.namespace, placement.queue)
+    if not any(text.startswith("Too big") for text in never):
+        never += _over_caps(parts, local_queue, queue)
+    line = f"{context.namespace}/{placement.queue}"
+    behind = () if about or never else _behind(queue, line)
+    return (*rewritten, *about, *never, *behind)
+
+
+def without_queue(
+    metadata: views.ObjectMeta, wants: Iterable[str], context: Context, knowledge: Knowledge
+) -> tuple[str, ...]:
+    """Return a warning about what takes managed resources outside every queue.
+
+    What a controller makes is not warned about: nobody would read it.
+
+    Args:
+        metadata: of the pod or owner.
+        wants: managed resources that it takes.
+        context: its namespace.
+        knowledge: what was last seen of the cluster.
+    """
+    taken = ", ".join(wants)
+    if not taken or not knowledge.synced or metadata.controller() is not None:
         return ()
+    found = knowledge.local_queue_names(context.namespace)
+    if found:
+        step = f"Set {_LABEL} to one of {_listed(found)}"
+        return (f"No queue: it takes {taken} outside every queue. {step}",)
+    where = f"namespace {context.namespace} has none"
+    step = "Ask an administrator for a LocalQueue"
+    return (f"No queue: {where}, so it takes {taken} outside every queue. {step}",)
+
+
+def held_until_queued(kind: str, context: Context, knowledge: Knowledge) -> str:
+    """Return the warning about a pod or owner that waits until it has a queue."""
+    found = knowledge.local_queue_names(context.namespace)
+    if found:
+        return (
+            f"No queue: the {kind} waits until it has one. Set {_LABEL} to one of {_listed(found)}"
+        )
+    return (
+        f"No queue: namespace {context.namespace} has none, and the {kind} waits until it has one."
+        f" Ask an administrator for a LocalQueue, then set {_LABEL}"
+    )
+
+
+def refused(error: FieldError) -> str:
+    """Return the warning about an owner whose pods will be refused when they are created."""
+    return _cut(f"Its pods will be refused: {error.text()}")
+
+
+def unheld(
+    pod: Pod, placement: Placement, context: Context, knowledge: Knowledge
+) -> tuple[str, ...]:
+    """Warnings about a pod that is let through without a queue."""
+    if placement.standing is not Standing.UNMANAGED:
+        return ()
+    if not pod.spec.node_name:
+        return without_queue(pod.metadata, placement.wants, context, knowledge)
     taken = ", ".join(placement.wants)
-    return (f"pod names node {pod.spec.node_name}: its {taken} is taken outside every queue",)
+    why = f"the pod names node {pod.spec.node_name}"
+    return (f"No queue: {why}, so it takes {taken} outside every queue. Leave nodeName out",)
 
 
 def owned(old: Pod | None, new: Pod, rules: Rules) -> tuple[str, ...]:
@@ -50,21 +155,6 @@ def owned(old: Pod | None, new: Pod, rules: Rules) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def held(
-    pod: Pod, placement: Placement, context: Context, knowledge: Knowledge
-) -> tuple[str, ...]:
-    """Warnings about a pod that waits in a queue; none while the cache is not filled.
-
-    Args:
-        pod: as it will be stored.
-        placement: its queue.
-        context: its namespace.
-        knowledge: what was last seen of the cluster.
-    """
-    queue, texts = about_queue(placement, context, knowledge)
-    return texts if queue is None else (*texts, *about_pod(pod, queue, knowledge))
-
-
 def about_queue(
     placement: Placement, context: Context, knowledge: Knowledge
 ) -> tuple[ClusterQueue | None, tuple[str, ...]]:
@@ -74,52 +164,47 @@ def about_queue(
     local_queue = knowledge.local_queue(context.namespace, placement.queue)
     if local_queue is None:
         return None, (_missing_local_queue(placement.queue, context, knowledge),)
-    shown = f'LocalQueue "{context.namespace}/{placement.queue}"'
+    shown = f"LocalQueue {placement.queue}"
     if local_queue.spec.stop_policy != "None":
-        return None, (f"{shown} is stopped: the pod waits until it is started again",)
+        return None, (f"Waits: {shown} is stopped. It goes on when the queue is started again",)
     name = local_queue.spec.cluster_queue
     queue = knowledge.cluster_queue(name)
     if queue is None:
-        rule = "which does not exist: the pod waits until it is created"
-        return None, (f'{shown} points to ClusterQueue "{name}", {rule}',)
+        return None, (f"Waits: ClusterQueue {name} of {shown} does not exist. Have it created",)
     return queue, (
         *_not_served(queue, context, knowledge),
         *_about_cluster_queue(queue, knowledge),
     )
 
 
-def about_pod(
-    pod: Pod, queue: ClusterQueue, knowledge: Knowledge, count: int = 1
-) -> Iterator[str]:
-    """Yield a warning for what the queue has no quota for, or can never give enough of.
-
-    Args:
-        pod: as it will be stored.
-        queue: where it waits.
-        knowledge: what was last seen of the cluster.
-        count: how many such pods must be admitted together.
-    """
-    wanted = _wanted(pod)
+def _about_part(part: Part, queue: ClusterQueue, knowledge: Knowledge) -> Iterator[str]:
+    """Yield a warning for what the queue has no quota for, or can never give enough of."""
+    wanted = _wanted(part.pod)
     for resource in sorted(wanted):
         # Of GPU names ``gpu.rewrite`` has spoken.
         if not _is_covered(resource, queue) and not resources.is_device(resource):
-            name = f'ClusterQueue "{queue.metadata.name}"'
-            yield f"{name} has no quota for {resource}: remove the request or add the resource"
+            yield (
+                f"Never starts: ClusterQueue {queue.metadata.name} has no quota for {resource}."
+                " Remove the request, or have the resource added"
+            )
     facts = knowledge.queue_facts(queue)
     for group in queue.spec.resource_groups or ():
-        asked = {r: count * wanted[r] for r in sorted(group.covered_resources) if r in wanted}
+        covered = (r for r in sorted(group.covered_resources) if r in wanted)
+        asked = {r: part.count * wanted[r] for r in covered}
         if asked and not _fits_own_quota(asked, group, facts):
-            yield from _too_big(asked, count, queue.metadata.name, group, knowledge)
+            yield from _too_big(asked, part, queue.metadata.name, group, knowledge)
 
 
 def _missing_local_queue(queue: str, context: Context, knowledge: Knowledge) -> str:
     found = knowledge.local_queue_names(context.namespace)
-    more = ", ..." if len(found) > _NAMES_SHOWN else ""
-    others = f"namespace has {', '.join(found[:_NAMES_SHOWN])}{more}" if found else "there is none"
-    return (
-        f'LocalQueue "{context.namespace}/{queue}" does not exist ({others}): the pod waits'
-        " until it is created"
-    )
+    missing = f"No queue: namespace {context.namespace} has no LocalQueue {queue}"
+    if found:
+        return f"{missing}. Set {_LABEL} to one of {_listed(found)}, or have it created"
+    return f"{missing}, nor another one. Ask an administrator for a LocalQueue"
+
+
+def _listed(found: Sequence[str]) -> str:
+    return ", ".join(found[:_NAMES_SHOWN]) + (", ..." if len(found) > _NAMES_SHOWN else "")
 
 
 def _not_served(queue: ClusterQueue, context: Context, knowledge: Knowledge) -> Iterator[str]:
@@ -127,19 +212,19 @@ def _not_served(queue: ClusterQueue, context: Context, knowledge: Knowledge) -> 
     if namespace is None or knowledge.queue_facts(queue).serves(namespace.metadata.labels or {}):
         return
     yield (
-        f'ClusterQueue "{queue.metadata.name}" does not serve namespace {context.namespace}:'
-        " label the namespace as its namespaceSelector says, or change the selector"
+        f"Waits: ClusterQueue {queue.metadata.name} does not serve namespace {context.namespace}."
+        " Have the namespace labelled as its namespaceSelector says"
     )
 
 
 def _about_cluster_queue(queue: ClusterQueue, knowledge: Knowledge) -> Iterator[str]:
-    name = f'ClusterQueue "{queue.metadata.name}"'
+    name = f"ClusterQueue {queue.metadata.name}"
     facts = knowledge.queue_facts(queue)
     if facts.missing:
-        listed = ", ".join(facts.missing)
-        yield f"{name} refers to missing ResourceFlavor {listed}: nothing is admitted until then"
+        listed = _listed(facts.missing)
+        yield f"Waits: ResourceFlavor {listed} of {name} does not exist. Have it created"
     elif queue.spec.stop_policy != "None":
-        yield f"{name} is stopped: the pod waits until it is started again"
+        yield f"Waits: {name} is stopped. It goes on when the queue is started again"
     else:
         yield from _inactive(name, queue)
 
@@ -147,7 +232,75 @@ def _about_cluster_queue(queue: ClusterQueue, knowledge: Knowledge) -> Iterator[
 def _inactive(name: str, queue: ClusterQueue) -> Iterator[str]:
     for condition in queue.status.conditions or ():
         if condition.type == _ACTIVE and condition.status == "False":
-            yield f"{name} admits nothing: {condition.message}"
+            yield _cut(f"Waits: {name} admits nothing: {condition.message}")
+
+
+def _cut(text: str) -> str:
+    """Return a text with what others wrote, short enough."""
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+
+
+def _rewritten(part: Part) -> Iterator[str]:
+    """Yield under which names of GPUs the pods will ask, where the user wrote others."""
+    before = {one.name: one for _, _, one in part.written.located_containers()}
+    changes: dict[str, None] = {}
+    for _, _, container in part.pod.located_containers():
+        old, new = (
+            {name: value for name, value in one.limits.items() if resources.is_device(name)}
+            for one in (before[container.name], container)
+        )
+        added = [f"{value} {name}" for name, value in new.items() if name not in old]
+        if added:
+            taken = [f"{value} {name}" for name, value in old.items() if name not in new]
+            changes[f"{' and '.join(added)} instead of {' and '.join(taken)}"] = None
+    if changes:
+        yield _cut(f"Rewritten: {part.who} for {'; '.join(changes)}")
+
+
+def _behind(queue: ClusterQueue, line: str) -> Iterator[str]:
+    """Yield about how many wait already; a hint, as another priority may go before them."""
+    waiting = queue.status.pending_workloads or 0
+    if waiting > 0:
+        others = "1 other" if waiting == 1 else f"about {_rounded(waiting)} others"
+        where = f"ClusterQueue {queue.metadata.name}"
+        yield f"May wait behind {others} in {where}. See: kubectl gpu queue {line}"
+
+
+def _rounded(number: int) -> int:
+    """Return a number as exact as it will stay for a moment: in tens, and in hundreds."""
+    step = next(step for step, most in _STEPS if number <= most or not most)
+    return (number + step // 2) // step * step
+
+
+def _over_caps(
+    parts: Sequence[Part], local_queue: LocalQueue | None, queue: ClusterQueue
+) -> Iterator[str]:
+    """Yield what all parts together ask for beyond a cap; the first cap that is too low."""
+    asked: dict[str, int] = {}
+    for part in parts:
+        for resource, value in _wanted(part.pod).items():
+            asked[resource] = asked.get(resource, 0) + part.count * value
+    name = queue.metadata.name
+    places = [
+        (queue.metadata, names.MAX_PER_USER, CapPlace(name, "", names.UNKNOWN_REQUESTER, "")),
+    ]
+    if local_queue is not None:
+        metadata = local_queue.metadata
+        places += [
+            (
+                metadata,
+                names.MAX_PER_USER,
+                CapPlace(name, metadata.name, names.UNKNOWN_REQUESTER, ""),
+            ),
+            (metadata, names.MAX_IN_USE, CapPlace(name, metadata.name, "", "")),
+        ]
+    for metadata, key, place in places:
+        for resource, most in sorted(caps.readable(metadata, key).items()):
+            if asked.get(resource, 0) > most and _is_covered(resource, queue):
+                amounts = [_shown(resource, value) for value in (asked[resource], most)]
+                text = conditions.exceeds_cap(place, resource, asked=amounts[0], most=amounts[1])
+                yield text.message
+                return
 
 
 def _wanted(pod: Pod) -> Mapping[str, int]:
@@ -173,7 +326,7 @@ def _fits_own_quota(asked: Mapping[str, int], group: ResourceGroup, facts: Queue
 
 def _too_big(
     asked: Mapping[str, int],
-    count: int,
+    part: Part,
     queue: str,
     group: ResourceGroup,
     knowledge: Knowledge,
@@ -187,20 +340,21 @@ def _too_big(
         return
     never = [r for r, v in asked.items() if all(v > b.get(r, v) for b in bounds.values())]
     for resource in never:
-        yield _sentence(resource, asked[resource], count, queue, bounds)
+        yield _sentence(resource, asked[resource], part, queue, bounds)
     if not never:
         shown = " with ".join(f"{_shown(r, v)} {r}" for r, v in asked.items())
         yield (
-            f"Too big: asks {shown}, ClusterQueue {queue} has no flavor that can reach all of it"
-            f" ({', '.join(bounds)}). Ask for less, or have the quota raised"
+            f"Too big: {part.who} {shown}, ClusterQueue {queue} has no flavor that can reach all"
+            f" of it ({_listed(tuple(bounds))}). Ask for less, or have the quota raised"
         )
 
 
 def _sentence(
-    resource: str, value: int, count: int, queue: str, bounds: Mapping[str, Mapping[str, int]]
+    resource: str, value: int, part: Part, queue: str, bounds: Mapping[str, Mapping[str, int]]
 ) -> str:
+    count = part.count
     most = {flavor: bound[resource] for flavor, bound in bounds.items()}
-    flavors = ", ".join(f"{flavor} {_shown(resource, v)}" for flavor, v in most.items() if v)
+    flavors = _listed([f"{flavor} {_shown(resource, v)}" for flavor, v in most.items() if v])
     listed = f" ({flavors})" if len(most) > 1 and flavors else ""
     in_one = " in one flavor" if len(most) > 1 else ""
     pods = f" ({count} pods of {_shown(resource, value // count)})" if count > 1 else ""
@@ -212,8 +366,8 @@ def _sentence(
     else:
         step = f"Ask for at most {_shown(resource, best)}, or have the quota raised"
     return (
-        f"Too big: asks {_shown(resource, value)} {resource}{pods}, ClusterQueue {queue} can reach"
-        f" {_shown(resource, best)}{in_one}{listed}. {step}"
+        f"Too big: {part.who} {_shown(resource, value)} {resource}{pods}, ClusterQueue {queue} can"
+        f" reach {_shown(resource, best)}{in_one}{listed}. {step}"
     )
 
 

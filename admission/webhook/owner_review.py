@@ -18,7 +18,6 @@ from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
 from admission.objects import limit_range, views
-from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.limit_range import LimitRange
 from admission.objects.reviewed_pod import Pod, PodSpec
 from admission.owners.review import Reviewed, Template
@@ -102,7 +101,15 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
     patch.merge("/metadata/labels", owner.metadata.labels, wanted)
     requester = requesting.stamp(owner.metadata, context, rules)
     patch.merge("/metadata/annotations", owner.metadata.annotations, requester)
-    queue, about_queue = hints.about_queue(placement, context, knowledge)
+    parts = [
+        hints.Part(
+            pod=one.pod,
+            written=one.template.pod,
+            name=one.template.name if len(prepared) > 1 else "",
+            count=one.template.fewest,
+        )
+        for one in prepared
+    ]
     return Outcome(
         standing=placement.standing,
         operations=(
@@ -114,8 +121,7 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
         ),
         warnings=(
             *_warnings(prepared, len(templates)),
-            *about_queue,
-            *_hints(prepared, queue, knowledge),
+            *hints.queued(parts, placement, context, knowledge),
         ),
     )
 
@@ -234,13 +240,10 @@ def _without_queue(
 ) -> Outcome:
     """One that is left alone, or suspended for its parent or until somebody gives it a queue."""
     if placement.standing is Standing.IN_DOUBT:
-        wants, queues = ", ".join(placement.wants), queueing.advice(context, knowledge)
-        stays = f"the {owner.kind.name} stays suspended"
-        waits = f"{stays} until its label {names.QUEUE_LABEL} names {queues}"
         return Outcome(
             standing=placement.standing,
             operations=(*_unadmitted(templates), *owner.hold()),
-            warnings=(f"its pods ask for {wants}: {waits}",),
+            warnings=(hints.held_until_queued(owner.kind.name, context, knowledge),),
         )
     operations = [*_unadmitted(templates)]
     if is_child(owner, rules) and not queueing.is_left_out(context.namespace, rules, knowledge):
@@ -249,7 +252,16 @@ def _without_queue(
         patch = PatchBuilder()
         patch.merge("/metadata/labels", owner.metadata.labels, label)
         operations += (*patch.operations(), *owner.hold())
-    return Outcome(standing=placement.standing, operations=tuple(operations))
+        return Outcome(standing=placement.standing, operations=tuple(operations))
+    wants = placement.wants if _leaves_it_to_us(templates, placement.wants) else ()
+    is_left_out = queueing.is_left_out(context.namespace, rules, knowledge)
+    return Outcome(
+        standing=placement.standing,
+        operations=tuple(operations),
+        warnings=()
+        if is_left_out
+        else hints.without_queue(owner.metadata, wants, context, knowledge),
+    )
 
 
 def _leaves_it_to_us(templates: Iterable[Template], wants: tuple[str, ...]) -> bool:
@@ -356,17 +368,6 @@ def _warnings(prepared: Iterable[_Prepared], count: int) -> Iterator[str]:
     """Warnings about the templates, of which the owner has so many."""
     for one in prepared:
         yield from _named(one.template, one.warnings, count)
-
-
-def _hints(
-    prepared: Sequence[_Prepared], queue: ClusterQueue | None, knowledge: Knowledge
-) -> Iterator[str]:
-    """Warnings about what the queue can never give to the pods of a template."""
-    if queue is None:
-        return
-    for one in prepared:
-        found = hints.about_pod(one.pod, queue, knowledge, one.template.fewest)
-        yield from _named(one.template, found, len(prepared))
 
 
 def _named(template: Template, texts: Iterable[str], count: int) -> Iterable[str]:

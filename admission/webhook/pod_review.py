@@ -82,9 +82,22 @@ def mutate(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Ou
         warnings=(
             *rewritten.warnings,
             *verdict.warnings,
-            *hints.held(rewritten.pod, placement, context, knowledge),
+            *_hints(pod, rewritten, placement, context, knowledge),
         ),
     )
+
+
+def _hints(
+    pod: Pod, rewritten: Rewritten, placement: Placement, context: Context, knowledge: Knowledge
+) -> tuple[str, ...]:
+    if placement.queue:
+        part = hints.Part(pod=rewritten.pod, written=pod)
+        return hints.queued((part,), placement, context, knowledge)
+    if placement.standing is Standing.IN_DOUBT and queueing.lacks_a_queue(
+        pod, placement, context, knowledge
+    ):
+        return (hints.held_until_queued("pod", context, knowledge),)
+    return ()
 
 
 def validate(
@@ -136,7 +149,7 @@ def _unheld(
         stamp = requesting.stamp(pod.metadata, context, rules)
         patch.merge("/metadata/annotations", present, stamp)
     if placement.standing is not Standing.OF_JOB:
-        warnings = hints.unheld(pod, placement)
+        warnings = hints.unheld(pod, placement, context, knowledge)
         return Outcome(
             standing=placement.standing, operations=patch.operations(), warnings=warnings
         )

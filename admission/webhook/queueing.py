@@ -115,6 +115,12 @@ def gang_of(pod: Pod, rules: Rules) -> gangs.Reference | None:
     return pod.gang() or (None if is_served else gangs.of_controller(pod.metadata))
 
 
+def lacks_a_queue(pod: Pod, placement: Placement, context: Context, knowledge: Knowledge) -> bool:
+    """Return whether a pod that is held without a queue waits for one, as far as can be told."""
+    is_settled = not _may_lag(context, knowledge) and pod.gang() is None
+    return is_settled and bool(placement.wants)
+
+
 def _may_want_devices(pod: Pod, wants: tuple[str, ...]) -> bool:
     """A ResourceClaim may be for a GPU: only the controller can tell."""
     return bool(wants or pod.spec.resource_claims)

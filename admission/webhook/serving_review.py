@@ -7,6 +7,7 @@ exists is not rolled out anew.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
-from admission.objects import cluster_queue
+from admission.objects import cluster_queue, limit_range
 from admission.objects.cluster_queue import ClusterQueue
 from admission.owners import deployment, serving
 from admission.owners.review import Template
@@ -27,6 +28,7 @@ from admission.webhook import (
     queueing,
     requesting,
     requests,
+    rewriting,
     unserved,
 )
 from admission.webhook.pod_review import Outcome
@@ -65,7 +67,7 @@ def mutate(
     if not queue and old is None and _wants_a_queue(templates, rules):
         queue = _known_queue((foreign, names.DEFAULT_LOCAL_QUEUE), context, knowledge)
     if not queue:
-        return _FREE
+        return _without_queue(old, new, templates, context, rules, knowledge)
     placement = Placement(standing=Standing.QUEUED, queue=queue)
     labels = owner_review.labels(new.metadata, placement, knowledge) if old is None else {}
     requester = _requester(old, new, context, rules)
@@ -81,11 +83,71 @@ def mutate(
         *new.written(),
         *(one for template in templates for one in _reach(queued, template, requester)),
     )
-    found, about_queue = hints.about_queue(placement, context, knowledge)
-    warnings = about_queue if old is None or _queue(old) != queue else ()
+    found, _ = hints.about_queue(placement, context, knowledge)
+    is_new = old is None or _queue(old) != queue
+    warnings = _hints(new, templates, placement, context, rules, knowledge) if is_new else ()
     if old is None or old.spec != new.spec:
         warnings = (*warnings, *_about_rollout(new, templates, found, rules))
     return Outcome(standing=Standing.QUEUED, operations=operations, warnings=warnings)
+
+
+def _without_queue(
+    old: Serving | None,
+    new: Serving,
+    templates: tuple[Template, ...],
+    context: Context,
+    rules: Rules,
+    knowledge: Knowledge,
+) -> Outcome:
+    """One that is left alone; who creates it is told what its pods take, or will wait for."""
+    if old is not None or not _wants_a_queue(templates, rules):
+        return _FREE
+    if (
+        queueing.is_enforced(context.namespace, rules, knowledge)
+        or rules.namespaces.queue_required
+    ):
+        text = hints.held_until_queued(new.kind.name, context, knowledge)
+        return replace(_FREE, warnings=(text,))
+    wants = sorted(
+        {n for one in templates for n in requests.managed_names(one.pod, rules.managed)}
+    )
+    warnings = hints.without_queue(new.metadata, wants, context, knowledge)
+    return replace(_FREE, warnings=warnings)
+
+
+def _hints(
+    owner: Serving,
+    templates: tuple[Template, ...],
+    placement: Placement,
+    context: Context,
+    rules: Rules,
+    knowledge: Knowledge,
+) -> tuple[str, ...]:
+    """Return warnings about pods that nobody has created yet: their own reviews tell nobody."""
+    ranges = limit_range.read(knowledge.limit_ranges(context.namespace))
+    parts, refused = [], []
+    for one in templates:
+        name = one.name.rpartition(".")[2] if len(templates) > 1 else ""
+        errors = tuple(requests.too_many(one.pod) or requests.errors(one.pod, rules.managed))
+        pod = one.pod
+        if not errors:
+            found = rewriting.rewrite(one.pod, placement.queue, context, rules, knowledge, ranges)
+            errors, pod = found.errors, found.pod
+        if errors:
+            refused.append(hints.refused(owner_review.in_template(one, errors[0])))
+        else:
+            count = _count(owner, one)
+            parts.append(hints.Part(pod=pod, written=one.pod, name=name, count=count))
+    return (*refused, *hints.queued(parts, placement, context, knowledge))
+
+
+def _count(owner: Serving, template: Template) -> int:
+    """Return how many pods of a template must be admitted together."""
+    if owner.of is serving.STATEFUL_SET:
+        return max(1, owner.number(serving.REPLICAS, 1))
+    if owner.of is serving.LEADER_WORKER_SET and template.name.endswith("workerTemplate"):
+        return max(1, owner.number(serving.GROUP_SIZE, 1) - 1)
+    return 1
 
 
 def _about_rollout(
@@ -107,9 +169,8 @@ def _about_rollout(
             where = f" in ClusterQueue {queue.metadata.name}" if queue is not None else ""
             pods = "1 pod comes" if surge == 1 else f"{surge} pods come"
             yield (
-                f"A rolling update waits until {asked} are free{where}: {pods} before earlier ones"
-                " go. With maxSurge: 0 and maxUnavailable: 1 in spec.strategy.rollingUpdate it"
-                " needs only what the replicas hold"
+                f"May wait: a rollout needs {asked} free{where}, as {pods} before earlier"
+                " ones go. Set maxSurge: 0 and maxUnavailable: 1 to need nothing more"
             )
 
 

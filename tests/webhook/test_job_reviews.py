@@ -217,8 +217,8 @@ def test_where_a_queue_is_required_a_gpu_job_without_one_is_suspended_and_its_us
     assert after == expected
     (warning,) = outcome.warnings
     assert warning == (
-        "its pods ask for nvidia.com/gpu: the Job stays suspended until its label "
-        "kueue.x-k8s.io/queue-name names one of a, b"
+        "No queue: the Job waits until it has one. Set the label kueue.x-k8s.io/queue-name to one"
+        " of a, b"
     )
     assert mutate(after, make_cluster(), rules=builders.QUEUE_REQUIRED).operations == ()
 

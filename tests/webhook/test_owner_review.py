@@ -171,10 +171,10 @@ def test_what_can_never_fit_is_said_of_its_pod_set_and_what_the_queue_lacks_once
     quotas = {"a": {"nvidia.com/gpu": "16"}}
     cluster.cluster_queues = {"gpus": cluster_queue_view(quotas, name="gpus")}
     (warning,) = mutate(in_queue(gpus=(8, 8), replicas=3), cluster).warnings
-    assert warning.startswith("pod set workers: Too big: asks 24 nvidia.com/gpu (3 pods of 8)")
+    assert warning.startswith("Too big: pod set workers asks 24 nvidia.com/gpu (3 pods of 8)")
     missing = mutate(in_queue(), make_cluster("other")).warnings
-    assert [text.partition(" does not exist")[0] for text in missing] == [
-        'LocalQueue "team-a/default"'
+    assert [text.partition(". ")[0] for text in missing] == [
+        "No queue: namespace team-a has no LocalQueue default"
     ]
 
 
@@ -184,7 +184,7 @@ def test_the_kind_is_named_where_a_queue_is_required():
     outcome = owner_review.mutate(owner, CONTEXT, rules, make_cluster("a"))
     assert outcome.standing is Standing.IN_DOUBT
     assert outcome.operations[0] == {"op": "add", "path": "/spec/suspend", "value": True}
-    assert "the JobSet stays suspended until its label" in outcome.warnings[0]
+    assert outcome.warnings[0].startswith("No queue: the JobSet waits until it has one")
 
 
 @pytest.mark.parametrize("owner", ["Job", "CronJob"])
