@@ -230,7 +230,7 @@ def test_who_writes_a_deployment_that_surges_is_told_what_a_rolling_update_needs
 ) -> None:
     cluster, document = make_cluster("batch"), make_deployment(gpus=gpus)
     document["spec"] |= {"replicas": replicas, **({"strategy": strategy} if strategy else {})}
-    warnings = [one for one in mutate(document, cluster).warnings if "rolling update" in one]
+    warnings = [one for one in mutate(document, cluster).warnings if "a rollout needs" in one]
     assert [asked in one and "maxSurge: 0" in one for one in warnings] == [True] * bool(asked)
     image = copy.deepcopy(document)
     image["spec"]["template"]["spec"]["containers"][0]["image"] = "serve:2"

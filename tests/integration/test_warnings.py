@@ -1,0 +1,100 @@
+"""Who creates something reads at once what will become of it, also in a dry run."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from admission.base import names
+from tests.builders.jobs import make_job
+from tests.builders.pods import make_pod, template_of
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.integration.applied import Json
+from tests.integration.installed import KUEUE, Installed, installed
+
+pytestmark = pytest.mark.controlplane
+
+DRY_RUN = "?dryRun=All"
+QUEUED = {names.QUEUE_LABEL: "default"}
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    with Cluster.start() as cluster:
+        cluster.start_whole()
+        with installed(cluster, tmp_path_factory.mktemp("warnings")) as it:
+            yield it
+
+
+@pytest.fixture(scope="module")
+def team(system: Installed) -> str:
+    """A namespace with a queue of 4 GPUs in which nothing runs."""
+    return system.add_team(4)
+
+
+def deployment(gpus: int) -> Json:
+    template = template_of(make_pod("", gpus=gpus, labels={"app": "web"}))
+    template["metadata"] = {"labels": {"app": "web"}}
+    selector = {"matchLabels": {"app": "web"}}
+    metadata = {"name": "web", "labels": dict(QUEUED)}
+    spec = {"replicas": 1, "selector": selector, "template": template,
+            "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}  # fmt: skip
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+
+
+def made(kind: str, gpus: int) -> Json:
+    if kind == "pods":
+        return make_pod("train", gpus=gpus, labels=QUEUED)
+    if kind == "jobs":
+        return make_job("train", 1, gpus=gpus, labels=QUEUED)
+    return deployment(gpus)
+
+
+GROUPS = {"pods": "/api/v1", "jobs": "/apis/batch/v1", "deployments": "/apis/apps/v1"}
+
+
+def told(system: Installed, namespace: str, kind: str, document: Any, query: str = "") -> Any:
+    """Create something and return the warnings about it."""
+    return system.api.post_warned(
+        f"{GROUPS[kind]}/namespaces/{namespace}/{kind}{query}", document
+    )[1]
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+def test_what_is_too_big_is_told_in_a_dry_run_too(system: Installed, team: str, kind: str) -> None:
+    expected = (
+        f"Too big: asks 9 nvidia.com/gpu, ClusterQueue {team} can reach 4. Ask for at most 4, or"
+        " have the quota raised"
+    )
+    assert told(system, team, kind, made(kind, 9), DRY_RUN) == [expected]
+    assert told(system, team, kind, made(kind, 4), DRY_RUN) == []
+    assert told(system, team, kind, made(kind, 9)) == [expected]
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+def test_a_namespace_without_queues_says_how_to_get_one(system: Installed, kind: str) -> None:
+    namespace = system.cluster.create_namespace("bare")
+    (text,) = told(system, namespace, kind, made(kind, 1), DRY_RUN)
+    assert text == (
+        f"No queue: namespace {namespace} has no LocalQueue default, nor another one. Ask an"
+        " administrator for a LocalQueue"
+    )
+
+
+def test_that_others_wait_is_told_from_the_status_of_the_queue(system: Installed) -> None:
+    namespace = system.add_team(1)
+    for name in ("a", "b", "c"):
+        system.create_pod(namespace, name)
+    path = f"{KUEUE}/clusterqueues/{namespace}"
+    waiting.until(
+        lambda: system.api.get(path).get("status", {}).get("pendingWorkloads") == 2,
+        what="the status counts who waits",
+    )
+    system.wait_webhook()
+    for kind in GROUPS:
+        (text,) = told(system, namespace, kind, made(kind, 1), DRY_RUN)
+        assert text == (
+            f"May wait behind about 2 others in ClusterQueue {namespace}. See: kubectl gpu queue"
+            f" {namespace}/default"
+        )
