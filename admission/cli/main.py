@@ -20,6 +20,10 @@ COMMANDS: Final = {
         "admission.cli.demo:demo",
         "Show GPU pods being admitted, rewritten, made to wait, refused, and released.",
     ),
+    "doctor": Lazy(
+        "admission.cli.doctor:doctor",
+        "Find what is wrong in a cluster with gpu-admission, and say what mends it.",
+    ),
     "gpu": Lazy(
         "admission.cli.gpu:gpu",
         "Know GPUs: their MIG profiles, and whether configurations can work.",

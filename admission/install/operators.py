@@ -7,18 +7,18 @@ excluded, so namespaces with a LocalQueue never are.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.kube import errors, resources
-from admission.kube.api import Api, every_served
+from admission.kube.api import Api, Document, every_served
 from admission.kube.resources import Resource
 
-_CLUSTER_POLICIES: Final = Resource(
+CLUSTER_POLICIES: Final = Resource(
     "nvidia.com", "v1", "clusterpolicies", "ClusterPolicy", namespaced=False
 )
-_DAEMON_SETS: Final = Resource("apps", "v1", "daemonsets", "DaemonSet")
+DAEMON_SETS: Final = Resource("apps", "v1", "daemonsets", "DaemonSet")
 _REGISTRIES: Final = ("/var/lib/kubelet/device-plugins", "/var/lib/kubelet/plugins_registry")
 _OF_GPUS: Final = re.compile(
     r"gpu|nvidia|rocm|hami|koordlet|volcano-device-plugin|habana|ascend", re.IGNORECASE
@@ -47,24 +47,30 @@ def find(api: Api) -> list[Operator]:
     Raises:
         KubeError: the API server refused.
     """
-    signs: dict[str, str] = {}
-    for namespace, sign in (*_cluster_policies(api), *_daemon_sets(api)):
-        signs.setdefault(namespace, sign)
+    signs = signs_of(every_served(api, CLUSTER_POLICIES), every_served(api, DAEMON_SETS))
     return [
         Operator(namespace, signs[namespace], _has_queue(api, namespace))
         for namespace in sorted(signs)
     ]
 
 
-def _cluster_policies(api: Api) -> Iterator[tuple[str, str]]:
-    for policy in every_served(api, _CLUSTER_POLICIES):
+def signs_of(policies: Iterable[Document], daemon_sets: Iterable[Document]) -> dict[str, str]:
+    """Return what shows that a GPU operator runs in a namespace, by namespace."""
+    signs: dict[str, str] = {}
+    for namespace, sign in (*_of_policies(policies), *_of_daemon_sets(daemon_sets)):
+        signs.setdefault(namespace, sign)
+    return signs
+
+
+def _of_policies(policies: Iterable[Document]) -> Iterator[tuple[str, str]]:
+    for policy in policies:
         namespace = (policy.get("status") or {}).get("namespace")
         if namespace:
             yield namespace, f"ClusterPolicy {policy['metadata']['name']}"
 
 
-def _daemon_sets(api: Api) -> Iterator[tuple[str, str]]:
-    for one in every_served(api, _DAEMON_SETS):
+def _of_daemon_sets(daemon_sets: Iterable[Document]) -> Iterator[tuple[str, str]]:
+    for one in daemon_sets:
         name, pod = one["metadata"]["name"], one["spec"]["template"]["spec"]
         containers = [*(pod.get("initContainers") or ()), *pod["containers"]]
         words = " ".join([name, *(container.get("image", "") for container in containers)])

@@ -124,6 +124,14 @@ class Client(Api):
     ) -> T:
         return decoding.one(self._call(_READ, _path(resource, namespace, name)).body, into)
 
+    def text(self, path: str) -> str:
+        """Return what is no object at a path, such as ``/metrics`` or the log of a pod.
+
+        Raises:
+            KubeError: as of every other method.
+        """
+        return self._call(_READ, path).body.decode(errors="replace")
+
     @override
     def list(
         self,

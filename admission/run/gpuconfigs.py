@@ -4,7 +4,7 @@ A file may hold mig-parted and device plugin configurations, ConfigMaps of eithe
 and ResourceQuotas, in any number.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -58,19 +58,26 @@ def check(text: str, catalogue: Catalogue, product: Product | None = None) -> tu
         documents = list(yaml.safe_load_all(text))
     except yaml.YAMLError as error:
         raise UnreadableError(f"no YAML: {error}") from error
-    checker = _Checker(catalogue, product)
-    checked = tuple(
-        one
-        for index, document in enumerate(documents)
-        if isinstance(document, Mapping)
-        for one in checker.document(index, document)
-    )
+    checked = check_documents(documents, catalogue, product)
     if not checked:
         raise UnreadableError(
             "holds no mig-parted configuration (mig-configs), no device plugin configuration"
             " (sharing), and no ConfigMap, LimitRange or ResourceQuota with GPUs"
         )
     return checked
+
+
+def check_documents(
+    documents: Iterable[Any], catalogue: Catalogue, product: Product | None = None
+) -> tuple[Checked, ...]:
+    """Every configuration in parsed documents, in their order; other arguments as of `check`."""
+    checker = _Checker(catalogue, product)
+    return tuple(
+        one
+        for index, document in enumerate(documents)
+        if isinstance(document, Mapping)
+        for one in checker.document(index, document)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,519 @@
+"""Checks of the installation: is everything there, does it answer, and is it alone."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from admission.base import clock as clocks
+from admission.base import names
+from admission.config.kueue_configuration import VisibilityServer
+from admission.install import cabundles, guard, manifests, protection, rbac, scope, webhooks
+from admission.kube import resources
+from admission.kube.api import Document
+from admission.kube.resources import Resource
+from admission.owners import integrations
+from admission.owners.integrations import Kinds
+from admission.run.doctor import picture as pictures
+from admission.run.doctor.findings import Finding, error, warning
+from admission.run.doctor.picture import OURS, Picture, name_of
+from certs import rotation
+
+INSTALL: Final = "gpu-admission install with the options of the installation"
+_CALL: Final = re.compile(r'failed calling webhook "([^"]+)"')
+_DENIED: Final = re.compile(r'admission webhook "([^"]+)" denied')
+_CAUSES: Final = (
+    ("x509", "the API server does not trust its certificate"),
+    ("connection refused", "nothing listens there"),
+    ("no endpoints available", "none of its pods is ready"),
+    ("not found", "its Service is gone"),
+    ("no such host", "its host has no address"),
+    ("deadline exceeded", "it did not answer in time"),
+)
+"""Part of the API server's text, and what it means."""
+_NO_KINDS: Final = Kinds(integrations=(), held=())
+_LEASE_SLACK: Final = 4
+_SILENT_SECONDS: Final = 120.0
+_OTHER_WEBHOOKS: Final = {
+    "hami": "HAMi",
+    "yunikorn": "YuniKorn",
+    "nos": "nos",
+    "runai": "Run:ai",
+    "kai-": "KAI",
+}
+"""Beginning of the name of a webhook configuration, and who hands out GPUs with it."""
+
+
+def settings(picture: Picture) -> Iterator[Finding]:
+    """The configuration file in the cluster can be read, and pauses nothing."""
+    name = f"{picture.namespace}/{manifests.CONFIG_MAP}"
+    if picture.settings_problem:
+        yield error(
+            "ConfigMap",
+            name,
+            f"the configuration cannot be read, so pods that start now fail: "
+            f"{picture.settings_problem}",
+            "mend the file, check it with: gpu-admission config --config FILE, then: "
+            "gpu-admission install --config FILE",
+        )
+    elif picture.settings.gpu.paused:
+        yield warning(
+            "ConfigMap",
+            name,
+            "admission is Paused: nobody gets quota",
+            "set admission: Active in GpuConfiguration, then: gpu-admission install --config FILE",
+        )
+
+
+def definitions(picture: Picture) -> Iterator[Finding]:
+    """Every kind of Kueue's API is served in the version that is stored."""
+    wanted = pictures.DEFINITIONS
+    missing = tuple(name for name in wanted if picture.named(resources.CRDS, name) is None)
+    if missing:
+        text = "not there, so nothing of this kind is kept"
+        yield error("CustomResourceDefinition", missing, text, INSTALL)
+    for name in wanted:
+        found = picture.named(resources.CRDS, name)
+        if found is None:
+            continue
+        if pictures.condition(found, "Established").get("status") != "True":
+            message = pictures.condition(found, "NamesAccepted").get("message", "")
+            yield error(
+                "CustomResourceDefinition",
+                name,
+                f"the API server does not serve it{message and ': '}{message}",
+                f"kubectl describe crd {name}",
+            )
+        elif not any(
+            one["name"] == "v1beta2" and one["served"] for one in found["spec"]["versions"]
+        ):
+            text = "v1beta2 is not served; another program has replaced the definition"
+            yield error("CustomResourceDefinition", name, text, INSTALL)
+
+
+def configurations(picture: Picture) -> Iterator[Finding]:
+    """The API server is told to ask the webhook, about everything and without exception."""
+    wanted = manifests.webhook_configurations({"url": ""}, picture.settings)
+    for (resource, name), document in zip(OURS, wanted, strict=True):
+        found = picture.named(resource, name)
+        if found is None:
+            text = "it is not there, so GPU pods are created without being held, or unchecked"
+            yield error(resource.kind, name, text, INSTALL)
+            continue
+        hooks = {one["name"]: one for one in found.get("webhooks") or ()}
+        expected = {one["name"]: one for one in document["webhooks"]}
+        if not picture.settings_known:
+            expected = {one: hook for one, hook in expected.items() if one.endswith("pod.kb.io")}
+        missing = tuple(one for one in expected if one not in hooks)
+        if missing:
+            text = f"the webhooks {', '.join(missing)} are not in it, so what they review is not"
+            yield error(resource.kind, name, text, INSTALL)
+        loose = tuple(
+            one
+            for one, hook in expected.items()
+            if one in hooks and hook["failurePolicy"] != hooks[one].get("failurePolicy")
+        )
+        if loose:
+            text = (
+                f"failurePolicy of {', '.join(loose)} was changed: GPU pods pass quota while the "
+                "webhook is down"
+            )
+            yield warning(resource.kind, name, text, INSTALL)
+
+
+def answers(picture: Picture) -> Iterator[Finding]:
+    """The webhook answers the API server, and holds a pod that names a queue."""
+    trial = picture.trial
+    called = _CALL.search(trial.refusal)
+    if called is not None:
+        of = {hook["name"]: document for document, hook in picture.hooks()}
+        configuration = of.get(called[1])
+        cause = next(
+            (text for part, text in _CAUSES if part in trial.refusal), "it does not answer"
+        )
+        if configuration is None:
+            yield error(
+                "Webhook",
+                called[1],
+                f"a webhook of another program fails, and GPU pods with it: {cause} "
+                f"({trial.refusal})",
+                "mend that program, or delete its webhook configuration: kubectl get "
+                "mutatingwebhookconfigurations,validatingwebhookconfigurations",
+            )
+        else:
+            yield error(
+                configuration.get("kind", "WebhookConfiguration"),
+                configuration["metadata"]["name"],
+                f"no GPU pod can be created: the webhook {called[1]} cannot be asked, {cause} "
+                f"({trial.refusal})",
+                _mend_call(picture, trial.refusal),
+            )
+    elif trial.pod is not None and not _is_held(trial.pod) and _asks_of_pods(picture):
+        yield error(
+            "Namespace",
+            trial.namespace,
+            "a pod with a queue label would be created there without being held: the API server "
+            "does not ask the webhook about it",
+            f"see whether the namespaceSelector of {webhooks.MUTATING_NAME} leaves the namespace "
+            f"out on purpose (excludedNamespaces); else {INSTALL}",
+        )
+
+
+def unanswered(picture: Picture) -> str:
+    """Return why it is not known whether the webhook answers; empty where it is."""
+    trial = picture.trial
+    if trial.unasked:
+        return trial.unasked
+    if trial.refusal and not _CALL.search(trial.refusal) and not _DENIED.search(trial.refusal):
+        return f"the API server refused a trial pod for another reason: {trial.refusal}"
+    return ""
+
+
+def _mend_call(picture: Picture, refusal: str) -> str:
+    if "x509" in refusal:
+        return f"{INSTALL}: it writes the caBundle anew"
+    if not picture.is_inside:
+        return "start the webhook: gpu-admission run --cert-dir DIR, or see its log"
+    return (
+        f"kubectl -n {picture.namespace} get pods,endpointslices; kubectl -n {picture.namespace} "
+        f"logs deploy/{manifests.WEBHOOK}"
+    )
+
+
+def _is_held(pod: Document) -> bool:
+    gates = pod["spec"].get("schedulingGates") or ()
+    return any(one["name"] == names.ADMISSION_GATE for one in gates)
+
+
+def _asks_of_pods(picture: Picture) -> bool:
+    return any(hook["name"] == "mpod.kb.io" for _, hook in picture.hooks())
+
+
+# --------------------------------------------------------------------------------- certificates
+
+
+def _content(picture: Picture) -> Mapping[str, bytes]:
+    """Return what is known of the webhook's certificate; nothing where nothing is."""
+    if not picture.is_inside:
+        return {rotation.CERTIFICATE: picture.served} if picture.served else {}
+    return picture.secret
+
+
+def uncertain(picture: Picture) -> str:
+    """Return why the webhook's certificate is not known; empty where it is, or none is needed."""
+    if picture.is_inside:
+        return picture.unseen.get(resources.SECRETS, "")
+    if any(True for _ in picture.hooks()) and not picture.served:
+        return "the webhook's URL is not reached from here, so its certificate is not seen"
+    return ""
+
+
+def certificate(picture: Picture) -> Iterator[Finding]:
+    """The webhook's certificate is there, and does not end soon."""
+    place = f"{picture.namespace}/{manifests.TLS_SECRET}"
+    content = _content(picture)
+    if picture.is_inside and not content.get(rotation.CERTIFICATE):
+        text = "it holds no certificate, so the webhook does not start"
+        yield error("Secret", place, text, f"delete it if it is there, then {INSTALL}")
+        return
+    end = rotation.ends(content).accepted
+    if end is None:
+        if content:
+            text = "its tls.crt is no certificate, so the webhook does not start"
+            yield error("Secret", place, text, f"delete it, then {INSTALL}")
+        return
+    kind, name = ("Secret", place) if picture.is_inside else ("Certificate", "of the webhook")
+    mend = (
+        "see why it is not renewed: kubectl -n "
+        f"{picture.namespace} get events, the controller's log, or with cert-manager kubectl "
+        f"describe certificate -n {picture.namespace}; or {INSTALL}"
+    )
+    if picture.now >= end:
+        text = f"it has expired at {clocks.to_wire(end)}: no GPU pod can be created"
+        yield error(kind, name, text, mend)
+    elif rotation.is_expiring(content[rotation.CERTIFICATE], end, picture.now):
+        days = (end - picture.now).days
+        text = f"it ends at {clocks.to_wire(end)}, in {days} day(s), and was not renewed"
+        yield warning(kind, name, text, mend)
+
+
+def trust(picture: Picture) -> Iterator[Finding]:
+    """Everything that leads the API server to the webhook trusts its certificate."""
+    content = _content(picture)
+    chain = content.get(rotation.CERTIFICATE, b"")
+    if rotation.ends(content).serving is None:
+        return
+    for resource, listed in cabundles.NAMES.items():
+        for name in listed:
+            found = picture.named(resource, name)
+            if found is None:
+                continue
+            bundles = [bundle for _, bundle in cabundles.bundles_of(resource, found)]
+            # Without a bundle the API server trusts authorities that nobody here knows.
+            private = rotation.is_private(content)
+            known = [one for one in bundles if one or private]
+            if any(rotation.accepted_until(chain, one) is None for one in known):
+                text = (
+                    "its caBundle does not match the webhook's certificate, so the API server "
+                    f"refuses every answer; {_LOST[resource]}"
+                )
+                yield error(resource.kind, name, text, f"{INSTALL}: it writes the caBundle anew")
+
+
+_LOST: Final[Mapping[Resource, str]] = {
+    resources.MUTATING_WEBHOOKS: "no GPU pod can be created",
+    resources.VALIDATING_WEBHOOKS: "no GPU pod can be created",
+    resources.CRDS: "v1beta1 of this kind can be neither read nor written",
+    resources.API_SERVICES: "no namespace of the cluster can be deleted",
+}
+
+
+# ------------------------------------------------------------------------------------ processes
+
+
+def processes(picture: Picture) -> Iterator[Finding]:
+    """Webhook and controller run, in the same version."""
+    if not picture.is_inside:
+        return
+    images: dict[str, str] = {}
+    for name in (manifests.WEBHOOK, manifests.CONTROLLER):
+        place = f"{picture.namespace}/{name}"
+        found = picture.named(resources.DEPLOYMENTS, name, picture.namespace)
+        if found is None:
+            yield error("Deployment", place, "it is not there", INSTALL)
+            continue
+        containers = found["spec"]["template"]["spec"]["containers"]
+        images[name] = containers[0].get("image", "")
+        wanted = found["spec"].get("replicas", 1)
+        ready = (found.get("status") or {}).get("readyReplicas", 0)
+        why = "; ".join(_reasons(picture, name.removeprefix("gpu-admission-")))
+        text = f"{ready} of {wanted} pods are ready" + (f": {why}" if why else "")
+        mend = (
+            f"kubectl -n {picture.namespace} describe pods -l app.kubernetes.io/component="
+            f"{name.removeprefix('gpu-admission-')}"
+        )
+        if not ready:
+            yield error("Deployment", place, text, mend)
+        elif ready < wanted:
+            yield warning("Deployment", place, text, mend)
+    if len(set(images.values())) > 1:
+        listed = ", ".join(f"{name} {image}" for name, image in images.items())
+        places = tuple(f"{picture.namespace}/{name}" for name in images)
+        text = f"webhook and controller run different images: {listed}"
+        yield warning("Deployment", places, text, "gpu-admission install --image IMAGE")
+
+
+def _reasons(picture: Picture, component: str) -> Iterator[str]:
+    """Yield why pods of ours do not run, once each."""
+    seen: set[str] = set()
+    for pod in picture.of(pictures.OWN_PODS):
+        if pictures.labels_of(pod).get("app.kubernetes.io/component") != component:
+            continue
+        status = pod.get("status") or {}
+        for one in status.get("containerStatuses") or ():
+            waiting = (one.get("state") or {}).get("waiting") or {}
+            last = (one.get("lastState") or {}).get("terminated") or {}
+            found = (waiting.get("reason", ""), waiting.get("message", ""))
+            text = ": ".join(filter(None, found))
+            if last:
+                text += f" (ended before with exit code {last.get('exitCode')})"
+            if text and text not in seen:
+                seen.add(text)
+                yield text
+        scheduled = pictures.condition(pod, "PodScheduled")
+        text = scheduled.get("message", "")
+        if scheduled.get("status") == "False" and text not in seen:
+            seen.add(text)
+            yield text
+
+
+def leader(picture: Picture) -> Iterator[Finding]:
+    """A controller leads, and does its work."""
+    found = picture.named(resources.LEASES, names.LEASE_NAME, picture.namespace)
+    spec = (found or {}).get("spec") or {}
+    name = f"{picture.namespace}/{names.LEASE_NAME}"
+    mend = (
+        f"kubectl -n {picture.namespace} logs deploy/{manifests.CONTROLLER}"
+        if picture.is_inside
+        else "start the controller: gpu-admission run, or see its log"
+    )
+    is_told = False
+    if spec.get("holderIdentity"):
+        age = picture.age_seconds(spec.get("renewTime"))
+        if age > _LEASE_SLACK * int(spec.get("leaseDurationSeconds") or 15):
+            is_told = True
+            text = (
+                f"no controller leads: {spec['holderIdentity']} renewed it {age:.0f} s ago for "
+                "the last time, so nobody gets quota"
+            )
+            yield error("Lease", name, text, mend)
+    elif picture.is_inside:
+        is_told = True
+        text = "no controller leads, so nobody gets quota"
+        yield error("Lease", name, text, mend)
+    silent = tuple(
+        one.metadata.name
+        for one in picture.cluster_queues
+        if not one.status.conditions
+        and picture.age_seconds(one.metadata.creation_timestamp) > _SILENT_SECONDS
+    )
+    if silent and not is_told:
+        text = "no controller has looked at them: they have no conditions"
+        yield error("ClusterQueue", silent, text, mend)
+
+
+# --------------------------------------------------------------------------------------- rights
+
+
+def rights(picture: Picture) -> Iterator[Finding]:
+    """The accounts of webhook and controller may do what they do."""
+    kinds = integrations.kinds_of(picture.settings) if picture.settings_known else _NO_KINDS
+    rotates = picture.settings.kueue.internal_cert_management.enable and picture.is_inside
+    for document in rbac.documents(picture.namespace, rotates=rotates, kinds=kinds):
+        kind, metadata = document["kind"], document["metadata"]
+        resource = _RBAC.get(kind)
+        if resource is None or not _is_own(document):
+            continue
+        found = picture.named(resource, metadata["name"], metadata.get("namespace", ""))
+        name = name_of(document)
+        if found is None:
+            text = "it is not there, so webhook or controller lack its rights"
+            yield error(kind, name, text, INSTALL)
+        elif "rules" in document:
+            lacking = sorted(_pairs(document["rules"]) - _pairs(found.get("rules") or ()))
+            if lacking and not _has_all(found):
+                shown = ", ".join(f"{verb} {what}" for what, verb in lacking[:4])
+                more = f" and {len(lacking) - 4} more" if len(lacking) > 4 else ""  # noqa: PLR2004
+                text = f"it does not allow what the program does: {shown}{more}"
+                yield error(kind, name, text, INSTALL)
+        elif not _subjects(document) <= _subjects(found):
+            text = "it no longer names the program's service account"
+            yield error(kind, name, text, INSTALL)
+
+
+_RBAC: Final[Mapping[str, Resource]] = {
+    one.kind: one
+    for one in (
+        resources.CLUSTER_ROLES,
+        resources.CLUSTER_ROLE_BINDINGS,
+        resources.ROLES,
+        resources.ROLE_BINDINGS,
+    )
+}
+
+
+def _is_own(document: Document) -> bool:
+    """Return whether a role or binding is for the program's accounts, not for people."""
+    return str(document["metadata"]["name"]).startswith((manifests.CONTROLLER, manifests.WEBHOOK))
+
+
+def _pairs(rules: Iterable[Mapping[str, Any]]) -> set[tuple[str, str]]:
+    return {
+        (".".join(filter(None, (resource, group))), verb)
+        for rule in rules
+        for group in rule.get("apiGroups") or ()
+        for resource in rule.get("resources") or ()
+        for verb in rule.get("verbs") or ()
+    }
+
+
+def _has_all(role: Document) -> bool:
+    return ("*.*", "*") in _pairs(role.get("rules") or ())
+
+
+def _subjects(binding: Document) -> set[tuple[str, str, str]]:
+    return {
+        (one["kind"], one.get("namespace", ""), one["name"])
+        for one in binding.get("subjects") or ()
+    }
+
+
+def policies(picture: Picture) -> Iterator[Finding]:
+    """The policies in the API server that guard quota are all there, and in force."""
+    wanted = [*protection.documents(picture.settings), *scope.documents(picture.settings)]
+    guards = guard.documents(picture.settings)
+    present = {one["metadata"]["name"] for one in picture.of(resources.VALIDATING_POLICIES)}
+    if any(one["metadata"]["name"] in present for one in guards):
+        wanted += guards  # else: install --no-bypass-guard
+    for resource in (resources.VALIDATING_POLICIES, resources.VALIDATING_POLICY_BINDINGS):
+        there = {one["metadata"]["name"] for one in picture.of(resource)}
+        missing = tuple(
+            one["metadata"]["name"]
+            for one in wanted
+            if one["kind"] == resource.kind and one["metadata"]["name"] not in there
+        )
+        if missing:
+            text = "not there: users can change what quota is counted by, or reach GPUs around it"
+            yield warning(resource.kind, missing, text, INSTALL)
+
+
+# ---------------------------------------------------------------------------------- who is beside
+
+
+def beside(picture: Picture) -> Iterator[Finding]:
+    """No other program decides about the same quota."""
+    ours = {name for _, name in OURS}
+    for resource in (resources.MUTATING_WEBHOOKS, resources.VALIDATING_WEBHOOKS):
+        for found in picture.of(resource):
+            name = found["metadata"]["name"]
+            if name in ours:
+                continue
+            if any(names.KUEUE_GROUP in _groups(one) for one in found.get("webhooks") or ()):
+                text = (
+                    "Kueue is installed, too: both would admit the same Workloads, and quota "
+                    "would be given twice"
+                )
+                mend = "remove one of them; how: docs/guides/coming-from.md"
+                yield error(resource.kind, name, text, mend)
+            other = next(
+                (who for start, who in _OTHER_WEBHOOKS.items() if name.startswith(start)), ""
+            )
+            if other:
+                text = f"{other} changes or schedules GPU pods, too, and has a quota of its own"
+                yield warning(resource.kind, name, text, _BESIDE)
+    for resource in pictures.QUOTA_SYSTEMS:
+        listed = tuple(map(name_of, picture.of(resource)))
+        if listed:
+            text = f"they limit GPUs beside our quota ({resource.api_version})"
+            yield warning(resource.kind, listed, text, _BESIDE)
+    limited = tuple(
+        one["metadata"]["name"]
+        for one in picture.of(resources.VOLCANO_QUEUES)
+        if any(key.startswith("nvidia.com/") for key in _capability(one))
+    )
+    if limited:
+        text = "these queues of Volcano limit GPUs, too: a pod that we admit may wait there"
+        yield warning("Queue", limited, text, "remove nvidia.com/* from their spec.capability")
+
+
+_BESIDE: Final = (
+    "let one of both decide: lift the other's limits on GPUs, or exclude its namespaces "
+    "(excludedNamespaces of GpuConfiguration)"
+)
+
+
+def _groups(webhook: Mapping[str, Any]) -> set[str]:
+    return {group for rule in webhook.get("rules") or () for group in rule.get("apiGroups") or ()}
+
+
+def _capability(queue: Document) -> Mapping[str, Any]:
+    return (queue.get("spec") or {}).get("capability") or {}
+
+
+def visibility(picture: Picture) -> Iterator[Finding]:
+    """What the API server passes on to the controller is answered."""
+    for name in cabundles.NAMES[resources.API_SERVICES]:
+        found = picture.named(resources.API_SERVICES, name)
+        if found is None:
+            continue
+        available = pictures.condition(found, "Available")
+        if available.get("status") == "False":
+            text = (
+                "the API server cannot reach it, and no namespace of the cluster can be deleted "
+                f"meanwhile: {available.get('message', '')}"
+            )
+            port = VisibilityServer().bind_port
+            mend = (
+                f"start the controller with its visibility server (port {port}); or take it "
+                "away: gpu-admission install --no-visibility"
+            )
+            yield error("APIService", name, text, mend)

@@ -1,0 +1,1 @@
+"""What is wrong in a cluster is found, and its mend named."""
