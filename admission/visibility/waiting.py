@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from admission.base import conditions, names
+from admission.base import conditions, names, reasons
 from admission.base.names import WorkloadKey
 from admission.kube import errors
 from admission.kube.api import Api
@@ -36,7 +36,7 @@ class Place:
         priority: higher goes first.
         since: when it was created, RFC 3339.
         asks: what it asks for, by resource.
-        message: why it waits; empty where it was not tried yet.
+        message: why it waits, a sentence of the catalogue; empty where it was not tried yet.
     """
 
     place: int
@@ -163,7 +163,9 @@ def _places(
 
 def _message(view: Workload) -> str:
     found = view.status.condition(conditions.QUOTA_RESERVED)
-    return found.message if found is not None and found.status != "True" else ""
+    if found is None or found.status == "True":
+        return ""
+    return reasons.of_condition(found.reason, found.message).message
 
 
 def document(found: Iterable[Queue], missing: Iterable[str]) -> dict[str, Any]:

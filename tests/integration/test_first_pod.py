@@ -54,7 +54,7 @@ def test_a_second_pod_over_quota_waits_and_says_why(system: Installed) -> None:
     condition = system.wait_condition(team, "second")
 
     assert (condition["status"], condition["reason"]) == ("False", "WaitingForQuota")
-    assert "1 more needed" in condition["message"]
+    assert condition["message"].startswith("Waits: needs ")
     assert system.is_gated(team, "second")
 
 
@@ -101,7 +101,7 @@ def test_a_missing_local_queue_is_named_on_the_pod_and_its_arrival_repairs_it(
     team = system.add_team(quota=4)
     system.create_pod(team, "train", labels={names.QUEUE_LABEL: "late"})
     condition = system.wait_condition(team, "train")
-    assert condition["message"].startswith("LocalQueue late doesn't exist")
+    assert condition["message"].startswith("Waits: LocalQueue late does not exist")
 
     system.add_local_queue(team, team, "late")
     system.wait_released(team, "train")
@@ -130,7 +130,7 @@ def test_a_missing_cluster_queue_is_named_and_its_arrival_repairs_it(system: Ins
     system.add_flavor(team)
     system.add_local_queue(team, team)
     system.create_pod(team, "train", labels={names.QUEUE_LABEL: "default"})
-    said = f"ClusterQueue {team} doesn't exist"
+    said = f"Waits: its LocalQueue names ClusterQueue {team}, which does not exist"
     waiting.until(
         lambda: (system.condition(team, "train") or {}).get("message", "").startswith(said),
         what="the ClusterQueue named, once the LocalQueue is seen",
@@ -146,7 +146,7 @@ def test_a_missing_flavor_is_named_and_its_arrival_repairs_it(system: Installed)
     system.add_local_queue(team, team)
     system.create_pod(team, "train", labels={names.QUEUE_LABEL: "default"})
     waiting.until(
-        lambda: (system.condition(team, "train") or {}).get("reason") == "Suspended",
+        lambda: (system.condition(team, "train") or {}).get("reason") == "ClusterQueueInactive",
         what="the pod waits for its ClusterQueue, once both queues are seen",
     )
 

@@ -14,7 +14,7 @@ from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
-WHY = "Admission is paused by the administrator"
+WHY = "Waits: admission is paused by an administrator"
 
 
 @pytest.fixture(scope="module")

@@ -139,7 +139,8 @@ def test_of_two_gangs_of_four_on_quota_for_one_one_runs_whole_and_the_other_wait
     assert team.gated() == {f"{second}{n}" for n in range(4)}
     waiting.until(
         lambda: (
-            "4 more needed" in (told := team.why(f"{second}3")).message and told.workload == second
+            "Waits: needs 4 " in (told := team.why(f"{second}3")).message
+            and told.workload == second
         ),
         what="a pod of the other gang says what its group lacks",
     )

@@ -150,7 +150,8 @@ def test_a_workload_deleted_while_its_pod_ends_gives_no_quota_away(team: Team) -
     assert f"{team.name}/first on node gpus" in queue["message"]
     assert team.usage() == "4"
     with closing(Client.connect(team.system.kubeconfig)) as client:
-        assert f"{team.name}/first on node gpus" in explain(client, team.name, "second").advice
+        (note,) = explain(client, team.name, "second").notes
+    assert f"{team.name}/first on node gpus" in note
     team.end([pod])
     team.system.wait_released(team.name, "second")
     waiting.until(

@@ -21,7 +21,7 @@ def test_without_the_controllers_word_it_is_the_order_by_priority_time_and_uid()
         (1, "first"), (2, "soon"), (3, "late"),
     ]  # fmt: skip
     assert not found.exact
-    assert (found.waiting[1].asks, found.waiting[1].message) == ({GPU: 4}, "no room")
+    assert (found.waiting[1].asks, found.waiting[1].message) == ({GPU: 4}, "no room.")
 
 
 def test_the_order_of_the_controller_goes_first_and_those_that_may_not_be_read_are_counted() -> (
