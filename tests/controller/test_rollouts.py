@@ -318,6 +318,20 @@ def test_surge_quota_of_a_pod_that_goes_is_free_at_once() -> None:
     assert surges(world, "new-1") == ("True", "Surge")
 
 
+def test_a_rollout_whose_pods_crash_keeps_its_surge_quota_until_they_are_gone() -> None:
+    world = surging_world()
+    add(world, "new-0", "b2")
+    waits = {"waiting": {"reason": "CrashLoopBackOff"}}
+    status = {"name": "a", "image": "a", "imageID": "a", "restartCount": 9, "ready": False}
+    change = {"status": {"phase": "Running", "containerStatuses": [{**status, "state": waits}]}}
+    world.store.patch(resources.PODS, "new-0", patches.merge(change), "ml", subresource="status")
+    world.pass_time(300)
+    assert (surges(world, "new-0"), used(world)) == (("True", "Surge"), "3")
+    end(world, "new-0")
+    world.pass_time(1)
+    assert (used(world), in_use(world)) == ("2", [])
+
+
 def test_nobody_preempts_a_pod_that_surges_and_it_preempts_nobody() -> None:
     world = surging_world()
     preemption = patches.merge({"spec": {"preemption": {"withinClusterQueue": "LowerPriority"}}})

@@ -448,6 +448,30 @@ def test_a_stateful_set_scales_to_zero_and_back_to_another_number(sets: Sets) ->
     assert [one["count"] for one in workload["spec"]["podSets"]] == [2]
 
 
+def test_a_stateful_set_scaled_back_before_its_pods_have_ended_keeps_its_workload(
+    sets: Sets,
+) -> None:
+    sets.create(3)
+    sets.wait(running=3)
+    (before,) = sets.admitted()
+    pod = f"/api/v1/namespaces/{sets.name}/pods/{sets.alive()[0]['metadata']['name']}"
+    sets.api.patch(pod, {"metadata": {"finalizers": ["example.com/ends-later"]}})
+    sets.scale(0)
+    waiting.until(lambda: not sets.alive(), what="all pods are ending")
+    sets.scale(1)
+    sets.api.patch(pod, {"metadata": {"finalizers": None}})
+    sets.wait(running=1)
+    (after,) = sets.admitted()
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert [one["count"] for one in after["spec"]["podSets"]] == [3]
+    sets.scale(0)
+    waiting.until(lambda: sets.workload() is None, what="the Workload is gone with its quota")
+    sets.scale(1)
+    sets.wait(running=1)
+    (anew,) = sets.admitted()
+    assert [one["count"] for one in anew["spec"]["podSets"]] == [1]
+
+
 def test_pods_that_a_scale_adds_to_an_admitted_stateful_set_wait(sets: Sets) -> None:
     sets.create(2)
     sets.wait(running=2)
