@@ -149,7 +149,7 @@ def test_a_sick_gpu_shrinks_what_the_next_pod_gets_and_running_pods_keep_theirs(
     made.pass_time(3)
     told = made.condition("next")
     assert told is not None
-    assert "0 free of 7; 1 more promised, but sick or missing." in told.message
+    assert "0 free of 7; 1 more promised, but sick or missing; 1st in queue gpus." in told.message
     allocatable(made, "n0", 8)
     assert not made.is_gated("next")
 

@@ -88,7 +88,10 @@ def test_a_pod_over_quota_stays_gated_and_says_why_after_a_second() -> None:
     condition = world.condition("second")
     assert condition is not None
     assert (condition.status, condition.reason) == ("False", "WaitingForQuota")
-    assert condition.message == "Waits: needs 2 a100, 1 free of 4; held by gpus (3)."
+    assert (
+        condition.message
+        == "Waits: needs 2 a100, 1 free of 4; 1st in queue gpus; held by gpus (3)."
+    )
 
 
 def test_every_one_of_equal_waiting_pods_has_the_reason_of_the_one_that_was_judged() -> None:
