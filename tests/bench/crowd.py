@@ -118,9 +118,15 @@ class _Seen:
 
     def _watch(self, path: str, take: Callable[[_Change, float], bool]) -> None:
         decoder = msgspec.json.Decoder(_Change)
-        path = (
-            f"{path}?watch=true&resourceVersion={self._server.version(path)}&timeoutSeconds=7200"
+        listed = path
+        waiting.until(  # the API server may not have read yet what it stores of a kind
+            lambda: (
+                self._server.connect().send("GET", f"{listed}?resourceVersion=0&limit=1")[0] == 200
+            ),
+            what=f"{path} can be watched",
         )
+        version = self._server.version(path)
+        path = f"{path}?watch=true&resourceVersion={version}&timeoutSeconds=7200"
         for line in self._server.connect().stream(path):
             now = self._monotonic()
             self._writes[int(now)] += take(decoder.decode(line), now)
