@@ -142,35 +142,31 @@ class CapPlace(NamedTuple):
 
     @property
     def annotation(self) -> str:
-        """Return its annotation."""
-        return names.MAX_PER_USER if self.user else names.MAX_IN_USE
+        """Return its annotation, without the domain."""
+        key = names.MAX_PER_USER if self.user else names.MAX_IN_USE
+        return key.partition("/")[2]
 
 
 def cap_reached(place: CapPlace, resource: str, *, asked: str, most: str, held: str) -> Text:
     """Return why a Workload waits that is over a cap now; amounts for people."""
+    amounts = f"{held} of at most {most} {resource}"
+    cap = f"queue {place.queue} ({place.annotation})"
     if not place.user:
-        verdict = f"queue {place.queue} holds {held} of at most {most} {resource}"
-        step = f"wait until work of the queue ends, or have {place.annotation} raised"
+        verdict = f"{cap} holds {amounts}"
     elif place.namespace:
         who = f"work of unknown users in namespace {place.namespace}"
-        verdict = f"{who} holds {held} of at most {most} {resource} in queue {place.queue}"
-        step = "create it yourself, or wait until such work ends"
+        verdict = f"{who} holds {amounts} in {cap}"
     else:
-        verdict = (
-            f"you ({place.user}) hold {held} of at most {most} {resource} in queue {place.queue}"
-        )
-        step = "end other work of yours, or wait until it ends"
-    return Text(WaitReason.CAP_REACHED, f"Waits: {verdict}; asks {asked} more. Next: {step}")
+        verdict = f"you ({place.user}) hold {amounts} in {cap}"
+    return Text(WaitReason.CAP_REACHED, f"Waits: {verdict}; asks {asked} more")
 
 
 def exceeds_cap(place: CapPlace, resource: str, *, asked: str, most: str) -> Text:
     """Return why a Workload never starts that asks for more than a cap; amounts for people."""
-    who = "each user may hold" if place.user else "all its work together may hold"
-    return Text(
-        WaitReason.EXCEEDS_CAP,
-        f"Too big: asks {asked} {resource}, in queue {place.queue} {who} at most {most}."
-        f" Ask for at most {most}, or have {place.annotation} raised",
-    )
+    who = "a user may" if place.user else "all its work may"
+    cap = f"queue {place.queue} ({place.annotation})"
+    message = f"Too big: asks {asked} {resource}, {who} hold at most {most} in {cap}"
+    return Text(WaitReason.EXCEEDS_CAP, message)
 
 
 def evicted_before(message: str) -> Text:

@@ -41,6 +41,8 @@ class Code(StrEnum):
     CAPACITY_MISSING = "CapacityMissing"
     WAITING_FOR_PREEMPTED = WaitReason.WAITING_FOR_PREEMPTED.value
     EXCEEDS_MAX_QUOTA = WaitReason.EXCEEDS_MAX_QUOTA.value
+    CAP_REACHED = WaitReason.CAP_REACHED.value
+    EXCEEDS_CAP = WaitReason.EXCEEDS_CAP.value
     NO_MATCHING_FLAVOR = WaitReason.NO_MATCHING_FLAVOR.value
     RESOURCE_NOT_COVERED = "ResourceNotCovered"
     PENDING_EVALUATION = WaitReason.PENDING_EVALUATION.value
@@ -122,6 +124,15 @@ CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
         Code.EXCEEDS_MAX_QUOTA: Reason(
             "It is too big for its queue",
             "ask for less, or have the quota raised: it never starts as it is",
+        ),
+        Code.CAP_REACHED: Reason(
+            "Its user or its LocalQueue holds as much as it may",
+            "end other work that counts, or wait until it ends; who holds what:"
+            " kubectl gpu who {queue}",
+        ),
+        Code.EXCEEDS_CAP: Reason(
+            "It asks for more than its user or its LocalQueue may hold",
+            "ask for less, or have the cap of the queue raised: it never starts as it is",
         ),
         Code.NO_MATCHING_FLAVOR: Reason(
             "No flavor of its queue matches",

@@ -55,6 +55,9 @@ SEVERITY: Final[Mapping[str, int]] = {
 }
 """Reasons by how hopeless they are."""
 
+OF_CAPS: Final = (WaitReason.CAP_REACHED, WaitReason.EXCEEDS_CAP)
+"""Reasons that are about one user or LocalQueue alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -120,6 +123,7 @@ class Assignment:
         refusal: the most hopeless reason met in the last pod set; None when it was refused no
             flavor.
         shortages: what was missing where.
+        capped: why caps refuse a flavor; empty where they refuse none.
     """
 
     pod_sets: list[PodSetResult] = field(default_factory=list)
@@ -127,6 +131,7 @@ class Assignment:
     tried: dict[tuple[PodSetName, ResourceName], int] = field(default_factory=dict)
     refusal: WaitReason | None = None
     shortages: list[Shortage] = field(default_factory=list)
+    capped: str = ""
 
     @property
     def mode(self) -> Mode:

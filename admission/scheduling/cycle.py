@@ -10,7 +10,7 @@ from admission.base import conditions
 from admission.base.conditions import WaitReason
 from admission.base.names import FlavorResource, WorkloadKey
 from admission.scheduling import explain, nomination, ordering, quota
-from admission.scheduling.assignment import ScanMemory
+from admission.scheduling.assignment import OF_CAPS, ScanMemory
 from admission.scheduling.decisions import Admit, Evict, Mode, Recomputation, Requeue, Wait
 from admission.scheduling.heads import Head, Verdict
 from admission.scheduling.hierarchy import QueueNode
@@ -120,8 +120,10 @@ class _Cycle:
 
     def _no_fit(self, nominee: Nominee) -> Verdict:
         reason = nominee.assignment.reason
-        requeue = Requeue.CAPPED if reason in _OF_CAPS else Requeue.NO_FIT
-        return _wait(self.snapshot, nominee, reason, requeue)
+        if reason in OF_CAPS:
+            message = nominee.assignment.capped
+            return _wait(self.snapshot, nominee, reason, Requeue.CAPPED, message=message)
+        return _wait(self.snapshot, nominee, reason, Requeue.NO_FIT)
 
     def _no_candidates(self, nominee: Nominee) -> Verdict:
         self.snapshot.hold_back(nominee.queue, held_back(nominee))
@@ -245,7 +247,6 @@ def _evictions(snapshot: Snapshot, nominee: Nominee) -> tuple[Evict, ...]:
     )
 
 
-_OF_CAPS = (WaitReason.CAP_REACHED, WaitReason.EXCEEDS_CAP)
 _FORGETFUL = (Requeue.PENDING_PREEMPTION, Requeue.CAPPED)
 
 

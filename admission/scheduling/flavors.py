@@ -13,6 +13,7 @@ from admission.base.names import FlavorName, FlavorResource, PodSetName, Resourc
 from admission.base.selectors import Requirement
 from admission.scheduling import caps, podsets, quota
 from admission.scheduling.assignment import (
+    OF_CAPS,
     SEVERITY,
     Assignment,
     Chance,
@@ -65,6 +66,7 @@ class _Scan:
         stopped: index of the last flavor looked at, -1 for the last one of the group.
         messages: of all flavors looked at; none when the best one fits.
         reason: of a scan without result, the least hopeless of its flavors.
+        capped: why caps refuse one of them; empty where they refuse none.
     """
 
     choices: dict[ResourceName, Choice] = field(default_factory=dict)
@@ -72,6 +74,7 @@ class _Scan:
     messages: list[str] = field(default_factory=list)
     shortages: list[Shortage] = field(default_factory=list)
     reason: WaitReason | None = None
+    capped: str = ""
 
     def note_refusal(self, reason: WaitReason) -> None:
         """Remembers why a flavor cannot be used; the least hopeless one counts."""
@@ -128,6 +131,7 @@ class Assigner:
             scan = self._look_for(resource, group, result.usage)
             result.shortages += scan.shortages
             result.note_reason(scan.reason)
+            result.capped = scan.capped or result.capped
             if not scan.choices:
                 failed, choices, messages, tried = True, {}, scan.messages, {}
                 break
@@ -328,6 +332,8 @@ def _collect(found: _Scan, fits: Iterable[_Fit], policy: FlavorFungibility) -> G
             grade = fit.grade
         if fit.message:
             found.messages.append(fit.message)
+        if fit.reason in OF_CAPS:
+            found.capped = fit.message
         if fit.shortage is not None:
             found.shortages.append(fit.shortage)
         if fit.reason is not None and (

@@ -299,7 +299,7 @@ def _over_caps(
             if asked.get(resource, 0) > most and _is_covered(resource, queue):
                 amounts = [_shown(resource, value) for value in (asked[resource], most)]
                 text = conditions.exceeds_cap(place, resource, asked=amounts[0], most=amounts[1])
-                yield text.message
+                yield f"{text.message}. Ask for less, or have the cap raised"
                 return
 
 

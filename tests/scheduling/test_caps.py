@@ -7,7 +7,7 @@ import pytest
 
 from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.scheduling import model
-from tests.builders.scheduling import CPU, NOW_US, SECOND_US, amount, cluster_queue, waiting
+from tests.builders.scheduling import CPU, NOW_US, SECOND_US, amount, cluster_queue, group, waiting
 from tests.scheduling.worlds import World, admitted, evicted, waits, world
 
 
@@ -64,8 +64,7 @@ def test_the_reason_names_user_cap_and_queue():
     made.cycle()
 
     assert waits(made.cycle())["a2"].message == (
-        "Waits: you (ann) hold 3 of at most 4 cpu in queue q; asks 2 more."
-        " Next: end other work of yours, or wait until it ends"
+        "Waits: you (ann) hold 3 of at most 4 cpu in queue q (max-per-user); asks 2 more"
     )
 
 
@@ -73,8 +72,7 @@ def test_more_than_a_cap_is_too_big_for_ever():
     made = capped(of("ann", "a1", 5))
 
     assert waits(made.cycle())["a1"].message == (
-        "Too big: asks 5 cpu, in queue q each user may hold at most 4."
-        " Ask for at most 4, or have gpu-admission.dev/max-per-user raised"
+        "Too big: asks 5 cpu, a user may hold at most 4 in queue q (max-per-user)"
     )
 
 
@@ -233,29 +231,29 @@ def test_fewer_pods_start_where_a_cap_leaves_room_for_fewer():
     assert admit.pod_sets[0].count == 4
 
 
-def test_a_flavor_that_costs_less_is_tried_where_the_cap_has_no_room_for_the_first():
+def of_two_flavors(cheap: int) -> World:
+    """A world in which a workload costs 6 cores in one flavor, and 3 in another one."""
     pods = model.PodSet(
         name="main",  # type: ignore[arg-type]
         requests={CPU: cores(6)},
         requests_by_flavor={"cheap": {CPU: cores(3)}},  # type: ignore[dict-item]
     )
-    group = model.ResourceGroup(
-        covered_resources=(CPU,),
-        flavors=tuple(
-            model.FlavorQuotas(
-                name=name,  # type: ignore[arg-type]
-                resources={CPU: model.ResourceQuota(nominal=cores(16))},
-            )
-            for name in ("dear", "cheap")
-        ),
-    )
-    queue = replace(cluster_queue("q", 1), resource_groups=(group,), max_per_user={CPU: cores(4)})
+    quotas = {"dear": {"cpu": (16,)}, "cheap": {"cpu": (cheap,)}}
+    queue = cluster_queue("q", groups=[group(quotas)], max_per_user={CPU: cores(4)})
     asks = replace(waiting("a1", "q", sets=[pods]), requester="ann")
-    made = world(queue, asks, flavors=("dear", "cheap"))
+    return world(queue, asks, flavors=("dear", "cheap"))
 
-    (admit,) = made.cycle().admitted
+
+def test_a_flavor_that_costs_less_is_tried_where_the_cap_has_no_room_for_the_first():
+    (admit,) = of_two_flavors(16).cycle().admitted
 
     assert admit.pod_sets[0].flavors == {CPU: "cheap"}
+
+
+def test_a_cap_that_only_one_flavor_exceeds_is_told_in_the_same_words():
+    (wait,) = of_two_flavors(0).cycle().waiting
+
+    assert (wait.reason, wait.message.partition(",")[0]) == ("ExceedsCap", "Too big: asks 6 cpu")
 
 
 def test_what_asks_for_nothing_that_is_capped_is_let_in():

@@ -65,7 +65,7 @@ SITUATIONS = {
     ),
     "over a cap": Situation(
         gpus=9, annotations={names.MAX_PER_USER: f"{GPU}=8"},
-        said=("Too big: asks ", "in queue team each user may hold at most 8"),
+        said=("Too big: asks ", "a user may hold at most 8 in queue team (max-per-user)"),
     ),
     "rewritten": Situation(
         profile="1g.10gb", said=("Rewritten: ", f"1 {MIG} instead of 1 {GPU}"),
