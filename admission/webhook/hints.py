@@ -19,6 +19,7 @@ from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_group import ResourceGroup
 from admission.objects.reviewed_pod import Pod
+from admission.scheduling import model
 from admission.webhook import requests
 from admission.webhook.queueing import Placement, Standing
 from admission.webhook.review_context import Context, Knowledge, QueueFacts, Rules
@@ -73,7 +74,9 @@ def queued(
     if not any(text.startswith("Too big") for text in never):
         never += _over_caps(parts, local_queue, queue)
     line = f"{context.namespace}/{placement.queue}"
-    behind = () if about or never else _behind(queue, line)
+    asked = _asked(parts)
+    is_next = _goes_past(queue) and _has_room(asked, queue, knowledge.queue_facts(queue))
+    behind = () if about or never or is_next else _behind(queue, line)
     return (*rewritten, *about, *never, *behind)
 
 
@@ -272,15 +275,54 @@ def _rounded(number: int) -> int:
     return (number + step // 2) // step * step
 
 
-def _over_caps(
-    parts: Sequence[Part], local_queue: LocalQueue | None, queue: ClusterQueue
-) -> Iterator[str]:
-    """Yield what all parts together ask for beyond a cap; the first cap that is too low."""
+def _goes_past(queue: ClusterQueue) -> bool:
+    """Return whether those that fit go past those that do not."""
+    return queue.spec.queueing_strategy != model.QueueingStrategy.STRICT_FIFO
+
+
+def _has_room(asked: Mapping[str, int], queue: ClusterQueue, facts: QueueFacts) -> bool:
+    """Return whether the queue's own quota has room for all of it, by its status."""
+    reserved = {
+        (flavor.get("name"), one.get("name")): one.get("total", "0")
+        for flavor in queue.status.flavors_reservation or ()
+        for one in flavor.get("resources") or ()
+    }
+    for group in queue.spec.resource_groups or ():
+        wanted = {r: asked[r] for r in group.covered_resources if r in asked}
+        free = (
+            all(
+                value + _canonical(r, reserved.get((flavor.name, r), "0"))
+                <= facts.nominal[flavor.name].get(r, 0)
+                for r, value in wanted.items()
+            )
+            for flavor in group.flavors
+        )
+        if wanted and not any(free):
+            return False
+    return True
+
+
+def _canonical(resource: str, text: str | int) -> int:
+    try:
+        return quantity.to_canonical(resource, str(text))
+    except InvalidValueError:
+        return 0  # no API server stores it
+
+
+def _asked(parts: Sequence[Part]) -> dict[str, int]:
+    """Return what all parts together ask for."""
     asked: dict[str, int] = {}
     for part in parts:
         for resource, value in _wanted(part.pod).items():
             asked[resource] = asked.get(resource, 0) + part.count * value
-    name = queue.metadata.name
+    return asked
+
+
+def _over_caps(
+    parts: Sequence[Part], local_queue: LocalQueue | None, queue: ClusterQueue
+) -> Iterator[str]:
+    """Yield what all parts together ask for beyond a cap; the first cap that is too low."""
+    asked, name = _asked(parts), queue.metadata.name
     places = [
         (queue.metadata, names.MAX_PER_USER, CapPlace(name, "", names.UNKNOWN_REQUESTER, "")),
     ]

@@ -44,6 +44,7 @@ class Situation:
         quota: of the ClusterQueue.
         annotations: of the LocalQueues.
         pending: how many Workloads wait in the ClusterQueue.
+        reserved: what is reserved of its quota.
         said: parts of one warning; none where nothing is said.
     """
 
@@ -54,6 +55,7 @@ class Situation:
     quota: int = 100
     annotations: Mapping[str, str] = field(default_factory=dict)
     pending: int = 0
+    reserved: int = 0
     said: tuple[str, ...] = ()
 
 
@@ -70,8 +72,9 @@ SITUATIONS = {
     "rewritten": Situation(
         profile="1g.10gb", said=("Rewritten: ", f"1 {MIG} instead of 1 {GPU}"),
     ),
+    "others wait, but for more than is free": Situation(pending=37),
     "others wait": Situation(
-        pending=37,
+        pending=37, reserved=100,
         said=(
             "May wait behind about 40 others in ClusterQueue gpus.",
             " See: kubectl gpu queue team-a/team",
@@ -174,7 +177,11 @@ def webhook(situation: Situation) -> FlaskClient:
     )
     cache.upsert(resources.RESOURCE_FLAVORS, flavor)
     name = MIG if situation.profile else GPU
-    status = {"pendingWorkloads": situation.pending}
+    reserved = [{"name": name, "total": str(situation.reserved)}]
+    status = {
+        "pendingWorkloads": situation.pending,
+        "flavorsReservation": [{"name": "a", "resources": reserved}],
+    }
     queue = make_cluster_queue(quotas={"a": {name: situation.quota}}, status=status)
     cache.upsert(resources.CLUSTER_QUEUES, msgspec.convert(queue, ClusterQueue))
     for one in situation.local_queues:
@@ -268,7 +275,7 @@ def test_what_a_controller_makes_is_not_warned_about() -> None:
     ],
 )
 def test_how_many_wait_is_told_as_exactly_as_it_stays(pending: int, shown: str) -> None:
-    one = Situation(pending=pending)
+    one = Situation(pending=pending, reserved=100)
     (text,) = said(webhook(one), created("Pod", one))
     assert text.startswith(f"May wait behind {shown} in ClusterQueue gpus")
 
