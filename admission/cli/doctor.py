@@ -14,7 +14,7 @@ from admission.config import reading
 from admission.config.derived import Settings
 from admission.kube.client import Client
 from admission.run import connection
-from admission.run.doctor import checks, looking
+from admission.run.doctor import checks, gathering, looking
 from admission.run.doctor.findings import Diagnosis, Finding, Severity
 
 _TIMEOUT_SECONDS: Final = 30.0
@@ -61,6 +61,43 @@ def doctor(
         sys.exit(output.FAILED)
     if found.unseen:
         sys.exit(_NOT_LOOKED)
+
+
+@click.command(
+    "must-gather",
+    epilog="""\b
+Examples:
+  gpu-admission must-gather
+  gpu-admission must-gather --kubeconfig admin.kubeconfig --out case-17.tar.gz
+""",
+)
+@output.kubeconfig_option
+@asking.context_option
+@options.config_option
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A new file. Default: gpu-admission-must-gather-TIME.tar.gz in this directory.",
+)
+def must_gather(
+    kubeconfig: str | None, context: str | None, config_file: Path | None, out: Path | None
+) -> None:
+    """Pack what somebody else needs to help into one file, without secrets.
+
+    Holds what doctor found, queues, flavors, Workloads, nodes, GPU pods, what is installed, events
+    and logs. No Secret is read; values of variables, command lines and other programs' annotations
+    of pods are taken out, and so is what looks like a credential. Names of users, namespaces and
+    images stay: look through it before you hand it on.
+    """
+    with _asked(kubeconfig, context, config_file) as (api, settings):
+        clock = SystemClock()
+        picture = looking.look(api, settings, clock)
+        found = checks.diagnose(picture)
+        files = gathering.gather(api, picture, found)
+        path = out or Path(f"gpu-admission-must-gather-{clock.now():%Y%m%dT%H%M%SZ}.tar.gz")
+        gathering.write(path, files, picture.now)
+    click.echo(_verdict(found), err=True)
+    click.echo(f"{path}: {tables.counted(len(files), 'file')}, {path.stat().st_size:,} bytes")
 
 
 @contextmanager

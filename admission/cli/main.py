@@ -40,6 +40,10 @@ COMMANDS: Final = {
         "admission.cli.manifests:manifests_command",
         "Show or write everything that runs in a cluster, without talking to one.",
     ),
+    "must-gather": Lazy(
+        "admission.cli.doctor:must_gather",
+        "Pack what somebody else needs to help into one file, without secrets.",
+    ),
     "owners": Lazy(
         "admission.cli.owners:owners",
         "Know kinds of owners, and what is read from an object of theirs.",

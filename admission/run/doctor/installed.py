@@ -32,6 +32,10 @@ _CAUSES: Final = (
 """Part of the API server's text, and what it means."""
 _NO_KINDS: Final = Kinds(integrations=(), held=())
 _LEASE_SLACK: Final = 4
+_ESTABLISHED: Final = "Established"
+_NAMES_ACCEPTED: Final = "NamesAccepted"
+_POD_SCHEDULED: Final = "PodScheduled"
+_AVAILABLE: Final = "Available"
 _SILENT_SECONDS: Final = 120.0
 _OTHER_WEBHOOKS: Final = {
     "hami": "HAMi",
@@ -75,8 +79,8 @@ def definitions(picture: Picture) -> Iterator[Finding]:
         found = picture.named(resources.CRDS, name)
         if found is None:
             continue
-        if pictures.condition(found, "Established").get("status") != "True":
-            message = pictures.condition(found, "NamesAccepted").get("message", "")
+        if pictures.condition(found, _ESTABLISHED).get("status") != "True":
+            message = pictures.condition(found, _NAMES_ACCEPTED).get("message", "")
             yield error(
                 "CustomResourceDefinition",
                 name,
@@ -319,7 +323,7 @@ def _reasons(picture: Picture, component: str) -> Iterator[str]:
             if text and text not in seen:
                 seen.add(text)
                 yield text
-        scheduled = pictures.condition(pod, "PodScheduled")
+        scheduled = pictures.condition(pod, _POD_SCHEDULED)
         text = scheduled.get("message", "")
         if scheduled.get("status") == "False" and text not in seen:
             seen.add(text)
@@ -505,7 +509,7 @@ def visibility(picture: Picture) -> Iterator[Finding]:
         found = picture.named(resources.API_SERVICES, name)
         if found is None:
             continue
-        available = pictures.condition(found, "Available")
+        available = pictures.condition(found, _AVAILABLE)
         if available.get("status") == "False":
             text = (
                 "the API server cannot reach it, and no namespace of the cluster can be deleted "
