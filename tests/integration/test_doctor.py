@@ -17,7 +17,7 @@ from admission.run import connection
 from admission.run.doctor import checks, looking
 from admission.run.doctor.findings import Diagnosis, Severity
 from tests.builders.pods import make_pod
-from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.queues import make_cluster_queue, make_cohort, make_flavor, make_local_queue
 from tests.clocks import FakeClock
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
@@ -369,10 +369,11 @@ def test_what_is_down_is_found_and_so_is_who_waits_for_it(system: Examined) -> N
         system.api.post(f"{CORE}/namespaces/default/pods", lost)
         done = run_command("doctor", "--kubeconfig", system.kubeconfig)
         assert done.returncode == 1, done
-        assert "nothing listens there" in done.stdout
-        assert "start the webhook: gpu-admission run" in done.stdout
-        assert done.stdout.startswith("1 error found by "), done.stdout
-        assert "Could not look:\n  webhook-trust: the webhook's URL is not reached" in done.stdout
+        said = " ".join(done.stdout.split())
+        assert said.startswith("1 error found by "), said
+        assert "nothing listens there" in said
+        assert "mend: start the webhook: gpu-admission run" in said
+        assert "Could not look: webhook-trust: the webhook's URL is not reached" in said
         later = _found(system.diagnose(later=900))
         assert "default/lost" in later["pods-held"][0]
         assert held["metadata"]["name"] not in later["pods-held"][0]
@@ -386,9 +387,9 @@ def test_what_is_down_is_found_and_so_is_who_waits_for_it(system: Examined) -> N
 def test_what_does_not_end_is_found_with_what_holds_it(system: Examined) -> None:
     at = f"{KUEUE}/cohorts"
     holder = "example.com/accounting"
-    cohort = _named("held", finalizers=[holder])
+    cohort = make_cohort("held")
     cohort["metadata"]["finalizers"] = [holder]
-    system.api.post(at, {"metadata": cohort["metadata"]})
+    system.api.post(at, cohort)
     system.api.delete(f"{at}/held")
     assert "terminating" not in _found(system.diagnose())
     later = _found(system.diagnose(later=900))
@@ -418,7 +419,7 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_checked(system: Examined) 
         with _prepared(system, _posted(f"{KUEUE}/clusterqueues", lost)):
             done = run_command("doctor", "--kubeconfig", kubeconfig)
         assert done.returncode == 1, done
-        assert "there is no ResourceFlavor gone" in done.stdout
+        assert "there is no ResourceFlavor gone" in " ".join(done.stdout.split())
 
 
 def test_a_machine_whose_clock_is_wrong_is_told(system: Examined) -> None:
