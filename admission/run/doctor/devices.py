@@ -163,7 +163,7 @@ def nodes_without_flavor(picture: Picture) -> Iterator[Finding]:
         text = f"no queue gives their GPUs ({amounts or 'none allocatable'})"
         mend = (
             f"create a ResourceFlavor with spec.nodeLabels {label}, and quota of it in a "
-            "ClusterQueue"
+            "ClusterQueue; gpu-admission init proposes both"
         )
         yield warning("Node", tuple(sorted(one.name for one in found)), text, mend)
 
