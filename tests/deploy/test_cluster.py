@@ -90,6 +90,22 @@ def test_kubectl_builds_the_kustomization(cluster: Cluster, folder: str) -> None
     assert rotates is (folder == "base")
 
 
+def test_kubectl_builds_alerts_boards_and_monitors(cluster: Cluster) -> None:
+    built = list(yaml.safe_load_all(kubectl(cluster, "kustomize", f"{ROOT}/deploy/observability")))
+    found = {(one["kind"], one["metadata"]["name"]): one for one in built}
+    assert found.keys() == {
+        ("ConfigMap", "gpu-admission-boards"),
+        ("PodMonitor", "gpu-admission-controller"),
+        ("PrometheusRule", "gpu-admission"),
+        ("ServiceMonitor", "gpu-admission-webhook"),
+    }
+    assert {one["metadata"]["namespace"] for one in built} == {SYSTEM}
+    boards = found["ConfigMap", "gpu-admission-boards"]["data"]
+    assert {json.loads(text)["uid"] for text in boards.values()} == {
+        name.removesuffix(".json") for name in boards
+    }
+
+
 def test_the_api_server_accepts_every_document_of_the_base(cluster: Cluster) -> None:
     text = kubectl(cluster, "kustomize", f"{ROOT}/deploy/base")
     told = kubectl(

@@ -319,7 +319,9 @@ def test_an_alert_fires_on_its_cause_when_it_has_lasted(
 ) -> None:
     case = CASES[name]
     lasts = minutes_of_for(name)
-    early = [(firing(name), case.since + lasts - 1, [])] if lasts else []
+    early: list[tuple[str, int, list[str]]] = []
+    if lasts:
+        early = [(firing(name), case.since + lasts - 1, [])]
     run(
         promtool,
         tmp_path,
