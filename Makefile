@@ -15,7 +15,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-again test-fast lint docs reference bench chaos interop crds manifests controlplane browser lock clean krew alerts
+.PHONY: help demo test test-again test-fast lint docs reference bench chaos fuzz interop crds manifests controlplane browser lock clean krew alerts
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ bench: $(READY) controlplane ## measure throughput and latency on a real API ser
 
 chaos: $(READY) controlplane ## rage over a whole cluster and judge quota from outside (SEED=1 MINUTES=10 ARGS=--json)
 	$(BIN)/python -m tests.chaos.storm --seed $(SEED) --minutes $(MINUTES) $(ARGS)
+
+fuzz: $(READY) ## draw new examples for reviews, conversions and all laws (ARGS for pytest)
+	$(BIN)/pytest -n $(WORKERS) --no-controlplane --hypothesis-profile=search tests/webhook/test_fuzz.py \
+	  tests/objects tests/properties tests/gpu tests/base $(ARGS)
 
 interop: $(READY) controlplane ## run the real operators of other frameworks (ARGS="--only JobSet" or --record)
 	$(BIN)/python -m tests.interop $(ARGS)

@@ -1,6 +1,7 @@
 """Writes the pages of docs/reference from the code: ``make reference``."""
 
 import ast
+import functools
 import inspect
 import re
 import types
@@ -17,7 +18,7 @@ from admission.base.reasons import CATALOGUE
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.config.kueue_configuration import Configuration
 from admission.config.model import ConfigModel, Unused
-from tests.guides import keys
+from tests.guides import dependencies, keys
 from tests.repo import tree
 
 FOLDER: Final = tree.ROOT / "docs" / "reference"
@@ -34,6 +35,7 @@ def pages() -> dict[str, str]:
         "annotations-and-labels.md": _keys(),
         "conditions.md": _conditions(),
         "configuration.md": _configuration(),
+        "dependencies.md": _dependencies(),
         "metrics.md": _metrics(),
     }
 
@@ -263,6 +265,21 @@ def _shown(value: Any) -> str:
             return ", ".join(f"`{one}`" for one in value[:_SHOWN_ITEMS]) + more
         case _:
             return f"`{value}`"
+
+
+# -------------------------------------------------------------------------------- dependencies
+
+
+@functools.cache
+def _dependencies() -> str:
+    head = ("package", "version", "licence", "needed by", "loaded")
+    return _page(
+        "Dependencies",
+        "Packages that an image holds besides the program, made from `deploy/requirements.lock`"
+        " and what each package says of itself. Loaded is what controller and webhook import when"
+        " they start; the others are installed because a package asks for them.",
+        _table(head, dependencies.rows()),
+    )
 
 
 def main(folder: Path = FOLDER) -> None:

@@ -1,0 +1,62 @@
+"""What an image holds besides the program: versions, licences, and who needs it."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from typing import Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.repo import tree
+
+_LOCK: Final = tree.ROOT / "deploy" / "requirements.lock"
+_PROGRAM: Final = """
+import sys
+import admission.cli.serve, admission.kube.credentials, admission.run.controller
+import admission.webhook.server
+print(*sys.modules)
+"""
+"""What controller and webhook import when they start."""
+_OLDEST: Final = {"extra": "", "python_version": "3.11", "python_full_version": "3.11.0"}
+"""The page says the same on every Python: what the oldest one needs."""
+_CLASSIFIER: Final = "License :: OSI Approved :: "
+
+
+def rows() -> Iterator[tuple[str, ...]]:
+    """Name, version, licence, what needs it, and whether it is loaded, of each package."""
+    pins = dict(re.findall(r"^([a-z0-9._-]+)==([^\s;]+)", _LOCK.read_text(), re.MULTILINE))
+    needed: dict[str, set[str]] = {name: set() for name in pins}
+    for name in (*pins, "gpu-admission"):
+        for text in metadata.requires(name) or ():
+            requirement = Requirement(text)
+            wanted = canonicalize_name(requirement.name)
+            applies = requirement.marker is None or requirement.marker.evaluate(_OLDEST)
+            if wanted in needed and applies:
+                needed[wanted].add("us" if name == "gpu-admission" else name)
+    running = loaded()
+    for name, version in sorted(pins.items()):
+        by = ", ".join(sorted(needed[name], key=lambda one: (one != "us", one)))
+        yield f"`{name}`", version, licence(name), by, "yes" if name in running else "no"
+
+
+def licence(name: str) -> str:
+    """Return the licence that a package says it has."""
+    about = metadata.metadata(name)
+    found = about.get("License-Expression") or ""
+    named = [one for one in about.get_all("Classifier") or () if one.startswith(_CLASSIFIER)]
+    classified = ", ".join(one.removeprefix(_CLASSIFIER) for one in named)
+    text = found or classified or (about.get("License") or "").strip()
+    return text.splitlines()[0] if text else "unknown"
+
+
+def loaded() -> set[str]:
+    """Return the packages of which controller and webhook import something when they start."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True
+    )
+    modules = {name.partition(".")[0] for name in done.stdout.split()}
+    homes = metadata.packages_distributions()
+    return {canonicalize_name(one) for name in modules for one in homes.get(name, ())}
