@@ -20,14 +20,16 @@ context_option: Final[Callable[[Any], Any]] = click.option(
     "--context", help="Context of the kubeconfig. Default: its current one."
 )
 namespace_option: Final[Callable[[Any], Any]] = click.option(
-    "-n", "--namespace", help="Read alone where not all may be. Default: that of the context."
+    "-n",
+    "--namespace",
+    help="Namespace to read if you may not read all. Default: that of the context.",
 )
 limit_option: Final[Callable[[Any], Any]] = click.option(
     "--limit",
     type=click.IntRange(min=0),
     default=20,
     show_default=True,
-    help="How many are shown; 0 for all. JSON has all of them.",
+    help="Number of rows to show; 0 for all. JSON always has all.",
 )
 
 

@@ -20,7 +20,9 @@ Examples:
 """
 )
 @options.config_option
-@click.option("--print", "shown", is_flag=True, help="Show everything that holds, as a file.")
+@click.option(
+    "--print", "shown", is_flag=True, help="Print the effective configuration as a file."
+)
 @click.option(
     "-o",
     "--output",
@@ -28,13 +30,13 @@ Examples:
     type=click.Choice(["yaml", "json"]),
     default="yaml",
     show_default=True,
-    help="Form of what is shown.",
+    help="Output format.",
 )
 def config(config_file: Path | None, shown: bool, form: Literal["yaml", "json"]) -> None:
     """Check a configuration file, or show the effective configuration.
 
-    What is shown is a file itself, with every default filled in; it holds no secrets. Fields of
-    Kueue's Configuration that are accepted and change nothing are listed with the reason.
+    --print prints a configuration file with every default filled in; it contains no secrets.
+    Fields of Kueue's Configuration that are accepted without effect are listed, with the reason.
     """
     with output.reported(options.CONFIG_ADVICE):
         effective = reading.load(config_file)

@@ -36,14 +36,14 @@ Examples:
   gpu-admission demo --keep     # then: kubectl --kubeconfig PATH get pods -A
 """
 )
-@click.option("--keep", is_flag=True, help="Leave everything running at the end, until Ctrl-C.")
+@click.option("--keep", is_flag=True, help="Keep everything running at the end, until Ctrl-C.")
 def demo(keep: bool) -> None:
     """Show GPU pods being admitted, rewritten, made to wait, refused, and released.
 
-    Two teams share A100s and borrow from each other; one has H100s, too. A third team has one
-    budget of GPU memory and slices over an A100, its MIG slices and an H100, which falls sick.
-    Starts the real webhook over TLS and the real controller on an embedded store; needs no
-    cluster. Ends by itself within 30 seconds.
+    Two teams share A100s and borrow from each other; one also has H100s. A third team has one
+    budget of GPU memory and slices for an A100, its MIG slices and an H100, which becomes
+    unhealthy. The demo starts the real webhook with TLS and the real controller on an embedded
+    API server; it needs no cluster. It ends by itself within 30 seconds.
     """
     signals.exit_on_terminate()
     clock = SystemClock()

@@ -22,19 +22,22 @@ _config_option = click.option(
     "--config",
     "config_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Configuration file whose GpuConfiguration adds products or replaces some.",
+    help="Configuration file whose GpuConfiguration adds or replaces products.",
 )
 _product_option = click.option(
     "--product",
     default="",
     metavar="NAME",
-    help="GPU by its name (A100-80GB) or node label (NVIDIA-A100-SXM4-80GB).",
+    help="GPU model, by name (A100-80GB) or node label (NVIDIA-A100-SXM4-80GB).",
 )
 
 
 @click.group()
 def gpu() -> None:
-    """Know GPUs: their MIG profiles, and whether configurations can work. Needs no cluster."""
+    """Show MIG profiles, and check GPU configurations.
+
+    Needs no cluster.
+    """
 
 
 @gpu.command(
@@ -52,8 +55,8 @@ Examples:
 def profiles(product: str, config_file: Path | None, form: str) -> None:
     """Show the MIG profiles of every known GPU and what they cost in quota.
 
-    Slices and memory are what one instance takes of gpu-admission.dev/gpu-slices and
-    gpu-admission.dev/gpu-memory. Positions are the first memory slices at which it may be placed.
+    Slices and memory are what one instance costs in gpu-admission.dev/gpu-slices and
+    gpu-admission.dev/gpu-memory. Positions are the memory slices at which an instance can begin.
     """
     shown = _products(product, config_file)
     if form == "json":
@@ -79,9 +82,10 @@ Examples:
 def check_config(file: Any, product: str, config_file: Path | None, form: str) -> None:
     """Check GPU configurations in FILE (- is standard input); exit code 1 if something is wrong.
 
-    Understood are mig-parted and device plugin configurations, bare or in a ConfigMap, and
-    LimitRanges and ResourceQuotas with GPUs. MIG geometries are checked against the positions of
-    slices on the GPU; without --product, against every GPU that has the profiles.
+    It understands configurations of mig-parted and of the device plugin, as they are or in a
+    ConfigMap, and LimitRanges and ResourceQuotas that name GPUs. MIG geometries are checked
+    against the positions that slices can have on the GPU; without --product, on every GPU that
+    has the profiles.
     """
     known = _catalogue(config_file)
     with output.reported():

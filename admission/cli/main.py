@@ -14,7 +14,7 @@ COMMANDS: Final = {
         "Check a configuration file, or show the effective configuration.",
     ),
     "controller": Lazy(
-        "admission.cli.serve:controller", "Admit workloads: watch, decide, write, release."
+        "admission.cli.serve:controller", "Run the controller: it grants quota and releases pods."
     ),
     "demo": Lazy(
         "admission.cli.demo:demo",
@@ -26,7 +26,7 @@ COMMANDS: Final = {
     ),
     "gpu": Lazy(
         "admission.cli.gpu:gpu",
-        "Know GPUs: their MIG profiles, and whether configurations can work.",
+        "Show MIG profiles, and check GPU configurations.",
     ),
     "init": Lazy(
         "admission.cli.init:init",
@@ -38,7 +38,7 @@ COMMANDS: Final = {
     ),
     "manifests": Lazy(
         "admission.cli.manifests:manifests_command",
-        "Show or write everything that runs in a cluster, without talking to one.",
+        "Print or write the manifests of an installation.",
     ),
     "must-gather": Lazy(
         "admission.cli.doctor:must_gather",
@@ -46,21 +46,22 @@ COMMANDS: Final = {
     ),
     "owners": Lazy(
         "admission.cli.owners:owners",
-        "Know kinds of owners, and what is read from an object of theirs.",
+        "Check how configured kinds of work are read.",
     ),
     "run": Lazy(
         "admission.cli.serve:run", "Run webhook and controller as two supervised processes."
     ),
     "stops": Lazy(
         "admission.cli.stops:stops",
-        "Show pods and Jobs that are to be stopped and whose stop is held back.",
+        "Show pods and Jobs that should be stopped but whose stop is held back.",
     ),
     "uninstall": Lazy(
         "admission.cli.install:uninstall",
         "Take everything out of a cluster again, webhook configurations first.",
     ),
     "webhook": Lazy(
-        "admission.cli.serve:webhook", "Serve the reviews of the API server over TLS."
+        "admission.cli.serve:webhook",
+        "Run the webhook: it answers the reviews of the API server over TLS.",
     ),
 }
 

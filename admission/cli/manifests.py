@@ -23,13 +23,14 @@ Examples:
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write a kustomize base into this folder. Default: one stream of documents.",
+    help="Write a kustomize base to this folder. Default: print all manifests.",
 )
 def manifests_command(config_file: Path | None, image: str, out: Path | None) -> None:
-    """Show or write everything that runs in a cluster, without talking to one.
+    """Print or write the manifests of an installation.
 
-    The webhook's certificate is not part of it: make it with `gpu-admission install` or with
-    cert-manager, which also put its CA into the webhook configurations and the CRDs.
+    Needs no cluster. They do not contain the webhook's certificate: make it with `gpu-admission
+    install` or with cert-manager, which also put its CA into the webhook configurations and the
+    CRDs.
     """
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load_logged(config_file)

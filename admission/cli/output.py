@@ -48,13 +48,14 @@ output_option: Final[Callable[[Any], Any]] = click.option(
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="Form of the answer.",
+    help="Output format.",
 )
 kubeconfig_option: Final[Callable[[Any], Any]] = click.option(
     "--kubeconfig",
     type=click.Path(dir_okay=False),
     envvar="KUBECONFIG",
-    help="Path of the kubeconfig. Default: $KUBECONFIG, ~/.kube/config, or the pod's account.",
+    help="Path of the kubeconfig. Default: $KUBECONFIG, ~/.kube/config, or the pod's service "
+    "account.",
 )
 
 

@@ -70,7 +70,10 @@ class Read:
 
 @click.group()
 def owners() -> None:
-    """Know kinds of owners, and what is read from an object of theirs. Needs no cluster."""
+    """Check how configured kinds of work are read.
+
+    Needs no cluster.
+    """
 
 
 @owners.command(
@@ -87,10 +90,10 @@ Examples:
 )  # fmt: skip
 @output.output_option
 def check(file: Path, sample: Any, form: str) -> None:
-    """Show what is read from a sample with the configuration FILE.
+    """Show what is read from sample objects with the configuration FILE.
 
-    The exit code is 1 if the file is wrong, or if an object is of no kind that is a row, or lacks
-    what its row says.
+    The exit code is 1 if the file is wrong, if the kind of an object is not configured, or if an
+    object lacks a field that its configuration names.
     """
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load(file).settings

@@ -54,8 +54,8 @@ def queue(
 ) -> None:
     """Show who waits in a queue, at which place.
 
-    QUEUE is a ClusterQueue, or a LocalQueue as NAME or NAMESPACE/NAME; without it every
-    ClusterQueue is shown in which somebody waits. Place 1 is tried next.
+    QUEUE is a ClusterQueue, or a LocalQueue as NAME or NAMESPACE/NAME. The default is every
+    ClusterQueue with waiting Workloads. Place 1 is tried next.
     """
     with asking.asked(kubeconfig, context, namespace) as target:
         read = target.read()

@@ -50,7 +50,7 @@ _log_level: Final[Callable[[Any], Any]] = click.option(
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
-    help="Least level of log lines.",
+    help="Lowest level of the log lines that are written.",
 )
 _bind: Final[Callable[[Any], Any]] = click.option(
     "--bind",
@@ -60,19 +60,19 @@ _bind: Final[Callable[[Any], Any]] = click.option(
 _cert_dir: Final[Callable[[Any], Any]] = click.option(
     "--cert-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Directory with the serving certificate; filled where it is empty. Default: the file's "
-    "webhook.certDir.",
+    help="Directory of the serving certificate; if it is empty, a certificate is made. Default: "
+    "the file's webhook.certDir.",
 )
 _client_ca: Final[Callable[[Any], Any]] = click.option(
     "--client-ca",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="PEM file of authorities: the webhook answers only clients whose certificate one of them "
-    "has signed. Default: the file's webhook.clientAuthority, or everybody.",
+    help="PEM file of CAs: the webhook answers only clients with a certificate that one of them "
+    "signed. Default: the file's webhook.clientAuthority, or all clients.",
 )
 _health_bind: Final[Callable[[Any], Any]] = click.option(
     "--health-bind",
     type=ADDRESS,
-    help="Where the webhook serves /healthz and /readyz without TLS, too. Default: the file's "
+    help="Where the webhook also serves /healthz and /readyz without TLS. Default: the file's "
     "webhook.healthProbeBindAddress, or nowhere.",
 )
 _metrics_bind: Final[Callable[[Any], Any]] = click.option(
@@ -84,27 +84,27 @@ _metrics_bind: Final[Callable[[Any], Any]] = click.option(
 _visibility_bind: Final[Callable[[Any], Any]] = click.option(
     "--visibility-bind",
     type=ADDRESS,
-    help="Where the controller serves pending workloads to API servers (TLS, with the certificate "
-    "in --cert-dir). Default: the file's visibilityServer, or nowhere.",
+    help="Where the controller serves pending workloads to the API server (TLS, with the "
+    "certificate in --cert-dir). Default: the file's visibilityServer, or nowhere.",
 )
 _dashboard_bind: Final[Callable[[Any], Any]] = click.option(
     "--dashboard-bind",
     type=ADDRESS,
-    help="Where the controller serves the dashboard; with TLS unless it is this machine only. "
+    help="Where the controller serves the dashboard; with TLS, except on a loopback address. "
     "Default: the file's dashboardBindAddress, or nowhere.",
 )
 _leader: Final[Callable[[Any], Any]] = click.option(
     "--leader-election/--no-leader-election",
     default=None,
-    help="Wait for the Lease before deciding anything. Default: the file's "
-    "leaderElection.leaderElect, or true.",
+    help="Decide only while holding the Lease, so that several controllers can run. Default: the "
+    "file's leaderElection.leaderElect, or true.",
 )
 
 _pause: Final[Callable[[Any], Any]] = click.option(
     "--pause-admission",
     is_flag=True,
-    help="Give no workload quota; statuses, evictions that are due and the release of pods that "
-    "were admitted before go on. Pods that wait say so. Default: the file's admission: Paused.",
+    help="Grant no quota. Statuses, evictions that are due and the release of admitted pods go "
+    "on. Waiting pods say that admission is paused. Default: the file's admission: Paused.",
 )
 
 
@@ -130,7 +130,7 @@ def webhook(
     health_bind: Address | None,
     log_level: str,
 ) -> None:
-    """Serve the reviews of the API server over TLS.
+    """Run the webhook: it answers the reviews of the API server over TLS.
 
     /healthz, /readyz and /metrics are on the same port. Stops on SIGTERM and SIGINT after the
     reviews in hand are answered.
@@ -175,9 +175,10 @@ def controller(
     pause_admission: bool,
     log_level: str,
 ) -> None:
-    """Admit workloads: watch, decide, write, release.
+    """Run the controller: it grants quota and releases pods.
 
-    Stops on SIGTERM and SIGINT; what it decided and did not write is decided again by the next.
+    Stops on SIGTERM and SIGINT. The next controller decides again what this one had decided but
+    not yet written.
     """
     logs.configure(log_level)
     settings = _settings(config_file)
@@ -243,7 +244,7 @@ def run(
 ) -> None:
     """Run webhook and controller as two supervised processes.
 
-    One that ends is started again, with growing pauses. Stops both on SIGTERM and SIGINT.
+    A process that ends is started again, after pauses that grow. Stops both on SIGTERM and SIGINT.
     """
     logs.configure(log_level)
     with output.reported(options.CONFIG_ADVICE):

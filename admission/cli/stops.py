@@ -53,10 +53,10 @@ Examples:
 @output.output_option
 @click.pass_context
 def stops(context: click.Context, kubeconfig: str | None, form: str) -> None:
-    """Show pods and Jobs that are to be stopped and whose stop is held back.
+    """Show pods and Jobs that should be stopped but whose stop is held back.
 
-    More stops a minute than maxStopsPerMinute of the configuration file are held back, except by
-    preemption, by the stop policy of a queue, and of Workloads with active: false.
+    Stops beyond maxStopsPerMinute of the configuration file are held back. Preemption, the stop
+    policy of a queue, and Workloads with active: false are not limited.
     """
     if context.invoked_subcommand is not None:
         context.obj = kubeconfig
@@ -88,17 +88,17 @@ Examples:
     type=_Duration(),
     default="10m",
     show_default=True,
-    help="How long nothing is held back; at most 24h.",
+    help="How long no stop is held back; at most 24h.",
 )
 @output.output_option
 @click.pass_obj
 def allow(
     given: str | None, kubeconfig: str | None, config_file: Path | None, seconds: float, form: str
 ) -> None:
-    """Let all stops go that are held back, and hold none back for a while.
+    """Carry out all stops that are held back, and hold none back for a while.
 
-    Writes the annotation gpu-admission.dev/stops-allowed-until on the namespace of the
-    installation. Takes the configuration file of the installation, if there was one.
+    Writes the annotation gpu-admission.dev/stops-allowed-until to the namespace of the
+    installation. Pass the configuration file of the installation, if it had one.
     """
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load_logged(config_file)

@@ -53,23 +53,23 @@ Examples:
 
 \b
 Columns:
-  NOMINAL    quota of its own; of a Cohort, of everything below it
-  USED       reserved by Workloads
+  NOMINAL    its own quota; for a Cohort, of everything below it
+  USED       quota reserved by Workloads
   BORROWED   the part of USED that belongs to others
   LENT       own quota that others use now
-  RELEASING  the part of USED that is about to be free
-  PENDING    what those that wait ask for
-  REAL       healthy on the nodes of the flavor
+  RELEASING  the part of USED that will be free soon
+  PENDING    what waiting Workloads ask for
+  REAL       healthy devices on the nodes of the flavor
 
 {EXITS}"""
 )
 @click.argument("queue", required=False)
-@click.option("-w", "--watch", is_flag=True, help="Show it again and again, until Ctrl-C.")
+@click.option("-w", "--watch", is_flag=True, help="Refresh until Ctrl-C.")
 @click.option(
     "--interval", type=click.FloatRange(min=0.5), default=2.0, show_default=True,
-    help="Seconds between two of --watch.",
+    help="Seconds between refreshes of --watch.",
 )  # fmt: skip
-@click.option("--all-resources", is_flag=True, help="Show cpu and memory, too.")
+@click.option("--all-resources", is_flag=True, help="Also show cpu and memory.")
 @asking.namespace_option
 @output.kubeconfig_option
 @asking.context_option
@@ -86,7 +86,7 @@ def top(
 ) -> None:
     """Show quota and its use, by ClusterQueue, Cohort and flavor.
 
-    QUEUE is a ClusterQueue or a Cohort; without it all are shown.
+    QUEUE is a ClusterQueue or a Cohort; the default is all of them.
     """
     with asking.asked(kubeconfig, context, namespace) as target:
         while True:

@@ -53,7 +53,9 @@ Examples:
 {EXITS}"""
 )
 @click.argument("name", metavar="NODE[/GPU]|QUEUE|USER")
-@click.option("--as", "kind", type=click.Choice(_KINDS), help="What the name is, if in doubt.")
+@click.option(
+    "--as", "kind", type=click.Choice(_KINDS), help="What the name is, if it is ambiguous."
+)
 @asking.limit_option
 @asking.namespace_option
 @output.kubeconfig_option
