@@ -2,10 +2,11 @@
 
 Each operator is compiled from its Go module and runs as its manifests run it. Each of its samples
 runs once over its quota, and once within it: to the state that the operator reaches with pods that
-run nothing, with an eviction on the way where it can be suspended. The exit code is 1 if anything
-else came than is expected.
+run nothing, with an eviction on the way where it can be suspended. Then every command of kueuectl
+runs against an installation. The exit code is 1 if anything else came than is expected.
 
     make interop ARGS="--only JobSet"
+    make interop ARGS="--only kueuectl"
     make interop ARGS=--record
 """
 
@@ -19,11 +20,14 @@ from pathlib import Path
 
 from tests.controlplane.processes import StartError
 from tests.controlplane.rest import RestError
-from tests.interop import cases, recordings
+from tests.interop import cases, kueuectl, recordings
 from tests.interop.cases import CaseError, Recording
+from tests.interop.kueuectl import Tried
 from tests.interop.lab import Lab, lab
 from tests.interop.modules import ModuleError, say
 from tests.interop.operators import OPERATORS, REFUSED, Operator
+
+_KUEUECTL = "kueuectl"
 
 
 @dataclass(frozen=True)
@@ -42,9 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.interop",
-        description="Runs the real operators of other frameworks against gpu-admission.",
+        description="Runs real operators, and kueuectl, against gpu-admission.",
     )
-    names = [one.name for one in OPERATORS]
+    names = [*(one.name for one in OPERATORS), _KUEUECTL]
     parser.add_argument("--only", action="append", choices=names, help="may be repeated")
     parser.add_argument("--sample", action="append", help="only these samples; may be repeated")
     parser.add_argument("--record", action="store_true", help="write what operators say")
@@ -60,8 +64,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, module in REFUSED.items():
             said = f"not built: the registry refuses {module}"
             rows.append(Row(name, module.partition("@")[2], "", said, said, failed=False))
-    print(json.dumps([asdict(one) for one in rows], indent=2) if options.json else _table(rows))
-    return int(any(one.failed for one in rows))
+    tried = _run_kueuectl() if not options.only or _KUEUECTL in options.only else []
+    if options.json:
+        told = [*map(asdict, rows), *map(asdict, tried)]
+        print(json.dumps(told, indent=2))
+    else:
+        print("\n\n".join(table for table in (_table(rows), _commands(tried)) if table))
+    return int(any(one.failed for one in rows) or any(one.failed for one in tried))
+
+
+def _run_kueuectl() -> list[Tried]:
+    """Run every command of kueuectl; a line for each."""
+    try:
+        return kueuectl.run()
+    except (ModuleError, StartError, TimeoutError, RestError, kueuectl.Failed) as failure:
+        say(f"kueuectl: {failure}")
+        return [Tried("", f"not run: {str(failure).splitlines()[0]}", failed=True)]
 
 
 def _run(operator: Operator, samples: Sequence[str], *, record: bool) -> list[Row]:
@@ -99,12 +117,23 @@ def _sample(made: Lab, name: str, *, record: bool) -> Row:
 
 
 def _table(rows: Sequence[Row]) -> str:
-    """The lines as a table of Markdown."""
-    heads = ("operator", "version", "kind", "within quota", "over quota")
-    lines = [heads, tuple("---" for _ in heads)]
-    lines += [
-        (one.operator, one.version, one.sample, one.within_quota, one.over_quota) for one in rows
-    ]
+    """The lines as a table of Markdown; empty for none."""
+    return _markdown(
+        ("operator", "version", "kind", "within quota", "over quota"),
+        [
+            (one.operator, one.version, one.sample, one.within_quota, one.over_quota)
+            for one in rows
+        ],
+    )
+
+
+def _commands(tried: Sequence[Tried]) -> str:
+    """The commands as a table of Markdown; empty for none."""
+    return _markdown(("command", "result"), [(f"`{one.command}`", one.result) for one in tried])
+
+
+def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---" for _ in heads], *rows] if rows else []
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
