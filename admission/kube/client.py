@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from typing_extensions import override
 
-from admission.base import metrics, patches, structs
+from admission.base import patches, structs
 from admission.base.clock import Clock, SystemClock
 from admission.base.patches import Patch, PatchType
 from admission.kube import credentials, decoding, errors
@@ -268,6 +268,8 @@ class Client(Api):
     def _counted(answer: Answer) -> Answer:
         """Return the answer; one that turns the request away is counted."""
         if answer.status == _TOO_MANY:
+            from admission.base import metrics  # noqa: PLC0415 - questions need no metrics
+
             metrics.REQUESTS_THROTTLED.inc()
         return answer
 
