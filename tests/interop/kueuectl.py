@@ -395,9 +395,13 @@ def delete_workload(system: System, command: str) -> str:
     system.until(lambda: not system.installed.api.answers(jobs), "the Job is gone")
     # Jobs of batch/v1 leave their dependents behind where a request does not say otherwise.
     system.until(lambda: system.orphans() == [name], "the Workload has no owner")
+    system.until(
+        lambda: _condition(system.stored("workloads", name, TEAM), "Finished") == "True",
+        "the Workload is finished",
+    )
     return (
-        "deletes the Job. Its Workload stays, without an owner, because kueuectl asks for no "
-        "deletion of dependents: run it again"
+        "deletes the Job. Its Workload is finished and stays, without an owner, because kueuectl "
+        "does not ask to delete dependents"
     )
 
 
