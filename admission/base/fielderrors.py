@@ -18,7 +18,7 @@ _Step = tuple[int, int, str]  # index steps sort before named ones, by number
 
 @dataclass(frozen=True, slots=True)
 class FieldPath:
-    """Where in an object a value stands: ``metadata.labels[kueue.x-k8s.io/queue-name]``."""
+    """The path of a value in an object: ``metadata.labels[kueue.x-k8s.io/queue-name]``."""
 
     text: str = ""
     order: tuple[_Step, ...] = ()
@@ -159,7 +159,7 @@ def in_order(errors: Iterable[FieldError]) -> tuple[FieldError, ...]:
 
 
 def aggregate(errors: Iterable[FieldError]) -> str:
-    """One text for all errors: the text of a single one, else ``[first, second]``."""
+    """Return one text for all errors: that of a single error, else ``[first, second]``."""
     texts = [error.text() for error in in_order(errors)]
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 

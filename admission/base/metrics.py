@@ -74,7 +74,7 @@ ADMISSION_CYCLE_PREEMPTION_SKIPS: Final = Gauge(
 )
 PREEMPTION_TARGET_RECOMPUTATIONS: Final = Counter(
     "kueue_preemption_target_recomputations",
-    "Preemption targets that were chosen again because another Workload of the cycle had them.",
+    "Preemption targets chosen again because another Workload of the cycle had taken them.",
     ("cluster_queue", "result", "replica_role"),
 )
 PREEMPTED_WORKLOADS: Final = Counter(
@@ -115,7 +115,7 @@ FINISHED_WORKLOADS: Final = Counter(
 )
 REPLACED_WORKLOAD_SLICES: Final = Counter(
     "kueue_replaced_workload_slices",
-    "Workload slices in whose place another one of their owner was admitted.",
+    "Workload slices that were replaced by another admitted slice of their owner.",
     ("cluster_queue", "replica_role"),
 )
 LOCAL_QUEUE_QUOTA_RESERVED_WORKLOADS: Final = Counter(
@@ -236,7 +236,7 @@ OLDEST_PENDING_TIMESTAMP_SECONDS: Final = Gauge(
     ("cluster_queue",),
 )
 PENDING_SCHEDULING_HASHES: Final = Gauge(
-    "kueue_pending_scheduling_hashes", "Groups of equal Workloads that wait.", _QUEUE_STATUS
+    "kueue_pending_scheduling_hashes", "Groups of equal pending Workloads.", _QUEUE_STATUS
 )
 RESERVING_ACTIVE_WORKLOADS: Final = Gauge(
     "kueue_reserving_active_workloads", "Workloads that hold quota.", _QUEUE
@@ -344,7 +344,7 @@ COHORT_WEIGHTED_SHARE: Final = Gauge(
 )
 COHORT_SUBTREE_QUOTA: Final = Gauge(
     "kueue_cohort_subtree_quota",
-    "Quota of the cohort and of what is below it.",
+    "Quota of the cohort and of everything below it.",
     _COHORT_AMOUNT,
 )
 COHORT_SUBTREE_RESOURCE_RESERVATIONS: Final = Gauge(
@@ -354,7 +354,7 @@ COHORT_SUBTREE_RESOURCE_RESERVATIONS: Final = Gauge(
 )
 COHORT_SUBTREE_ADMITTED_ACTIVE_WORKLOADS: Final = Gauge(
     "kueue_cohort_subtree_admitted_active_workloads",
-    "Admitted Workloads of the cohort and of what is below it.",
+    "Admitted Workloads of the cohort and of everything below it.",
     _COHORT,
 )
 
@@ -374,7 +374,7 @@ FLAVOR_REAL: Final = Gauge(
 )
 FLAVOR_MISMATCHED: Final = Gauge(
     "gpu_admission_flavor_mismatched",
-    "Devices that the labels of a node and its capacity disagree about.",
+    "Devices for which the labels of a node contradict its capacity.",
     _FLAVOR,
 )
 FLAVOR_CARDS: Final = Gauge(
@@ -386,7 +386,7 @@ FRAGMENTATION_FREE: Final = Gauge(
     "gpu_admission_fragmentation_free", "Healthy GPUs that no pod holds.", _FLAVOR
 )
 FRAGMENTATION_LARGEST_HOLE: Final = Gauge(
-    "gpu_admission_fragmentation_largest_hole", "The most free GPUs of one node.", _FLAVOR
+    "gpu_admission_fragmentation_largest_hole", "Most free GPUs on one node.", _FLAVOR
 )
 FRAGMENTATION_STRANDED: Final = Gauge(
     "gpu_admission_fragmentation_stranded",
@@ -398,7 +398,7 @@ FRAGMENTATION_STRANDED: Final = Gauge(
 
 WRITE_DURATION_SECONDS: Final = Histogram(
     "gpu_admission_write_duration_seconds",
-    "Duration of a request to the API server, without the time in our queue.",
+    "Duration of a request to the API server, without its time in the controller's queue.",
     ("purpose", "result"),
     buckets=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
@@ -432,7 +432,7 @@ EVENTS_LEFT_OUT: Final = Counter(
 )
 STOPS_HELD_BACK: Final = Gauge(
     "gpu_admission_stops_held_back",
-    "Pods and Jobs that run, are to be stopped, and are not because there were too many stops.",
+    "Running pods and Jobs whose stop is held back because there were too many stops.",
 )
 INBOX_MESSAGES: Final = Gauge(
     "gpu_admission_inbox_messages", "Watch events and write results that are not handled yet."

@@ -49,7 +49,7 @@ def subdomain_errors(text: str) -> list[str]:
 
 
 def subdomain(path: FieldPath, text: str) -> list[FieldError]:
-    """One error that joins the broken rules of a DNS-1123 subdomain, as Kueue reports them."""
+    """Return one error with all broken rules of a DNS-1123 subdomain, as Kueue reports them."""
     errors = subdomain_errors(text)
     return [fielderrors.invalid(path, text, ",".join(errors))] if errors else []
 

@@ -61,7 +61,7 @@ class UnusedField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effective:
-    """What holds after a file was read.
+    """The effective configuration after a file was read.
 
     Attributes:
         settings: the settings.

@@ -57,7 +57,7 @@ _NOTHING: Final[Amounts] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """What the API server shows.
+    """The objects that the API server lists.
 
     Attributes:
         workloads: all Workloads.

@@ -57,7 +57,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cache:
-    """What a plan is derived from.
+    """The objects that a plan is derived from.
 
     Attributes:
         workloads: all Workloads.

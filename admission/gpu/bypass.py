@@ -64,7 +64,7 @@ RESIZE_TEXT: Final = "GPU amounts cannot change after creation; create a new pod
 
 
 class Severity(Enum):
-    """How sure it is that GPUs are reached outside of quota."""
+    """How certain it is that a pod gets access to GPUs outside of quota."""
 
     BYPASS = "bypass"
     SUSPICIOUS = "suspicious"

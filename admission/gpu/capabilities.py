@@ -62,7 +62,7 @@ class QueueOffer:
 
 
 class Grain(Enum):
-    """What one unit of an offer is cut from."""
+    """The kind of device that one unit of a resource is: a whole GPU or a MIG instance."""
 
     GPU = "gpu"
     SLICE = "slice"
@@ -70,7 +70,7 @@ class Grain(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """One device name that a flavor hands out.
+    """One device name that the nodes of a flavor offer.
 
     Attributes:
         resource: the name to request.

@@ -24,7 +24,7 @@ _COUNT_LABEL: Final = names.GPU_RESOURCE + ".count"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCapacity:
-    """What one node adds.
+    """The GPUs that one node contributes to its flavor.
 
     Attributes:
         node: its name.

@@ -36,7 +36,7 @@ class UnknownProfileError(InvalidValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelReading:
-    """What a node's product label says.
+    """The meaning of a node's product label.
 
     Attributes:
         model: the label without suffixes.

@@ -17,7 +17,7 @@ from admission.base import names
 
 
 class Mend(Enum):
-    """What an administrator can do about a name; the value is the sentence."""
+    """What an administrator can do about a resource name; the value is the sentence."""
 
     COUNT = (
         "add it to managedResources of the GpuConfiguration and to coveredResources of the"

@@ -60,7 +60,7 @@ class XidVerdict(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthPolicy:
-    """What an installation takes for sickness.
+    """The settings that decide when a GPU is unhealthy.
 
     Attributes:
         ignored_xids: never count.

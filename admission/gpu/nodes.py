@@ -50,7 +50,7 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How a node hands out its GPUs.
+    """How a node offers its GPUs.
 
     Attributes:
         product: of its GPUs; None where labels name none, or several models are mixed.

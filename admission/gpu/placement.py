@@ -355,7 +355,7 @@ Options = frozenset[Vector]
 def pack(
     want: Vector, bins: Sequence[Options], weights: tuple[Vector, ...] = ()
 ) -> tuple[Vector, ...] | None:
-    """One part per bin, summing to ``want``; None if there is none.
+    """Return one part for each bin, which add up to ``want``; None if that is impossible.
 
     Bins are filled from the roomiest on, so a pod's instances sit on few GPUs.
 

@@ -53,7 +53,7 @@ class Device:
 
     @property
     def end(self) -> int:
-        """One past its last memory slice; 0 where it takes none."""
+        """Return the index after its last memory slice; 0 if it takes none."""
         taken = (
             int(counter.removeprefix(SLICE_COUNTER)) + 1
             for (_, counter), amount in self.takes

@@ -54,7 +54,7 @@ class Quantity:
 
     @property
     def value(self) -> int:
-        """Whole units, rounded up."""
+        """Return whole units, rounded up."""
         return -(-self.nano // NANO)
 
     @property

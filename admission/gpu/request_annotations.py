@@ -18,7 +18,7 @@ _NAMES_SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuAnnotations:
-    """What one container wants of each of its GPUs.
+    """What the annotations ask of each GPU of one container.
 
     Attributes:
         profile: canonical MIG profile; empty = any.

@@ -48,7 +48,7 @@ class Undecodable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[T]):
-    """One answer of a list.
+    """One page of a list.
 
     Attributes:
         items: objects in order of namespace and name.

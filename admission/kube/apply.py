@@ -15,7 +15,7 @@ from admission.kube.resources import Resource
 
 
 class Effect(Enum):
-    """What became of a document."""
+    """The result of applying a document."""
 
     CREATED = "created"
     CONFIGURED = "configured"

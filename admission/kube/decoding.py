@@ -12,7 +12,7 @@ from admission.kube.resources import Resource
 
 
 class Head(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """What every object's metadata says, however broken the rest is."""
+    """The metadata of an object, which can be read even if the rest cannot."""
 
     name: str = ""
     namespace: str = ""

@@ -41,7 +41,7 @@ class Reply:
 
 
 class BrokenAnswerError(Exception):
-    """What came is no answer of HTTP/1.1."""
+    """The server sent something that is not an HTTP/1.1 response."""
 
 
 class Connection:

@@ -69,7 +69,7 @@ class _Lease(msgspec.Struct, frozen=True):
 
 
 class Election:
-    """One candidate; drive it with `run` in a thread, or step by step with `attempt`.
+    """A candidate for the Lease; call `run` in a thread, or `attempt` for each step.
 
     Attributes:
         identity: of this candidate, unique among all.

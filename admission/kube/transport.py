@@ -53,7 +53,7 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the server said.
+    """The server's response.
 
     Attributes:
         status: HTTP status code.
@@ -92,7 +92,7 @@ class Transport:
         content_type: str = "application/json",
         timeout_seconds: float,
     ) -> Answer:
-        """One request, one answer, whatever its status.
+        """Send one request and return the answer, whatever its status.
 
         Raises:
             TransportError: no answer. ``outcome_unknown`` is set if a write may have arrived.

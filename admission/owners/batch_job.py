@@ -78,7 +78,7 @@ class AnyJob(Protocol):
 
     @property
     def metadata(self) -> views.ObjectMeta:
-        """Its metadata."""
+        """Return its metadata."""
         ...
 
     @property

@@ -46,7 +46,7 @@ class InjectionConflictError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injection:
-    """What the assignment gives a pod.
+    """What an admission adds to a pod.
 
     Attributes:
         node_selector: labels of the assigned flavors.

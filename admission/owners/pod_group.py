@@ -86,7 +86,7 @@ class PodGroup(views.Object, frozen=True, kw_only=True):
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What a Workload remembers of pods of its group, which may be gone."""
+    """What a Workload remembers about pods of its group that may no longer exist."""
 
     succeeded: dict[str, tuple[str, ...]] = {}
     """UIDs of those that have succeeded, by role; at most as many as the role has pods."""

@@ -25,7 +25,7 @@ IMMUTABLE: Final = "field is immutable"
 
 
 class Beside(msgspec.Struct, frozen=True, gc=False):
-    """What stands beside a pod template for its pods.
+    """An entry beside a pod template that also applies to its pods.
 
     Attributes:
         at: the list in which it stands.
@@ -74,7 +74,7 @@ class Reviewed(Protocol):
 
     @property
     def metadata(self) -> views.ObjectMeta:
-        """Its metadata."""
+        """Return its metadata."""
         ...
 
     def is_held(self) -> bool:

@@ -527,7 +527,7 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
 
     @override
     def reclaimable(self, of: Workload) -> Mapping[str, int]:
-        """Those of replicas that have succeeded. Source: kueue jobset_controller.go."""
+        """Return the pods of replicas that have succeeded. Source: kueue jobset_controller.go."""
         ended = {
             one.name: succeeded * one.per_replica
             for one, (wanted, _, succeeded) in zip(self.view.asked, self._replicas(), strict=True)

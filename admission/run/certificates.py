@@ -201,7 +201,7 @@ class Rotation:
         return min(max(life / _ROUNDS_IN_A_LIFE, _SHORTEST_ROUND_SECONDS), _LONGEST_ROUND_SECONDS)
 
     def step(self) -> None:
-        """One round.
+        """Do one round.
 
         Raises:
             RenewalError: the certificate cannot be renewed from here.

@@ -45,7 +45,7 @@ class CoreSource:
         return self._synced(lambda reader: reader.overview())
 
     def holders(self, queue: ClusterQueueName) -> tuple[ReservingWorkload, ...]:
-        """What holds quota of a ClusterQueue."""
+        """Return the Workloads that hold quota of a ClusterQueue."""
         return self._synced(lambda reader: reader.holders(queue))
 
     def waits(self, keys: tuple[WorkloadKey, ...]) -> tuple[Wait | None, ...]:

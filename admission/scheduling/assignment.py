@@ -17,7 +17,7 @@ from admission.scheduling.podsets import Demand
 
 
 class Chance(IntEnum):
-    """How one resource fits one flavor; a larger value is better."""
+    """How well one resource fits one flavor; a larger value is better."""
 
     NO_FIT = 0
     NO_CANDIDATES = 1
@@ -70,7 +70,7 @@ class Choice:
 
 @dataclass(slots=True)
 class PodSetResult:
-    """What one pod set got.
+    """The flavors that one pod set was assigned.
 
     Attributes:
         demand: what it asked for; with ``pods`` where the queue counts them.
@@ -94,7 +94,7 @@ class PodSetResult:
 
 @dataclass(frozen=True, slots=True)
 class ScanMemory:
-    """Where the flavor scans of a workload stopped, so that the next try goes on from there.
+    """Where the search for flavors of a workload stopped; the next attempt continues there.
 
     Attributes:
         tried: index of the last flavor looked at, per pod set and resource; -1 at the end.

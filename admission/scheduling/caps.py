@@ -18,7 +18,7 @@ from admission.scheduling.reserving import ReservingWorkload
 
 
 class Scope(NamedTuple):
-    """Whose holdings in a ClusterQueue are counted together.
+    """Whose usage in a ClusterQueue is counted together.
 
     Attributes:
         local_queue: only what came by it; None for all LocalQueues.

@@ -27,7 +27,7 @@ Rank = tuple[bool, Fraction]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumption:
-    """What a LocalQueue used lately.
+    """The past usage of a LocalQueue.
 
     Attributes:
         consumed: decayed usage.

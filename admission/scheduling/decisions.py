@@ -52,7 +52,7 @@ class Requeue(Enum):
 
 
 class Recomputation(StrEnum):
-    """What came of victims chosen anew because another entry of the cycle had claimed some."""
+    """The result of choosing victims again because another entry of the cycle had taken some."""
 
     NEW_TARGETS = "new_targets"
     DEFERRED_FIT = "deferred_fit"

@@ -29,7 +29,7 @@ from admission.scheduling.reserving import ReservingWorkload
 
 
 class Node:
-    """What ClusterQueues and cohorts have in common.
+    """The common part of ClusterQueues and cohorts.
 
     Attributes:
         parent: the cohort above that takes part in the arithmetic; None for a root and for

@@ -27,15 +27,15 @@ class InadmissibleRequeues:
         self._cohorts: dict[CohortName, int] = {}
 
     def queue(self, name: ClusterQueueName, now_us: int) -> None:
-        """One ClusterQueue."""
+        """Note that inadmissible workloads of one ClusterQueue have to be tried again."""
         self._queues.setdefault(name, now_us + self._batch_us)
 
     def tree(self, name: ClusterQueueName, now_us: int) -> None:
-        """The whole tree of a ClusterQueue."""
+        """Note the same for the whole tree of a ClusterQueue."""
         self._trees.setdefault(name, now_us + self._batch_us)
 
     def cohort(self, name: CohortName, now_us: int) -> None:
-        """The whole tree of a cohort."""
+        """Note the same for the whole tree of a cohort."""
         self._cohorts.setdefault(name, now_us + self._batch_us)
 
     def next_us(self) -> int | None:

@@ -45,7 +45,7 @@ class StopPolicy(StrEnum):
 
 
 class PreemptionPolicy(StrEnum):
-    """Whom a workload may preempt."""
+    """Which workloads a workload may preempt."""
 
     NEVER = "Never"
     LOWER_PRIORITY = "LowerPriority"
@@ -61,7 +61,7 @@ class SearchPolicy(StrEnum):
 
 
 class Preference(StrEnum):
-    """What ranks first among flavors: the better preemption mode or the smaller borrowing."""
+    """What decides first between flavors: the better preemption mode or less borrowing."""
 
     BORROWING_OVER_PREEMPTION = "BorrowingOverPreemption"
     PREEMPTION_OVER_BORROWING = "PreemptionOverBorrowing"
@@ -88,7 +88,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toleration:
-    """What lets pods onto tainted nodes; an empty operator means Equal."""
+    """A toleration of a pod; an empty operator means Equal."""
 
     key: str = ""
     operator: str = ""
@@ -182,7 +182,7 @@ class Cohort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorFungibility:
-    """When a flavor scan goes on to the next flavor."""
+    """When the search for a flavor continues with the next flavor."""
 
     when_can_borrow: SearchPolicy = SearchPolicy.MAY_STOP
     when_can_preempt: SearchPolicy = SearchPolicy.TRY_NEXT
@@ -191,7 +191,7 @@ class FlavorFungibility:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """Whom workloads of a ClusterQueue may preempt.
+    """Which workloads the workloads of a ClusterQueue may preempt.
 
     Attributes:
         max_priority_threshold: while borrowing, only workloads up to this priority may be

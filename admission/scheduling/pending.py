@@ -168,7 +168,7 @@ Ranking = Callable[[LocalQueueKey], Rank]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingSnapshot:
-    """Everybody who waits in a ClusterQueue at one moment, parked or not.
+    """All pending workloads of a ClusterQueue at one moment, including inadmissible ones.
 
     Another thread may sort them: the order and the workload of a `Pending` never change.
 

@@ -180,7 +180,7 @@ class Sharing:
     def apart(
         self, chosen: Iterable[tuple[ClusterQueueName, Pending]]
     ) -> list[tuple[ClusterQueueName, Pending]]:
-        """Those of which no two share anything, the first ones first.
+        """Return those of which no two share anything; earlier ones take precedence.
 
         Where one of two is given quota, the other has to go where that is.
         """

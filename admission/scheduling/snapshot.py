@@ -27,7 +27,7 @@ Holders = tuple[tuple[ClusterQueueName, int], ...]
 
 @dataclass(slots=True)
 class Snapshot:
-    """What a cycle decides on.
+    """The state that a cycle decides on.
 
     Attributes:
         forest: the quota trees; usage is as found after ``rollback``.

@@ -873,7 +873,7 @@ class State:
         return None if found is None else found.line()
 
     def active_order(self, name: ClusterQueueName, now_us: int) -> tuple[WorkloadKey, ...]:
-        """Those of ``pending_order`` that compete now."""
+        """Return those of ``pending_order`` that are not inadmissible."""
         self._settle(now_us)
         return tuple(item.workload.key for item in self._queues.queues[name].active())
 

@@ -49,7 +49,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontProxy:
-    """How the API server makes itself known, and names the user.
+    """How the API server authenticates itself and names the user.
 
     Attributes:
         authority: PEM text of the authority of its client certificate.

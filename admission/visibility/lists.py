@@ -52,7 +52,7 @@ class Window(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a Workload stands, counted from 0."""
+    """The position of a Workload, counted from 0."""
 
     workload: WorkloadKey
     queue: LocalQueueKey
@@ -112,7 +112,7 @@ def of_local_queue(
 
 
 def places(line: PendingSnapshot) -> Iterator[Place]:
-    """Everybody in line, in the order in which they are tried."""
+    """Return all pending Workloads in the order in which they are tried."""
     seen: Counter[LocalQueueKey] = Counter()
     for position, item in enumerate(sorted(line.members, key=line.sort_key())):
         queue = item.workload.queue

@@ -50,7 +50,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Who waits.
+    """The pending Workloads of a queue.
 
     Attributes:
         workloads: how many.

@@ -53,7 +53,7 @@ class RefusedError(AdmissionError):
 
 
 def unauthorized() -> RefusedError:
-    """Nobody says who asks."""
+    """Return the answer to a request without credentials."""
     return RefusedError(HTTPStatus.UNAUTHORIZED, "Unauthorized", "Unauthorized")
 
 

@@ -50,7 +50,7 @@ _UNPREFIXED: Final = {"content-type": "CONTENT_TYPE"}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a request to a path may take.
+    """Limits on the size and time of a request to a path.
 
     Attributes:
         max_bytes: of its body.

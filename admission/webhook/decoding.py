@@ -51,7 +51,7 @@ class Described(Protocol):
 
     @property
     def metadata(self) -> views.ObjectMeta:
-        """Its metadata."""
+        """Return its metadata."""
         ...
 
 

@@ -34,7 +34,7 @@ Devices = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the limits of a namespace say about a pod.
+    """The result of checking a pod against the limits of its namespace.
 
     Attributes:
         errors: broken limits; any denies the pod.

@@ -60,7 +60,7 @@ def whole(container: Container, recorded: Stated) -> Stated:
 
 
 def returned(container: Container, recorded: Stated) -> tuple[str, ...]:
-    """Whole-GPU names that a rewrite took away from a container and that are there again, sorted.
+    """Return names of whole GPUs that a rewrite removed and that are there again, sorted.
 
     The API server's LimitRanger fills in defaults again after a webhook changed a pod.
     """

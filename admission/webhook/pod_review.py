@@ -258,7 +258,7 @@ def missing_tolerations(
 
 
 def toleration_to_wire(item: views.Toleration) -> dict[str, str]:
-    """One of `missing_tolerations` as it is written."""
+    """Return one of `missing_tolerations` as JSON has it."""
     return {"key": item.key, "operator": item.operator, "effect": item.effect}
 
 

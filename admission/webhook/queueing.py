@@ -22,7 +22,7 @@ SETTLING_US: Final = 30_000_000
 
 
 class Standing(Enum):
-    """How a pod stands to quota; the value is a metric label."""
+    """How a pod relates to quota; the value is a metric label."""
 
     QUEUED = "queued"  # ours, with a queue
     SUSPENDED = "suspended"  # held for a parent that is queued as a whole

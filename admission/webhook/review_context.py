@@ -26,7 +26,7 @@ from admission.owners.integrations import Kinds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueFacts:
-    """What follows from a ClusterQueue and its flavors, worth keeping between reviews.
+    """Facts derived from a ClusterQueue and its flavors, which are cached between reviews.
 
     Attributes:
         offer: its existing flavors in the order in which it tries them, as GPU requests see them.
@@ -103,7 +103,7 @@ class Knowledge(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What an installation chose.
+    """The settings of the installation that reviews use.
 
     Attributes:
         managed: resource names that make a pod ours.
@@ -122,7 +122,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a review says besides the objects.
+    """What a review contains besides the objects.
 
     Attributes:
         namespace: where the pod is or will be; the object itself may not say it yet.

@@ -34,7 +34,7 @@ Specs = dict[ObjectKey, resource_claim.ClaimSpec]
 
 
 class Allocations(Protocol):
-    """Whoever counts what claims were given."""
+    """A component that counts the devices allocated to claims."""
 
     def on_claim_update(self, claim: resource_claim.ResourceClaim) -> None:
         """Takes a ResourceClaim as it is now."""

@@ -57,7 +57,7 @@ class Shortage:
 
     @property
     def text(self) -> str:
-        """One sentence with the numbers."""
+        """Return one sentence with the numbers."""
         flavor, resource = self.pair
         sick, outside = self.capacity.sick.get(resource, 0), self.capacity.outside.get(resource, 0)
         others = self.real - self.share

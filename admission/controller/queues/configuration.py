@@ -28,7 +28,7 @@ _SAME: Final = True
 
 
 class Configuration:
-    """What admins and teams set, as last seen.
+    """Queues, flavors and cohorts as last seen.
 
     Attributes:
         flavors: ResourceFlavors by name.

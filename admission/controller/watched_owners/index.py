@@ -27,7 +27,7 @@ class _Whole(Generic[Document]):
 
 
 class Subject(NamedTuple):
-    """What there is under a Workload key that is the business of an owner.
+    """The objects of an owner that belong to one Workload key.
 
     Attributes:
         key: the key.

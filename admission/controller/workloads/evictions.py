@@ -33,7 +33,7 @@ _RETRIED_AT_ONCE: Final = frozenset(
 
 
 def preempt(workload: Workload, evicted: decisions.Evict, now: datetime) -> dict[str, Any]:
-    """Somebody else needs the quota; it is kept until the pods are gone."""
+    """Evict a Workload for another one; it keeps its quota until its pods have ended."""
     preempted = condition_list.make(
         conditions.PREEMPTED,
         Text(evicted.preemption_reason, evicted.message),
@@ -149,7 +149,7 @@ def requeue(workload: Workload, text: Text, *, again: bool, now: datetime) -> vi
 
 
 def admitted_seconds(workload: Workload, now: datetime) -> int:
-    """Whole seconds since the Workload was admitted; 0 where it is not."""
+    """Return whole seconds since the Workload was admitted; 0 if it is not."""
     return int(times.seconds_true(workload, conditions.ADMITTED, now))
 
 

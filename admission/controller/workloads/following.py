@@ -19,7 +19,7 @@ class Following:
         self._due: set[WorkloadKey] = set()
 
     def add(self, keys: Iterable[WorkloadKey]) -> None:
-        """Their class may be worth something else than they say."""
+        """Note Workloads whose priority may differ from the value of their class."""
         self._due.update(keys)
 
     def forget(self, key: WorkloadKey) -> None:

@@ -6,7 +6,7 @@ from admission.kube import errors
 
 
 class Refusals:
-    """What the API server said last to the release of an owner, until it is released."""
+    """The last refusal of the API server to release each owner, until the owner is released."""
 
     def __init__(self) -> None:
         """Prepare an empty memory."""

@@ -18,7 +18,7 @@ from admission.objects.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What decides about a Workload besides itself.
+    """The context that decides about a Workload, besides the Workload itself.
 
     Attributes:
         local_queue: the queue it names; None where there is none.

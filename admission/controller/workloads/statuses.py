@@ -44,7 +44,7 @@ def reserve(workload: Workload, admit: decisions.Admit, now: datetime) -> dict[s
 
 
 def move_to_quota(workload: Workload, now: datetime) -> dict[str, Any]:
-    """What was surge quota is charged to the quota of the ClusterQueue from now on."""
+    """Charge surge quota to the ordinary quota of the ClusterQueue from now on."""
     return {"conditions": condition_list.merged(workload, _surges(workload, None, now))}
 
 

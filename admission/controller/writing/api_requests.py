@@ -87,7 +87,7 @@ REPORTS: Final = frozenset(
 
 
 class Verb(Enum):
-    """How the API server is asked. READ changes nothing, but waits its turn in the lane."""
+    """The method of a request. READ changes nothing, but waits for its turn in the queue."""
 
     READ = auto()
     CREATE = auto()
@@ -157,7 +157,7 @@ class Result(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a write.
+    """The result of a write.
 
     Attributes:
         request: the write.

@@ -52,7 +52,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What the preemptor wants.
+    """What the preemptor needs.
 
     Attributes:
         requests: everything it wants; no zero amounts.

@@ -71,7 +71,7 @@ class Source(lists.Source, Protocol):
         ...
 
     def holders(self, queue: ClusterQueueName) -> tuple[ReservingWorkload, ...]:
-        """What holds quota of a ClusterQueue, in no order.
+        """Return the Workloads that hold quota of a ClusterQueue, in no particular order.
 
         Raises:
             RefusedError: it cannot be told now.

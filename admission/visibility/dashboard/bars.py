@@ -46,7 +46,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Awaited:
-    """What those that wait ask for of one resource.
+    """The sum that waiting Workloads ask for of one resource.
 
     Attributes:
         resource: the resource.

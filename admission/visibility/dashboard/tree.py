@@ -83,7 +83,7 @@ class Tree:
         self._sums: dict[str, _Sum] = {}
 
     def rows(self) -> Iterator[Callable[[], Row]]:
-        """What makes each row: cohorts with what is below them, by name; then the other queues.
+        """Return the rows: cohorts with what is below them, by name; then the other queues.
 
         A page shows few of the rows, and only those cost something.
         """
