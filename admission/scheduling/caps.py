@@ -37,13 +37,15 @@ def count(holdings: Holdings, workload: ReservingWorkload, sign: int) -> None:
     """Adds what a workload holds (1) or takes it off (-1)."""
     if workload.surges:
         return
-    totals = _totals(workload.usage)
     for scope in _scopes(workload):
-        held = holdings.setdefault(scope, {})
-        for resource, value in totals.items():
-            held[resource] = held.get(resource, 0) + sign * value
-            if not held[resource]:
-                del held[resource]
+        held = holdings.get(scope)
+        if held is None:
+            held = holdings[scope] = {}
+        for (_, resource), value in workload.usage.items():
+            if total := held.get(resource, 0) + sign * value:
+                held[resource] = total
+            else:
+                held.pop(resource, None)
         if not held:
             del holdings[scope]
 
@@ -122,10 +124,12 @@ def of(
         holdings: what is held in the ClusterQueue.
         without: a workload that is counted there, and gives its quota to this one.
     """
-    of_local = () if local is None else (local.max_per_user, local.max_in_use)
-    by_scope = tuple(zip(_scopes(workload), (queue.max_per_user, *of_local), strict=False))
-    if not any(most for _, most in by_scope):
+    limits = [queue.max_per_user]
+    if local is not None:
+        limits += [local.max_per_user, local.max_in_use]
+    if not any(limits):
         return NONE
+    by_scope = tuple(zip(_scopes(workload), limits, strict=False))
     found: dict[ResourceName, tuple[Cap, ...]] = {}
     for scope, caps in by_scope:
         leaving = without is not None and not without.surges and scope in _scopes(without)

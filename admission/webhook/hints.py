@@ -74,9 +74,7 @@ def queued(
     if not any(text.startswith("Too big") for text in never):
         never += _over_caps(parts, local_queue, queue)
     line = f"{context.namespace}/{placement.queue}"
-    asked = _asked(parts)
-    is_next = _goes_past(queue) and _has_room(asked, queue, knowledge.queue_facts(queue))
-    behind = () if about or never or is_next else _behind(queue, line)
+    behind = () if about or never else _behind(parts, queue, line, knowledge)
     return (*rewritten, *about, *never, *behind)
 
 
@@ -260,13 +258,21 @@ def _rewritten(part: Part) -> Iterator[str]:
         yield _cut(f"Rewritten: {part.who} for {'; '.join(changes)}")
 
 
-def _behind(queue: ClusterQueue, line: str) -> Iterator[str]:
-    """Yield about how many wait already; a hint, as another priority may go before them."""
+def _behind(
+    parts: Sequence[Part], queue: ClusterQueue, line: str, knowledge: Knowledge
+) -> Iterator[str]:
+    """Yield about how many wait already, where that concerns it.
+
+    A hint: others may go before them or come after, and the status may be a moment old.
+    """
     waiting = queue.status.pending_workloads or 0
-    if waiting > 0:
-        others = "1 other" if waiting == 1 else f"about {_rounded(waiting)} others"
-        where = f"ClusterQueue {queue.metadata.name}"
-        yield f"May wait behind {others} in {where}. See: kubectl gpu queue {line}"
+    if waiting <= 0:
+        return
+    if _goes_past(queue) and _has_room(_asked(parts), queue, knowledge.queue_facts(queue)):
+        return
+    others = "1 other" if waiting == 1 else f"about {_rounded(waiting)} others"
+    where = f"ClusterQueue {queue.metadata.name}"
+    yield f"May wait behind {others} in {where}. See: kubectl gpu queue {line}"
 
 
 def _rounded(number: int) -> int:
