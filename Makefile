@@ -66,8 +66,8 @@ alerts: $(READY) controlplane ## compile Prometheus if needed and test alerts an
 crds: $(READY) ## write the CustomResourceDefinitions of admission.objects to crds/
 	$(BIN)/python -m admission.objects.crds --out crds
 
-manifests: $(READY) ## write deploy/base, and what is made in deploy/observability
-	$(BIN)/gpu-admission manifests --out deploy/base
+manifests: $(READY) ## write deploy/base and deploy/chart, and what is made in deploy/observability
+	$(BIN)/gpu-admission manifests --out deploy/base --chart deploy/chart
 	$(BIN)/python -m tests.observability.files
 
 krew: $(READY) ## pack kubectl gpu for krew in build/krew (KREW_URL: where the archives will be)

@@ -8,6 +8,7 @@ authority that has expired is given up, so clients trust whatever a server may s
 All times are parts of the two lifetimes; a lifetime of a minute rotates as one of two years.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -29,7 +30,10 @@ NAMES: Final = (AUTHORITIES, AUTHORITY_KEYS, CERTIFICATE, KEY)
 
 WARNED_BEFORE: Final = timedelta(days=30)
 _RENEWED_AFTER: Final = (2, 3)  # of a serving certificate's life
-_PEM_KEY_END: Final = b"-----END PRIVATE KEY-----"
+_PEM_KEY_END: Final = re.compile(
+    rb"(?<=-----END PRIVATE KEY-----)|(?<=-----END EC PRIVATE KEY-----)"
+)
+"""Behind a key, as this program writes it and as Helm does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -376,8 +380,8 @@ def _certificates(pem: bytes) -> list[x509.Certificate]:
 
 def _split(pem: bytes) -> list[bytes]:
     """Each private key of a text that holds several."""
-    *parts, _ = pem.split(_PEM_KEY_END)
-    return [part + _PEM_KEY_END + b"\n" for part in parts]
+    *parts, _ = _PEM_KEY_END.split(pem)
+    return [part + b"\n" for part in parts]
 
 
 def _key(pem: bytes) -> ec.EllipticCurvePrivateKey | None:

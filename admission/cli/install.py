@@ -153,6 +153,8 @@ def install(
                 api, plan, settings, SystemClock(), time.sleep, _tell_left_out
             )
             _show(changes, form)
+            if form == "text":
+                _tell_next(settings, is_outside=bool(webhook_url))
 
 
 @click.command(
@@ -221,6 +223,23 @@ def uninstall(
             "run again with --release-pods, or delete them",
             err=True,
         )
+
+
+def _tell_next(settings: Settings, *, is_outside: bool) -> None:
+    """What is to be done now, step by step."""
+    ready = (
+        "gpu-admission run             # start what --webhook-url points to, and the controller"
+        if is_outside
+        else f"kubectl wait -n {settings.namespace} --for=condition=Available deployment --all"
+    )
+    click.echo(
+        f"""
+next:
+  {ready}
+  gpu-admission init            # see flavors and queues for your nodes; --apply creates them
+  kubectl gpu why POD -n NS     # after the first pod with a GPU: where it stands
+  gpu-admission doctor          # see whether anything is wrong"""
+    )
 
 
 def _ask(found: Inventory, backup: Path | None, *, keep_crds: bool, yes: bool) -> None:

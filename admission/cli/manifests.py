@@ -1,12 +1,13 @@
 """Command ``manifests``: the objects of an installation as YAML."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from admission.cli import options, output
 from admission.config import reading
-from admission.install import manifests
+from admission.install import chart, manifests
 
 
 @click.command(
@@ -16,6 +17,7 @@ Examples:
   gpu-admission manifests --image registry.example.com/gpu-admission:0.1.0 \\
       | kubectl apply --server-side -f -
   gpu-admission manifests --config config.yaml --out base && kubectl kustomize base
+  gpu-admission manifests --config config.yaml --chart chart && helm lint chart
 """,
 )
 @options.config_option
@@ -25,7 +27,15 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     help="Write a kustomize base to this folder. Default: print all manifests.",
 )
-def manifests_command(config_file: Path | None, image: str, out: Path | None) -> None:
+@click.option(
+    "--chart",
+    "chart_folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write a Helm chart to this folder. Its values choose image, modes and certificates.",
+)
+def manifests_command(
+    config_file: Path | None, image: str, out: Path | None, chart_folder: Path | None
+) -> None:
     """Print or write the manifests of an installation.
 
     Needs no cluster. They do not contain the webhook's certificate: make it with `gpu-admission
@@ -34,10 +44,17 @@ def manifests_command(config_file: Path | None, image: str, out: Path | None) ->
     """
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load_logged(config_file)
-        if out is None:
+        if out is None and chart_folder is None:
             click.echo(manifests.stream(settings, image), nl=False)
-            return
-        out.mkdir(parents=True, exist_ok=True)
-        for name, text in manifests.files(settings, image).items():
-            (out / name).write_text(text, "utf-8")
-            click.echo(str(out / name), err=True)
+        if out is not None:
+            _write(out, manifests.files(settings, image))
+        if chart_folder is not None:
+            _write(chart_folder, chart.files(settings))
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+        click.echo(str(path), err=True)

@@ -1,6 +1,9 @@
 """deploy/ is what the program writes, and what it writes fits together."""
 
+import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -296,11 +299,28 @@ def test_what_builds_the_image_is_pinned_by_hash_as_it_is_tested() -> None:
 def test_the_image_has_a_pinned_base_and_does_not_run_as_root() -> None:
     text = (ROOT / "deploy/Dockerfile").read_text("utf-8")
     bases = re.findall(r"^FROM (.+?)(?: AS \w+)?$", text, re.MULTILINE)
-    assert bases == ["${BASE}", "${BASE}"]
+    assert bases == ["${BASE}", "scratch", "${BASE}"]
     assert re.findall(r"^ARG (.*)$", text, re.MULTILINE) == ["BASE", "BASE"]  # no default
     assert 'case "$BASE" in *@sha256:*)' in text
     user = containers()[0][0]["securityContext"]["runAsUser"]
     assert f"USER {user}:{user}" in text
+
+
+def test_the_sbom_names_every_package_of_the_image() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "deploy/sbom.py")], capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout)
+    assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.6")
+    assert found["metadata"]["component"]["name"] == "gpu-admission"
+    listed = {one["purl"] for one in found["components"]}
+    image = pins(ROOT / "deploy/requirements.lock")
+    assert {f"pkg:pypi/{name}@{version}" for name, version in image.items()} <= listed
+    assert len(listed) == len(found["components"])
+    again = subprocess.run(
+        [sys.executable, str(ROOT / "deploy/sbom.py")], capture_output=True, text=True, check=True
+    )
+    assert again.stdout == done.stdout
 
 
 def policies(settings: Settings) -> dict[str, Any]:

@@ -1,0 +1,341 @@
+"""The chart is deploy/base with values: rendered by the real helm, and installed by it."""
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from admission.base import patches
+from admission.base.clock import SystemClock
+from admission.config import reading
+from admission.config.derived import Settings
+from admission.config.kueue_configuration import Configuration
+from admission.install import chart, manifests, modes
+from admission.install.chart import CERT_MANAGER, OURS, Choice
+from admission.kube import resources
+from admission.run.connection import Target
+from certs import rotation
+from certs.rotation import Lifetimes
+from tests.controlplane.cluster import Cluster
+from tests.deploy import helm
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "deploy" / "chart"
+SYSTEM = "gpu-admission-system"
+INJECT = "cert-manager.io/inject-ca-from"
+KEEP = "helm.sh/resource-policy"
+WHOLE = ("--set", "namespace.create=true")
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+Documents = dict[tuple[str, str, str], dict[str, Any]]
+
+
+def by_identity(documents: Any) -> Documents:
+    return {
+        (one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one
+        for one in documents
+        if one
+    }
+
+
+def rendered(*arguments: str, namespace: str = SYSTEM) -> Documents:
+    text = helm.template(CHART, *arguments, namespace=namespace)
+    return by_identity(yaml.load_all(text, Loader=LOADER))
+
+
+def expected(settings: Settings) -> Documents:
+    parts = manifests.base(settings, manifests.DEFAULT_IMAGE).values()
+    return by_identity(one for part in parts for one in part)
+
+
+def without_helms(found: Documents) -> Documents:
+    """Documents without the annotation by which Helm keeps CRDs."""
+    for (kind, _, _), document in found.items():
+        if kind == "CustomResourceDefinition":
+            annotations = document["metadata"]["annotations"]
+            assert annotations.pop(KEEP) == "keep"
+            if not annotations:
+                del document["metadata"]["annotations"]
+    return found
+
+
+def test_the_committed_chart_is_what_make_manifests_writes() -> None:
+    committed = {
+        str(path.relative_to(CHART)): path.read_text("utf-8")
+        for path in CHART.rglob("*")
+        if path.is_file()
+    }
+    assert committed == chart.files(Settings())
+
+
+def test_the_schema_of_the_values_knows_every_value() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+    schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
+
+    def check(value: Any, known: Mapping[str, Any]) -> None:
+        if isinstance(value, dict) and "properties" in known:
+            assert set(value) <= set(known["properties"])
+            for key, inner in value.items():
+                check(inner, known["properties"][key])
+
+    check(values, schema)
+    assert schema["properties"]["mode"]["enum"] == list(modes.MODES)
+
+
+def test_what_the_values_say_of_containers_is_what_the_templates_say() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+    for component, made in (
+        ("webhook", manifests.webhook), ("controller", manifests.controller)
+    ):  # fmt: skip
+        deployment = made(Settings(), manifests.DEFAULT_IMAGE)[-1]["spec"]
+        (container,) = deployment["template"]["spec"]["containers"]
+        assert values[component]["resources"] == container["resources"]
+        assert values[component]["replicas"] == deployment["replicas"]
+
+
+OPEN = {
+    "kueue": {
+        "leaderElection": {"leaseDuration": "20s"},
+        "resources": {"quotaCheckStrategy": "IgnoreUndeclared"},
+        "waitForPodsReady": {"timeout": "5m"},
+        "objectRetentionPolicies": {"workloads": {"afterFinished": "1h"}},
+        "fairSharing": {"preemptionStrategies": ["LessThanInitialShare"]},
+        "admissionFairSharing": {"usageHalfLifeTime": "1h", "usageSamplingInterval": "1m"},
+    },
+    "gpu": {
+        "admission": "Paused",
+        "releaseOn": "PodTerminating",
+        "lostNodeAfter": "6m",
+        "notReadyAfter": "31m",
+        "keepForReplacement": "2m",
+        "maxStopsPerMinute": 21,
+        "tolerationKey": "example.com/gpu",
+        "products": [{"id": "X9", "memoryGb": 24}],
+        "health": {"label": "gpu-state"},
+        "certificates": {"servingLifetime": "4000h"},
+    },
+}
+
+
+def test_a_field_of_the_configuration_that_a_value_may_change_changes_nothing_else() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
+    for part, fields in OPEN.items():
+        allowed = schema["properties"]["config"]["properties"][part]["properties"]
+        assert set(fields) == set(allowed)
+    before, changed = expected(Settings()), expected(Settings.model_validate(OPEN))
+    assert before.keys() == changed.keys()
+    assert {key for key in before if before[key] != changed[key]} == {
+        ("ConfigMap", SYSTEM, manifests.CONFIG_MAP),
+        ("Deployment", SYSTEM, manifests.WEBHOOK),
+        ("Deployment", SYSTEM, manifests.CONTROLLER),
+    }
+
+
+# ------------------------------------------------------------------------------- the real helm
+
+
+@pytest.mark.controlplane
+def test_helm_finds_nothing_wrong() -> None:
+    done = helm.run("lint", "--strict", str(CHART), "-n", SYSTEM)
+    assert done.returncode == 0, done.stdout
+    assert "1 chart(s) linted, 0 chart(s) failed" in done.stdout
+
+
+@pytest.mark.controlplane
+def test_the_default_values_are_the_base_and_the_first_certificate() -> None:
+    found = rendered(*WHOLE)
+    secret = found.pop(("Secret", SYSTEM, manifests.TLS_SECRET))
+    assert "pre-install" in secret["metadata"]["annotations"]["helm.sh/hook"]
+    assert without_helms(found) == expected(Settings())
+
+
+@pytest.mark.controlplane
+def test_where_helm_makes_the_namespace_it_is_no_document() -> None:
+    assert ("Namespace", "", SYSTEM) not in rendered()
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize("mode", ["audit", "deny", "deny-everywhere", "deny-strict"])
+def test_each_mode_is_what_the_command_would_install(mode: str) -> None:
+    settings = chart.chosen(Settings(), Choice(mode, OURS))
+    found = rendered(*WHOLE, "--set", f"mode={mode},certificates.source=existing")
+    assert without_helms(found) == expected(settings)
+
+
+@pytest.mark.controlplane
+def test_with_cert_manager_it_is_what_the_kustomization_for_it_holds() -> None:
+    settings = chart.chosen(Settings(), Choice("warn", CERT_MANAGER))
+    found = rendered(*WHOLE, "--set", f"certificates.source={CERT_MANAGER}")
+    file = (ROOT / "deploy/cert-manager/certificate.yaml").read_text("utf-8")
+    for identity, document in by_identity(yaml.safe_load_all(file)).items():
+        made = found.pop(identity)
+        if identity[0] == "Certificate":
+            hosts = set(document["spec"].pop("dnsNames"))
+            assert hosts <= set(made["spec"].pop("dnsNames"))
+        assert made == document
+    for (kind, _, _), document in found.items():
+        annotations = document["metadata"].get("annotations", {})
+        injected = annotations.pop(INJECT, None)
+        is_injected = kind in {"CustomResourceDefinition", "MutatingWebhookConfiguration",
+                               "ValidatingWebhookConfiguration"}  # fmt: skip
+        assert injected == (f"{SYSTEM}/{manifests.WEBHOOK}" if is_injected else None)
+        if is_injected and not annotations:
+            del document["metadata"]["annotations"]
+    assert without_helms(found) == expected(settings)
+
+
+@pytest.mark.controlplane
+def test_the_namespace_is_that_of_the_release() -> None:
+    found = rendered(*WHOLE, "--set", "certificates.source=existing", namespace="quota")
+    there = expected(Settings(kueue=Configuration(namespace="quota")))
+    assert found.keys() == there.keys()
+    assert not any(SYSTEM in json.dumps(one) for one in found.values())
+
+
+def deployments(*arguments: str) -> dict[str, dict[str, Any]]:
+    found = rendered(*arguments)
+    return {name: one["spec"] for (kind, _, name), one in found.items() if kind == "Deployment"}
+
+
+@pytest.mark.controlplane
+def test_values_reach_the_deployments() -> None:
+    found = deployments(
+        "--set", "image.repository=registry.example.com/ga,image.tag=v2,webhook.replicas=3",
+        "--set", "nodeSelector.pool=system,controller.nodeSelector.pool=control",
+        "--set", "tolerations[0].key=system,tolerations[0].operator=Exists",
+        "--set", "controller.resources.limits.memory=4Gi,imagePullSecrets[0].name=pull",
+        "--set", "podAnnotations.team=platform,priorityClassName=high",
+    )  # fmt: skip
+    webhook, controller = found[manifests.WEBHOOK], found[manifests.CONTROLLER]
+    assert (webhook["replicas"], controller["replicas"]) == (3, 2)
+    pods = {name: one["template"]["spec"] for name, one in found.items()}
+    for pod in pods.values():
+        assert pod["containers"][0]["image"] == "registry.example.com/ga:v2"
+        assert pod["tolerations"] == [{"key": "system", "operator": "Exists"}]
+        assert pod["imagePullSecrets"] == [{"name": "pull"}]
+        assert pod["priorityClassName"] == "high"
+    assert pods[manifests.WEBHOOK]["nodeSelector"] == {"pool": "system"}
+    assert pods[manifests.CONTROLLER]["nodeSelector"] == {"pool": "control"}
+    limits = pods[manifests.CONTROLLER]["containers"][0]["resources"]["limits"]
+    assert limits == {"memory": "4Gi"}
+    assert webhook["template"]["metadata"]["annotations"]["team"] == "platform"
+
+
+@pytest.mark.controlplane
+def test_a_digest_wins_over_the_tag() -> None:
+    digest = f"sha256:{'a' * 64}"
+    found = deployments("--set", f"image.digest={digest},image.tag=v2")
+    (container,) = found[manifests.WEBHOOK]["template"]["spec"]["containers"]
+    assert container["image"] == f"gpu-admission@{digest}"
+
+
+@pytest.mark.controlplane
+def test_fields_of_the_configuration_reach_the_file_and_make_other_pods(tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump({"config": OPEN}), "utf-8")
+    found = rendered("-f", str(values))
+    text = found["ConfigMap", SYSTEM, manifests.CONFIG_MAP]["data"]["config.yaml"]
+    said = reading.read(text, "config.yaml").settings
+    assert said == manifests.in_cluster(Settings.model_validate(OPEN))
+    before, after = (
+        one[manifests.WEBHOOK]["template"]["metadata"]["annotations"]
+        for one in (deployments(), deployments("-f", str(values)))
+    )
+    assert before != after
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("mode=strict", "mode"),
+        ("config.gpu.managedResources[0]=amd.com/gpu", "managedResources"),
+        ("certificates.source=letsencrypt", "source"),
+        ("image.digest=latest", "digest"),
+        ("replicas=3", "replicas"),
+    ],
+)
+def test_a_value_that_means_nothing_is_refused(value: str, said: str) -> None:
+    done = helm.run("template", "release", str(CHART), "--kube-version", "1.36.0", "--set", value)
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+# ------------------------------------------------------------------------------------ installed
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster.start() as started:
+        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+        namespace = {"metadata": {"name": SYSTEM, "labels": labels}}
+        started.api.post("/api/v1/namespaces", namespace)
+        yield started
+
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+SECRETS = f"/api/v1/namespaces/{SYSTEM}/secrets"
+CRD = "clusterqueues.kueue.x-k8s.io"
+_LARGEST_SECRET = 2**20
+
+
+@pytest.mark.controlplane
+def test_helm_installs_upgrades_and_leaves_the_queues(cluster: Cluster) -> None:
+    of = ("-n", SYSTEM, "--kubeconfig", str(cluster.admin_kubeconfig))
+    installed = helm.run("install", "ga", str(CHART), *of)
+    assert installed.returncode == 0, installed.stderr
+    assert "gpu-admission init" in installed.stdout  # the notes say what to do next
+
+    content = secret(cluster, manifests.TLS_SECRET)
+    held = rotation.read(content)
+    assert held.issuer() is not None
+    settings = Settings()
+    lifetimes = Lifetimes()
+    hosts = manifests.service_hosts(settings)
+    renewed = rotation.renew(held, hosts, SystemClock().now(), lifetimes)
+    assert renewed.serving == held.serving  # good as it is
+    assert set(held.authorities) <= set(renewed.authorities)
+    assert held.authorities[0].key is not None
+
+    stored = secret(cluster, "sh.helm.release.v1.ga.v1")["release"]
+    assert len(stored) < _LARGEST_SECRET // 2
+    assert b"gpu-admission" in gzip.decompress(base64.b64decode(stored))
+
+    authority = base64.b64encode(content["ca.crt"]).decode()
+    trust(cluster, authority)
+    upgraded = helm.run("upgrade", "ga", str(CHART), *of, "--set", "webhook.replicas=3")
+    assert upgraded.returncode == 0, upgraded.stderr
+    assert trusted(cluster) == authority  # what the leader writes is left alone
+    assert secret(cluster, manifests.TLS_SECRET) == content
+    back = helm.run("rollback", "ga", "1", *of)
+    assert back.returncode == 0, back.stderr
+    assert secret(cluster, manifests.TLS_SECRET) == content
+
+    gone = helm.run("uninstall", "ga", *of)
+    assert gone.returncode == 0, gone.stderr
+    left = {one["metadata"]["name"] for one in cluster.api.get(CRDS)["items"]}
+    assert CRD in left
+
+
+def trust(cluster: Cluster, bundle: str) -> None:
+    """Write a caBundle as the leader does."""
+    api = Target(str(cluster.admin_kubeconfig)).connect(connections=1, timeout_seconds=30)
+    config = {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}
+    with closing(api):
+        api.patch(resources.CRDS, CRD, patches.merge({"spec": config}))
+
+
+def trusted(cluster: Cluster) -> str:
+    spec = cluster.api.get(f"{CRDS}/{CRD}")["spec"]
+    return str(spec["conversion"]["webhook"]["clientConfig"]["caBundle"])
+
+
+def secret(cluster: Cluster, name: str) -> dict[str, bytes]:
+    data = cluster.api.get(f"{SECRETS}/{name}")["data"]
+    return {key: base64.b64decode(value) for key, value in data.items()}
