@@ -73,6 +73,29 @@ def too_big(system: Installed) -> Asked:
     return Asked(ns, "big")
 
 
+def capped_team(system: Installed, most: int) -> str:
+    """A namespace with 16 GPUs of which a user may hold some."""
+    ns = system.add_team(16)
+    caps = {names.MAX_PER_USER: f"{names.GPU_RESOURCE}={most}"}
+    path = queued.path("clusterqueues", ns)
+    system.api.patch(path, {"metadata": {"annotations": caps}})
+    return ns
+
+
+def over_cap(system: Installed) -> Asked:
+    ns = capped_team(system, 2)
+    system.create_pod(ns, "first", gpus=2)
+    system.wait_released(ns, "first")
+    system.create_pod(ns, "second", gpus=1)
+    return Asked(ns, "second")
+
+
+def above_every_cap(system: Installed) -> Asked:
+    ns = capped_team(system, 2)
+    system.create_pod(ns, "wide", gpus=4)
+    return Asked(ns, "wide")
+
+
 def no_flavor(system: Installed) -> Asked:
     ns = system.add_team(2)
     system.create_pod(ns, "picky", nodeSelector={"nvidia.com/gpu.product": "NVIDIA-H100"})
@@ -220,6 +243,12 @@ CASES = (
          "Waits until 1 workload that it preempts has stopped.", "kubectl gpu who {ns}"),
     Case(too_big, Code.EXCEEDS_MAX_QUOTA, "Too big: asks 64 {ns}, {ns} can reach 16.",
          "ask for less, or have the quota raised"),
+    Case(over_cap, Code.CAP_REACHED,
+         "Waits: you (.*) hold 2 of at most 2 nvidia.com/gpu in queue {ns} (max-per-user); asks 1"
+         " more.", "kubectl gpu who {ns}"),
+    Case(above_every_cap, Code.EXCEEDS_CAP,
+         "Too big: asks 4 nvidia.com/gpu, a user may hold at most 2 in queue {ns}"
+         " (max-per-user).", "ask for less, or have the cap of the queue raised"),
     Case(no_flavor, Code.NO_MATCHING_FLAVOR,
          "Matches no flavor of queue {ns}: {ns} is on other nodes than the pod selects.",
          "change nodeSelector"),
