@@ -15,11 +15,11 @@ from tests.repo import tree
 _LOCK: Final = tree.ROOT / "deploy" / "requirements.lock"
 _PROGRAM: Final = """
 import sys
-import admission.cli.serve, admission.kube.credentials, admission.run.controller
+import admission.cli.serve, admission.kube.packaged, admission.run.controller
 import admission.webhook.server
 print(*sys.modules)
 """
-"""What controller and webhook import when they start."""
+"""What controller and webhook import when they start in a pod."""
 _OLDEST: Final = {"extra": "", "python_version": "3.11", "python_full_version": "3.11.0"}
 """The page says the same on every Python: what the oldest one needs."""
 _CLASSIFIER: Final = "License :: OSI Approved :: "
