@@ -45,10 +45,10 @@ def rows() -> Iterator[tuple[str, ...]]:
 def licence(name: str) -> str:
     """Return the licence that a package says it has."""
     about = metadata.metadata(name)
-    found = about.get("License-Expression") or ""
+    found = (about.get_all("License-Expression") or [""])[0]
     named = [one for one in about.get_all("Classifier") or () if one.startswith(_CLASSIFIER)]
     classified = ", ".join(one.removeprefix(_CLASSIFIER) for one in named)
-    text = found or classified or (about.get("License") or "").strip()
+    text = found or classified or (about.get_all("License") or [""])[0].strip()
     return text.splitlines()[0] if text else "unknown"
 
 

@@ -111,7 +111,7 @@ OBJECTS = [
 ]
 CHANGED = st.sampled_from(
     [(document, place) for document in OBJECTS for place in places(document)]
-).flatmap(lambda one: JSON.map(lambda value: put(*one, value)))
+).flatmap(lambda one: JSON.map(lambda value: put(one[0], one[1], value)))
 """An object of the older version with any value anywhere."""
 
 
