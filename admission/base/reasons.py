@@ -96,7 +96,8 @@ class Reason:
     Attributes:
         title: heading in the guide, without the code.
         step: what to do next. ``{queue}`` is the ClusterQueue, ``{local}`` the LocalQueue,
-            ``{namespace}`` the namespace, ``{name}`` the name of what is asked about.
+            ``{namespace}`` the namespace, ``{at}`` the option that names it, ``{name}``
+            the name of what is asked about.
     """
 
     title: str
@@ -107,7 +108,7 @@ CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
     {
         Code.WAITING_FOR_QUOTA: Reason(
             "It waits for quota",
-            "wait, or ask for less; who holds it: kubectl gpu who {queue}",
+            "wait, or ask for less; who holds it: kubectl gpu who {queue}{at}",
         ),
         Code.HELD_BY_PREVIOUS_REVISION: Reason(
             "The previous revision of its Deployment holds the quota",
@@ -115,11 +116,13 @@ CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
         ),
         Code.CAPACITY_MISSING: Reason(
             "GPUs that the quota promises are sick or missing",
-            "ask an administrator to repair or add nodes; which are sick: kubectl gpu top {queue}",
+            "ask an administrator to repair or add nodes; "
+            "which are sick: kubectl gpu top {queue}{at}",
         ),
         Code.WAITING_FOR_PREEMPTED: Reason(
             "It waits until others have left",
-            "wait: the others were told to stop; who still holds quota: kubectl gpu who {queue}",
+            "wait: the others were told to stop; "
+            "who still holds quota: kubectl gpu who {queue}{at}",
         ),
         Code.EXCEEDS_MAX_QUOTA: Reason(
             "It is too big for its queue",
@@ -128,7 +131,7 @@ CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
         Code.CAP_REACHED: Reason(
             "Its user or its LocalQueue holds as much as it may",
             "end other work that counts, or wait until it ends; who holds what:"
-            " kubectl gpu who {queue}",
+            " kubectl gpu who {queue}{at}",
         ),
         Code.EXCEEDS_CAP: Reason(
             "It asks for more than its user or its LocalQueue may hold",
@@ -136,8 +139,8 @@ CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
         ),
         Code.NO_MATCHING_FLAVOR: Reason(
             "No flavor of its queue matches",
-            "change nodeSelector, affinity or tolerations of the pod; "
-            "the flavors: kubectl gpu why clusterqueue/{queue}",
+            "change nodeSelector, affinity or tolerations: it never starts as it is; ask an "
+            "administrator for the flavors, or see kubectl gpu why clusterqueue/{queue}",
         ),
         Code.RESOURCE_NOT_COVERED: Reason(
             "Its queue has no quota for one of its resources",
@@ -145,7 +148,7 @@ CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
         ),
         Code.PENDING_EVALUATION: Reason(
             "It has not been tried yet",
-            "wait; who is before it: kubectl gpu queue {queue}",
+            "wait; who is before it: kubectl gpu queue {queue}{at}",
         ),
         Code.QUEUE_REQUIRED: Reason(
             "It has no queue, and needs one",
@@ -168,7 +171,7 @@ CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
         ),
         Code.CLUSTER_QUEUE_INACTIVE: Reason(
             "Its ClusterQueue admits nothing",
-            "see why: kubectl gpu why clusterqueue/{queue}",
+            "ask an administrator, or see why: kubectl gpu why clusterqueue/{queue}",
         ),
         Code.NAMESPACE_NOT_SELECTED: Reason(
             "Its ClusterQueue does not serve its namespace",
@@ -259,7 +262,7 @@ CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
             f"to put it in a queue, create it anew with the label {names.QUEUE_LABEL}",
         ),
         Code.QUEUE_READY: Reason(
-            "The ClusterQueue admits", "who waits in it: kubectl gpu queue {queue}"
+            "The ClusterQueue admits", "who waits in it: kubectl gpu queue {queue}{at}"
         ),
         Code.QUEUE_STOPPED: Reason(
             "The ClusterQueue is stopped",
@@ -279,7 +282,7 @@ CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
         ),
         Code.QUEUE_IN_USE: Reason(
             "The ClusterQueue is being deleted, and is in use",
-            "it goes when the last workload with its quota has ended: kubectl gpu who {queue}",
+            "it goes when the last workload with its quota has ended: kubectl gpu who {queue}{at}",
         ),
     }
 )
@@ -302,6 +305,8 @@ def next_step(code: str, known: Mapping[str, str] = MappingProxyType({})) -> str
     """
     reason = CATALOGUE.get(Code(code)) if code in _CODES else None
     given = {key: value for key, value in known.items() if value}
+    at = f" -n {given['namespace']}" if "namespace" in given else ""
+    given["at"] = at  # who may read one namespace only has to name it
     return reason.step.format_map(_Blank(given)) if reason else ""
 
 

@@ -16,6 +16,8 @@ from admission.visibility.cluster import Read, Wanted
 _TIMEOUT_SECONDS: Final = 30.0
 _ADVICE: Final = "is gpu-admission installed there? kubectl get clusterqueues"
 
+_NOT_SHOWN: Final = " are not shown"
+
 context_option: Final[Callable[[Any], Any]] = click.option(
     "--context", help="Context of the kubeconfig. Default: its current one."
 )
@@ -69,5 +71,10 @@ def say(lines: Iterable[str]) -> None:
 
 
 def not_shown(missing: Iterable[str], most: int) -> list[str]:
-    """Return a note for each thing that could not be read."""
-    return [line for text in missing for line in tables.sentence(f"note: {text}", most, "  ")]
+    """Return notes of what could not be read; those for the same reason are one note."""
+    kinds: dict[str, list[str]] = {}
+    for text in missing:
+        plural, between, why = text.partition(_NOT_SHOWN)
+        kinds.setdefault(f"{between}{why}", []).append(plural)
+    notes = (f"note: {', '.join(plurals)}{why}" for why, plurals in kinds.items())
+    return [line for note in notes for line in tables.sentence(note, most, "  ")]

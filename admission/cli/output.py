@@ -31,7 +31,7 @@ _ADVICE: Final = (
     ),
     (
         errors.ForbiddenError,
-        "this account may not do that; see what it may: kubectl auth can-i --list",
+        "you may not do that there: try -n NAMESPACE; your rights: kubectl auth can-i --list",
     ),
     (errors.TooManyRequestsError, "the API server is overloaded; try again in a minute"),
     (errors.ServerError, "the API server, or what it depends on, failed; see its log"),

@@ -57,7 +57,8 @@ def queue(
     QUEUE is a ClusterQueue, or a LocalQueue as NAME or NAMESPACE/NAME. The default is every
     ClusterQueue with waiting Workloads. Place 1 is tried next.
     """
-    with asking.asked(kubeconfig, context, namespace) as target:
+    within = name.rpartition("/")[0] if name else ""
+    with asking.asked(kubeconfig, context, namespace or within or None) as target:
         read = target.read()
         found = [_all(target, read)] if name is None else [[_one(target, read, name)]]
         queues = found[0]

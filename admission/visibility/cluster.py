@@ -133,8 +133,7 @@ class _Lists:
             )
             return ()
         self._missing.append(
-            f"{plural} of other namespaces than {self._namespace} are not shown: you may not list "
-            "them"
+            f"{plural} are not shown outside namespace {self._namespace}: you may not list them"
         )
         return found
 

@@ -170,13 +170,17 @@ def _only(name: str, found: list[Subject], among: tuple[Resource, ...], namespac
     if found:
         listed = ", ".join(f"{_typed(one.resource)}/{one.name}" for one in found)
         raise SubjectError(f"{name!r} may be any of {listed}", "say which one")
-    of = among[0] if len(among) == 1 else resources.PODS
+    of, is_one_word = among[0], len({one.kind for one in among}) == 1
     where = f" in namespace {namespace}" if of.namespaced else ""
-    more = "" if len(among) == 1 else ", nor anything else of that name that can wait"
-    plural = of.qualified if len(among) == 1 else "pods,jobs,workloads"
+    if not is_one_word:
+        raise SubjectError(
+            f"no pod {name!r}{where}, nor anything else of that name that can wait",
+            f"see those there are: kubectl get pods,jobs,workloads -n {namespace}",
+        )
+    plural = of.qualified if len(among) == 1 else of.plural
     option = f" -n {namespace}" if of.namespaced else ""
     raise SubjectError(
-        f'{of.qualified} "{name}" not found{where}{more}',
+        f'{plural} "{name}" not found{where}',
         f"see those there are: kubectl get {plural}{option}",
     )
 

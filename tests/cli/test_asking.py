@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from admission.base import names
+from admission.cli import asking
 from admission.cli import main as whole
 from admission.cli.kubectl import main
 from admission.kube import resources
@@ -230,3 +231,15 @@ def test_they_are_commands_of_both_programs_with_examples_and_exit_codes(command
         assert result.exit_code == 0
         assert f"kubectl gpu {command}" in result.stdout
         assert "Exit codes:" in result.stdout
+
+
+def test_what_may_not_be_listed_is_one_note_for_each_reason() -> None:
+    missing = (
+        "ClusterQueues are not shown: you may not list them",
+        "Pods are not shown outside namespace ml: you may not list them",
+        "Cohorts are not shown: you may not list them",
+    )
+    assert asking.not_shown(missing, 200) == [
+        "note: ClusterQueues, Cohorts are not shown: you may not list them",
+        "note: Pods are not shown outside namespace ml: you may not list them",
+    ]

@@ -122,7 +122,7 @@ def test_a_waiting_pod_is_told_what_its_own_condition_says(world: World) -> None
         f"  state     waiting for {AGE}",
         "  queue     lq -> cq",
         "  workload  w",
-        "next: wait, or ask for less; who holds it: kubectl gpu who cq",
+        "next: wait, or ask for less; who holds it: kubectl gpu who cq -n team",
     ]
 
 
@@ -227,8 +227,8 @@ def test_the_namespace_is_that_of_the_context_unless_one_is_named(world: World) 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("gone",), 'error: pods "gone" not found'),
-        (("gone", "-o", "json"), 'error: pods "gone" not found'),
+        (("gone",), "error: no pod 'gone' in namespace"),
+        (("gone", "-o", "json"), "error: no pod 'gone' in namespace"),
         (("p", "--context", "nowhere"), "error: no access to an API server from"),
     ],
     ids=["no such pod", "in JSON too", "no such context"],

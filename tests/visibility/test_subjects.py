@@ -64,7 +64,8 @@ def test_a_name_of_several_objects_is_refused_with_their_names(store: Store) -> 
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        ("gone", 'pods "gone" not found in namespace ml, nor anything else'),
+        ("gone", "no pod 'gone' in namespace ml, nor anything else"),
+        ("job/gone", 'jobs "gone" not found in namespace ml$'),
         ("deployment/gone", 'deployments.apps "gone" not found in namespace ml$'),
         ("clusterqueue/gone", 'clusterqueues.kueue.x-k8s.io "gone" not found$'),
         ("banana/gone", "kind 'banana' is not known"),
