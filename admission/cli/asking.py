@@ -65,9 +65,9 @@ def asked(kubeconfig: str | None, context: str | None, namespace: str | None) ->
 
 
 def say(lines: Iterable[str]) -> None:
-    """Print lines."""
+    """Print lines; what users wrote in them prints nothing but its characters."""
     for line in lines:
-        click.echo(line)
+        click.echo(output.one_line(line))
 
 
 def not_shown(missing: Iterable[str], most: int) -> list[str]:

@@ -38,6 +38,17 @@ _ADVICE: Final = (
 )
 _IN_USE: Final = "another process listens there; end it, or choose another address"
 
+# What would move the cursor, change colors or turn the order of characters around.
+_CONTROLS: Final = (
+    *range(0x20),
+    *range(0x7F, 0xA0),
+    *range(0x2028, 0x202F),  # ends of lines, and directions
+    *range(0x2066, 0x206A),
+)
+_SHOWN: Final = dict.fromkeys(_CONTROLS, "\N{REPLACEMENT CHARACTER}") | dict.fromkeys(
+    map(ord, "\t\n\r"), " "
+)
+
 FAILED: Final = 1
 USAGE: Final = 2
 
@@ -72,9 +83,19 @@ def print_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=2, default=str))
 
 
+def one_line(text: str) -> str:
+    """Return a text as a terminal may be given it: one line, without control characters.
+
+    Users write names and annotations, and messages quote them: nothing that they write may write
+    lines of its own to the terminal of somebody else. The length stays, for tables.
+    """
+    return text if text.isascii() and text.isprintable() else text.translate(_SHOWN)
+
+
 def fail(message: str, advice: str = "") -> NoReturn:
     """Ends the command with exit code 1, a message, and what to do next."""
-    click.echo(f"error: {message}", err=True)
+    lines = map(one_line, message.split("\n"))  # errors in a file have several
+    click.echo("\n".join((f"error: {next(lines)}", *lines)), err=True)
     if advice:
         click.echo(f"hint: {advice}", err=True)
     sys.exit(FAILED)

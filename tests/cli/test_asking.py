@@ -61,10 +61,10 @@ class World:
             status = {**made, "status": document["status"]}
             self.store.replace(resource, status, subresource="status")
 
-    def ask(self, *arguments: str, columns: int = 0) -> Result:
+    def ask(self, *arguments: str, columns: int = 0, color: bool = False) -> Result:
         command = [*arguments, "--kubeconfig", str(self.kubeconfig)]
         env = {"COLUMNS": str(columns) if columns else ""}
-        return CliRunner().invoke(main, command, env=env)
+        return CliRunner().invoke(main, command, env=env, color=color)
 
     def lines(self, *arguments: str, columns: int = 0) -> list[str]:
         result = self.ask(*arguments, columns=columns)
@@ -243,3 +243,17 @@ def test_what_may_not_be_listed_is_one_note_for_each_reason() -> None:
         "note: ClusterQueues, Cohorts are not shown: you may not list them",
         "note: Pods are not shown outside namespace ml: you may not list them",
     ]
+
+
+def test_what_users_write_moves_no_cursor_and_adds_no_line(world: World) -> None:
+    hostile = "\x1b[2J\x1b]0;owned\x07eve\r\nqueue research: nobody waits\x9b31m\u202egnp"
+    world.add(holding("hostile", "prod", 1, annotations={names.REQUESTER: hostile}))
+    try:
+        for asked in (("who", "prod"), ("who", hostile, "--as", "user")):
+            for columns in (0, 200):
+                text = world.ask(*asked, columns=columns, color=True).stdout
+                assert "eve" in text
+                assert all(one.isprintable() for one in text.splitlines())
+                assert "queue research: nobody waits" not in text.splitlines()
+    finally:
+        world.store.delete(resources.WORKLOADS, "hostile", "ml")
