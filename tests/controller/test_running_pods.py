@@ -176,3 +176,31 @@ def test_a_pod_that_was_never_admitted_gets_no_label_of_ours() -> None:
     add_running(found, "other", {names.PODSET_LABEL: "main"})
     assert used(found) == 0
     assert names.MANAGED_LABEL not in (found.pod("other").metadata.labels or {})
+
+
+@pytest.mark.parametrize("said", ["ann", names.UNKNOWN_REQUESTER, None])
+def test_a_pod_that_outlives_its_workload_still_counts_for_who_asked_for_it(
+    said: str | None,
+) -> None:
+    """Pods of Jobs do not say who that is: their template may say anything."""
+    found = World()
+    queue = make_cluster_queue(quota=8)
+    queue["metadata"]["annotations"] = {names.MAX_PER_USER: f"{names.GPU_RESOURCE}=2"}
+    found.add(make_namespace(), make_flavor("a100"), queue, make_local_queue())
+    found.store.create(resources.NODES, {"metadata": {"name": "n0"}})
+    found.add_pod("first", gpus=2, annotations={names.REQUESTER: "ann"})
+    found.settle()
+    asked = {"annotations": {names.REQUESTER: said}, "finalizers": LASTING}
+    change(found, "first", {"metadata": asked, "spec": {"nodeName": "n0"}})
+    found.store.delete(resources.PODS, "first", "ml")
+    drop_workload(found, "first")
+    found.settle()
+
+    found.add_pod("second", gpus=2, annotations={names.REQUESTER: "ann"})
+    found.add_pod("others", gpus=2, annotations={names.REQUESTER: "bob"})
+    assert used(found) == 4
+    assert (found.is_gated("second"), found.is_gated("others")) == (True, False)
+
+    change(found, "first", {"status": {"phase": "Failed"}}, "status")
+    found.settle()
+    assert not found.is_gated("second")

@@ -173,6 +173,8 @@ class RunningPods:
         self._gated_of: dict[str, tuple[WorkloadKey, str]] = {}
         self._owners: dict[WorkloadKey, Workload] = {}
         """What owners ask for that were let go as a whole, by the key of their Workload."""
+        self._requesters: dict[WorkloadKey, str] = {}
+        """Whose work pods are, by Workload: they may run longer than it is there."""
         self._short: set[WorkloadKey] = set()
         """Those of them that are charged on their own for pods that are not there yet."""
         self._exceeded: set[tuple[WorkloadKey, str]] = set()
@@ -373,7 +375,9 @@ class RunningPods:
             self._lose_owner(key)
             return
         self._short.add(key)
-        metadata = msgspec.structs.replace(asked.metadata, name=_owner_key(key).name)
+        metadata = msgspec.structs.replace(
+            asked.metadata, name=_owner_key(key).name, annotations=self._requester(key)
+        )
         spec = msgspec.structs.replace(asked.spec, pod_sets=tuple(missing))
         charged = msgspec.structs.replace(asked, metadata=metadata, spec=spec)
         self._ledger.charge(charged, queue, {}, ends=False)
@@ -403,6 +407,7 @@ class RunningPods:
         _discard(pod_sets, known.pod_set, uid)
         if not pod_sets:
             del self._of[known.of]
+            self._requesters.pop(known.of, None)
         _discard(self._on, known.view.spec.node_name, uid)
         self._stop_charging(known)
         self._set_releasing(uid, None)
@@ -460,7 +465,24 @@ class RunningPods:
             self._recount(key, pod_set)
         self._recount_owner(key)
 
+    def _note_requester(self, key: WorkloadKey) -> None:
+        """Record who asked for the pods of a Workload, as long as it is there."""
+        workload = self._workloads.get(self._workloads.current(key))
+        if workload is not None and key in self._of:
+            self._requesters[key] = workload.metadata.annotation(names.REQUESTER)
+
+    def _requester(self, key: WorkloadKey, pod: views.Pod | None = None) -> dict[str, str]:
+        """Return the annotation of who asked for pods of a Workload; empty where it is not known.
+
+        The pods of a Job have none that can be trusted, so what the Workload said comes first.
+        """
+        name = self._requesters.get(key, "")
+        if not name and pod is not None:
+            name = pod.metadata.annotation(names.REQUESTER)
+        return {names.REQUESTER: name} if name else {}
+
     def _recount(self, key: WorkloadKey, pod_set: str) -> None:
+        self._note_requester(key)
         uids = self._of.get(key, {}).get(pod_set, {})
         charged = self._charged(key, pod_set)
         if len(uids) <= charged and (key, pod_set) not in self._exceeded:
@@ -491,7 +513,8 @@ class RunningPods:
         self._alone[one.key] = metadata.uid
         labels = self._inventory.node_labels(one.view.spec.node_name)
         ends = bool(metadata.deletion_timestamp)
-        self._ledger.charge(_asked(one), self._queue_of(one.view), labels, ends=ends)
+        asked = _asked(one, self._requester(one.of, one.view))
+        self._ledger.charge(asked, self._queue_of(one.view), labels, ends=ends)
         self._note_releasing(one)
         due = self._free_at(one.view) if ends else None
         if due is not None:
@@ -689,7 +712,7 @@ def _queue(pod: views.Pod) -> str:
     return metadata.label(names.LOCAL_QUEUE_NAME_LABEL) or metadata.label(names.QUEUE_LABEL)
 
 
-def _asked(one: _Pod) -> Workload:
+def _asked(one: _Pod, annotations: dict[str, str]) -> Workload:
     """Return what a pod asks for, as a Workload that is nowhere stored."""
     pod = one.view
     template = PodTemplate(metadata=pod.metadata, spec=pod.spec)
@@ -699,6 +722,7 @@ def _asked(one: _Pod) -> Workload:
             name=one.key.name,
             uid=pod.metadata.uid,
             creation_timestamp=pod.metadata.creation_timestamp,
+            annotations=annotations,
         ),
         spec=WorkloadSpec(
             queue_name=_queue(pod),
