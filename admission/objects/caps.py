@@ -13,6 +13,8 @@ from admission.objects.rule_checks import Check
 
 _ANNOTATIONS: Final = FieldPath.of("metadata", "annotations")
 _FORM: Final = "must be RESOURCE=QUANTITY, several of them with commas between"
+_LONGEST: Final = 4096
+_SHOWN: Final = 40
 
 
 def read(metadata: views.ObjectMeta, key: str) -> dict[ResourceName, int]:
@@ -68,6 +70,9 @@ def _entry(entry: str) -> tuple[str, int]:
 
 def _broken(text: str) -> Iterator[tuple[str, str]]:
     """Yield each entry that breaks a rule, and the rule."""
+    if len(text) > _LONGEST:  # a review has little time, and an int few digits
+        yield f"{text[:_SHOWN]}...", f"must have at most {_LONGEST} characters"
+        return
     seen: set[str] = set()
     for entry in _entries(text):
         try:
