@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from admission.base import names, reasons
@@ -13,9 +14,14 @@ from admission.base.reasons import Code
 from admission.cli.kubectl import main
 from admission.objects import structural
 from tests.builders.jobs import make_job
+from tests.builders.pods import make_pod, template_of
+from tests.config import files
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import Json, RestError
 from tests.integration import queued
+from tests.integration.applied import Workloads
+from tests.integration.applied import condition as said_now
 from tests.integration.installed import Installed, installed
 from tests.repo import tree
 
@@ -23,12 +29,30 @@ pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     with (
         Cluster.start() as cluster,
         installed(cluster, tmp_path_factory.mktemp("reasons")) as it,
     ):
         yield it
+
+
+@pytest.fixture(scope="module")
+def serving(plain: Installed) -> Callable[[tuple[Json, ...]], Installed]:
+    """Lets the program run with a configuration; it starts anew where it has another one."""
+    now: tuple[Json, ...] = ()
+
+    def serve(wanted: tuple[Json, ...]) -> Installed:
+        nonlocal now
+        if wanted != now:
+            file = plain.folder / "config.yaml"
+            file.write_text(yaml.safe_dump_all(wanted))
+            plain.stop()
+            plain.start(*(("--config", str(file)) if wanted else ()))
+            now = wanted
+        return plain
+
+    return serve
 
 
 class Asked(NamedTuple):
@@ -221,6 +245,146 @@ def not_managed(system: Installed) -> Asked:
     return Asked(ns, "plain")
 
 
+def checks_inactive(system: Installed) -> Asked:
+    name = system.cluster.create_namespace("check")
+    queued.add_check(system, name, active=False)
+    ns = system.cluster.create_namespace("team")
+    system.add_flavor(ns)
+    system.add_cluster_queue(ns, quota=2, flavors=(ns,), **queued.asking_for(name))
+    return Asked(ns, f"clusterqueue/{ns}")
+
+
+def group_invalid(system: Installed) -> Asked:
+    ns = system.add_team(8)
+    labels = {names.POD_GROUP_NAME: "gang"}
+    for name, total in (("w-0", "2"), ("w-1", "3")):
+        annotations = {names.POD_GROUP_TOTAL_COUNT: total}
+        system.create_pod(ns, name, labels=labels, annotations=annotations)
+    return Asked(ns, "w-0")
+
+
+def without_pods(system: Installed) -> Asked:
+    """A Deployment; no controller makes its pods here."""
+    ns = system.add_team(2)
+    pod = make_pod("", labels={"app": "chat"}, gpus=1)
+    spec = {
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": "chat"}},
+        "template": template_of(pod),
+    }
+    metadata = {"name": "chat", "labels": {names.QUEUE_LABEL: "default"}}
+    document = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+    system.api.post(f"/apis/apps/v1/namespaces/{ns}/deployments", document)
+    return Asked(ns, "deployment/chat")
+
+
+def runs(system: Installed, ns: str, name: str, **pod: Any) -> None:
+    """A pod that runs, as scheduler and kubelet say it."""
+    system.create_pod(ns, name, **pod)
+    system.wait_released(ns, name)
+    path = f"/api/v1/namespaces/{ns}/pods/{name}"
+    target = {"apiVersion": "v1", "kind": "Node", "name": "node"}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+    system.api.post(f"{path}/binding", binding)
+    system.api.patch(f"{path}/status", {"status": {"phase": "Running"}})
+
+
+def told_to_leave(system: Installed) -> Asked:
+    ns = system.add_team(1, preemption={"withinClusterQueue": "LowerPriority"})
+    notice = {"metadata": {"annotations": {names.PREEMPTION_NOTICE: "1h"}}}
+    system.api.patch(queued.path("clusterqueues", ns), notice)
+    system.add_classes(**{f"high-{ns}": 100})
+    runs(system, ns, "low")
+    system.create_pod(ns, "high", gpus=1, labels={names.PRIORITY_CLASS_LABEL: f"high-{ns}"})
+    return Asked(ns, "low")
+
+
+def start_refused(system: Installed) -> Asked:
+    """A policy of the site lets no Job of the namespace start."""
+    ns = system.add_team(2)
+    queued.edit(system, "clusterqueues", ns, {"stopPolicy": "Hold"})
+    post_job(system, ns, make_job("train", 1, gpus=1))
+    marked = "has(object.metadata.labels) && 'example.com/try' in object.metadata.labels"
+    rule = {
+        "apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["UPDATE"],
+        "resources": ["jobs"],
+    }  # fmt: skip
+    policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+    told = {"expression": f"object.spec.suspend && !({marked})", "message": "not at night"}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [told]}
+    system.api.post(f"{policies}ies", {"metadata": {"name": ns}, "spec": spec})
+    only = {"matchLabels": {"kubernetes.io/metadata.name": ns}}
+    bound = {
+        "policyName": ns,
+        "validationActions": ["Deny"],
+        "matchResources": {"namespaceSelector": only},
+    }
+    system.api.post(f"{policies}ybindings", {"metadata": {"name": ns}, "spec": bound})
+    job = f"/apis/batch/v1/namespaces/{ns}/jobs/train"
+
+    def is_in_force() -> bool:
+        try:
+            system.api.patch(
+                f"{job}?dryRun=All", {"metadata": {"labels": {"example.com/try": ""}}}
+            )
+        except RestError as refused:
+            return "not at night" in str(refused)
+        return False
+
+    waiting.until(is_in_force, what="the policy is in force")
+    queued.edit(system, "clusterqueues", ns, {"stopPolicy": "None"})
+    return Asked(ns, "job/train")
+
+
+def not_running(system: Installed) -> Asked:
+    """A pod with quota, of which the scheduler says that no node takes it."""
+    ns = system.add_team(2)
+    system.create_pod(ns, "lost")
+    system.wait_released(ns, "lost")
+    why = {
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "0/1 nodes are available",
+    }  # fmt: skip
+    system.api.patch(
+        f"/api/v1/namespaces/{ns}/pods/lost/status",
+        {"status": {"conditions": [why]}},
+        "application/strategic-merge-patch+json",
+    )
+    return Asked(ns, "lost")
+
+
+def charged_afterwards(system: Installed) -> Asked:
+    """Somebody deletes the Workload of a pod that runs."""
+    ns = system.add_team(2)
+    runs(system, ns, "first")
+    (workload,) = system.api.get(queued.path("workloads", ns=ns))["items"]
+    system.api.delete(queued.path("workloads", workload["metadata"]["name"], ns))
+    return Asked(ns, "first")
+
+
+def lost(system: Installed) -> Asked:
+    """A Workload that nobody clears after its eviction."""
+    ns = system.add_team(1)
+    queued.add_workload(system, ns, "train")
+    queued.await_admitted(system, ns, "train")
+    evicted = said_now("Evicted", "True", "NodeFailures", "node n is gone")
+    Workloads(system, ns).say("train", "by-test", evicted)
+    return Asked(ns, "workload/train")
+
+
+def paused(system: Installed) -> Asked:
+    ns = system.add_team(2)
+    system.create_pod(ns, "train")
+    return Asked(ns, "train")
+
+
+def without_queue(system: Installed) -> Asked:
+    ns = system.cluster.create_namespace("team")
+    system.wait_webhook()
+    system.create_pod(ns, "train")
+    return Asked(ns, "train")
+
+
 def post_job(system: Installed, namespace: str, job: Any) -> None:
     system.api.post(f"/apis/batch/v1/namespaces/{namespace}/jobs", job)
 
@@ -232,7 +396,10 @@ class Case(NamedTuple):
     code: Code
     sentence: str
     step: str
+    configuration: tuple[Json, ...] = ()
 
+
+PAUSED = (files.gpu(admission="Paused"), files.kueue(manageJobsWithoutQueueName=True))
 
 CASES = (
     Case(waits, Code.WAITING_FOR_QUOTA,
@@ -289,7 +456,45 @@ CASES = (
     Case(finished, Code.FINISHED, "Finished.*", ""),
     Case(not_managed, Code.NOT_MANAGED, "No quota is kept for it: it is in no queue.",
          names.QUEUE_LABEL),
+    Case(checks_inactive, Code.QUEUE_CHECKS_INACTIVE, "Admits nothing: it .*check-.*",
+         "kubectl describe admissionchecks"),
+    Case(group_invalid, Code.POD_GROUP_INVALID, ".*", "the pods have to be created anew"),
+    Case(without_pods, Code.NO_WORKLOAD, "It has no pods yet that could be admitted.",
+         "whether the controller runs"),
+    Case(told_to_leave, Code.PREEMPTION_NOTICE,
+         "This pod is stopped at .*: its GPUs are needed by {ns}/high (priority 100). Save your"
+         " work.", "save your work"),
+    Case(start_refused, Code.START_REFUSED,
+         "Admitted, but the API server refuses to start it: .*not at night.*",
+         "correct what the message names; it is tried again by itself"),
+    Case(not_running, Code.PODS_NOT_RUNNING,
+         "Admitted, but 0 of 1 pods are scheduled: 0/1 nodes are available.*",
+         "kubectl get events -n {ns}"),
+    Case(charged_afterwards, Code.CHARGED_RUNNING,
+         "Runs, and is charged to ClusterQueue {ns} though it did not wait there.",
+         "nothing: it goes on running"),
+    Case(lost, Code.EVICTED, "node n is gone.", "it goes back to the queue by itself"),
+    Case(paused, Code.ADMISSION_PAUSED,
+         "Waits: admission is paused by an administrator; it keeps its place.",
+         "an administrator resumes it", PAUSED),
+    Case(without_queue, Code.QUEUE_REQUIRED, ".*", "kubectl get localqueues -n {ns}", PAUSED),
 )  # fmt: skip
+"""In the order of their configurations: each is one more start of the program."""
+
+ELSEWHERE = {
+    Code.CAPACITY_MISSING: "tests/e2e/test_gpu_capacity.py",
+    Code.STOP_HELD_BACK: "tests/integration/test_brake.py",
+    Code.HELD_BY_PREVIOUS_REVISION: "needs the controller that makes pods of Deployments",
+    Code.WAITING_FOR_PODS_READY: "blocks all queues; tests/integration/test_configured.py",
+    Code.WAITING_FOR_RETRY: "evicts in all queues; tests/integration/test_configured.py",
+    Code.PENDING_EVALUATION: "is over as soon as a cycle has judged",
+    Code.MISCONFIGURED: "has a sentence of its own for each rule",
+    Code.ON_HOLD: "only other programs set it",
+    Code.WAITS_FOR_OWNER: "needs owners with more than one level",
+    Code.REFERENCE_NOT_FOUND: "has a sentence of its own for each kind",
+    Code.QUEUE_UNSUPPORTED: "has a sentence of its own for each rule",
+}
+"""Reasons that no row of the table has, and why."""
 
 
 def ask(system: Installed, asked: Asked, form: str) -> str:
@@ -329,8 +534,9 @@ def filled(schema: dict[str, Any], value: Any) -> Any:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.arrange.__name__)
 def test_a_situation_is_told_by_its_sentence_and_the_next_step(
-    system: Installed, case: Case
+    serving: Callable[[tuple[Json, ...]], Installed], case: Case
 ) -> None:
+    system = serving(case.configuration)
     asked = case.arrange(system)
     last: dict[str, Any] = {}
 
@@ -352,3 +558,9 @@ def test_a_situation_is_told_by_its_sentence_and_the_next_step(
     assert text[0] == last["message"]
     assert f"  reason {case.code}" in [re.sub(r"(?<=reason) +", " ", line) for line in text]
     assert (not step) or text[-1].startswith("next: ")
+
+
+def test_every_reason_has_a_situation_or_an_explanation() -> None:
+    shown = {case.code for case in CASES}
+    assert shown | set(ELSEWHERE) == set(Code)
+    assert not shown & set(ELSEWHERE)
