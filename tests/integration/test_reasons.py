@@ -9,7 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from admission.base import names, reasons
+from admission.base import conditions, names, reasons
 from admission.base.reasons import Code
 from admission.cli.kubectl import main
 from admission.objects import structural
@@ -362,6 +362,23 @@ def charged_afterwards(system: Installed) -> Asked:
     return Asked(ns, "first")
 
 
+def missing_gpus(system: Installed) -> Asked:
+    """A quota of four, whose only node is not ready."""
+    ns = system.cluster.create_namespace("team")
+    system.cluster.add_gpu_node(ns, gpus=2, labels={names.GPU_PRODUCT_LABEL: ns})
+    system.add_flavor(ns, product=ns)
+    guard = {names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE}
+    system.add_cluster_queue(ns, quota=4, flavors=(ns,), annotations=guard)
+    system.add_local_queue(ns, ns)
+    system.wait_for_queue(ns)
+    queued.await_condition(
+        system, queued.path("clusterqueues", ns), conditions.CAPACITY_SUFFICIENT,
+        lambda told: told[0] == "False",
+    )  # fmt: skip
+    system.create_pod(ns, "big", gpus=4)
+    return Asked(ns, "big")
+
+
 def lost(system: Installed) -> Asked:
     """A Workload that nobody clears after its eviction."""
     ns = system.add_team(1)
@@ -370,6 +387,30 @@ def lost(system: Installed) -> Asked:
     evicted = said_now("Evicted", "True", "NodeFailures", "node n is gone")
     Workloads(system, ns).say("train", "by-test", evicted)
     return Asked(ns, "workload/train")
+
+
+def held_back(system: Installed) -> Asked:
+    """Three pods are to be stopped, of which one may be in a minute."""
+    ns = system.add_team(3)
+    for name in "abc":
+        runs(system, ns, name)
+    workloads = queued.path("workloads", ns=ns)
+    evicted = said_now("Evicted", "True", "NodeFailures", "node n is gone")
+    for one in system.api.get(workloads)["items"]:
+        Workloads(system, ns).say(one["metadata"]["name"], "by-test", evicted)
+
+    def held() -> str:
+        """The Workload of a pod whose stop is held back."""
+        return next(
+            (
+                one["metadata"]["name"]
+                for one in system.api.get(workloads)["items"]
+                if queued.condition(one, conditions.STOP_HELD_BACK)
+            ),
+            "",
+        )
+
+    return Asked(ns, f"workload/{waiting.until(held, what='a stop is held back')}")
 
 
 def paused(system: Installed) -> Asked:
@@ -399,6 +440,7 @@ class Case(NamedTuple):
     configuration: tuple[Json, ...] = ()
 
 
+BRAKE = (files.gpu(maxStopsPerMinute=1),)
 PAUSED = (files.gpu(admission="Paused"), files.kueue(manageJobsWithoutQueueName=True))
 
 CASES = (
@@ -473,7 +515,13 @@ CASES = (
     Case(charged_afterwards, Code.CHARGED_RUNNING,
          "Runs, and is charged to ClusterQueue {ns} though it did not wait there.",
          "nothing: it goes on running"),
+    Case(missing_gpus, Code.CAPACITY_MISSING,
+         "Waits: needs 4 {ns}, 0 free of 0; 4 more promised, but sick or missing.*",
+         "kubectl gpu top {ns}"),
     Case(lost, Code.EVICTED, "node n is gone.", "it goes back to the queue by itself"),
+    Case(held_back, Code.STOP_HELD_BACK,
+         "It still runs and is to be stopped (.*NodeFailures: node n is gone). More than 1 stops a"
+         " minute are held back; .*", "gpu-admission stops allow", BRAKE),
     Case(paused, Code.ADMISSION_PAUSED,
          "Waits: admission is paused by an administrator; it keeps its place.",
          "an administrator resumes it", PAUSED),
@@ -482,8 +530,6 @@ CASES = (
 """In the order of their configurations: each is one more start of the program."""
 
 ELSEWHERE = {
-    Code.CAPACITY_MISSING: "tests/e2e/test_gpu_capacity.py",
-    Code.STOP_HELD_BACK: "tests/integration/test_brake.py",
     Code.HELD_BY_PREVIOUS_REVISION: "needs the controller that makes pods of Deployments",
     Code.WAITING_FOR_PODS_READY: "blocks all queues; tests/integration/test_configured.py",
     Code.WAITING_FOR_RETRY: "evicts in all queues; tests/integration/test_configured.py",
