@@ -550,17 +550,17 @@ def equal_shares(found: Supply, teams: Sequence[Team]) -> list[Share]:
     """Everything, divided equally between teams; without teams it is everybody's."""
     if not teams:
         everybody = Team(name=EVERYBODY, namespaces=())
-        why = "All that the nodes have. Without --team there is one queue for everybody."
+        why = "Everything that the nodes have. Without --team, all share one queue."
         return [Share(team=everybody, amounts=found.amounts(), why=why)]
     amounts: list[dict[tuple[str, str], int]] = [{} for _ in teams]
     for key, total in found.amounts().items():
         for mine, part in zip(amounts, divided(total, len(teams), unit_of(key[1])), strict=True):
             mine[key] = part
     why = (
-        f"One of {len(teams)} equal shares of all that the nodes have; what cannot be divided "
-        "goes to the first teams."
+        f"One of {len(teams)} equal shares of everything that the nodes have; the first teams "
+        "get what cannot be divided."
         if len(teams) > 1
-        else "All that the nodes have."
+        else "Everything that the nodes have."
     )
     return [
         Share(team=team, amounts=mine, why=why) for team, mine in zip(teams, amounts, strict=True)
@@ -605,7 +605,7 @@ def _namespaces(shares: Iterable[Share], missing: set[str]) -> Iterator[Proposed
                     "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}
                 }  # fmt: skip
                 yield Proposed(
-                    document=document, why=f"Of {share.team.name}; it is not there yet."
+                    document=document, why=f"Of {share.team.name}; it does not exist yet."
                 )
 
 
@@ -621,13 +621,13 @@ def _resource_flavor(flavor: Flavor) -> Proposed:
     why = f"{flavor.text}: {flavor.amount} {flavor.resource} on {_listed(flavor.nodes)}."
     if flavor.taints:
         kept = ", ".join(f"{one['key']}={one.get('value', '')}" for one in flavor.taints)
-        why += f"\nOnly pods that tolerate {kept} get it."
+        why += f"\nOnly pods that tolerate {kept} get this flavor."
     return Proposed(document=_kueue("ResourceFlavor", metadata, spec), why=why)
 
 
 def _any_node() -> Proposed:
     why = (
-        "cpu, memory and what else is no GPU, on whatever node a pod runs. It has no labels, so "
+        "cpu, memory and other resources that are not GPUs, on any node. It has no nodeLabels, so "
         "it does not decide where a pod runs."
     )
     return Proposed(document=_kueue("ResourceFlavor", {"name": ANY_NODE}, {}), why=why)
@@ -639,7 +639,8 @@ def _cohort(found: Supply, left_over: Mapping[tuple[str, str], int]) -> Proposed
     if any(left_over.values()):
         spec["resourceGroups"] = _groups(found, lambda key: left_over.get(key, 0))
         why += (
-            "\nIts own quota is what the nodes have beyond that of the queues; all may borrow it."
+            "\nIts own quota is what the nodes have beyond the quota of the queues; every queue "
+            "can borrow it."
         )
     return Proposed(document=_kueue("Cohort", {"name": COHORT}, spec), why=why)
 
@@ -661,9 +662,9 @@ def _cluster_queue(found: Supply, share: Share) -> Proposed:
         "resourceGroups": _groups(found, lambda key: share.amounts.get(key, 0)),
     }
     why = (
-        f"{share.why}\nOthers borrow what is not used, and it is taken back when it is needed "
-        "(reclaimWithinCohort).\nFlavors are tried in this order; a nodeSelector of the pod for a "
-        "product leaves only that."
+        f"{share.why}\nOthers can borrow unused quota; the queue takes it back when it needs it "
+        "(reclaimWithinCohort).\nFlavors are tried in this order. A pod whose nodeSelector names "
+        "a product gets only that one."
     )
     return Proposed(document=_kueue("ClusterQueue", {"name": team.name}, spec), why=why)
 
@@ -698,7 +699,7 @@ def _local_queues(shares: Iterable[Share]) -> Iterator[Proposed]:
         for namespace in share.team.namespaces:
             metadata = {"name": names.DEFAULT_LOCAL_QUEUE, "namespace": namespace}
             spec = {"clusterQueue": share.team.name}
-            why = f"GPU pods of {namespace} that name no queue go through it."
+            why = f"GPU pods in {namespace} that name no queue use this one."
             yield Proposed(document=_kueue("LocalQueue", metadata, spec), why=why)
 
 
