@@ -95,11 +95,11 @@ def quota(picture: Picture) -> Iterator[Finding]:
         why = f"; {text(sick)} more cannot be used: {shown(reasons)}" if sick and reasons else ""
         what = (
             f"queues promise {text(promised)} {pair.resource} of it, its nodes have "
-            f"{text(healthy)}{why}: who is admitted beyond that waits for a node"
+            f"{text(healthy)}{why}: pods admitted beyond that wait for a node"
         )
         mend = (
             f"lower the nominalQuota in {_queues_of(picture, pair) or 'the Cohorts'}, add nodes, "
-            f"or have it held to what exists: kubectl annotate clusterqueue QUEUE "
+            f"or limit the quota to what exists: kubectl annotate clusterqueue QUEUE "
             f"{names.CAPACITY_GUARD}={names.CAPACITY_GUARD_ENFORCE}"
         )
         yield warning("ResourceFlavor", pair.flavor, what, mend)

@@ -16,7 +16,7 @@ def flavors(picture: Picture) -> Iterator[Finding]:
         missing = _missing(picture, queue)
         if missing:
             text = f"it admits nothing: there is no ResourceFlavor {', '.join(missing)}"
-            mend = "create the ResourceFlavor, or take it out of spec.resourceGroups"
+            mend = "create the ResourceFlavor, or remove it from spec.resourceGroups"
             yield error("ClusterQueue", queue.metadata.name, text, mend)
 
 
@@ -63,7 +63,7 @@ def local_queues(picture: Picture) -> Iterator[Finding]:
         place = f"{local.metadata.namespace}/{local.metadata.name}"
         queue = queues.get(local.spec.cluster_queue)
         if queue is None:
-            text = f"its pods wait for ever: there is no ClusterQueue {local.spec.cluster_queue}"
+            text = f"its pods wait forever: there is no ClusterQueue {local.spec.cluster_queue}"
             mend = "create the ClusterQueue, or delete the LocalQueue: clusterQueue cannot change"
             yield error("LocalQueue", place, text, mend)
             continue
@@ -71,7 +71,7 @@ def local_queues(picture: Picture) -> Iterator[Finding]:
         namespace = labels.get(local.metadata.namespace)
         if namespace is not None and (selector is None or not selector(namespace)):
             text = (
-                f"its pods wait for ever: the namespaceSelector of ClusterQueue "
+                f"its pods wait forever: the namespaceSelector of ClusterQueue "
                 f"{queue.metadata.name} does not take the namespace"
             )
             mend = (

@@ -265,7 +265,7 @@ def _unhold(kind: str, name: str, namespace: str) -> str:
 
 def clock(picture: Picture) -> Iterator[Finding]:
     """The clocks of this machine, the controller and the nodes agree with the API server's."""
-    mend = "have it follow a time server (chronyd, systemd-timesyncd)"
+    mend = "synchronize it with a time server (chronyd, systemd-timesyncd)"
     if picture.here is not None:
         skew = (picture.here - picture.now).total_seconds()
         if abs(skew) > _SKEW_SECONDS:
