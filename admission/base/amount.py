@@ -17,21 +17,21 @@ UNLIMITED: Final = MAX_INT64
 
 
 def clamp(value: int) -> int:
-    """Cuts to the 64-bit range; the upper end is UNLIMITED."""
+    """Clamp to the 64-bit range; the upper end is UNLIMITED."""
     if value > MAX_INT64:
         return UNLIMITED
     return max(value, MIN_INT64)
 
 
 def add(left: int, right: int) -> int:
-    """Sum; UNLIMITED if either side is, saturating otherwise."""
+    """Return the sum; UNLIMITED if either side is, saturating otherwise."""
     if UNLIMITED in {left, right}:
         return UNLIMITED
     return clamp(left + right)
 
 
 def subtract(left: int, right: int) -> int:
-    """Difference; may be negative. ``UNLIMITED - UNLIMITED`` is 0."""
+    """Return the difference; may be negative. ``UNLIMITED - UNLIMITED`` is 0."""
     if left == UNLIMITED:
         return 0 if right == UNLIMITED else UNLIMITED
     if right == UNLIMITED:
@@ -40,12 +40,12 @@ def subtract(left: int, right: int) -> int:
 
 
 def multiply(value: int, count: int) -> int:
-    """Product with a whole, non-negative count; saturating."""
+    """Return the product with a whole, non-negative count; saturating."""
     return clamp(value * count)
 
 
 def scale_down(total: int, count: int, new_count: int) -> int:
-    """The share of ``new_count`` pods in ``total`` that was computed for ``count`` pods.
+    """Return the share of ``new_count`` pods in ``total``, which was computed for ``count`` pods.
 
     Integer division comes first, as in Kueue: ``floor(total / count) * new_count``. A ``count`` of
     0 gives 0.

@@ -26,7 +26,7 @@ _WHOLE: Final = re.compile(rf"[+-]?(?:0|(?:{re.sub(r'[?]P<[a-z]+>', '?:', _PART)
 
 
 def parse(text: str) -> int:
-    """Microseconds; what is finer is cut off towards zero.
+    """Return the duration in microseconds; what is finer is cut off towards zero.
 
     Raises:
         InvalidValueError: the text is no duration.
@@ -41,7 +41,7 @@ def parse(text: str) -> int:
 
 
 def to_wire(microseconds: int) -> str:
-    """Text of a duration, in as few parts as possible: ``1h30m``, ``15s``, ``500ms``."""
+    """Return the text of a duration in as few parts as possible: ``1h30m``, ``15s``, ``500ms``."""
     if microseconds == 0:
         return "0s"
     parts, rest = [], abs(microseconds)

@@ -25,28 +25,28 @@ class FieldPath:
 
     @classmethod
     def of(cls, *names: str) -> Self:
-        """The path that descends through the named children."""
+        """Return the path that descends through the named children."""
         return cls(".".join(names), tuple((1, 0, name) for name in names))
 
     def child(self, name: str) -> "FieldPath":
-        """The member of an object."""
+        """Return the member of an object."""
         text = f"{self.text}.{name}" if self.text else name
         return FieldPath(text, (*self.order, (1, 0, name)))
 
     def index(self, position: int) -> "FieldPath":
-        """The item of a list, from 0."""
+        """Return the item of a list, from 0."""
         return FieldPath(f"{self.text}[{position}]", (*self.order, (0, position, "")))
 
     def key(self, name: str) -> "FieldPath":
-        """The value of a map; the key is not quoted."""
+        """Return the value of a map; the key is not quoted."""
         return FieldPath(f"{self.text}[{name}]", (*self.order, (1, 0, name)))
 
     def within(self, outer: "FieldPath") -> "FieldPath":
-        """The same place, in an object that stands at a place of another."""
+        """Return the same place, in an object that stands at a place of another."""
         return FieldPath(f"{outer.text}.{self.text}", (*outer.order, *self.order))
 
     def pointer(self) -> str:
-        """The path as a JSON pointer: ``/metadata/labels/kueue.x-k8s.io~1queue-name``."""
+        """Return the path as a JSON pointer: ``/metadata/labels/kueue.x-k8s.io~1queue-name``."""
         return _pointer(self.order)
 
 
@@ -100,7 +100,7 @@ class FieldError:
     detail: str = ""
 
     def text(self) -> str:
-        """``path: Type: value: detail``; value and detail only where there are any."""
+        """Return ``path: Type: value: detail``; value and detail only where there are any."""
         hidden = self.type in _WITHOUT_VALUE or self.value is OMITTED
         shown = "" if hidden else f": {_render(self.value)}"
         detail = f": {self.detail}" if self.detail else ""
@@ -108,49 +108,49 @@ class FieldError:
 
 
 def invalid(path: FieldPath, value: Value, detail: str) -> FieldError:
-    """The value breaks a rule."""
+    """Return the error that the value breaks a rule."""
     return FieldError(ErrorType.INVALID, path, value, detail)
 
 
 def required(path: FieldPath, detail: str = "") -> FieldError:
-    """A value is missing."""
+    """Return the error that a value is missing."""
     return FieldError(ErrorType.REQUIRED, path, None, detail)
 
 
 def forbidden(path: FieldPath, detail: str) -> FieldError:
-    """The field may not be set, or not like this, in this object."""
+    """Return the error that the field may not be set, or not like this, in this object."""
     return FieldError(ErrorType.FORBIDDEN, path, None, detail)
 
 
 def not_supported(path: FieldPath, value: Value, supported: Iterable[str]) -> FieldError:
-    """The value is none of an enumeration."""
+    """Return the error that the value is none of an enumeration."""
     choices = ", ".join(_render(choice) for choice in supported)
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {choices}")
 
 
 def not_found(path: FieldPath, value: Value, detail: str = "") -> FieldError:
-    """The value names something that does not exist."""
+    """Return the error that the value names something that does not exist."""
     return FieldError(ErrorType.NOT_FOUND, path, value, detail)
 
 
 def duplicate(path: FieldPath, value: Value) -> FieldError:
-    """The value stands twice where it may stand once."""
+    """Return the error that the value stands twice where it may stand once."""
     return FieldError(ErrorType.DUPLICATE, path, value)
 
 
 def too_long(path: FieldPath, limit: int) -> FieldError:
-    """The text has more than ``limit`` bytes."""
+    """Return the error that the text has more than ``limit`` bytes."""
     unit = "byte" if limit == 1 else "bytes"
     return FieldError(ErrorType.TOO_LONG, path, None, f"may not be more than {limit} {unit}")
 
 
 def too_many(path: FieldPath, count: int, limit: int) -> FieldError:
-    """The list has more than ``limit`` items."""
+    """Return the error that the list has more than ``limit`` items."""
     return FieldError(ErrorType.TOO_MANY, path, count, f"must have at most {limit} items")
 
 
 def in_order(errors: Iterable[FieldError]) -> tuple[FieldError, ...]:
-    """The distinct errors sorted by field path, then by text."""
+    """Return the distinct errors sorted by field path, then by text."""
     distinct = {error.text(): error for error in errors}
     return tuple(
         error

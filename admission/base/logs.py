@@ -11,7 +11,7 @@ Logger = structlog.typing.FilteringBoundLogger
 
 
 def configure(level: str = "INFO", *, human: bool = False) -> None:
-    """Sets up logging for the process.
+    """Set up logging for the process.
 
     Args:
         level: least level shown: DEBUG, INFO, WARNING, ERROR.
@@ -39,7 +39,7 @@ def configure(level: str = "INFO", *, human: bool = False) -> None:
 
 
 def get(component: str) -> Logger:
-    """A logger whose lines carry the component's name; may be made before `configure`."""
+    """Return a logger whose lines carry the component's name; may be made before `configure`."""
     logger: Logger = structlog.get_logger(component=component)
     return logger
 

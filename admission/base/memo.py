@@ -17,7 +17,7 @@ class Memo(Generic[T]):
         self._results: dict[Hashable, T] = {}
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """The kept result for the key, or that of ``compute``."""
+        """Return the kept result for the key, or that of ``compute``."""
         results = self._results
         if key in results:
             return results[key]

@@ -28,7 +28,7 @@ class WorkloadKey(NamedTuple):
     name: str
 
     def text(self) -> str:
-        """``namespace/name``, as messages show it."""
+        """Return ``namespace/name``, as messages show it."""
         return f"{self.namespace}/{self.name}"
 
 

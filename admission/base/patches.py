@@ -36,7 +36,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 def merge(document: Mapping[str, Any]) -> Patch:
-    """A merge patch (RFC 7386): None deletes a member, a list replaces the whole list.
+    """Return a merge patch (RFC 7386): None deletes a member, a list replaces the whole list.
 
     With ``metadata.resourceVersion`` (or ``uid``) in it, the patch is refused with ConflictError
     when the object is another.
@@ -45,12 +45,12 @@ def merge(document: Mapping[str, Any]) -> Patch:
 
 
 def json_patch(operations: Sequence[Mapping[str, Any]]) -> Patch:
-    """A JSON patch (RFC 6902): all operations or none; a failed ``test`` gives InvalidError."""
+    """Return a JSON patch (RFC 6902): all or nothing; a failed ``test`` gives InvalidError."""
     return Patch(PatchType.JSON, _ENCODER.encode(operations))
 
 
 def strategic(document: Mapping[str, Any]) -> Patch:
-    """A strategic merge patch of a built-in kind: lists such as conditions merge by their key.
+    """Return a strategic merge patch of a built-in kind: lists such as conditions merge by key.
 
     It needs no ``resourceVersion`` to leave what others wrote alone; ``metadata.uid`` in it makes
     the server refuse it with InvalidError when the object is another.
@@ -59,12 +59,12 @@ def strategic(document: Mapping[str, Any]) -> Patch:
 
 
 def apply(document: Mapping[str, Any]) -> Patch:
-    """Server-side apply of the fields that we own; names its apiVersion and kind."""
+    """Return the server-side apply of the fields that we own; names its apiVersion and kind."""
     return Patch(PatchType.APPLY, _ENCODER.encode(document))
 
 
 def pointer(*parts: str | int) -> str:
-    """A JSON pointer (RFC 6901) to nested members, each escaped.
+    """Return a JSON pointer (RFC 6901) to nested members, each escaped.
 
     ``pointer("metadata", "annotations", "a/b")`` is ``/metadata/annotations/a~1b``.
     """
@@ -77,12 +77,12 @@ def _escape(key: str) -> str:
 
 
 def test(path: str, value: object) -> dict[str, Any]:
-    """A JSON patch operation that makes the whole patch fail unless the value is equal."""
+    """Return a JSON patch operation that fails the whole patch unless the value is equal."""
     return {"op": "test", "path": path, "value": value}
 
 
 def remove_finalizer(metadata_finalizers: Sequence[str], finalizer: str) -> dict[str, Any]:
-    """Merge-patch document that takes one finalizer off; combine it with a resourceVersion."""
+    """Return a merge patch that removes one finalizer; combine it with a resourceVersion."""
     kept = [name for name in metadata_finalizers if name != finalizer]
     return {"metadata": {"finalizers": kept}}
 
@@ -116,21 +116,21 @@ class PatchBuilder:
         self._operations: list[Operation] = []
 
     def operations(self) -> tuple[Operation, ...]:
-        """The operations in the order in which they apply."""
+        """Return the operations in the order in which they apply."""
         return tuple(self._operations)
 
     def put(self, path: str, value: Any) -> None:
-        """Sets the value; its parent exists."""
+        """Set the value; its parent exists."""
         self._operations.append({"op": "add", "path": path, "value": value})
 
     def remove(self, path: str) -> None:
-        """Removes a member that exists."""
+        """Remove a member that exists."""
         self._operations.append({"op": "remove", "path": path})
 
     def merge(
         self, path: str, present: Mapping[str, Any] | None, wanted: Mapping[str, Any]
     ) -> None:
-        """Sets members of an object and leaves its other members; equal ones cost nothing."""
+        """Set members of an object and leave its other members; equal ones cost nothing."""
         if present is None:
             if wanted:
                 self.put(path, dict(wanted))
@@ -142,14 +142,14 @@ class PatchBuilder:
     def become(
         self, path: str, present: Mapping[str, Any] | None, wanted: Mapping[str, Any]
     ) -> None:
-        """Sets members of an object and removes those that are not wanted."""
+        """Set members of an object and remove those that are not wanted."""
         for key in present or ():
             if key not in wanted:
                 self.remove(f"{path}/{_escape(key)}")
         self.merge(path, present, wanted)
 
     def append(self, path: str, present: Sequence[Any] | None, items: Sequence[Any]) -> None:
-        """Adds items behind those of a list."""
+        """Add items behind those of a list."""
         if present is None:
             if items:
                 self.put(path, list(items))

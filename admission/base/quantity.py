@@ -36,7 +36,7 @@ Style = Literal["decimal", "binary"]
 
 @lru_cache(maxsize=65536)
 def parse_nano(text: str) -> int:
-    """The value in units of 1e-9, rounded away from zero below a nano, as an exact integer.
+    """Return the value in units of 1e-9, exact; what is below a nano is rounded away from zero.
 
     Raises:
         InvalidValueError: the text is no quantity.
@@ -61,7 +61,7 @@ def parse_nano(text: str) -> int:
 
 
 def parse_scaled(text: str, scale: int) -> int:
-    """The value in units of ``10**scale`` (0: whole, -3: milli), rounded away from zero.
+    """Return the value in units of ``10**scale`` (0: whole, -3: milli), rounded away from zero.
 
     Not clamped to 64 bits. Source: Quantity.ScaledValue rounds up.
 
@@ -74,7 +74,7 @@ def parse_scaled(text: str, scale: int) -> int:
 
 
 def to_canonical(resource: str, text: str) -> int:
-    """The amount in the canonical unit of the resource: cpu in milli, everything else whole.
+    """Return the amount in the resource's canonical unit: cpu in milli, everything else whole.
 
     Fractions are rounded up, and values beyond 64 bits are clamped, so ``1E`` of cpu is
     ``amount.UNLIMITED``.
@@ -115,19 +115,19 @@ def in_words(resource: str, value: int) -> str:
 
 
 def format_integer(value: int) -> str:
-    """Canonical decimal form of a whole number: 3000 is ``3k``."""
+    """Return the canonical decimal form of a whole number: 3000 is ``3k``."""
     return _with_suffix(value, 1000, {s: e // 3 for s, e in _DECIMAL.items() if e > 0})
 
 
 def format_milli(value: int) -> str:
-    """Canonical decimal form of a number of thousandths: 1500 is ``1500m``, 2000 is ``2``."""
+    """Return the canonical decimal form of thousandths: 1500 is ``1500m``, 2000 is ``2``."""
     if value % 1000:
         return f"{value}m"
     return format_integer(value // 1000)
 
 
 def format_nano(value: int) -> str:
-    """Canonical decimal form of a number of units of 1e-9: 1500000000 is ``1500m``."""
+    """Return the canonical decimal form of units of 1e-9: 1500000000 is ``1500m``."""
     for suffix, digits in (("", _NANO), ("m", 6), ("u", 3)):
         if value % _power(digits) == 0:
             whole = value // _power(digits)

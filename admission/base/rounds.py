@@ -23,15 +23,15 @@ class Rounds:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Does the first round at once."""
+        """Start the thread, and do the first round at once."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Begins no other round; does not wait for one that is under way."""
+        """Start no further round; does not wait for one that is under way."""
         self._stopping.set()
 
     def join(self, timeout_seconds: float) -> bool:
-        """Waits for the thread to end; whether it did."""
+        """Wait for the thread to end; return whether it did."""
         self._thread.join(timeout_seconds)
         return not self._thread.is_alive()
 

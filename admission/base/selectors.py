@@ -34,13 +34,13 @@ class Requirement:
         return _compile_requirement(self)(labels)
 
     def document(self) -> dict[str, Any]:
-        """The expression as a LabelSelector holds it."""
+        """Return the expression as a LabelSelector holds it."""
         values = {"values": list(self.values)} if self.values else {}
         return {"key": self.key, "operator": self.operator, **values}
 
 
 def compile_requirements(requirements: Iterable[Requirement]) -> Predicate:
-    """A predicate that is true where every requirement holds; of none, always true.
+    """Return a predicate that is true where every requirement holds; of none, always true.
 
     Raises:
         InvalidValueError: an operator is unknown.
@@ -52,7 +52,7 @@ def compile_requirements(requirements: Iterable[Requirement]) -> Predicate:
 def requirements_of(
     match_labels: Labels, expressions: Iterable[Requirement] = ()
 ) -> tuple[Requirement, ...]:
-    """The requirements of a LabelSelector, matchLabels first, keys sorted."""
+    """Return the requirements of a LabelSelector, matchLabels first, keys sorted."""
     equal = (Requirement(key, "In", (match_labels[key],)) for key in sorted(match_labels))
     return (*equal, *expressions)
 

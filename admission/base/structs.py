@@ -36,7 +36,7 @@ def decoder(into: Any) -> msgspec.json.Decoder[Any]:
 
 
 def converter(into: type[T]) -> Callable[[Any], T]:
-    """Reads documents that are decoded already, into a struct.
+    """Return a function that converts decoded documents into a struct.
 
     What it makes raises ``msgspec.ValidationError`` for a document that does not fit.
     """

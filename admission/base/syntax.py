@@ -39,7 +39,7 @@ _QUALIFIED_RULE: Final = (
 
 
 def subdomain_errors(text: str) -> list[str]:
-    """Broken rules of a DNS-1123 subdomain; empty if it is one."""
+    """Return the broken rules of a DNS-1123 subdomain; empty if it is one."""
     errors = []
     if len(text.encode()) > SUBDOMAIN_MAX:
         errors.append(f"must be no more than {SUBDOMAIN_MAX} characters")
@@ -55,12 +55,12 @@ def subdomain(path: FieldPath, text: str) -> list[FieldError]:
 
 
 def label_key(path: FieldPath, text: str) -> list[FieldError]:
-    """Errors of a label key: a qualified name with an optional DNS prefix."""
+    """Return the errors of a label key: a qualified name with an optional DNS prefix."""
     return [fielderrors.invalid(path, text, error) for error in _label_key_errors(text)]
 
 
 def domain_prefixed_path(path: FieldPath, text: str) -> list[FieldError]:
-    """Errors of a ``domain/path`` such as ``acme.io/foo``."""
+    """Return the errors of a ``domain/path`` such as ``acme.io/foo``."""
     if not text:
         return [fielderrors.required(path)]
     host, _, rest = text.partition("/")
@@ -75,7 +75,7 @@ def domain_prefixed_path(path: FieldPath, text: str) -> list[FieldError]:
 
 
 def parse_integer(text: str, *, bits: int = 64) -> int | str:
-    """The integer, or the words in which Go's ``strconv.Atoi`` refuses the text."""
+    """Return the integer, or the words in which Go's ``strconv.Atoi`` refuses the text."""
     if not _INTEGER_RE.fullmatch(text):
         return f'strconv.Atoi: parsing "{text}": invalid syntax'
     value = int(text)
@@ -85,7 +85,7 @@ def parse_integer(text: str, *, bits: int = 64) -> int | str:
 
 
 def parse_boolean(text: str) -> bool | str:
-    """The boolean, or the words in which Go's ``strconv.ParseBool`` refuses the text."""
+    """Return the boolean, or the words in which Go's ``strconv.ParseBool`` refuses the text."""
     if text in _TRUE:
         return True
     if text in _FALSE:
