@@ -220,7 +220,7 @@ def _problem(model: type[ConfigModel], detail: ErrorDetails) -> str:
 
 
 def path_text(location: Sequence[int | str]) -> str:
-    """``resources.transformations[0].input``."""
+    """Return a path as people write it: ``resources.transformations[0].input``."""
     parts = [f"[{one}]" if isinstance(one, int) else f".{one}" for one in location]
     return "".join(parts).removeprefix(".")
 
