@@ -79,7 +79,7 @@ def console() -> "rich.console.Console":
 
 
 def print_json(document: Any) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document on standard output."""
     click.echo(json.dumps(document, indent=2, default=str))
 
 
@@ -93,7 +93,7 @@ def one_line(text: str) -> str:
 
 
 def fail(message: str, advice: str = "") -> NoReturn:
-    """Ends the command with exit code 1, a message, and what to do next."""
+    """End the command with exit code 1, a message, and what to do next."""
     lines = map(one_line, message.split("\n"))  # errors in a file have several
     click.echo("\n".join((f"error: {next(lines)}", *lines)), err=True)
     if advice:
@@ -103,7 +103,7 @@ def fail(message: str, advice: str = "") -> NoReturn:
 
 @contextmanager
 def reported(advice: str = "") -> Iterator[None]:
-    """Turns the program's own exceptions into a message and exit code 1.
+    """Turn the program's own exceptions into a message and exit code 1.
 
     Args:
         advice: what to do next where the error itself suggests nothing better.
