@@ -93,7 +93,7 @@ class Bypass:
 
 
 def of_pod(pod: Mapping[str, Any], managed: ManagedResources) -> tuple[Bypass, ...]:
-    """Every way around quota in a pod, sorted by field.
+    """Return every way around quota in a pod, sorted by field.
 
     A request does not excuse settings that reach more than was asked for.
     """

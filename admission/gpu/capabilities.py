@@ -133,7 +133,7 @@ class ResolvedCapabilities:
 
 
 def menu(flavor: FlavorCapabilities, catalogue: Catalogue) -> ResolvedCapabilities:
-    """Reads a flavor's annotations and resources into what it offers."""
+    """Read a flavor's annotations and resources into what it offers."""
     label = catalogues.read_label(flavor.product)
     flavor = replace(flavor, sharing=normal_sharing(flavor.sharing))
     product = catalogue.find(flavor.product) if flavor.product else None
@@ -285,7 +285,7 @@ def _answers_plain(first: Offered, profile: str) -> bool:
 
 
 def normal_sharing(text: str) -> str:
-    """The sharing strategy behind any of its spellings; empty for ``none`` and unknown ones."""
+    """Return the strategy of any spelling of sharing; empty for ``none`` and unknown ones."""
     if text in _TIME_SLICING_NAMES:
         return TIME_SLICING
     return MPS if text == MPS else ""

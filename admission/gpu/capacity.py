@@ -54,7 +54,7 @@ def of_node(
     policy: HealthPolicy,
     sick_before: frozenset[str] = frozenset(),
 ) -> NodeCapacity:
-    """The capacity of one node.
+    """Return the capacity of one node.
 
     Args:
         node: as reported now.

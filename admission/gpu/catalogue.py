@@ -52,7 +52,7 @@ class LabelReading:
 
 
 def read_label(label: str) -> LabelReading:
-    """Splits a GPU feature discovery product label; a profile it cannot read makes it invalid."""
+    """Split a GPU feature discovery product label; a profile it cannot read makes it invalid."""
     shared = label.endswith(_SHARED_MARK)
     model, mark, profile = label.removesuffix(_SHARED_MARK).partition(_MIG_MARK)
     if not mark:
@@ -100,7 +100,7 @@ class Catalogue:
         return {}
 
     def find(self, text: str) -> Product | None:
-        """The product of that name, alias, or product label with any suffix; None if unknown."""
+        """Return the product of that name, alias, or suffixed product label; None if unknown."""
         known = self._by_name.get(text) or self._by_label.get(text)
         if known is None:
             known = self._match(read_label(text).model)
@@ -122,7 +122,7 @@ class Catalogue:
         return found
 
     def product_of_labels(self, labels: Mapping[str, str]) -> Product | None:
-        """The product a node's labels name; an unknown model is taken from its memory label.
+        """Return the product a node's labels name; the memory label decides for an unknown model.
 
         Such an estimate has no MIG profiles and weighs as a seven-slice GPU. None without a
         product label, or when neither the table nor the memory label knows the model.
@@ -139,7 +139,7 @@ class Catalogue:
         return Product(name=reading.model, memory_gb=gib, estimated=True)
 
     def profile(self, product: Product, text: str) -> Profile:
-        """The profile of the product, from any spelling or alias.
+        """Return the profile of the product, from any spelling or alias.
 
         Raises:
             InvalidValueError: the text is no profile at all, or a compute instance.
@@ -170,7 +170,7 @@ class Catalogue:
         return self.profile(found, profile).cost if profile else found.whole
 
     def candidates(self, profile: str) -> tuple[tuple[Product, Profile], ...]:
-        """Every product that has a profile of this canonical name, with that profile."""
+        """Return every product that has a profile of this canonical name, with that profile."""
         pairs = ((product, product.find(profile)) for product in self.products.values())
         return tuple((product, found) for product, found in pairs if found is not None)
 
@@ -181,7 +181,7 @@ class Catalogue:
 
 
 def from_document(doc: Mapping[str, Any], override: Mapping[str, Any] | None = None) -> Catalogue:
-    """A catalogue from parsed documents.
+    """Return a catalogue from parsed documents.
 
     Args:
         doc: the base table.
@@ -203,14 +203,14 @@ def from_document(doc: Mapping[str, Any], override: Mapping[str, Any] | None = N
 
 @lru_cache(maxsize=1)
 def builtin_document() -> Mapping[str, Any]:
-    """The parsed table that ships with the package."""
+    """Return the parsed table that ships with the package."""
     text = resources.files(__package__).joinpath("gpu-models.json").read_text("utf-8")
     parsed: Mapping[str, Any] = json.loads(text)
     return parsed
 
 
 def load(override: Mapping[str, Any] | None = None) -> Catalogue:
-    """The catalogue that ships with the package, with an optional override."""
+    """Return the catalogue that ships with the package, with an optional override."""
     return from_document(builtin_document(), override)
 
 
@@ -218,7 +218,7 @@ def load(override: Mapping[str, Any] | None = None) -> Catalogue:
 
 
 def read_products(doc: Mapping[str, Any]) -> dict[str, Product]:
-    """The products of one document by name, checked.
+    """Return the products of one document by name, checked.
 
     Raises:
         InvalidValueError: the document is malformed or contradicts itself; lists all problems.
@@ -235,7 +235,7 @@ def read_products(doc: Mapping[str, Any]) -> dict[str, Product]:
 
 
 def check_names(products: Sequence[Product]) -> list[str]:
-    """Names and aliases that more than one product claims."""
+    """Return names and aliases that more than one product claims."""
     owner: dict[str, str] = {}
     problems = []
     for product in products:

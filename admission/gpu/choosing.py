@@ -77,7 +77,7 @@ class Chosen:
 
 
 def choose(menu: ResolvedCapabilities, ask: GpuRequest) -> Chosen | Reason:
-    """The flavor's answer to one request."""
+    """Return the flavor's answer to one request."""
     wrong = _contradiction(menu, ask) or _lacks_profile(menu, ask)
     if wrong is not None:
         return wrong
@@ -94,7 +94,7 @@ def choose(menu: ResolvedCapabilities, ask: GpuRequest) -> Chosen | Reason:
 
 
 def too_many_shares(menu: ResolvedCapabilities, answers: Iterable[Chosen]) -> Reason | None:
-    """A container's sum of shares that the kubelet would refuse after scheduling.
+    """Return why the kubelet would refuse a container's sum of shares after scheduling.
 
     Source: k8s-device-plugin, failRequestsGreaterThanOne; the text is the plugin's.
     """

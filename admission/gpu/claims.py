@@ -74,7 +74,7 @@ class DeviceRequest:
 def device_class(
     name: str, selectors: Iterable[str], extended_resource: str
 ) -> DeviceClass | None:
-    """A DeviceClass as its object says; None if it says nothing of GPUs.
+    """Return a DeviceClass as its object says; None if it says nothing of GPUs.
 
     Args:
         name: of the class.
@@ -108,7 +108,7 @@ def device_class(
 def known_classes(
     seen: Iterable[DeviceClass], mappings: Mapping[str, str]
 ) -> Mapping[str, DeviceClass]:
-    """The classes that are counted, by name: NVIDIA's own, those seen, and those mapped.
+    """Return the counted classes by name: NVIDIA's own, those seen, and those mapped.
 
     Args:
         seen: classes that exist.
@@ -121,7 +121,7 @@ def known_classes(
 
 
 def resource_of(request: DeviceRequest, classes: Mapping[str, DeviceClass]) -> str:
-    """The resource that quota counts the devices of a request as.
+    """Return the resource that quota counts the devices of a request as.
 
     Raises:
         InvalidValueError: an unknown class, selectors that do not tell the MIG profile, or a
@@ -165,7 +165,7 @@ def amounts(
 
 
 def counted_name(resource: str, classes: Mapping[str, DeviceClass]) -> str:
-    """The name that quota counts a container's resource as: of an implicit class name, its own.
+    """Return the name as which quota counts a container's resource; an implicit class has its own.
 
     A plugin's name that a class answers, too, stays: it costs the same either way.
 
@@ -179,7 +179,7 @@ def counted_name(resource: str, classes: Mapping[str, DeviceClass]) -> str:
 
 
 def profile_of(expressions: Iterable[str]) -> str:
-    """The MIG profile that selectors demand, all of which must hold; empty if they name none.
+    """Return the MIG profile that selectors, which must all hold, demand; empty if none is named.
 
     Raises:
         InvalidValueError: they name a profile in a way that is not understood.

@@ -65,7 +65,7 @@ class FlavorCosts:
         }
 
     def price(self, resource: str) -> DeviceCost | None:
-        """The price of a name; None if it is no GPU.
+        """Return the price of a name; None if it is no GPU.
 
         Raises:
             InvalidValueError: a MIG name that is no usable profile.
@@ -160,12 +160,12 @@ class FlavorCosts:
 
 
 def tariff(flavor: FlavorCapabilities, catalogue: Catalogue) -> FlavorCosts:
-    """The prices of a flavor."""
+    """Return the prices of a flavor."""
     return FlavorCosts(menu=capabilities.menu(flavor, catalogue), catalogue=catalogue)
 
 
 def dearest(catalogue: Catalogue, profile: str) -> tuple[Cost, str]:
-    """The highest cost of a profile over all products that have it, and a note that says so.
+    """Return a profile's highest cost over all products that have it, and a note that says so.
 
     Raises:
         InvalidValueError: no product has it.
@@ -183,7 +183,7 @@ def dearest(catalogue: Catalogue, profile: str) -> tuple[Cost, str]:
 
 
 def virtual(cost: Cost) -> dict[str, int]:
-    """The amounts of the two virtual resources."""
+    """Return the amounts of the two virtual resources."""
     return {names.GPU_MEMORY: cost.memory_bytes, names.GPU_SLICES: cost.slices}
 
 
@@ -228,7 +228,7 @@ SUB_UNITS = 168
 
 
 def weigh(product: Product, profile: Profile | None, unit: Unit) -> Fraction:
-    """The exact weight of one device: a part of a whole GPU, or GiB for ``MEMORY_GIB``.
+    """Return the exact weight of one device: part of a whole GPU, or GiB for ``MEMORY_GIB``.
 
     Args:
         product: the GPU.

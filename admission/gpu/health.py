@@ -128,7 +128,7 @@ class Verdict:
 def judge_device(
     device: DeviceReading, policy: HealthPolicy, *, was_healthy: bool = True
 ) -> Verdict:
-    """The verdict on one device.
+    """Return the verdict on one device.
 
     Args:
         device: as reported now.
@@ -153,7 +153,7 @@ def judge_device(
 def judge_node(
     conditions: Iterable[tuple[str, str]], labels: Mapping[str, str], policy: HealthPolicy
 ) -> Verdict:
-    """The verdict on a node's GPUs as a whole; people overrule conditions.
+    """Return the verdict on a node's GPUs as a whole; people overrule conditions.
 
     Args:
         conditions: (type, status) of the node.
@@ -191,7 +191,7 @@ class Settled:
 
 
 def settle(before: Settled | None, seen: int, now_us: int, policy: HealthPolicy) -> Settled:
-    """Believes a change once it has lasted, so that a restarting plugin costs no quota.
+    """Return the health with changes that have lasted, so that a restarting plugin costs no quota.
 
     Args:
         before: the last result; None at the first observation, which is believed.

@@ -64,7 +64,7 @@ class ProfileName:
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> ProfileName:
-    """Reads a profile in any form: bare, with ``mig-``, or as a resource without ``.shared``.
+    """Read a profile in any form: bare, with ``mig-``, or as a resource without ``.shared``.
 
     ``7c.7g.80gb`` is the whole instance, hence ``7g.80gb``. A compute instance is recognised;
     who cannot use one asks ``refuse_compute_instance``.

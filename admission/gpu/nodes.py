@@ -71,12 +71,12 @@ class Layout:
     invalid: str = ""
 
     def divisor(self, resource: str) -> int:
-        """Shares per device of a resource name as nodes offer it."""
+        """Return the shares per device of a resource name as nodes offer it."""
         return self.replicas.get(resources.plain_name(resource), 1)
 
 
 def layout(node: NodeFacts, catalogue: Catalogue) -> Layout:
-    """Reads a node's labels, and its agent's device list against them."""
+    """Read a node's labels, and compare its agent's device list with them."""
     labels = node.labels
     reading = catalogues.read_label(labels.get(names.GPU_PRODUCT_LABEL, ""))
     product = _product(node, catalogue)
@@ -94,7 +94,7 @@ def layout(node: NodeFacts, catalogue: Catalogue) -> Layout:
 
 
 def devices_of(node: NodeFacts) -> dict[str, int]:
-    """GPU units by name in the order of names; zero amounts are left out.
+    """Return GPU units by name in the order of names; zero amounts are left out.
 
     Published units that exclude each other are each counted in full.
     """
@@ -108,7 +108,7 @@ def devices_of(node: NodeFacts) -> dict[str, int]:
 
 
 def profile_of(resource: str) -> str:
-    """Canonical profile text of a MIG resource; empty for other names and unreadable ones."""
+    """Return the canonical profile of a MIG resource; empty for other or unreadable names."""
     try:
         device = resources.parse(resource)
     except InvalidValueError:

@@ -127,7 +127,7 @@ def why_never(product: Product, want: Mapping[str, int]) -> str:
 
 
 def unknown_profiles(product: Product, want: Iterable[str]) -> str:
-    """Says which profiles the product lacks, and lists those it has; empty if none."""
+    """Return which profiles the product lacks, and those it has; empty if none is lacking."""
     missing = [name for name in sorted(want) if product.find(name) is None]
     if not missing:
         return ""
@@ -138,7 +138,7 @@ def unknown_profiles(product: Product, want: Iterable[str]) -> str:
 
 
 def vector(product: Product, want: Mapping[str, int]) -> Vector:
-    """Counts in the order of the product's profiles; aliases are added to their profile.
+    """Return counts in the order of the product's profiles; aliases count as their profile.
 
     Every name must be known (see ``unknown_profiles``).
     """
@@ -149,7 +149,7 @@ def vector(product: Product, want: Mapping[str, int]) -> Vector:
 
 
 def occupancy(product: Product, placed: Iterable[Placed]) -> Occupancy:
-    """Canonical form of what a GPU holds: aliases resolved, sorted by start.
+    """Return the canonical form of what a GPU holds: aliases resolved, sorted by start.
 
     Raises:
         ValueError: a profile or start is not of this product, or ranges overlap.
@@ -159,7 +159,7 @@ def occupancy(product: Product, placed: Iterable[Placed]) -> Occupancy:
 
 @lru_cache(maxsize=4096)
 def addable(product: Product, held: Occupancy) -> frozenset[Vector]:
-    """Every set of instances that can be added to the GPU; closed under leaving some out.
+    """Return every set of instances that can be added to the GPU; closed under leaving some out.
 
     Args:
         product: the GPU model.
@@ -177,7 +177,7 @@ def addable(product: Product, held: Occupancy) -> frozenset[Vector]:
 
 
 def maximal(vectors: Iterable[Vector]) -> frozenset[Vector]:
-    """The sets to which nothing can be added."""
+    """Return the sets to which nothing can be added."""
     known = frozenset(vectors)
     return frozenset(v for v in known if not any(more in known for more in _successors(v)))
 
@@ -189,7 +189,7 @@ def compute_slices(product: Product, counts: Vector) -> int:
 
 
 def names_of(product: Product, counts: Vector) -> dict[str, int]:
-    """Counts by profile name, without zeros."""
+    """Return the counts by profile name, without zeros."""
     return {name: n for name, n in zip(product.profiles, counts, strict=True) if n}
 
 

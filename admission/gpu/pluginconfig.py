@@ -34,14 +34,14 @@ class Sharing:
     replicas: Mapping[str, int] = field(default_factory=dict)
 
     def offered(self, resource: str) -> str:
-        """The name under which nodes offer a device: shared ones may be renamed."""
+        """Return the name under which nodes offer a device: shared ones may be renamed."""
         if self.renamed and resource in self.replicas:
             return resources.shared_name(resource)
         return resource
 
 
 def read(config: Mapping[str, Any]) -> Sharing:
-    """The sharing a configuration asks for; malformed parts are left to ``check``."""
+    """Read the sharing a configuration asks for; malformed parts are left to ``check``."""
     for key, strategy in _STRATEGIES.items():
         part = _part(config, key)
         replicas = {

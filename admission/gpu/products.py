@@ -36,7 +36,7 @@ class Cost:
         )
 
     def plus(self, other: "Cost") -> "Cost":
-        """The sum."""
+        """Return the sum."""
         return Cost(
             slices=self.slices + other.slices,
             memory_bytes=self.memory_bytes + other.memory_bytes,
@@ -131,5 +131,5 @@ class Product:
         )
 
     def find(self, profile: str) -> Profile | None:
-        """The profile of that canonical name or alias."""
+        """Return the profile of that canonical name or alias."""
         return self.profiles.get(self.profile_aliases.get(profile, profile))

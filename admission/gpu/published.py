@@ -94,12 +94,12 @@ class Published:
         return device.sick or next(filter(None, map(self._sick_sets.get, sets)), "")
 
     def resource_of(self, name: str) -> str:
-        """The resource that a device counts as; empty if the node has no such GPU."""
+        """Return the resource that a device counts as; empty if the node has no such GPU."""
         found = self._by_name.get(name)
         return found.resource if found is not None else ""
 
     def counted(self, taken: Iterable[str]) -> dict[str, int]:
-        """Devices by resource; unknown ones are left out."""
+        """Return the devices by resource; unknown ones are left out."""
         total: dict[str, int] = {}
         for name in sorted(taken):
             if resource := self.resource_of(name):
@@ -137,7 +137,7 @@ class Published:
         return self.most(with_sick=True).get(names.GPU_RESOURCE, 0)
 
     def products(self) -> tuple[str, ...]:
-        """The models that the driver names, sorted."""
+        """Return the models that the driver names, sorted."""
         return tuple(sorted({one.product for one in self.devices if one.product}))
 
     def worth(self, catalogue: Catalogue) -> tuple[Cost, tuple[str, ...]]:
@@ -175,7 +175,7 @@ def _cost(device: Device, catalogue: Catalogue) -> Cost | None:
 
 
 def product_of(text: str, catalogue: Catalogue) -> Product | None:
-    """The product of a driver's model name, which is a product label with spaces."""
+    """Return the product of a driver's model name: a product label with spaces."""
     return catalogue.find(text.replace(" ", "-")) if text else None
 
 

@@ -85,7 +85,7 @@ ResourceList = Mapping[str, Quantity]
 
 
 def parse(text: str | int) -> Quantity:
-    """Reads a quantity.
+    """Read a quantity.
 
     Raises:
         InvalidValueError: the text is no quantity.
@@ -100,7 +100,7 @@ def parse(text: str | int) -> Quantity:
 
 
 def parse_list(amounts: Mapping[str, str | int] | None) -> dict[str, Quantity]:
-    """Reads a resource list; None is empty.
+    """Read a resource list; None is empty.
 
     Raises:
         InvalidValueError: a value is no quantity.

@@ -49,7 +49,7 @@ class Wishes:
 
 
 def read(annotations: Mapping[str, str], containers: Iterable[str]) -> Wishes:
-    """Reads a pod's annotations.
+    """Read a pod's annotations.
 
     Args:
         annotations: of the pod.

@@ -76,12 +76,12 @@ def parse(resource: str) -> Device | None:
 
 
 def shared_name(resource: str) -> str:
-    """The name under which a sharing node offers the resource when it renames."""
+    """Return the name under which a sharing node offers the resource when it renames."""
     return resource if resource.endswith(profiles.SHARED_SUFFIX) else resource + ".shared"
 
 
 def plain_name(resource: str) -> str:
-    """The name without ``.shared``."""
+    """Return the name without ``.shared``."""
     return resource.removesuffix(profiles.SHARED_SUFFIX)
 
 
@@ -114,7 +114,7 @@ class ManagedResources:
         return resource in self.exact or resource.startswith(self.prefixes)
 
     def amounts(self, resources: Mapping[str, int]) -> dict[str, int]:
-        """The managed part of a resource list, without zero amounts, sorted by name."""
+        """Return the managed part of a resource list, without zero amounts, sorted by name."""
         return {
             name: resources[name]
             for name in sorted(resources)
@@ -123,7 +123,7 @@ class ManagedResources:
 
 
 def managed(patterns: Iterable[str] = DEFAULT_MANAGED) -> ManagedResources:
-    """Compiles patterns: full names, or prefixes that end in ``*``.
+    """Compile patterns: full names, or prefixes that end in ``*``.
 
     Raises:
         InvalidValueError: a pattern is empty, matches everything, or has a star inside.

@@ -148,7 +148,7 @@ def rewrite(
     catalogue: Catalogue,
     limited: LimitedNames | None = None,
 ) -> Rewrite | Refusal | None:
-    """The pod's GPU requests in the names of the flavor that is to hold it.
+    """Return the pod's GPU requests in the names of the flavor that is to hold it.
 
     Return None for a pod that asks for no GPU. A pod that no flavor covers, and that wishes for
     nothing, is left alone: quota may come.
