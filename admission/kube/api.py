@@ -95,7 +95,7 @@ class WatchStream(Iterator[WatchEvent[T]], Protocol[T]):
     """Changes as they come; ends when the server ends it or the time is over."""
 
     def close(self) -> None:
-        """Ends the stream at once; any thread may call it, any number of times."""
+        """End the stream at once; any thread may call it, any number of times."""
         ...
 
 
@@ -114,7 +114,7 @@ class Api(Protocol):
     def get(
         self, resource: Resource, name: str, namespace: str = "", *, into: type[T] = DOCUMENT
     ) -> T:
-        """Reads one object."""
+        """Read one object."""
         ...
 
     def list(
@@ -128,7 +128,7 @@ class Api(Protocol):
         continue_: str = "",
         into: type[T] = DOCUMENT,
     ) -> Page[T]:
-        """Reads a collection, or a page of at most ``limit`` objects (0: all).
+        """Read a collection, or a page of at most ``limit`` objects (0: all).
 
         Raises:
             GoneError: the continue token is too old; list again from the start.
@@ -144,7 +144,7 @@ class Api(Protocol):
         field_manager: str = patches.DEFAULT_FIELD_MANAGER,
         into: type[T] = DOCUMENT,
     ) -> T:
-        """Creates an object; an empty namespace takes that of its metadata."""
+        """Create an object; an empty namespace takes that of its metadata."""
         ...
 
     def replace(
@@ -156,7 +156,7 @@ class Api(Protocol):
         field_manager: str = patches.DEFAULT_FIELD_MANAGER,
         into: type[T] = DOCUMENT,
     ) -> T:
-        """Writes a whole object; its metadata.resourceVersion, if any, is the precondition."""
+        """Write a whole object; its metadata.resourceVersion, if any, is the precondition."""
         ...
 
     def patch(
@@ -171,7 +171,7 @@ class Api(Protocol):
         force: bool = False,
         into: type[T] = DOCUMENT,
     ) -> T:
-        """Changes an object. ``force`` takes fields over from other managers (apply only)."""
+        """Change an object. ``force`` takes fields over from other managers (apply only)."""
         ...
 
     def delete(
@@ -185,7 +185,7 @@ class Api(Protocol):
         grace_period_seconds: int | None = None,
         propagation: str | None = None,
     ) -> None:
-        """Deletes an object, if its uid and version are those given.
+        """Delete an object, if its uid and version are those given.
 
         Args:
             resource: kind of the object.
@@ -210,7 +210,7 @@ class Api(Protocol):
         bookmarks: bool = True,
         into: type[T] = DOCUMENT,
     ) -> WatchStream[T]:
-        """Changes after a version, until the server ends the stream or the time is over.
+        """Return changes after a version, until the server ends the stream or the time is over.
 
         Raises:
             GoneError: the version is too old; list again. Raised by the call or while iterating,

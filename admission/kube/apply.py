@@ -41,7 +41,7 @@ def apply(
     field_manager: str = patches.DEFAULT_FIELD_MANAGER,
     force: bool = True,
 ) -> Effect:
-    """Makes the server's object have the fields of the document.
+    """Make the server's object have the fields of the document.
 
     Args:
         api: where to.
@@ -71,7 +71,7 @@ def apply(
 
 
 def delete(api: Api, document: Mapping[str, Any], *, propagation: str | None = None) -> Effect:
-    """Deletes the document's object; one that is not there, or of a kind not served, is ABSENT.
+    """Delete the document's object; one that is absent, or of a kind not served, is ABSENT.
 
     Raises:
         InvalidValueError: the document is of a kind that is not known.
@@ -92,19 +92,19 @@ def apply_all(
     field_manager: str = patches.DEFAULT_FIELD_MANAGER,
     force: bool = True,
 ) -> Iterator[Applied]:
-    """Applies documents one after the other, in their order, and tells of each."""
+    """Apply documents one after the other, in their order, and yield the effect of each."""
     for document in documents:
         yield _applied(document, apply(api, document, field_manager=field_manager, force=force))
 
 
 def delete_all(api: Api, documents: Iterable[Mapping[str, Any]]) -> Iterator[Applied]:
-    """Deletes documents one after the other, in their order, and tells of each."""
+    """Delete documents one after the other, in their order, and yield the effect of each."""
     for document in documents:
         yield _applied(document, delete(api, document))
 
 
 def locate(document: Mapping[str, Any]) -> tuple[Resource, str, str]:
-    """Resource, name and namespace of a document.
+    """Return the resource, name and namespace of a document.
 
     Raises:
         InvalidValueError: its kind is not known, or it has no name.

@@ -92,7 +92,7 @@ class Client(Api):
         silence_seconds: float = SILENCE_SECONDS,
         warn: Callable[[str], None] = _ignore,
     ) -> Self:
-        """A client with the credentials that `admission.kube.credentials.load` finds.
+        """Return a client with the credentials that `admission.kube.credentials.load` finds.
 
         Nothing is sent yet.
 
@@ -109,7 +109,7 @@ class Client(Api):
         )
 
     def close(self) -> None:
-        """Closes idle connections."""
+        """Close idle connections."""
         self._transport.close()
 
     @override

@@ -28,7 +28,7 @@ class Connectivity:
         self._log = logs.get("connectivity")
 
     def lost(self, error: str) -> None:
-        """Takes a request that got no answer."""
+        """Note a request that got no answer."""
         with self._changed:
             if self._lost_at is not None:
                 return
@@ -36,7 +36,7 @@ class Connectivity:
         self._log.warning("API server does not answer", error=error)
 
     def answered(self) -> None:
-        """Takes an answer."""
+        """Note an answer."""
         if self._lost_at is None:
             return  # without the lock, as nearly always
         with self._changed:
@@ -54,12 +54,12 @@ class Connectivity:
         return lost_at
 
     def wait(self, seconds: float, stopping: threading.Event) -> None:
-        """Waits so long at most: until the API server is back, or until `wake` after a stop."""
+        """Wait until the API server is back or `wake` is called, at most that long."""
         with self._changed:
             before = self.returns
             self._changed.wait_for(lambda: stopping.is_set() or self.returns != before, seconds)
 
     def wake(self) -> None:
-        """Has all that wait look whether they are to stop."""
+        """Wake all that wait, so that they see whether they are to stop."""
         with self._changed:
             self._changed.notify_all()

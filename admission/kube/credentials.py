@@ -52,7 +52,7 @@ class Endpoint:
 def load(
     kubeconfig: str | None = None, *, context: str | None = None, connections: int
 ) -> Endpoint:
-    """Finds the server and our credentials.
+    """Find the server and our credentials.
 
     Args:
         kubeconfig: path of a kubeconfig. None takes the service account of the pod that we run
@@ -73,7 +73,7 @@ def load(
 
 
 def namespace(kubeconfig: str | None = None, *, context: str | None = None) -> str:
-    """The namespace that is meant where none is named; that of the context, else ``default``.
+    """Return the namespace if none is named: that of the context, else ``default``.
 
     Args:
         kubeconfig: as for `load`.

@@ -36,13 +36,13 @@ def head(raw: bytes | msgspec.Raw) -> Head:
 
 
 def copy(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A deep copy in JSON's own types; members may be structs or ``msgspec.Raw``."""
+    """Return a deep copy in JSON's own types; members may be structs or ``msgspec.Raw``."""
     copied: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document))
     return copied
 
 
 def one(raw: bytes | msgspec.Raw, into: type[T]) -> T:
-    """Decodes an object.
+    """Decode an object.
 
     Raises:
         DecodeError: it does not fit the type.
@@ -58,7 +58,7 @@ def one(raw: bytes | msgspec.Raw, into: type[T]) -> T:
 def many(
     raws: Iterable[bytes | msgspec.Raw], into: type[T]
 ) -> tuple[tuple[T, ...], tuple[Undecodable, ...]]:
-    """Decodes objects; those that do not fit are reported beside the rest."""
+    """Decode objects; those that do not fit are reported beside the rest."""
     decoder = structs.decoder(into)
     good: list[T] = []
     bad: list[Undecodable] = []
@@ -81,7 +81,7 @@ class _Collection(msgspec.Struct, Generic[T], frozen=True):
 
 
 def page(raw: bytes, resource: Resource, into: type[T]) -> Page[T]:
-    """Decodes a list; plain documents get the apiVersion and kind that typed lists leave out.
+    """Decode a list; plain documents get the apiVersion and kind that typed lists leave out.
 
     Raises:
         DecodeError: it is no list at all.
@@ -106,7 +106,7 @@ def page(raw: bytes, resource: Resource, into: type[T]) -> Page[T]:
 
 
 def event(kind: EventType, raw: bytes | msgspec.Raw, into: type[T]) -> WatchEvent[T]:
-    """A watch event around an encoded object; ERROR if it does not fit the type."""
+    """Return a watch event around an encoded object; ERROR if it does not fit the type."""
     version = head(raw).resource_version
     if kind is EventType.BOOKMARK:
         return WatchEvent(type=kind, resource_version=version)

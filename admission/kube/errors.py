@@ -198,7 +198,7 @@ def make(
     details: dict[str, Any] | None = None,
     write: bool = False,
 ) -> ApiError:
-    """The error of a status code, as the class that callers catch.
+    """Return the error of a status code, as the class that callers catch.
 
     Args:
         status: HTTP status code.
@@ -218,7 +218,7 @@ def make(
 def from_body(
     status: int, body: bytes, *, retry_after: float | None = None, write: bool = False
 ) -> ApiError:
-    """The error of an answer.
+    """Return the error of an answer.
 
     Only a Status object is quoted: another body may be a proxy's page or hold secrets.
 

@@ -109,12 +109,12 @@ class EventRecorder(Events):
         self._log = logs.get("events")
 
     def start(self) -> None:
-        """Starts the worker."""
+        """Start the worker."""
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
         self._thread.start()
 
     def stop(self, timeout_seconds: float = 2.0) -> None:
-        """Writes what is waiting, for at most so long, then stops."""
+        """Write what is waiting, for at most that long, then stop."""
         try:
             self._queue.put_nowait(None)
         except queue.Full:
@@ -125,7 +125,7 @@ class EventRecorder(Events):
 
     @override
     def event(self, regarding: Mapping[str, Any], event: Event) -> None:
-        """Reports something that happened to an object; its note is cut at 1 KiB.
+        """Report something that happened to an object; its note is cut at 1 KiB.
 
         Args:
             regarding: reference to the object: apiVersion, kind, name, namespace, uid.
@@ -159,7 +159,7 @@ class EventRecorder(Events):
         self.flush(everything=True)
 
     def drain(self) -> None:
-        """Handles what is waiting, in the caller's thread: for tests and short programs."""
+        """Handle what is waiting, in the caller's thread: for tests and short programs."""
         while True:
             try:
                 report = self._queue.get_nowait()
@@ -188,7 +188,7 @@ class EventRecorder(Events):
             self._known.popitem(last=False)
 
     def flush(self, *, everything: bool = False) -> None:
-        """Writes counts that the server does not know, and forgets series that are over."""
+        """Write counts that the server does not know, and forget series that are over."""
         now = self._clock.monotonic()
         for report, known in list(self._known.items()):
             if known.count > known.written and (everything or self._is_due(known, now)):

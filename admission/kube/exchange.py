@@ -60,11 +60,11 @@ class Connection:
         return not self._received and not self._poll.poll(0)
 
     def close(self) -> None:
-        """Ends it."""
+        """Close the connection."""
         self._socket.close()
 
     def exchange(self, request: bytes, seconds: float) -> Reply:
-        """Sends a request and waits for its whole answer.
+        """Send a request and wait for its whole answer.
 
         Raises:
             OSError: the connection broke, or the time is over (TimeoutError).
@@ -179,7 +179,7 @@ class Pool:
         self._lock = threading.Lock()
 
     def take(self, connect: Callable[[], Connection]) -> Connection:
-        """The connection that was used last, if the server still holds it, else a new one."""
+        """Return the last used connection if the server still holds it, else a new one."""
         while (found := self._pop()) is not None:
             if found.is_idle():
                 return found
@@ -187,7 +187,7 @@ class Pool:
         return connect()
 
     def put(self, connection: Connection) -> None:
-        """Keeps a connection for the next request."""
+        """Keep a connection for the next request."""
         with self._lock:
             if len(self._idle) < self._size:
                 self._idle.append(connection)
@@ -195,7 +195,7 @@ class Pool:
         connection.close()
 
     def close(self) -> None:
-        """Closes the connections that wait."""
+        """Close the connections that wait."""
         while (found := self._pop()) is not None:
             found.close()
 

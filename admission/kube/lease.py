@@ -126,14 +126,14 @@ class Election:
         return self._clock.monotonic() < self._leader_until
 
     def is_leader_until(self) -> float:
-        """Monotonic time at which leadership ends unless it is renewed; -inf if it never began.
+        """Return the monotonic time when leadership ends unless renewed; -inf if it never began.
 
         A write that must not happen after it needs its own time-out inside.
         """
         return self._leader_until
 
     def attempt(self) -> bool:
-        """Takes or renews the Lease once, if that may be; whether we lead after it."""
+        """Take or renew the Lease once, if that may be; return whether we lead after it."""
         started = self._clock.monotonic()
         try:
             self._attempt(started)
@@ -155,7 +155,7 @@ class Election:
             self._answered_since = self._clock.monotonic()
 
     def run(self, on_started: Callable[[], None], on_lost: Callable[[], None]) -> None:
-        """Waits for leadership, calls ``on_started``, and keeps it until `stop` or its loss.
+        """Wait for leadership, call ``on_started``, and keep it until `stop` or its loss.
 
         Returns after a loss (``on_lost`` was called, the caller should end the process) or after
         `stop`; then it is the caller who calls `release`. ``on_started`` must return soon.
@@ -198,17 +198,17 @@ class Election:
         return not self._is_unanswered and self._clock.monotonic() >= grace
 
     def wake(self) -> None:
-        """Has a candidate look at the Lease now, because it has changed; a leader changes it."""
+        """Have a candidate look at the Lease now, because it has changed; a leader changes it."""
         if not self._has_term:
             self._woken.set()
 
     def stop(self) -> None:
-        """Makes `run` return at once."""
+        """Make `run` return at once."""
         self._stopping.set()
         self._woken.set()
 
     def release(self, *, is_drained: bool) -> None:
-        """Gives the Lease back, so that the next leader need not wait for its end.
+        """Give the Lease back, so that the next leader need not wait for its end.
 
         Call it when `run` has returned.
 

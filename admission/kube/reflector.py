@@ -50,11 +50,11 @@ class Backoff:
         self._last_failure: float | None = None
 
     def reset(self) -> None:
-        """Begins with the first wait again."""
+        """Begin with the first wait again."""
         self._next = self._first
 
     def failed(self, now: float, retry_after: float | None = None) -> float:
-        """Seconds to wait after a failure at ``now`` (monotonic seconds).
+        """Return the seconds to wait after a failure at ``now`` (monotonic seconds).
 
         What the server asked for, where it did, with jitter on top, so that many clients do not
         come back at once; such waits do not grow.
@@ -237,13 +237,13 @@ class Reflector(Generic[T]):
         return max(self._last_activity, self._last_failure)
 
     def start(self) -> None:
-        """Runs in a thread of its own."""
+        """Start a thread of its own."""
         name = f"reflector-{self.resource.plural}"
         self._thread = threading.Thread(target=self.run, name=name, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends it at once; nothing goes to the sink after this returns, from another thread.
+        """Stop at once; nothing goes to the sink after this returns, from another thread.
 
         Does not wait for a request that is under way; see `join`.
         """
@@ -254,13 +254,13 @@ class Reflector(Generic[T]):
                 self._stream.close()
 
     def join(self, timeout_seconds: float) -> bool:
-        """Waits for the thread to end; whether it did."""
+        """Wait for the thread to end; return whether it did."""
         if self._thread is not None:
             self._thread.join(timeout_seconds)
         return self._thread is None or not self._thread.is_alive()
 
     def run(self) -> None:
-        """Follows until `stop`."""
+        """List and watch until `stop`."""
         while not self._stopping.is_set():
             wait = self._step()
             if wait and not self._stopping.is_set():

@@ -37,7 +37,7 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """URL path of a collection, of an object, or of its subresource.
+        """Return the URL path of a collection, of an object, or of its subresource.
 
         An empty namespace of a namespaced resource means all namespaces.
         """
@@ -185,11 +185,11 @@ _BY_KIND: Final = {(known.api_version, known.kind): known for known in BUILT_IN 
 
 
 def versions(resource: Resource) -> tuple[Resource, ...]:
-    """The resource, and as what earlier API servers serve it; the first that is served is read."""
+    """Return the resource and its names on earlier API servers; the first served one is read."""
     earlier = _EARLIER.get((resource.group, resource.version), ())
     return (resource, *(replace(resource, version=version) for version in earlier))
 
 
 def of_kind(api_version: str, kind: str) -> Resource | None:
-    """The resource of a document's ``apiVersion`` and ``kind``; None if it is none of ours."""
+    """Return the resource of a document's ``apiVersion`` and ``kind``; None if not one of ours."""
     return _BY_KIND.get((api_version, kind))

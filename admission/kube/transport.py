@@ -167,7 +167,7 @@ class Transport:
         return encoded
 
     def stream(self, path: str, *, silence_seconds: float) -> "LineStream":
-        """Opens an answer that comes line by line.
+        """Open an answer that comes line by line.
 
         Args:
             path: path and query.
@@ -188,7 +188,7 @@ class Transport:
         raise errors.from_body(refused.status, refused.body, retry_after=refused.retry_after)
 
     def close(self) -> None:
-        """Closes idle connections."""
+        """Close idle connections."""
         self._idle.close()
         self._endpoint.pool.close()
 
@@ -240,7 +240,7 @@ class LineStream(Iterator[bytes]):
         return self._lines.pop()
 
     def close(self) -> None:
-        """Ends the stream at once, also for a thread that waits for the next line."""
+        """End the stream at once, also for a thread that waits for the next line."""
         with self._lock:
             if self._closed:
                 return
