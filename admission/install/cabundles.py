@@ -69,7 +69,7 @@ def trusting(api: Api) -> Iterator[Trusting]:
 
 
 def bundles_of(resource: Resource, found: Document) -> Iterator[tuple[str, bytes]]:
-    """JSON pointer and PEM text of each caBundle of an object; the text may be empty."""
+    """Yield JSON pointer and PEM text of each caBundle of an object; the text may be empty."""
     spec = found.get("spec") or {}
     if resource is resources.CRDS:
         conversion = spec.get("conversion") or {}

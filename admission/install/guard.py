@@ -90,7 +90,7 @@ _REACTIONS: Final[Mapping[str, Sequence[_Reaction]]] = {
 
 
 def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
-    """The policies, each followed by its bindings.
+    """Return the policies, each followed by its bindings.
 
     Args:
         settings: the managed resources, the managed namespaces and our own namespace.

@@ -94,7 +94,7 @@ def install(
     wait: Callable[[float], None],
     left_out: Callable[[LeftOut], None] = _ignore,
 ) -> Iterator[Applied]:
-    """Applies everything, server-side; a second time changes nothing.
+    """Apply everything, server-side; a second time changes nothing.
 
     The webhook configurations come last, when what they need is there. What is brought back from
     a backup is there before anything runs that could decide.
@@ -158,7 +158,7 @@ def uninstall(
     release_pods: bool,
     keep_crds: bool = False,
 ) -> Iterator[Applied]:
-    """Takes everything back, webhook configurations first, so that nothing waits for a webhook.
+    """Remove everything, webhook configurations first, so that nothing waits for a webhook.
 
     Args:
         api: the cluster.
@@ -237,7 +237,7 @@ def inventory(api: Api) -> Inventory:
 
 
 def gated_pods(api: Api) -> list[Document]:
-    """Pods that still carry our gate."""
+    """Return the pods that still carry our gate."""
     selector = f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}"
     return [
         pod

@@ -547,7 +547,7 @@ def unit_of(resource: str) -> int:
 
 
 def equal_shares(found: Supply, teams: Sequence[Team]) -> list[Share]:
-    """Everything, divided equally between teams; without teams it is everybody's."""
+    """Return everything, divided equally between teams; without teams it is everybody's."""
     if not teams:
         everybody = Team(name=EVERYBODY, namespaces=())
         why = "Everything that the nodes have. Without --team, all share one queue."

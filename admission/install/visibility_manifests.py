@@ -16,7 +16,7 @@ PORT: Final = 443
 
 
 def host(namespace: str) -> str:
-    """The name that the serving certificate must have; API servers check no other."""
+    """Return the name that the serving certificate must have; API servers check no other."""
     return f"{SERVICE}.{namespace}.svc"
 
 

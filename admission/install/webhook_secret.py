@@ -45,7 +45,7 @@ class Ensured:
 
 
 def ensure(api: Api, settings: Settings, clock: Clock) -> Ensured:
-    """Makes the Secret where there is none, and renews a certificate of ours that is due.
+    """Create the Secret where there is none, and renew a certificate of ours that is due.
 
     A Secret without the authority's key belongs to somebody else, such as cert-manager, and is
     only read.
@@ -81,7 +81,7 @@ def ensure(api: Api, settings: Settings, clock: Clock) -> Ensured:
 
 
 def document(settings: Settings, content: dict[str, bytes]) -> dict[str, Any]:
-    """The Secret; without content, what is enough to delete it."""
+    """Return the Secret; without content, what is enough to delete it."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",

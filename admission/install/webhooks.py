@@ -37,7 +37,7 @@ def documents(
     service_account: str,
     kinds: Kinds = integrations.DEFAULT,
 ) -> list[Document]:
-    """The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration.
+    """Return the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration.
 
     Args:
         client_config: ``url`` without a path, or ``service``; and ``caBundle``.
@@ -132,7 +132,7 @@ def _of_serving(
 
 
 def concerns(pod: str, managed: ManagedResources) -> str:
-    """CEL: the pod asks for a managed resource by name, or carries a key of ours."""
+    """Return CEL: the pod asks for a managed resource by name, or carries a key of ours."""
     return " || ".join(_concerns(pod, managed))
 
 
@@ -143,7 +143,7 @@ def _concerns(pod: str, managed: ManagedResources) -> list[str]:
 
 
 def owner_concerns(variable: str, managed: ManagedResources, held: HeldKind | ServingKind) -> str:
-    """CEL: the owner has a queue label, or its pods would concern us."""
+    """Return CEL: the owner has a queue label, or its pods would concern us."""
     labels = f"{variable}.metadata.labels"
     queued = f"(has({labels}) && {quote(names.QUEUE_LABEL)} in {labels})"
     if not held.templates:
@@ -193,7 +193,7 @@ def _is_child(variable: str, parents: Iterable[HeldKind]) -> str:
 
 
 def names_managed(variable: str, managed: ManagedResources) -> str:
-    """CEL: the variable holds the name of a managed resource."""
+    """Return CEL: the variable holds the name of a managed resource."""
     tests = [f"{variable}.startsWith({quote(prefix)})" for prefix in managed.prefixes]
     if managed.exact:
         listed = ", ".join(quote(name) for name in sorted(managed.exact))
@@ -208,12 +208,12 @@ def _any_or_many(collection: str, variable: str, condition: str) -> str:
 
 
 def quote(text: str) -> str:
-    """A CEL string literal; its escapes are those of JSON."""
+    """Return a CEL string literal; its escapes are those of JSON."""
     return msgspec.json.encode(text).decode()
 
 
 def at_path(client_config: Mapping[str, Any], path: str) -> Document:
-    """The client configuration with the path, which stands in the URL or beside the service."""
+    """Return the client configuration with the path, in the URL or beside the service."""
     config = dict(client_config)
     if "url" in config:
         config["url"] = config["url"].rstrip("/") + path
