@@ -151,7 +151,7 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
 
     @override
     def stands_for(self, of: Workload) -> bool:
-        """Unknown, and so true, until the template of a suspended Job is restored."""
+        """Return true, as it is unknown, until the template of a suspended Job is restored."""
         job, limit = self.view, of.spec.maximum_execution_time_seconds
         if pod_set(of) is None or limit != max_execution_seconds(job.metadata):
             return False

@@ -490,7 +490,7 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
 
     @override
     def stands_for(self, of: Workload) -> bool:
-        """Unknown, and so true, until the templates of a suspended owner are restored."""
+        """Return true, as it is unknown, until the templates of a suspended owner are restored."""
         if of.spec.maximum_execution_time_seconds != max_execution_seconds(self.view.metadata):
             return False
         if not self.is_held():
